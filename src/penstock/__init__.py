@@ -1,0 +1,26 @@
+"""Penstock: from your database to your lakehouse; every event, in order per key, once in your tables.
+
+This module is the façade: what stands in `__all__` is the public API, and no room imports it.
+"""
+
+from penstock.app import Outbox
+from penstock.errors import Error
+from penstock.model.outcome import Cancel, Done, Retry, Snooze
+from penstock.model.record import Record
+from penstock.model.retry import Custom, Exponential, Fixed, Linear, PowerOfTwo, RetryPolicy
+
+__all__ = [
+    "Cancel",
+    "Custom",
+    "Done",
+    "Error",
+    "Exponential",
+    "Fixed",
+    "Linear",
+    "Outbox",
+    "PowerOfTwo",
+    "Record",
+    "Retry",
+    "RetryPolicy",
+    "Snooze",
+]

@@ -1,0 +1,151 @@
+"""`Outbox`: the face that joins the rooms for one process. It hands over and calls; it has no rules."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any, TypeVar, overload
+
+from penstock import metrics, tracing
+from penstock.clock import SYSTEM, Clock
+from penstock.log.sql.dialects import open_database
+from penstock.log.sql.migrations import migrate
+from penstock.log.sql.naming import DEFAULT_PREFIX, Names
+from penstock.model.event_types import EventTypes, HeadersOf, KeyOf
+from penstock.model.limits import Headers, LimitsSettings
+from penstock.outbox.adapters import adapter_for
+from penstock.outbox.event import DEFAULT_TOPIC, StagedEvent, staged_event
+from penstock.outbox.staging import run, stage_steps
+
+C = TypeVar("C", bound=type)
+At = datetime | timedelta | None
+_NOT_GIVEN: Any = object()
+
+
+class Outbox:
+    """An outbox in one database.
+
+    Safe to share between threads and to make before a fork: it opens no connection of its own until a
+    method needs one. `publish` works on the caller's connection and never commits it.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        prefix: str = DEFAULT_PREFIX,
+        schema: str | None = None,
+        limits: LimitsSettings | None = None,
+        clock: Clock = SYSTEM,
+    ) -> None:
+        self.url = url
+        self._names = Names(prefix, schema)
+        self._database = open_database(url, self._names)
+        self._limits = limits or LimitsSettings.load()
+        self._clock = clock
+        self._event_types = EventTypes()
+
+    def migrate(self) -> list[str]:
+        """Bring the tables up to date and return what was applied; nothing to do is no error."""
+        return [f"{step.version:04} {step.name}" for step in migrate(self._database)]
+
+    def event(
+        self,
+        name: str,
+        *,
+        key: KeyOf = None,
+        aliases: Iterable[str] = (),
+        topic: str = DEFAULT_TOPIC,
+        headers: HeadersOf = None,
+    ) -> Callable[[C], C]:
+        """Register a dataclass, msgspec Struct or pydantic model as an event under a logical name."""
+
+        def register(cls: C) -> C:
+            self._event_types.register(cls, name, key=key, aliases=aliases, topic=topic, headers=headers)
+            return cls
+
+        return register
+
+    @overload
+    def publish(self, conn: Any, event: object, /, *, at: At = None, owner: str | None = None) -> str: ...
+    @overload
+    def publish(
+        self,
+        conn: Any,
+        type: str,
+        value: Any,
+        /,
+        *,
+        key: str | None = None,
+        topic: str = DEFAULT_TOPIC,
+        headers: Headers | None = None,
+        at: At = None,
+        owner: str | None = None,
+    ) -> str: ...
+    def publish(self, conn: Any, type: Any, value: Any = _NOT_GIVEN, /, **options: Any) -> str:
+        """Write one event in the caller's open transaction and return its id.
+
+        Either `publish(conn, "order.placed", {...}, key="o-1")` or `publish(conn, event)` for a registered
+        class. `at` (an aware datetime, or a timedelta from now) schedules it; `owner` tags it.
+        Raises a subclass of InvalidInput or ConnectionRefused before anything is written, SchemaMissing,
+        or the driver's own error.
+        """
+        return self._stage(conn, [self._checked(type, value, **options)])[0]
+
+    def publish_many(
+        self, conn: Any, events: Iterable[object | Mapping[str, Any]], /, *, topic: str = DEFAULT_TOPIC
+    ) -> list[str]:
+        """Write many events in the caller's transaction, in the given order; return their ids.
+
+        Each is a registered event, or a mapping with the arguments of `publish`:
+        `{"type": "order.placed", "value": {...}, "key": "o-1"}`. All are checked before any is written.
+        """
+        staged = [
+            self._checked(each.get("type"), each.get("value"), **_options(each, topic))
+            if isinstance(each, Mapping)
+            else self._checked(each, _NOT_GIVEN)
+            for each in events
+        ]
+        return self._stage(conn, staged) if staged else []
+
+    @contextmanager
+    def transaction(self) -> Iterator[Any]:
+        """Open a transaction on a connection of the right kind, for programs that have none of their own."""
+        with self._database.transaction() as tx:
+            yield tx.conn
+
+    def close(self) -> None:
+        """Close the connections that Penstock itself has opened."""
+        self._database.close()
+
+    def _checked(self, type: Any, value: Any, **options: Any) -> StagedEvent:
+        if value is _NOT_GIVEN:
+            type, value, options = self._typed(type, options)
+        given: dict[str, Any] = {
+            "key": None,
+            "topic": DEFAULT_TOPIC,
+            "headers": None,
+            "at": None,
+            "owner": None,
+        }
+        return staged_event(type, value, now_ms=self._clock.now_ms(), limits=self._limits, **given | options)
+
+    def _typed(self, event: Any, options: dict[str, Any]) -> tuple[str, Any, dict[str, Any]]:
+        kind = self._event_types.of(event)
+        headers = kind.headers_of(event) if kind.headers_of else None
+        return (
+            kind.name,
+            event,
+            {"key": kind.key_of(event), "topic": kind.topic, "headers": headers} | options,
+        )
+
+    def _stage(self, conn: Any, events: list[StagedEvent]) -> list[str]:
+        adapter = adapter_for(conn, self._database.dialect.name)
+        adapter.check(conn)
+        with tracing.span("penstock.publish", events=len(events)):
+            ids = run(stage_steps(events), lambda step: adapter.stage(conn, step, self._names))
+        metrics.PUBLISHED.add(len(events), topic=events[0].topic)
+        return ids
+
+
+def _options(event: Mapping[str, Any], topic: str) -> dict[str, Any]:
+    return {"topic": topic} | {name: value for name, value in event.items() if name not in ("type", "value")}

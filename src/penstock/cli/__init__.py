@@ -1,0 +1,63 @@
+"""The `penstock` command: one file per subcommand, imported only when it is called.
+
+A subcommand parses, joins the rooms, prints and returns; what goes wrong ends here as one sentence on
+standard error and an exit code of `exit_codes.py`, never as a traceback (unless PENSTOCK_TRACEBACK is set).
+"""
+
+import os
+import sys
+from importlib import import_module, metadata
+from typing import Any
+
+import click
+
+from penstock.cli.exit_codes import exit_code
+from penstock.errors import Error
+
+# The subcommands and the line each has in the list; the module of that name here has its `command`.
+COMMANDS = {
+    "demo": "Run a small shop on SQLite and show that nothing is lost.",
+    "doctor": "Show what this machine has and what each missing part would enable.",
+}
+
+
+class _Lazy(click.Group):
+    """A group that knows its subcommands by name and imports one when it is wanted."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"penstock.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(metadata.version("penstock"), prog_name="penstock")
+def group() -> None:
+    """Take events from your database to your lakehouse."""
+
+
+def main(args: list[str] | None = None) -> Any:
+    """Run the command line and exit."""
+    try:
+        sys.exit(group.main(args, prog_name="penstock", standalone_mode=False))
+    except click.exceptions.Exit as exc:
+        sys.exit(exc.exit_code)
+    except click.ClickException as exc:
+        exc.show()
+        sys.exit(exc.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("stopped", err=True)
+        sys.exit(130)
+    except Error as exc:
+        if os.environ.get("PENSTOCK_TRACEBACK"):
+            raise
+        click.echo(f"error: {exc}", err=True)
+        sys.exit(exit_code(exc))

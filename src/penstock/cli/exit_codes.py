@@ -1,0 +1,53 @@
+"""From an error's code to the exit code of a command: the command line's own table.
+
+0 ok, 1 differs or failed, 2 usage, 3 the store cannot be reached.
+"""
+
+from penstock.errors import Error
+
+FAILED, USAGE, UNREACHABLE = 1, 2, 3
+
+EXIT_CODES = {
+    "error": FAILED,
+    "invalid_input": USAGE,
+    "invalid_type": USAGE,
+    "invalid_key": USAGE,
+    "invalid_topic": USAGE,
+    "invalid_headers": USAGE,
+    "invalid_owner": USAGE,
+    "invalid_time": USAGE,
+    "invalid_value": USAGE,
+    "value_too_large": USAGE,
+    "invalid_partitions": USAGE,
+    "invalid_policy": USAGE,
+    "invalid_outcome": FAILED,
+    "invalid_envelope": USAGE,
+    "invalid_url": USAGE,
+    "invalid_name": USAGE,
+    "event_type": USAGE,
+    "not_an_event_class": USAGE,
+    "event_name_taken": USAGE,
+    "unregistered_event": USAGE,
+    "undecodable": FAILED,
+    "connection_refused": USAGE,
+    "unsupported_connection": USAGE,
+    "no_transaction": USAGE,
+    "schema": FAILED,
+    "schema_missing": FAILED,
+    "schema_too_new": FAILED,
+    "store": FAILED,
+    "store_full": FAILED,
+    "store_read_only": FAILED,
+    "setting": USAGE,
+    "unknown_setting": USAGE,
+    "wrong_setting_type": USAGE,
+    "setting_out_of_range": USAGE,
+    "settings_file_unreadable": USAGE,
+    "missing_extra": FAILED,
+    "unknown_point": USAGE,
+}
+
+
+def exit_code(error: Error) -> int:
+    """Return the exit code that an error means."""
+    return EXIT_CODES[error.code]

@@ -1,0 +1,50 @@
+"""The one door to time.
+
+Owns `Clock` and the system's clock; no other module of Penstock calls `time.*` or `datetime.now`, so a
+test that hands in another clock holds all of time in its hand (`penstock.testing.FakeClock`).
+Refuses to decide who owns what: leases are compared by the database's clock, never by this one.
+"""
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class Clock(Protocol):
+    """What Penstock asks of time."""
+
+    def now_ms(self) -> int:
+        """Return the milliseconds since 1970, UTC."""
+
+    def monotonic(self) -> float:
+        """Return seconds that never run backwards, for deadlines and durations."""
+
+
+class SystemClock:
+    """The machine's own clock."""
+
+    __slots__ = ()
+
+    def now_ms(self) -> int:
+        """Return the milliseconds since 1970, UTC."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        """Return seconds that never run backwards."""
+        return time.monotonic()
+
+
+SYSTEM = SystemClock()
+
+
+def to_ms(moment: datetime) -> int:
+    """Return an aware datetime as milliseconds since 1970, rounded down; exact, no float between."""
+    return (moment - _EPOCH) // _MILLISECOND
+
+
+def from_ms(ms: int) -> datetime:
+    """Return the aware UTC datetime of some milliseconds since 1970."""
+    return _EPOCH + ms * _MILLISECOND

@@ -1,0 +1,431 @@
+"""Every error Penstock raises: one tree, one file.
+
+    Error
+    ├── InvalidInput                what was handed over cannot be taken; nothing was written
+    │   ├── InvalidType             the name of an event type
+    │   ├── InvalidKey
+    │   ├── InvalidTopic
+    │   ├── InvalidHeaders
+    │   ├── InvalidOwner
+    │   ├── InvalidTime             a naive datetime, or a moment before 1970
+    │   ├── InvalidValue            a value that has no JSON form
+    │   ├── ValueTooLarge
+    │   ├── InvalidPartitions       a partition count out of range
+    │   ├── InvalidPolicy           a retry policy that cannot be
+    │   ├── InvalidOutcome          what a handler returned, or put into an outcome
+    │   ├── InvalidEnvelope         headers or JSON that are no CloudEvent
+    │   ├── InvalidUrl              a store address of no known form
+    │   └── InvalidName             a table prefix or schema that is no plain identifier
+    ├── EventTypeError              the registry of typed events
+    │   ├── NotAnEventClass
+    │   ├── EventNameTaken
+    │   └── UnregisteredEvent
+    ├── Undecodable                 stored bytes that do not give the value they should
+    ├── ConnectionRefused           a connection `publish` cannot work on
+    │   ├── UnsupportedConnection
+    │   └── NoTransaction           autocommit, and no transaction open
+    ├── SchemaError                 the tables in the database
+    │   ├── SchemaMissing           they are not there yet
+    │   └── SchemaTooNew            a newer Penstock made them
+    ├── StoreError                  the place where the data lives
+    │   ├── StoreFull
+    │   └── StoreReadOnly
+    ├── SettingError                file, environment, code or flags
+    │   ├── UnknownSetting
+    │   ├── WrongSettingType
+    │   ├── SettingOutOfRange
+    │   └── SettingsFileUnreadable
+    ├── MissingExtra                an optional package is not installed
+    └── UnknownPoint                a test armed a point that nobody declared
+
+Each class answers four questions: its `code` (stable; a removed code is retired, never given to another
+error), whose `fault` it is, whether the same call may be `retryable`, and whether the connection it came
+over `closes`. Messages name the thing, the value and the remedy. This file knows no HTTP status, exit
+code or Kafka number: each face has a table of its own, from code to its language.
+"""
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import Any, ClassVar
+
+
+class Fault(Enum):
+    """Who has to act for the error to go away."""
+
+    CALLER = "caller"  # the program or person that called
+    OURS = "ours"  # Penstock, by itself
+    OUTSIDE = "outside"  # the machine, database or network around it
+
+
+def shown(value: object, at_most: int = 80) -> str:
+    """Return a value as it may stand in a message: quoted, and cut when long."""
+    text = repr(value)
+    return text if len(text) <= at_most else f"{text[:at_most]}… ({len(text)} characters)"
+
+
+class Error(Exception):
+    """The root: `except penstock.Error` catches all that Penstock raises by itself."""
+
+    code: ClassVar[str] = "error"
+    fault: ClassVar[Fault] = Fault.OURS
+    retryable: ClassVar[bool] = False
+    closes: ClassVar[bool] = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Cross to another process whole; the usual way would call `__init__` with the message alone."""
+        return _rebuilt, (type(self), self.args, self.__dict__)
+
+
+def _rebuilt(cls: type[Error], args: tuple[Any, ...], state: dict[str, Any]) -> Error:
+    error = cls.__new__(cls, *args)
+    error.__dict__.update(state)
+    return error
+
+
+class InvalidInput(Error):
+    """What was handed over cannot be taken; it is refused before anything is written."""
+
+    code = "invalid_input"
+    fault = Fault.CALLER
+
+
+class InvalidType(InvalidInput):
+    """The name of an event type is empty, unprintable or too long."""
+
+    code = "invalid_type"
+
+    def __init__(self, value: object, limit: int) -> None:
+        super().__init__(f"event type {shown(value)} must be 1 to {limit} printable characters")
+
+
+class InvalidKey(InvalidInput):
+    """A key is empty, unprintable or too long; leave it out when order does not matter."""
+
+    code = "invalid_key"
+
+    def __init__(self, value: object, limit: int, hint: str = "") -> None:
+        remedy = hint or "pass key=None when no order is needed"
+        super().__init__(
+            f"key {shown(value)} must be a string of 1 to {limit} printable characters; {remedy}"
+        )
+
+
+class InvalidTopic(InvalidInput):
+    """A topic's name has a character or a length that is not allowed."""
+
+    code = "invalid_topic"
+
+    def __init__(self, value: object) -> None:
+        super().__init__(
+            f"topic {shown(value)} must be 1 to 249 of the characters a-z A-Z 0-9 . _ - and not '.' or '..'"
+        )
+
+
+class InvalidHeaders(InvalidInput):
+    """Headers are not names with string or bytes values."""
+
+    code = "invalid_headers"
+
+    def __init__(self, name: object, why: str) -> None:
+        super().__init__(f"header {shown(name)}: {why}")
+
+
+class InvalidOwner(InvalidInput):
+    """An owner tag is empty or too long."""
+
+    code = "invalid_owner"
+
+    def __init__(self, value: object, limit_bytes: int) -> None:
+        super().__init__(f"owner {shown(value)} must be 1 to {limit_bytes} bytes of printable UTF-8")
+
+
+class InvalidTime(InvalidInput):
+    """A time says no moment: a naive datetime, or one before 1970."""
+
+    code = "invalid_time"
+
+    def __init__(self, name: str, value: object, why: str) -> None:
+        super().__init__(f"{name}={shown(value)}: {why}")
+
+
+class InvalidValue(InvalidInput):
+    """A value has no JSON form."""
+
+    code = "invalid_value"
+
+    def __init__(self, type_name: str, why: str) -> None:
+        super().__init__(
+            f"the value of {shown(type_name)} cannot be written as JSON: {why}; "
+            "pass JSON-like data, a dataclass, a msgspec or pydantic model, or bytes as they are"
+        )
+
+
+class ValueTooLarge(InvalidInput):
+    """A value is larger than the limit for one event."""
+
+    code = "value_too_large"
+
+    def __init__(self, type_name: str, size_bytes: int, limit_bytes: int) -> None:
+        super().__init__(
+            f"the value of {shown(type_name)} has {size_bytes} bytes, the limit is {limit_bytes}; "
+            "store the data elsewhere and publish a reference, or raise limits.event_bytes"
+        )
+
+
+class InvalidPartitions(InvalidInput):
+    """A partition count is out of range."""
+
+    code = "invalid_partitions"
+
+    def __init__(self, value: object, at_most: int) -> None:
+        super().__init__(f"partitions={shown(value)} must be a whole number from 1 to {at_most}")
+
+
+class InvalidPolicy(InvalidInput):
+    """A retry policy was built with a value it cannot have."""
+
+    code = "invalid_policy"
+
+    def __init__(self, policy: str, name: str, value: object, wanted: str) -> None:
+        super().__init__(f"{policy}({name}={shown(value)}): {name} must be {wanted}")
+
+
+class InvalidOutcome(InvalidInput):
+    """A handler returned something that is no outcome, or an outcome holds a value it cannot."""
+
+    code = "invalid_outcome"
+
+    def __init__(self, value: object, wanted: str) -> None:
+        super().__init__(f"outcome {shown(value)}: {wanted}")
+
+
+class InvalidEnvelope(InvalidInput):
+    """Headers or JSON do not make a CloudEvent."""
+
+    code = "invalid_envelope"
+
+    def __init__(self, attribute: str, why: str) -> None:
+        super().__init__(f"CloudEvent attribute {shown(attribute)}: {why}")
+
+
+class InvalidUrl(InvalidInput):
+    """The address of a store has no form that Penstock knows."""
+
+    code = "invalid_url"
+
+    def __init__(self, url: str, forms: Iterable[str]) -> None:
+        super().__init__(f"{shown(url)} is no store Penstock knows; use one of: {', '.join(forms)}")
+
+
+class InvalidName(InvalidInput):
+    """A table prefix or schema is no plain identifier."""
+
+    code = "invalid_name"
+
+    def __init__(self, what: str, value: object) -> None:
+        super().__init__(
+            f"{what} {shown(value)} must be 1 to 30 of the characters a-z 0-9 _, not a digit first"
+        )
+
+
+class EventTypeError(Error):
+    """The registry of typed events was asked for what it cannot give."""
+
+    code = "event_type"
+    fault = Fault.CALLER
+
+
+class NotAnEventClass(EventTypeError):
+    """A class cannot be an event: of no known kind, or its key names a field it has not."""
+
+    code = "not_an_event_class"
+
+    def __init__(self, cls: object, why: str) -> None:
+        super().__init__(f"{getattr(cls, '__qualname__', cls)} cannot be an event: {why}")
+
+
+class EventNameTaken(EventTypeError):
+    """Two classes ask for one logical name."""
+
+    code = "event_name_taken"
+
+    def __init__(self, name: str, owner: str, wanted_by: str) -> None:
+        super().__init__(
+            f"event name {shown(name)} of {wanted_by} already belongs to {owner}; give one another name"
+        )
+
+
+class UnregisteredEvent(EventTypeError):
+    """An object was published whose class is not registered."""
+
+    code = "unregistered_event"
+
+    def __init__(self, cls: type) -> None:
+        super().__init__(
+            f"{cls.__qualname__} is not registered as an event; decorate it with "
+            '@outbox.event("its.name"), or call publish(conn, "its.name", value)'
+        )
+
+
+class Undecodable(Error):
+    """Stored bytes do not give the value they should."""
+
+    code = "undecodable"
+    fault = Fault.CALLER
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(f"{what} cannot be decoded: {why}")
+
+
+class ConnectionRefused(Error):
+    """`publish` cannot work on the connection it was given."""
+
+    code = "connection_refused"
+    fault = Fault.CALLER
+
+
+class UnsupportedConnection(ConnectionRefused):
+    """The connection is of a kind no adapter knows, or of another kind than the outbox."""
+
+    code = "unsupported_connection"
+
+    def __init__(self, conn: object, wanted: str) -> None:
+        cls = type(conn)
+        super().__init__(f"publish got a {cls.__module__}.{cls.__qualname__}; {wanted}")
+
+
+class NoTransaction(ConnectionRefused):
+    """The connection commits by itself and no transaction is open, so publish would be a second write."""
+
+    code = "no_transaction"
+
+    def __init__(self, remedy: str) -> None:
+        super().__init__(f"the connection is in autocommit and no transaction is open; {remedy}")
+
+
+class SchemaError(Error):
+    """The tables in the database are not as they should be."""
+
+    code = "schema"
+    fault = Fault.CALLER
+
+
+class SchemaMissing(SchemaError):
+    """The tables of Penstock are not in this database."""
+
+    code = "schema_missing"
+
+    def __init__(self, table: str) -> None:
+        super().__init__(
+            f"table {table} is not in this database; run outbox.migrate() once before the first publish"
+        )
+
+
+class SchemaTooNew(SchemaError):
+    """A newer Penstock has migrated this database."""
+
+    code = "schema_too_new"
+
+    def __init__(self, found: int, known: int) -> None:
+        super().__init__(
+            f"the database has schema version {found}, this Penstock knows {known}; update Penstock here"
+        )
+
+
+class StoreError(Error):
+    """The place where the data lives does not take it."""
+
+    code = "store"
+    fault = Fault.OUTSIDE
+
+
+class StoreFull(StoreError):
+    """There is no space left; nothing was written."""
+
+    code = "store_full"
+    retryable = True
+
+    def __init__(self, where: str) -> None:
+        super().__init__(f"no space is left for {where}; free some, then the work goes on by itself")
+
+
+class StoreReadOnly(StoreError):
+    """The file or its folder cannot be written; nothing was written."""
+
+    code = "store_read_only"
+
+    def __init__(self, where: str) -> None:
+        super().__init__(
+            f"{where} cannot be written; give this user the right to write the file and its folder"
+        )
+
+
+class SettingError(Error):
+    """A setting from the file, the environment, code or a flag cannot be used."""
+
+    code = "setting"
+    fault = Fault.CALLER
+
+
+class UnknownSetting(SettingError):
+    """There is no setting of that name."""
+
+    code = "unknown_setting"
+
+    def __init__(self, name: str, source: str, known: Iterable[str]) -> None:
+        super().__init__(f"{source}: there is no setting {shown(name)}; there are {', '.join(known)}")
+
+
+class WrongSettingType(SettingError):
+    """A setting's value is of the wrong type."""
+
+    code = "wrong_setting_type"
+
+    def __init__(self, name: str, value: object, wanted: str, source: str) -> None:
+        super().__init__(f"{source}: {name}={shown(value)} must be {wanted}")
+
+
+class SettingOutOfRange(SettingError):
+    """A setting's value is outside its range."""
+
+    code = "setting_out_of_range"
+
+    def __init__(self, name: str, value: object, wanted: str, source: str) -> None:
+        super().__init__(f"{source}: {name}={shown(value)} is out of range; it must be {wanted}")
+
+
+class SettingsFileUnreadable(SettingError):
+    """The settings file is not there, or is not TOML."""
+
+    code = "settings_file_unreadable"
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"settings file {path}: {why}")
+
+
+class MissingExtra(Error):
+    """An optional package is not installed."""
+
+    code = "missing_extra"
+    fault = Fault.CALLER
+
+    def __init__(self, purpose: str, extra: str) -> None:
+        super().__init__(f"{purpose} needs an extra; install it with: pip install 'penstock[{extra}]'")
+
+
+class UnknownPoint(Error):
+    """A test armed a point that nobody declared."""
+
+    code = "unknown_point"
+    fault = Fault.CALLER
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        super().__init__(f"no point {shown(name)} is declared; there are {', '.join(known)}")
+
+
+def tree(root: type[Error] = Error) -> list[type[Error]]:
+    """Return `root` and every error below it, parents before children, in the order they are written."""
+    found = [root]
+    for child in root.__subclasses__():
+        found += tree(child)
+    return found

@@ -1,0 +1,116 @@
+"""The Database: connections of ours, transactions, and the loop that runs one again after a conflict.
+
+Connections are pooled and used by one thread at a time. A transaction that fails for the sake of others
+(deadlock, serialization failure, busy) is run again from its beginning; one whose commit may or may not
+have happened is never run again here: the caller compares and decides.
+"""
+
+import logging
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event, Lock
+from typing import Any, TypeVar
+
+from penstock.log.sql.contract import Dialect, Params, Result, Row
+from penstock.log.sql.naming import Names, statement
+
+log = logging.getLogger("penstock.database")
+T = TypeVar("T")
+
+_REPLAYS = 10
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
+
+
+class Transaction:
+    """One open transaction of ours; statements are asked for by room and name, never glued."""
+
+    def __init__(self, database: "Database", conn: Any) -> None:
+        self._database, self.conn = database, conn
+
+    def rows(self, room: str, name: str, /, **params: Any) -> list[Row]:
+        """Run `<room>/sql/<dialect>/<name>.sql` and return its rows."""
+        return self.execute(room, name, params).rows
+
+    def change(self, room: str, name: str, /, **params: Any) -> int:
+        """Run a statement and return how many rows it changed."""
+        return self.execute(room, name, params).changed
+
+    def execute(self, room: str, name: str, params: Params) -> Result:
+        """Run a statement and return all it gave."""
+        return self._database.dialect.execute(self.conn, self._database.sql(room, name), params)
+
+
+class Database:
+    """One database, its dialect and the names of Penstock's tables in it."""
+
+    def __init__(self, dialect: Dialect, names: Names) -> None:
+        self.dialect, self.names = dialect, names
+        self._idle: list[Any] = []
+        self._lock = Lock()
+        self._closed = Event()
+
+    def sql(self, room: str, name: str) -> str:
+        """Return the text of a named statement for this dialect, with this database's names."""
+        return statement(f"penstock.{room}.sql.{self.dialect.name}", name, self.names)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Open a transaction of ours; commit at the end of the block, roll back if it raises."""
+        conn = self._take()
+        try:
+            self.dialect.begin(conn)
+            yield Transaction(self, conn)
+            self.dialect.commit(conn)
+        except BaseException as exc:
+            self._give_up(conn, exc)
+            raise
+        self._give_back(conn)
+
+    def run(self, work: Callable[[Transaction], T]) -> T:
+        """Run `work` in a transaction; again, after a pause, when others made it fail."""
+        pause = _FIRST_PAUSE_SECONDS
+        for replay in range(_REPLAYS + 1):
+            try:
+                with self.transaction() as tx:
+                    return work(tx)
+            except Exception as exc:
+                if replay == _REPLAYS or not self.dialect.is_conflict(exc):
+                    raise self.dialect.translate(exc) or exc from exc.__cause__
+                log.debug("transaction runs again after a conflict: %s", exc)
+            self._closed.wait(pause + random.uniform(0, pause / 2))
+            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+        raise AssertionError("unreachable")
+
+    def close(self) -> None:
+        """Close all idle connections; a transaction under way keeps its own until it ends."""
+        self._closed.set()
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for conn in idle:
+            self.dialect.close(conn)
+
+    def _take(self) -> Any:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return self.dialect.connect()
+
+    def _give_back(self, conn: Any) -> None:
+        with self._lock:
+            if not self._closed.is_set():
+                self._idle.append(conn)
+                return
+        self.dialect.close(conn)
+
+    def _give_up(self, conn: Any, error: BaseException) -> None:
+        """Roll back after an error and keep the connection only when it is surely sound."""
+        sound = isinstance(error, Exception) and not self.dialect.is_away(error)
+        try:
+            self.dialect.rollback(conn)
+        except Exception:
+            sound = False
+        if sound:
+            self._give_back(conn)
+        else:
+            self.dialect.close(conn)

@@ -1,0 +1,79 @@
+"""The one chain of migrations for all of Penstock's tables, and the check that it has been walked.
+
+`migrations/NNNN_name.sql` of each dialect; the number of the last one applied stands in `meta`. Each runs
+in one transaction with its number, so a crash leaves either all of it or nothing. Two processes may
+migrate at once: the second waits, then finds nothing to do. `publish` never looks at the version.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+
+from penstock.errors import SchemaTooNew
+from penstock.log.sql.database import Database, Transaction
+
+_FILE = re.compile(r"(\d{4})_(\w+)\.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step of the chain."""
+
+    version: int
+    name: str
+    script: str
+
+
+def chain(database: Database) -> list[Migration]:
+    """Return all migrations of the database's dialect, oldest first."""
+    return sorted(_read(database), key=lambda migration: migration.version)
+
+
+def version(tx: Transaction, database: Database) -> int:
+    """Return the version of the schema in the database; 0 when there is none."""
+    if not database.dialect.has_table(tx.conn, database.names.table("meta")):
+        return 0
+    found = tx.rows("log", "meta_read", name="schema_version")
+    return int(found[0][0]) if found else 0
+
+
+def pending(database: Database) -> list[Migration]:
+    """Return the migrations that have not been applied yet. Raises SchemaTooNew."""
+    with database.transaction() as tx:
+        return _after(database, version(tx, database))
+
+
+def migrate(database: Database) -> list[Migration]:
+    """Apply what is pending and return it. Raises SchemaTooNew."""
+    applied: list[Migration] = []
+    while True:
+        step = database.run(lambda tx: _step(tx, database))
+        if step is None:
+            return applied
+        applied.append(step)
+
+
+def _step(tx: Transaction, database: Database) -> Migration | None:
+    database.dialect.serialize_migrations(tx.conn)
+    waiting = _after(database, version(tx, database))
+    if not waiting:
+        return None
+    database.dialect.run_script(tx.conn, waiting[0].script)
+    tx.change("log", "meta_write", name="schema_version", value=str(waiting[0].version))
+    return waiting[0]
+
+
+def _after(database: Database, current: int) -> list[Migration]:
+    steps = chain(database)
+    if current > steps[-1].version:
+        raise SchemaTooNew(current, steps[-1].version)
+    return [step for step in steps if step.version > current]
+
+
+def _read(database: Database) -> Iterator[Migration]:
+    folder = files(f"penstock.log.sql.{database.dialect.name}").joinpath("migrations")
+    for file in folder.iterdir():
+        named = _FILE.fullmatch(file.name)
+        if named:
+            yield Migration(int(named[1]), named[2], database.names.apply(file.read_text("utf-8")))

@@ -1,0 +1,111 @@
+"""SQLite through the standard library's driver.
+
+Our transactions begin IMMEDIATE: they wait for the one writer's place at the start, where waiting is safe,
+and never fail in the middle because someone else wrote. The file is in WAL mode, so readers do not wait;
+`synchronous=FULL`, so a commit survives a power cut.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from penstock.errors import Error, SchemaMissing, StoreFull, StoreReadOnly
+from penstock.log.sql.contract import Params, Result
+
+BUSY_SECONDS = 30.0
+OLDEST = (3, 35, 0)  # RETURNING
+
+
+class SqliteDialect:
+    """One SQLite file."""
+
+    name = "sqlite"
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def connect(self) -> sqlite3.Connection:
+        """Open the file, making it if it is not there."""
+        conn = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        try:
+            conn.execute("PRAGMA journal_mode=WAL")
+            conn.execute("PRAGMA synchronous=FULL")
+        except BaseException:
+            conn.close()
+            raise
+        return conn
+
+    def begin(self, conn: sqlite3.Connection) -> None:
+        """Begin, taking the writer's place at once."""
+        conn.execute("BEGIN IMMEDIATE")
+
+    def commit(self, conn: sqlite3.Connection) -> None:
+        """Commit."""
+        conn.execute("COMMIT")
+
+    def rollback(self, conn: sqlite3.Connection) -> None:
+        """Roll back if a transaction is still open; SQLite ends it by itself after some errors."""
+        if conn.in_transaction:
+            conn.execute("ROLLBACK")
+
+    def close(self, conn: sqlite3.Connection) -> None:
+        """Close."""
+        with suppress(sqlite3.Error):
+            conn.close()
+
+    def execute(self, conn: sqlite3.Connection, sql: str, params: Params) -> Result:
+        """Run one statement."""
+        cursor = conn.execute(sql, params)
+        return Result(cursor.fetchall(), cursor.rowcount)
+
+    def run_script(self, conn: sqlite3.Connection, script: str) -> None:
+        """Run several statements; not by `executescript`, which would commit first."""
+        for statement in _split(script):
+            conn.execute(statement)
+
+    def serialize_migrations(self, conn: sqlite3.Connection) -> None:
+        """Nothing to do: BEGIN IMMEDIATE admits one writer."""
+
+    def has_table(self, conn: sqlite3.Connection, table: str) -> bool:
+        """Look the table up."""
+        found = conn.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,))
+        return found.fetchone() is not None
+
+    def is_conflict(self, error: Exception) -> bool:
+        """Another process held the writer's place for longer than we wait."""
+        return _primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+    def is_away(self, error: Exception) -> bool:
+        """The file cannot be opened or read now."""
+        return _primary_code(error) in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR)
+
+    def translate(self, error: Exception) -> Error | None:
+        """Say what a full disk, a read-only file or a missing table means."""
+        code = _primary_code(error)
+        if code == sqlite3.SQLITE_FULL:
+            return StoreFull(self.path)
+        if code == sqlite3.SQLITE_READONLY:
+            return StoreReadOnly(self.path)
+        return missing_table(error)
+
+
+def missing_table(error: Exception) -> SchemaMissing | None:
+    """Return SchemaMissing if that is what SQLite's error says."""
+    _, found, table = str(error).partition("no such table: ")
+    return SchemaMissing(table) if found and isinstance(error, sqlite3.OperationalError) else None
+
+
+def _primary_code(error: Exception) -> int | None:
+    code: Any = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF
+
+
+def _split(script: str) -> Iterator[str]:
+    """Yield the statements of a script."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

@@ -1,0 +1,64 @@
+"""From a value to the bytes that are stored, and back.
+
+JSON is the default and needs no mark. Bytes are stored as they are and marked by the header
+`content-type` (`application/octet-stream` unless the caller names another). None is a tombstone: no bytes
+at all, which is not the same as empty bytes. NaN and the infinities have no JSON form and become null.
+"""
+
+from typing import Any
+
+import msgspec
+
+from penstock.errors import InvalidValue, Undecodable
+
+CONTENT_TYPE = "content-type"
+JSON = "application/json"
+BINARY = "application/octet-stream"
+# What msgspec and pydantic raise for a value that has no JSON form.
+ENCODE_ERRORS = (TypeError, ValueError, OverflowError, RecursionError, msgspec.EncodeError)
+
+
+def encode_value(type_name: str, value: Any) -> tuple[bytes | None, str]:
+    """Return a value's bytes and their content type.
+
+    Raises InvalidValue when it has no JSON form; `type_name` is the event's, for the message.
+    """
+    if value is None:
+        return None, JSON
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value), BINARY
+    try:
+        return _encode(value), JSON
+    except ENCODE_ERRORS as exc:
+        raise InvalidValue(type_name, str(exc)) from exc
+
+
+def decode_value(data: bytes | None, content_type: str) -> Any:
+    """Return the value that `data` holds: JSON as Python data, everything else as the bytes it is.
+
+    Raises Undecodable.
+    """
+    if data is None or not is_json(content_type):
+        return data
+    try:
+        return _decode(data)
+    except (ValueError, RecursionError) as exc:  # msgspec's and UTF-8's errors are ValueErrors
+        raise Undecodable("a JSON value", str(exc)) from exc
+
+
+def is_json(content_type: str) -> bool:
+    """Return whether a content type means JSON."""
+    kind = content_type.partition(";")[0].strip().lower()
+    return kind == JSON or kind.endswith("+json")
+
+
+def _plain(value: Any) -> Any:
+    """Return what msgspec does not know by itself, a pydantic model, as JSON-like data."""
+    dump = getattr(value, "model_dump", None)
+    if dump is None:
+        raise TypeError(f"{type(value).__module__}.{type(value).__qualname__} is not JSON-like")
+    return dump(mode="json", by_alias=True)
+
+
+_encode = msgspec.json.Encoder(enc_hook=_plain).encode
+_decode = msgspec.json.Decoder().decode

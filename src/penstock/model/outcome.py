@@ -1,0 +1,65 @@
+"""What a handler answers: a value, never a flag. What it raises goes to the retry policy instead.
+
+None and `Done` mean the same.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from penstock.errors import InvalidOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The record is handled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Deliver it again, counted as an attempt; after `after`, or when the retry policy says."""
+
+    after: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        if self.after is not None and not (isinstance(self.after, timedelta) and self.after >= timedelta()):
+            raise InvalidOutcome(self.after, "Retry(after) must be a timedelta of zero or more, or None")
+
+
+@dataclass(frozen=True, slots=True)
+class Snooze:
+    """Deliver it again later, not counted as an attempt; its lane waits until then."""
+
+    until: datetime | timedelta
+
+    def __post_init__(self) -> None:
+        if isinstance(self.until, timedelta):
+            if self.until < timedelta():
+                raise InvalidOutcome(self.until, "Snooze(until) must not lie in the past")
+        elif not isinstance(self.until, datetime) or self.until.utcoffset() is None:
+            raise InvalidOutcome(self.until, "Snooze(until) must be an aware datetime or a timedelta")
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Give the record up: it becomes a dead letter with this reason, and its lane goes on."""
+
+    reason: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.reason, str) or not self.reason.strip():
+            raise InvalidOutcome(self.reason, "Cancel(reason) must be a sentence a person can read")
+
+
+Outcome = Done | Retry | Snooze | Cancel
+
+
+def outcome_of(result: object) -> Outcome:
+    """Return the outcome that a handler's return value means.
+
+    Raises InvalidOutcome for anything but None and the classes above.
+    """
+    if result is None:
+        return Done()
+    if isinstance(result, Done | Retry | Snooze | Cancel):
+        return result
+    raise InvalidOutcome(result, "a handler returns None, Done, Retry, Snooze or Cancel")

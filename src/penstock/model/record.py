@@ -1,0 +1,78 @@
+"""The record: what is published, logged and handed to readers.
+
+A value: frozen, compared by content, no I/O. It is a msgspec Struct because one is made for every event
+that passes through (`bench/cases/record.py` holds its cost against a plain slotted class).
+"""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from penstock.clock import from_ms
+from penstock.model.content import CONTENT_TYPE, JSON, decode_value
+
+RawHeaders = tuple[tuple[str, bytes | None], ...]
+
+
+class Record(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True):
+    """One event.
+
+    `data` holds the stored bytes and `value` what they mean; `raw_headers` keeps order, repeats and null
+    values, `headers` is the plain dict of them. `topic`, `partition` and `offset` are None until the
+    record stands in the log. `attempt` counts deliveries to a handler from 1; `redelivered` means that it
+    may have been delivered before; `fence` is the epoch of the owner, for sinks that can compare.
+    """
+
+    id: str
+    key: str | None
+    data: bytes | None
+    type: str
+    raw_headers: RawHeaders
+    timestamp_ms: int
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    attempt: int = 1
+    redelivered: bool = False
+    fence: int | None = None
+    _value: Any = msgspec.UNSET
+
+    @property
+    def value(self) -> Any:
+        """The decoded value, decoded once; None for a tombstone.
+
+        Raises Undecodable.
+        """
+        if self._value is msgspec.UNSET:
+            content_type = self.headers.get(CONTENT_TYPE) or JSON
+            msgspec.structs.force_setattr(self, "_value", decode_value(self.data, content_type))
+        return self._value
+
+    @property
+    def headers(self) -> dict[str, str | None]:
+        """The headers as text; of a repeated name the last one counts."""
+        return {
+            name: None if value is None else value.decode("utf-8", "replace")
+            for name, value in self.raw_headers
+        }
+
+    @property
+    def timestamp(self) -> datetime:
+        """When it was published, as an aware datetime in UTC."""
+        return from_ms(self.timestamp_ms)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Record):
+            return NotImplemented
+        return self._content() == other._content()
+
+    def __repr__(self) -> str:
+        plain = msgspec.structs.replace(self, _value=msgspec.UNSET)
+        return super(Record, plain).__repr__()
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.topic, self.partition, self.offset))
+
+    def _content(self) -> tuple[Any, ...]:
+        return msgspec.structs.astuple(self)[:-1]

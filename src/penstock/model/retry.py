@@ -1,0 +1,236 @@
+"""Retry policies: whether a failed record is tried again, and after how long.
+
+Values without clock or I/O. n counts the failures so far, from 1; a record is tried again while
+n <= max_retries, so the default gives four attempts with 2, 4 and 8 seconds between them.
+
+| policy      | delay before the attempt after failure n       |
+|-------------|------------------------------------------------|
+| Fixed       | delay                                          |
+| Linear      | min(initial_delay + increment * (n-1), max)    |
+| Exponential | min(initial_delay * multiplier ** (n-1), max)  |
+| PowerOfTwo  | min(2 ** n seconds, max)                       |
+| Custom      | what your function says, within 0 and max      |
+
+Jitter j spreads the delay d, after the cap, over whole milliseconds from max(0, d-j) to d+j.
+"""
+
+import logging
+import random
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields
+from datetime import timedelta
+from typing import Any, Protocol
+
+from penstock.errors import InvalidPolicy
+from penstock.model.causes import Matcher, any_matches, chain
+
+log = logging.getLogger("penstock.retry")
+
+Duration = timedelta | float  # a number is in seconds
+Predicate = Callable[[BaseException], bool]
+
+_LARGEST = sys.float_info.max
+_SECOND = timedelta(seconds=1)
+_MS = timedelta(milliseconds=1)
+_LONGEST_MS = timedelta(days=3650) // _MS
+_FROM_ZERO, _ABOVE_ZERO = "zero or more", "a millisecond or more"
+
+
+class Random(Protocol):
+    """What jitter asks of a source of chance."""
+
+    def randint(self, a: int, b: int, /) -> int:
+        """Return a whole number from a to b, both included."""
+
+
+def _duration(default: Duration, *, zero: bool = False) -> Any:
+    """Declare a field that holds a duration above 0 (or from 0)."""
+    return field(default=default, metadata={"duration": _FROM_ZERO if zero else _ABOVE_ZERO})
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetryPolicy:
+    """What all policies share: how often, how spread, and for which errors.
+
+    `no_retry_on` wins; with neither `retry_on` nor `retry_if` every other error is retried; else those
+    that match a class of `retry_on` or a predicate of `retry_if`. Classes are compared along the chain of
+    causes and inside exception groups; a class may be given by its dotted name.
+    """
+
+    max_retries: int = 3
+    jitter: Duration = _duration(timedelta(), zero=True)
+    retry_on: Matcher | Iterable[Matcher] = ()
+    no_retry_on: Matcher | Iterable[Matcher] = ()
+    retry_if: Predicate | Iterable[Predicate] = ()
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            if "duration" in each.metadata:
+                self._set(each.name, self._as_duration(each.name, each.metadata["duration"]))
+        if (
+            not isinstance(self.max_retries, int)
+            or isinstance(self.max_retries, bool)
+            or self.max_retries < 0
+        ):
+            raise self._refusal("max_retries", "a whole number of zero or more")
+        for name in ("retry_on", "no_retry_on", "retry_if"):
+            self._set(name, self._as_tuple(name))
+
+    def base_delay_ms(self, failures: int) -> int:
+        """Return the delay after so many failures, before jitter, in milliseconds."""
+        raise NotImplementedError(f"{type(self).__name__} gives no delay")
+
+    def delay_after(self, failures: int, rng: Random = random) -> timedelta:
+        """Return how long to wait after failure number `failures` (from 1)."""
+        base, jitter = self.base_delay_ms(failures), _ms(self.jitter)
+        return (rng.randint(max(0, base - jitter), base + jitter) if jitter else base) * _MS
+
+    def retries(self, failures: int, error: BaseException) -> bool:
+        """Return whether a record that failed so often, last with `error`, is tried again."""
+        return failures <= self.max_retries and self.accepts(error)
+
+    def accepts(self, error: BaseException) -> bool:
+        """Return whether errors of this kind are worth another attempt at all."""
+        found = list(chain(error))
+        if any_matches(_listed(self.no_retry_on), found):
+            return False
+        if not self.retry_on and not self.retry_if:
+            return True
+        if any_matches(_listed(self.retry_on), found):
+            return True
+        return any(_ask(predicate, error) for predicate in _listed(self.retry_if))
+
+    def _as_duration(self, name: str, wanted: str) -> timedelta:
+        value = getattr(self, name)
+        refusal = self._refusal(name, f"a timedelta or seconds, {wanted} and at most ten years")
+        if isinstance(value, bool):
+            raise refusal
+        try:
+            span = value if isinstance(value, timedelta) else timedelta(seconds=value)
+        except (TypeError, ValueError, OverflowError):
+            raise refusal from None
+        if span < (timedelta() if wanted == _FROM_ZERO else _MS) or _ms(span) > _LONGEST_MS:
+            raise refusal
+        return span
+
+    def _as_tuple(self, name: str) -> tuple[Any, ...]:
+        wanted = "a function" if name == "retry_if" else "an exception class or its dotted name"
+        try:
+            each = _listed(getattr(self, name))
+        except TypeError:
+            raise self._refusal(name, f"{wanted}, or several") from None
+        for one in each:
+            is_class = isinstance(one, type) and issubclass(one, BaseException)
+            is_name = isinstance(one, str) and one != ""
+            if not (callable(one) if name == "retry_if" else is_class or is_name):
+                raise InvalidPolicy(type(self).__name__, name, one, wanted)
+        return each
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)  # the frozen dataclass's own way, once, while it is built
+
+    def _refusal(self, name: str, wanted: str) -> InvalidPolicy:
+        return InvalidPolicy(type(self).__name__, name, getattr(self, name), wanted)
+
+
+@dataclass(frozen=True)
+class Fixed(RetryPolicy):
+    """The same delay each time."""
+
+    delay: Duration = _duration(timedelta(seconds=5))
+
+    def base_delay_ms(self, failures: int) -> int:
+        """Return the fixed delay."""
+        return _ms(self.delay)
+
+
+@dataclass(frozen=True)
+class Linear(RetryPolicy):
+    """A delay that grows by the same step."""
+
+    initial_delay: Duration = _duration(timedelta(seconds=2))
+    increment: Duration = _duration(timedelta(seconds=2))
+    max_delay: Duration = _duration(timedelta(seconds=60))
+
+    def base_delay_ms(self, failures: int) -> int:
+        """Return min(initial_delay + increment * (n-1), max_delay)."""
+        return min(_ms(self.initial_delay) + _ms(self.increment) * (failures - 1), _ms(self.max_delay))
+
+
+@dataclass(frozen=True)
+class Exponential(RetryPolicy):
+    """A delay that grows by the same factor; the default policy."""
+
+    initial_delay: Duration = _duration(timedelta(seconds=2))
+    multiplier: float = 2.0
+    max_delay: Duration = _duration(timedelta(seconds=60))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.multiplier, int | float) or not 1.0 < self.multiplier <= _LARGEST:
+            raise self._refusal("multiplier", "a finite number above 1.0")
+
+    def base_delay_ms(self, failures: int) -> int:
+        """Return min(initial_delay * multiplier ** (n-1), max_delay)."""
+        try:
+            grown = _ms(self.initial_delay) * float(self.multiplier) ** (failures - 1)
+        except OverflowError:
+            return _ms(self.max_delay)
+        return int(min(grown, _ms(self.max_delay)))
+
+
+@dataclass(frozen=True)
+class PowerOfTwo(RetryPolicy):
+    """2, 4, 8, 16 and 32 seconds: five retries unless told otherwise."""
+
+    max_retries: int = field(default=5, kw_only=True)
+    max_delay: Duration = _duration(timedelta(hours=1))
+
+    def base_delay_ms(self, failures: int) -> int:
+        """Return min(2 ** n seconds, max_delay)."""
+        return min(1000 << min(failures, 40), _ms(self.max_delay))
+
+
+@dataclass(frozen=True)
+class Custom(RetryPolicy):
+    """Delays from your own function of the failure count; what it returns is kept within 0 and max_delay."""
+
+    function: Callable[[int], Duration]
+    max_delay: Duration = _duration(timedelta(hours=1))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not callable(self.function):
+            raise self._refusal("function", "a function from the failure count to a delay")
+
+    def base_delay_ms(self, failures: int) -> int:
+        """Return what the function says; max_delay if it raises or answers nonsense."""
+        longest = _ms(self.max_delay)
+        try:
+            said = self.function(failures)
+            wanted = said if isinstance(said, timedelta) else timedelta(seconds=said)
+        except Exception:
+            log.warning(
+                "the delay function of a Custom retry policy failed; waiting %d ms", longest, exc_info=True
+            )
+            return longest
+        return min(max(_ms(wanted), 0), longest)
+
+
+def _ms(span: Duration) -> int:
+    return (span if isinstance(span, timedelta) else span * _SECOND) // _MS
+
+
+def _listed(value: Any) -> tuple[Any, ...]:
+    """Return one thing or several as a tuple."""
+    return (value,) if isinstance(value, str | type) or callable(value) else tuple(value)
+
+
+def _ask(predicate: Predicate, error: BaseException) -> bool:
+    """Return a predicate's answer; one that raises means yes, since a retry loses nothing."""
+    try:
+        return bool(predicate(error))
+    except Exception:
+        log.warning("a retry_if predicate failed; the record is tried again", exc_info=True)
+        return True

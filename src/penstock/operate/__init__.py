@@ -1,0 +1,1 @@
+"""One function per operation that commands, console, REST and users share; they return values."""

@@ -1,0 +1,142 @@
+"""What this machine has for Penstock, and what each missing part would enable.
+
+`examine` looks and returns findings; it changes nothing and needs no database. Only the core is
+required: everything else is an "if you want".
+"""
+
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+from penstock.log.sql.sqlite.dialect import OLDEST as OLDEST_SQLITE
+
+OLDEST_PYTHON = (3, 11)
+OLDEST_JAVA = 17
+LOW_DISK_BYTES = 1 << 30
+_JAVA_SECONDS = 20
+
+
+class State(Enum):
+    """How a part stands."""
+
+    OK = "ok"
+    MISSING = "missing"  # optional, and not there
+    LOW = "low"  # there, but not enough of it
+    BROKEN = "broken"  # required, and not usable
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One part: what was found, what it is for, and what to do when it is not there."""
+
+    part: str
+    state: State
+    found: str
+    enables: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """An optional package: the distribution and module it brings, and what that enables."""
+
+    name: str
+    distribution: str
+    module: str
+    enables: str
+
+
+# One row per extra of the package (`tests/architecture` compares it with pyproject.toml).
+EXTRAS = (
+    Extra("otel", "opentelemetry-api", "opentelemetry", "spans and W3C trace context on what is published"),
+    Extra("pydantic", "pydantic", "pydantic", "typed events as pydantic models"),
+)
+
+
+def examine(where: Path) -> list[Finding]:
+    """Return a finding per part; `where` is the folder whose free disk counts."""
+    parts: tuple[Callable[[], Finding], ...] = (_python, _sqlite, lambda: _disk(where), _postgres, _java)
+    return [*(part() for part in parts), *_extras()]
+
+
+def healthy(findings: list[Finding]) -> bool:
+    """Return whether nothing that is required is broken."""
+    return all(finding.state is not State.BROKEN for finding in findings)
+
+
+def _python() -> Finding:
+    found = ".".join(map(str, sys.version_info[:3]))
+    state = State.OK if sys.version_info >= OLDEST_PYTHON else State.BROKEN
+    return Finding("Python", state, found, "everything", "install Python 3.11 or later")
+
+
+def _sqlite() -> Finding:
+    state = State.OK if sqlite3.sqlite_version_info >= OLDEST_SQLITE else State.BROKEN
+    wanted = ".".join(map(str, OLDEST_SQLITE))
+    remedy = f"use a Python whose SQLite is {wanted} or later"
+    return Finding(
+        "SQLite", state, sqlite3.sqlite_version, "the embedded default: one file, no server", remedy
+    )
+
+
+def _disk(where: Path) -> Finding:
+    free = shutil.disk_usage(where).free
+    state = State.OK if free >= LOW_DISK_BYTES else State.LOW
+    found = f"{free / (1 << 30):.1f} GiB free"
+    return Finding("Disk", state, found, "room for the log and its tables", "free some space")
+
+
+def _postgres() -> Finding:
+    server = shutil.which("postgres") or next(
+        iter(sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))), None
+    )
+    found = _first_line([str(server), "--version"]) if server else ""
+    remedy = "none is needed on this machine: any PostgreSQL 14 or later that a URL reaches will do"
+    state = State.OK if found else State.MISSING
+    return Finding("PostgreSQL", state, found or "no server here", "an outbox in PostgreSQL", remedy)
+
+
+def _java() -> Finding:
+    found = _first_line(["java", "-version"]) if shutil.which("java") else ""
+    major = _major(found)
+    state = State.OK if major >= OLDEST_JAVA else State.MISSING
+    remedy = f"install Java {OLDEST_JAVA} or later"
+    return Finding("Java", state, found or "none", "Spark: the pipelines into lakehouse tables", remedy)
+
+
+def _extras() -> Iterator[Finding]:
+    for extra in EXTRAS:
+        there = find_spec(extra.module) is not None
+        found = metadata.version(extra.distribution) if there else "not installed"
+        state = State.OK if there else State.MISSING
+        yield Finding(f"[{extra.name}]", state, found, extra.enables, f"pip install 'penstock[{extra.name}]'")
+
+
+def _first_line(command: list[str]) -> str:
+    """Return the first line a program says of itself, or nothing if it cannot be run."""
+    try:
+        said = subprocess.run(  # noqa: S603 - our own list, no user input
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=_JAVA_SECONDS,
+            check=True,
+            text=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return said.stdout.partition("\n")[0].strip()
+
+
+def _major(java_version: str) -> int:
+    """Return the major version in `openjdk version "17.0.15" 2025-04-15`; 0 when there is none."""
+    _, _, quoted = java_version.partition('"')
+    number = quoted.partition(".")[0].partition('"')[0]
+    return int(number) if number.isdigit() else 0

@@ -1,0 +1,45 @@
+"""Publishing on a `sqlite3.Connection`.
+
+In the driver's default mode our INSERT opens the transaction that the caller commits. In autocommit mode
+it would commit by itself, so an open transaction is asked for.
+"""
+
+import sqlite3
+
+from penstock.errors import NoTransaction
+from penstock.log.sql.naming import Names, statement
+from penstock.log.sql.sqlite.dialect import missing_table
+from penstock.outbox.staging import Step
+
+_SQL = "penstock.outbox.sql.sqlite"
+
+
+class SqliteAdapter:
+    """Runs staging on the standard library's SQLite driver."""
+
+    dialect = "sqlite"
+
+    def check(self, conn: sqlite3.Connection) -> None:
+        """Refuse autocommit without an open transaction."""
+        if not conn.in_transaction and _commits_by_itself(conn):
+            raise NoTransaction('run conn.execute("BEGIN IMMEDIATE") first, or use outbox.transaction()')
+
+    def stage(self, conn: sqlite3.Connection, step: Step, names: Names) -> None:
+        """Insert one row or many."""
+        sql = statement(_SQL, step.statement, names)
+        rows = [event[:10] for event in step.rows] if step.statement == "stage" else step.rows
+        try:
+            if len(rows) == 1:
+                conn.execute(sql, rows[0])
+            else:
+                conn.executemany(sql, rows)
+        except sqlite3.OperationalError as exc:
+            raise missing_table(exc) or exc from exc.__cause__
+
+
+def _commits_by_itself(conn: sqlite3.Connection) -> bool:
+    modern = getattr(conn, "autocommit", -1)  # Python 3.12 on; -1 is the older control by isolation_level
+    return conn.isolation_level is None if modern == -1 else modern is True
+
+
+ADAPTER = SqliteAdapter()

@@ -1,0 +1,22 @@
+"""What an adapter does: run our statements on the caller's connection, inside the caller's transaction.
+
+An adapter never begins, commits or rolls back; it only refuses a connection on which staging would commit
+by itself. One short file per kind of connection in `adapters/`.
+"""
+
+from typing import Any, Protocol
+
+from penstock.log.sql.naming import Names
+from penstock.outbox.staging import Step
+
+
+class Adapter(Protocol):
+    """One kind of connection."""
+
+    dialect: str  # the database behind it
+
+    def check(self, conn: Any) -> None:
+        """Refuse a connection that would commit by itself. Raises NoTransaction."""
+
+    def stage(self, conn: Any, step: Step, names: Names) -> None:
+        """Run one step. Raises SchemaMissing, or the driver's own error untouched."""

@@ -1,0 +1,88 @@
+"""The event as it is staged: checked, encoded and placed, before any database is touched."""
+
+from typing import Any, NamedTuple
+
+from penstock.errors import ValueTooLarge
+from penstock.model.content import BINARY, CONTENT_TYPE, encode_value
+from penstock.model.ids import new_id
+from penstock.model.limits import (
+    Headers,
+    LimitsSettings,
+    check_headers,
+    check_key,
+    check_moment,
+    check_owner,
+    check_topic,
+    check_type,
+)
+from penstock.model.partition import key_hash, slot
+from penstock.model.record import RawHeaders
+from penstock.wire.kafka.headers import encode_headers
+
+DEFAULT_TOPIC = "events"
+
+
+class StagedEvent(NamedTuple):
+    """One row of `staged`, or of `scheduled` when `due_ms` is set."""
+
+    slot: int
+    key_hash: int
+    topic: str
+    id: str
+    key: bytes | None
+    type: str
+    value: bytes | None
+    headers: bytes | None
+    timestamp_ms: int
+    owner: str | None
+    due_ms: int | None
+
+
+def staged_event(
+    type: str,
+    value: Any,
+    *,
+    key: str | None,
+    topic: str,
+    headers: Headers | None,
+    at: object,
+    owner: str | None,
+    now_ms: int,
+    limits: LimitsSettings,
+) -> StagedEvent:
+    """Return the checked event.
+
+    No key: the hash of its id spreads it, and no order is promised. Due now or earlier: not scheduled.
+    Raises a subclass of InvalidInput.
+    """
+    check_type(type)
+    check_key(key)
+    check_topic(topic)
+    check_owner(owner, limits)
+    data, content_type = encode_value(type, value)
+    if data is not None and len(data) > limits.event_bytes:
+        raise ValueTooLarge(type, len(data), limits.event_bytes)
+    raw_headers = _with_content_type(check_headers(headers, limits), content_type)
+    due_ms = None if at is None else check_moment("at", at, now_ms)
+    event_id = new_id(now_ms)
+    hashed = key_hash(event_id if key is None else key)
+    return StagedEvent(
+        slot=slot(hashed),
+        key_hash=hashed,
+        topic=topic,
+        id=event_id,
+        key=None if key is None else key.encode(),
+        type=type,
+        value=data,
+        headers=encode_headers(raw_headers) if raw_headers else None,
+        timestamp_ms=now_ms,
+        owner=owner,
+        due_ms=None if due_ms is None or due_ms <= now_ms else due_ms,
+    )
+
+
+def _with_content_type(headers: RawHeaders, content_type: str) -> RawHeaders:
+    """Return the headers with bytes marked as such, unless the caller has named their type."""
+    if content_type != BINARY or any(name == CONTENT_TYPE for name, _ in headers):
+        return headers
+    return (*headers, (CONTENT_TYPE, BINARY.encode()))

@@ -1,0 +1,94 @@
+"""Named points in the code where tests kill, pause or fail the process.
+
+A room declares its points once, at import, with what a crash there means; the crash suites walk
+`declared()`, so a new point is tested from the day it is written. Nothing happens at a point unless a
+test armed it in this very process: there is no setting, environment variable or request that does.
+Cost when nothing is armed: one call and one look at an empty dict.
+"""
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NewType
+
+from penstock.errors import UnknownPoint
+
+Point = NewType("Point", str)
+Action = Callable[[], None]
+
+_declared: dict[Point, str] = {}
+_armed: dict[Point, "_Trap"] = {}
+
+
+@dataclass(slots=True)
+class _Trap:
+    """What happens at a point, and how many visits pass before it does."""
+
+    action: Action
+    visits_left: int
+
+
+def declare(name: str, meaning: str) -> Point:
+    """Add a point to the table; `meaning` says what has been done when it is reached."""
+    point = Point(name)
+    assert point not in _declared, f"point {name} is declared twice"
+    _declared[point] = meaning
+    return point
+
+
+def declared() -> dict[Point, str]:
+    """Return every declared point with its meaning."""
+    return dict(_declared)
+
+
+def reach(point: Point) -> None:
+    """Mark that the code has come to `point`."""
+    if _armed:
+        _spring(point)
+
+
+def arm(name: str, action: Action, *, visit: int = 1) -> None:
+    """Let `action` run at the given visit of a point, once.
+
+    Raises UnknownPoint when no room declared that name.
+    """
+    assert visit >= 1, f"visits are counted from 1, not {visit}"
+    point = Point(name)
+    if point not in _declared:
+        raise UnknownPoint(name, sorted(_declared))
+    _armed[point] = _Trap(action, visit)
+
+
+def disarm() -> None:
+    """Forget everything that was armed."""
+    _armed.clear()
+
+
+def kill() -> None:
+    """End this process as `kill -9` does: no cleanup, no flush."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def pause() -> None:
+    """Stop this process as SIGSTOP does, until somebody sends SIGCONT."""
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def fail(error: BaseException) -> Action:
+    """Return an action that raises `error`."""
+
+    def action() -> None:
+        raise error
+
+    return action
+
+
+def _spring(point: Point) -> None:
+    trap = _armed.get(point)
+    if trap is None:
+        return
+    trap.visits_left -= 1
+    if trap.visits_left == 0:
+        del _armed[point]
+        trap.action()

@@ -1,0 +1,5 @@
+"""The shipped kit for tests of your own: a clock you move, and the demo shop."""
+
+from penstock.testing.clock import FakeClock
+
+__all__ = ["FakeClock"]

@@ -1,0 +1,32 @@
+"""A clock that stands still until it is moved."""
+
+from datetime import UTC, datetime, timedelta
+
+from penstock.clock import from_ms, to_ms
+
+_START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class FakeClock:
+    """Time in a test's hand: `advance` moves both the calendar and the monotonic seconds."""
+
+    def __init__(self, start: datetime = _START) -> None:
+        self._now_ms, self._monotonic = to_ms(start), 0.0
+
+    def now_ms(self) -> int:
+        """Return the milliseconds since 1970, UTC."""
+        return self._now_ms
+
+    def monotonic(self) -> float:
+        """Return the seconds since this clock was made."""
+        return self._monotonic
+
+    def now(self) -> datetime:
+        """Return the moment as an aware datetime."""
+        return from_ms(self._now_ms)
+
+    def advance(self, by: timedelta) -> None:
+        """Move time forward."""
+        assert by >= timedelta(), "time does not run backwards"
+        self._now_ms += by // timedelta(milliseconds=1)
+        self._monotonic += by.total_seconds()
