@@ -8,15 +8,20 @@ from typing import Any, TypeVar, overload
 from penstock import metrics, tracing
 from penstock.clock import SYSTEM, Clock
 from penstock.log.sql.dialects import open_database
+from penstock.log.sql.log import SqlLog
 from penstock.log.sql.migrations import migrate
 from penstock.log.sql.naming import DEFAULT_PREFIX, Names
+from penstock.membership.member import ClusterSettings
 from penstock.model.event_types import EventTypes, HeadersOf, KeyOf
 from penstock.model.limits import Headers, LimitsSettings
 from penstock.outbox.adapters import adapter_for
 from penstock.outbox.event import DEFAULT_TOPIC, StagedEvent, staged_event
 from penstock.outbox.staging import run, stage_steps
+from penstock.worker.drain import Counts, Drain
+from penstock.worker.handlers import Handlers, Match
 
 C = TypeVar("C", bound=type)
+F = TypeVar("F", bound=Callable[..., Any])
 At = datetime | timedelta | None
 _NOT_GIVEN: Any = object()
 
@@ -39,10 +44,12 @@ class Outbox:
     ) -> None:
         self.url = url
         self._names = Names(prefix, schema)
-        self._database = open_database(url, self._names)
+        lease = ClusterSettings.load().lease_ttl
+        self._database = open_database(url, self._names, limit_seconds=lease.total_seconds() / 2)
         self._limits = limits or LimitsSettings.load()
         self._clock = clock
         self._event_types = EventTypes()
+        self._handlers = Handlers()
 
     def migrate(self) -> list[str]:
         """Bring the tables up to date and return what was applied; nothing to do is no error."""
@@ -106,6 +113,36 @@ class Outbox:
             for each in events
         ]
         return self._stage(conn, staged) if staged else []
+
+    def handler(
+        self,
+        match: Match = None,
+        *,
+        group: str,
+        id: str | None = None,
+        topic: str = DEFAULT_TOPIC,
+        start: str = "earliest",
+    ) -> Callable[[F], F]:
+        """Register a function for the records of a topic that match, as part of a group.
+
+        `match`: a type, a prefix such as "order.*", a predicate, or None for all. `group` names the cursor
+        and must stay the same over deploys. Raises InvalidHandler, DuplicateHandler.
+        """
+
+        def register(function: F) -> F:
+            self._handlers.add(function, match=match, group=group, id=id, topic=topic, start=start)
+            return function
+
+        return register
+
+    def drain(self) -> Counts:
+        """Sequence and deliver all that is due now to the handlers of this process; return what was done."""
+        return Drain(self._database, self._handlers, self._clock).run()
+
+    @property
+    def log(self) -> SqlLog:
+        """The log, for reading by hand: `outbox.log.read(topic, partition, offset)`."""
+        return SqlLog(self._database, self._clock)
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:

@@ -26,16 +26,29 @@
     │   └── NoTransaction           autocommit, and no transaction open
     ├── SchemaError                 the tables in the database
     │   ├── SchemaMissing           they are not there yet
-    │   └── SchemaTooNew            a newer Penstock made them
+    │   ├── SchemaTooNew            a newer Penstock made them
+    │   └── SequenceCached          ids are handed out in blocks, so they are not in order
     ├── StoreError                  the place where the data lives
     │   ├── StoreFull
-    │   └── StoreReadOnly
+    │   ├── StoreReadOnly
+    │   └── StoreUnsupported        a kind of store that this Python cannot have
+    ├── LogError                    topics, partitions and offsets
+    │   ├── UnknownTopic
+    │   ├── UnknownPartition
+    │   ├── PartitionsDiffer        a topic is there with another partition count
+    │   ├── OffsetOutOfRange
+    │   └── TopicVanished           deleted while records were on their way to it; tried again
     ├── SettingError                file, environment, code or flags
     │   ├── UnknownSetting
     │   ├── WrongSettingType
     │   ├── SettingOutOfRange
     │   └── SettingsFileUnreadable
     ├── MissingExtra                an optional package is not installed
+    ├── HandlerError                what was registered as a handler
+    │   ├── InvalidHandler
+    │   └── DuplicateHandler
+    ├── Fenced                      a newer epoch owns the partition
+    ├── PickChanged                 rows picked for the log were taken back meanwhile; tried again
     └── UnknownPoint                a test armed a point that nobody declared
 
 Each class answers four questions: its `code` (stable; a removed code is retired, never given to another
@@ -332,6 +345,18 @@ class SchemaTooNew(SchemaError):
         )
 
 
+class SequenceCached(SchemaError):
+    """The sequence behind the order of staging hands out numbers in blocks."""
+
+    code = "sequence_cached"
+
+    def __init__(self, sequence: str, cache: int) -> None:
+        super().__init__(
+            f"sequence {sequence} has CACHE {cache}, so events of one key could change places; "
+            f"run ALTER SEQUENCE {sequence} CACHE 1"
+        )
+
+
 class StoreError(Error):
     """The place where the data lives does not take it."""
 
@@ -358,6 +383,76 @@ class StoreReadOnly(StoreError):
         super().__init__(
             f"{where} cannot be written; give this user the right to write the file and its folder"
         )
+
+
+class StoreUnsupported(StoreError):
+    """This kind of store needs something that this Python has not."""
+
+    code = "store_unsupported"
+
+    def __init__(self, store: str, needs: str) -> None:
+        super().__init__(f"{store} needs {needs}")
+
+
+class LogError(Error):
+    """A topic, a partition or an offset is not as asked for."""
+
+    code = "log"
+    fault = Fault.CALLER
+
+
+class UnknownTopic(LogError):
+    """There is no topic of that name."""
+
+    code = "unknown_topic"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no topic {shown(name)}; publish to it once, or create it")
+
+
+class UnknownPartition(LogError):
+    """The topic has no partition of that number."""
+
+    code = "unknown_partition"
+
+    def __init__(self, topic: str, partition: object, partitions: int) -> None:
+        super().__init__(
+            f"topic {shown(topic)} has the partitions 0 to {partitions - 1}, not {shown(partition)}"
+        )
+
+
+class PartitionsDiffer(LogError):
+    """A topic of that name is there with another partition count."""
+
+    code = "partitions_differ"
+
+    def __init__(self, topic: str, found: int, wanted: int) -> None:
+        super().__init__(
+            f"topic {shown(topic)} has {found} partitions, not {wanted}; it is fixed when a topic "
+            "is made, since keys would change places"
+        )
+
+
+class OffsetOutOfRange(LogError):
+    """An offset lies before what is kept, or beyond the end."""
+
+    code = "offset_out_of_range"
+
+    def __init__(self, topic: str, partition: int, offset: int, start: int, end: int) -> None:
+        super().__init__(
+            f"topic {shown(topic)} partition {partition} holds offsets {start} to before {end}, not {offset}"
+        )
+        self.start, self.end = start, end
+
+
+class TopicVanished(LogError):
+    """A topic was deleted while records were on their way to it; the work is tried again."""
+
+    code = "topic_vanished"
+    fault, retryable = Fault.OURS, True
+
+    def __init__(self) -> None:
+        super().__init__("a topic was deleted while records were on their way to it; the work is tried again")
 
 
 class SettingError(Error):
@@ -411,6 +506,55 @@ class MissingExtra(Error):
 
     def __init__(self, purpose: str, extra: str) -> None:
         super().__init__(f"{purpose} needs an extra; install it with: pip install 'penstock[{extra}]'")
+
+
+class HandlerError(Error):
+    """A handler cannot be registered."""
+
+    code = "handler"
+    fault = Fault.CALLER
+
+
+class InvalidHandler(HandlerError):
+    """A handler is described by something it cannot have."""
+
+    code = "invalid_handler"
+
+    def __init__(self, group: str, why: str) -> None:
+        super().__init__(f"handler in group {shown(group)}: {why}")
+
+
+class DuplicateHandler(HandlerError):
+    """Two handlers would be the same one, or want the same records in one group."""
+
+    code = "duplicate_handler"
+
+    def __init__(self, what: str, value: str) -> None:
+        super().__init__(
+            f"two handlers have the same {what}: {value}; give one another {what} or another group"
+        )
+
+
+class Fenced(Error):
+    """A newer epoch owns the partition: drop the work, write nothing."""
+
+    code = "fenced"
+
+    def __init__(self, partition: int, epoch: int) -> None:
+        super().__init__(f"partition {partition} has left epoch {epoch}; its new owner will continue")
+        self.partition, self.epoch = partition, epoch
+
+
+class PickChanged(Error):
+    """Rows picked for the log were taken back by another transaction; the move is tried again."""
+
+    code = "pick_changed"
+    retryable = True
+
+    def __init__(self, picked: int, found: int) -> None:
+        super().__init__(
+            f"of {picked} rows picked for the log {found} were still there; the move is tried again"
+        )
 
 
 class UnknownPoint(Error):

@@ -87,8 +87,9 @@ class Series:
 PUBLISHED = Series(
     "penstock_published_total", Kind.COUNTER, "Events staged in a caller's transaction.", ("topic",)
 )
+SEQUENCED = Series("penstock_sequenced_total", Kind.COUNTER, "Events moved from staging into the log.")
 
-SERIES: tuple[Series, ...] = (PUBLISHED,)
+SERIES: tuple[Series, ...] = (PUBLISHED, SEQUENCED)
 
 
 def snapshot() -> dict[str, dict[Labels, Any]]:

@@ -185,7 +185,19 @@ def _text(name: str, content: bytes | None) -> str:
 def _data(event: _JsonEvent) -> bytes | None:
     if event.data_base64 is not None:
         return _unbase64("data_base64", event.data_base64)
-    return None if event.data is msgspec.UNSET else bytes(event.data)
+    if event.data is msgspec.UNSET:
+        return None
+    data = bytes(event.data)
+    if event.datacontenttype is not None and not is_json(event.datacontenttype) and data[:1] == b'"':
+        return _decode_text(data).encode()  # text of another kind, such as XML, stands there as a string
+    return data
+
+
+def _decode_text(data: bytes) -> str:
+    try:
+        return msgspec.json.decode(data, type=str)
+    except ValueError as exc:
+        raise InvalidEnvelope("data", str(exc)) from exc
 
 
 def _headers(event: _JsonEvent) -> RawHeaders:

@@ -5,7 +5,7 @@ between processes. Slots and partitions are both taken from the same hash, so a 
 partition per topic wherever it is computed: here, in SQL, or in another language.
 """
 
-import mmh3
+from mmh3 import hash as _murmur3
 
 from penstock.errors import InvalidPartitions
 
@@ -15,7 +15,7 @@ MAX_PARTITIONS = 10_000
 
 def key_hash(key: str | bytes) -> int:
     """Return the 31-bit hash of a key; a string counts as its UTF-8 bytes."""
-    return mmh3.hash(key, 0, signed=False) & 0x7FFFFFFF
+    return _murmur3(key) & 0x7FFFFFFF
 
 
 def slot(hashed: int) -> int:

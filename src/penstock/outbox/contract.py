@@ -13,7 +13,8 @@ from penstock.outbox.staging import Step
 class Adapter(Protocol):
     """One kind of connection."""
 
-    dialect: str  # the database behind it
+    def dialect_of(self, conn: Any) -> str:
+        """Return the dialect of the database behind the connection."""
 
     def check(self, conn: Any) -> None:
         """Refuse a connection that would commit by itself. Raises NoTransaction."""

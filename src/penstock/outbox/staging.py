@@ -22,6 +22,10 @@ class Step(NamedTuple):
     statement: str  # "stage" or "schedule"
     rows: Sequence[StagedEvent]
 
+    def values(self) -> Sequence[tuple[Any, ...]]:
+        """Return the rows as the statement takes them; `stage` has no due time."""
+        return [event[:-1] for event in self.rows] if self.statement == "stage" else self.rows
+
 
 Steps = Generator[Step, None, T]
 

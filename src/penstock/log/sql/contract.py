@@ -5,10 +5,12 @@ statement. It knows its driver and nothing of what the statements mean. `databas
 retries and names on top of it, the same for all.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from penstock.errors import Error
+from penstock.log.sql.naming import Names
 
 Row = tuple[Any, ...]
 Params = dict[str, Any]
@@ -22,10 +24,26 @@ class Result:
     changed: int
 
 
+class Rows:
+    """A parameter that is a small table: columns of equal length, in the order the statement reads them.
+
+    Each dialect hands it over in its own way: one array a column, or one JSON array of rows.
+    """
+
+    __slots__ = ("columns",)
+
+    def __init__(self, **columns: Sequence[Any]) -> None:
+        self.columns = columns
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+
 class Dialect(Protocol):
     """One kind of database, reached through its driver."""
 
     name: str  # also the name of the folders with its SQL
+    deletes_returning: bool  # a DELETE can feed an INSERT in one statement
 
     def connect(self) -> Any:
         """Open a connection of ours. Raises the driver's error."""
@@ -43,7 +61,10 @@ class Dialect(Protocol):
         """Close a connection, in whatever state."""
 
     def execute(self, conn: Any, sql: str, params: Params) -> Result:
-        """Run one statement."""
+        """Run one statement; lists and `Rows` among the parameters are handed over as the dialect can."""
+
+    def bulk(self, conn: Any, sql: str, rows: Sequence[Row]) -> None:
+        """Run an INSERT for all rows, whose values are in the order of the statement."""
 
     def run_script(self, conn: Any, script: str) -> None:
         """Run several statements without parameters inside the open transaction."""
@@ -53,6 +74,9 @@ class Dialect(Protocol):
 
     def has_table(self, conn: Any, table: str) -> bool:
         """Return whether a table of that full name is there."""
+
+    def check_schema(self, conn: Any, names: Names) -> None:
+        """Refuse what would break order: ids that are not given out one by one. Raises a SchemaError."""
 
     def is_conflict(self, error: Exception) -> bool:
         """Return whether the transaction failed only because of others, so that it may be run again."""

@@ -6,12 +6,14 @@ have happened is never run again here: the caller compares and decides.
 """
 
 import logging
+import os
 import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from threading import Event, Lock
 from typing import Any, TypeVar
 
+from penstock.errors import PickChanged, TopicVanished
 from penstock.log.sql.contract import Dialect, Params, Result, Row
 from penstock.log.sql.naming import Names, statement
 
@@ -40,6 +42,10 @@ class Transaction:
         """Run a statement and return all it gave."""
         return self._database.dialect.execute(self.conn, self._database.sql(room, name), params)
 
+    def bulk(self, room: str, name: str, rows: Sequence[Row]) -> None:
+        """Run an INSERT for many rows."""
+        self._database.dialect.bulk(self.conn, self._database.sql(room, name), rows)
+
 
 class Database:
     """One database, its dialect and the names of Penstock's tables in it."""
@@ -47,6 +53,8 @@ class Database:
     def __init__(self, dialect: Dialect, names: Names) -> None:
         self.dialect, self.names = dialect, names
         self._idle: list[Any] = []
+        self._pid = os.getpid()
+        self._inherited: list[Any] = []
         self._lock = Lock()
         self._closed = Event()
 
@@ -67,15 +75,35 @@ class Database:
             raise
         self._give_back(conn)
 
+    @contextmanager
+    def looking(self) -> Iterator[Transaction]:
+        """Give a connection without a transaction, to read: each statement sees what is committed then."""
+        conn = self._take()
+        try:
+            yield Transaction(self, conn)
+        except BaseException as exc:
+            self._give_up(conn, exc)
+            raise
+        self._give_back(conn)
+
+    def look(self, work: Callable[[Transaction], T]) -> T:
+        """Run `work`, which only reads, without a transaction."""
+        return self._repeat(self.looking, work)
+
     def run(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` in a transaction; again, after a pause, when others made it fail."""
+        return self._repeat(self.transaction, work)
+
+    def _repeat(
+        self, opened: Callable[[], AbstractContextManager[Transaction]], work: Callable[[Transaction], T]
+    ) -> T:
         pause = _FIRST_PAUSE_SECONDS
         for replay in range(_REPLAYS + 1):
             try:
-                with self.transaction() as tx:
+                with opened() as tx:
                     return work(tx)
             except Exception as exc:
-                if replay == _REPLAYS or not self.dialect.is_conflict(exc):
+                if replay == _REPLAYS or not self._may_repeat(exc):
                     raise self.dialect.translate(exc) or exc from exc.__cause__
                 log.debug("transaction runs again after a conflict: %s", exc)
             self._closed.wait(pause + random.uniform(0, pause / 2))
@@ -90,8 +118,15 @@ class Database:
         for conn in idle:
             self.dialect.close(conn)
 
+    def _may_repeat(self, error: Exception) -> bool:
+        return isinstance(error, TopicVanished | PickChanged) or self.dialect.is_conflict(error)
+
     def _take(self) -> Any:
         with self._lock:
+            if (
+                self._pid != os.getpid()
+            ):  # after a fork they are the parent's: kept, so that nothing closes them
+                self._inherited, self._idle, self._pid = self._inherited + self._idle, [], os.getpid()
             if self._idle:
                 return self._idle.pop()
         return self.dialect.connect()

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
+from uuid import uuid4
 
 from penstock.errors import SchemaTooNew
 from penstock.log.sql.database import Database, Transaction
@@ -40,16 +41,16 @@ def version(tx: Transaction, database: Database) -> int:
 
 def pending(database: Database) -> list[Migration]:
     """Return the migrations that have not been applied yet. Raises SchemaTooNew."""
-    with database.transaction() as tx:
-        return _after(database, version(tx, database))
+    return database.look(lambda tx: _after(database, version(tx, database)))
 
 
 def migrate(database: Database) -> list[Migration]:
-    """Apply what is pending and return it. Raises SchemaTooNew."""
+    """Apply what is pending and return it. Raises SchemaTooNew, SequenceCached."""
     applied: list[Migration] = []
     while True:
         step = database.run(lambda tx: _step(tx, database))
         if step is None:
+            database.look(lambda tx: database.dialect.check_schema(tx.conn, database.names))
             return applied
         applied.append(step)
 
@@ -59,9 +60,14 @@ def _step(tx: Transaction, database: Database) -> Migration | None:
     waiting = _after(database, version(tx, database))
     if not waiting:
         return None
-    database.dialect.run_script(tx.conn, waiting[0].script)
-    tx.change("log", "meta_write", name="schema_version", value=str(waiting[0].version))
-    return waiting[0]
+    step = waiting[0]
+    database.dialect.run_script(tx.conn, step.script)
+    facts = {"schema_version": str(step.version)}
+    if step.version == 1:
+        facts |= {"log_id": str(uuid4()), "incarnation": "1"}
+    for name, value in facts.items():
+        tx.change("log", "meta_write", name=name, value=value)
+    return step
 
 
 def _after(database: Database, current: int) -> list[Migration]:

@@ -9,6 +9,9 @@ from penstock.outbox.contract import Adapter
 # The class a connection is or derives from, and the module here that knows it.
 _KINDS = {
     ("sqlite3", "Connection"): "sqlite",
+    ("psycopg", "Connection"): "psycopg",
+    ("sqlalchemy", "Connection"): "sqlalchemy",
+    ("sqlalchemy", "Session"): "sqlalchemy",
 }
 _found: dict[type, Adapter] = {}
 
@@ -17,7 +20,7 @@ def adapter_for(conn: Any, dialect: str) -> Adapter:
     """Return the adapter for a connection to a database of that dialect. Raises UnsupportedConnection."""
     cls = type(conn)
     adapter = _found.get(cls) or _find(cls, conn)
-    if adapter.dialect != dialect:
+    if adapter.dialect_of(conn) != dialect:
         raise UnsupportedConnection(conn, f"this outbox is on {dialect}: pass a connection to that database")
     return adapter
 

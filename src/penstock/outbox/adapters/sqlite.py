@@ -17,7 +17,9 @@ _SQL = "penstock.outbox.sql.sqlite"
 class SqliteAdapter:
     """Runs staging on the standard library's SQLite driver."""
 
-    dialect = "sqlite"
+    def dialect_of(self, conn: sqlite3.Connection) -> str:
+        """Return the dialect behind the connection."""
+        return "sqlite"
 
     def check(self, conn: sqlite3.Connection) -> None:
         """Refuse autocommit without an open transaction."""
@@ -27,7 +29,7 @@ class SqliteAdapter:
     def stage(self, conn: sqlite3.Connection, step: Step, names: Names) -> None:
         """Insert one row or many."""
         sql = statement(_SQL, step.statement, names)
-        rows = [event[:10] for event in step.rows] if step.statement == "stage" else step.rows
+        rows = step.values()
         try:
             if len(rows) == 1:
                 conn.execute(sql, rows[0])

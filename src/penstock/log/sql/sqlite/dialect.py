@@ -6,14 +6,18 @@ and never fail in the middle because someone else wrote. The file is in WAL mode
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
+import msgspec
+
 from penstock.errors import Error, SchemaMissing, StoreFull, StoreReadOnly
-from penstock.log.sql.contract import Params, Result
+from penstock.log.sql.contract import Params, Result, Row, Rows
+from penstock.log.sql.naming import Names
 
 BUSY_SECONDS = 30.0
+_encode = msgspec.json.encode
 OLDEST = (3, 35, 0)  # RETURNING
 
 
@@ -21,6 +25,7 @@ class SqliteDialect:
     """One SQLite file."""
 
     name = "sqlite"
+    deletes_returning = False
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -56,8 +61,12 @@ class SqliteDialect:
 
     def execute(self, conn: sqlite3.Connection, sql: str, params: Params) -> Result:
         """Run one statement."""
-        cursor = conn.execute(sql, params)
+        cursor = conn.execute(sql, {name: _as_json(value) for name, value in params.items()})
         return Result(cursor.fetchall(), cursor.rowcount)
+
+    def bulk(self, conn: sqlite3.Connection, sql: str, rows: Sequence[Row]) -> None:
+        """Run an INSERT for all rows."""
+        conn.executemany(sql, rows)
 
     def run_script(self, conn: sqlite3.Connection, script: str) -> None:
         """Run several statements; not by `executescript`, which would commit first."""
@@ -71,6 +80,9 @@ class SqliteDialect:
         """Look the table up."""
         found = conn.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,))
         return found.fetchone() is not None
+
+    def check_schema(self, conn: sqlite3.Connection, names: Names) -> None:
+        """Nothing to refuse: with one writer at a time, rowids rise in the order of commits."""
 
     def is_conflict(self, error: Exception) -> bool:
         """Another process held the writer's place for longer than we wait."""
@@ -88,6 +100,12 @@ class SqliteDialect:
         if code == sqlite3.SQLITE_READONLY:
             return StoreReadOnly(self.path)
         return missing_table(error)
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, Rows):
+        return _encode(list(zip(*value.columns.values(), strict=True))).decode()
+    return _encode(value).decode() if isinstance(value, list) else value
 
 
 def missing_table(error: Exception) -> SchemaMissing | None:

@@ -1,0 +1,1 @@
+"""Groups: where each reader is in the log, and how its outcomes are settled."""

@@ -1,0 +1,2 @@
+-- Make a group unless it is there.
+INSERT INTO penstock_group (name, created_ms) VALUES (:name, coalesce(:now_ms, CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER))) ON CONFLICT (name) DO NOTHING;

@@ -1,0 +1,32 @@
+"""A store in memory, for tests: SQLite's own memory file system, private to this process.
+
+The same SQL, transactions and locks as the file engine, so what a test sees is what production does; only
+durability is missing. `memory://` is a new, empty store each time; `memory://name` is shared by all that
+say that name. The data lives as long as the dialect that holds it.
+"""
+
+import sqlite3
+from uuid import uuid4
+
+from penstock.errors import StoreUnsupported
+from penstock.log.sql.sqlite.dialect import BUSY_SECONDS, SqliteDialect
+
+OLDEST = (3, 36, 0)  # the memory file system can be shared by connections
+
+
+class MemoryDialect(SqliteDialect):
+    """One store in memory."""
+
+    def __init__(self, name: str = "") -> None:
+        if sqlite3.sqlite_version_info < OLDEST:
+            raise StoreUnsupported(
+                "memory://", f"SQLite 3.36 or later, this Python has {sqlite3.sqlite_version}"
+            )
+        super().__init__(f"file:/penstock-{name or uuid4()}?vfs=memdb")
+        self._anchor = self.connect()  # the store ends with its last connection
+
+    def connect(self) -> sqlite3.Connection:
+        """Open one more connection to the same memory."""
+        return sqlite3.connect(
+            self.path, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )

@@ -1,0 +1,112 @@
+"""Giving offsets: topics, their heads, and the lock under which the next offset is taken.
+
+Density comes from the head's row lock, not from ownership: whoever appends locks the heads first, in one
+order (topic id, partition), numbers under the lock and raises them in the same transaction.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from penstock.errors import TopicVanished
+from penstock.log.contract import OUTBOX_PARTITIONS, Topic
+from penstock.log.sql.contract import Rows
+from penstock.log.sql.database import Transaction
+
+OUTBOX_PARTITIONER = "murmur3"
+_MARK_EVERY = 1024  # offsets between two marks of the time index
+
+
+class HeadKey(NamedTuple):
+    """Which head; sorts in the order heads are locked."""
+
+    topic_id: int
+    partition: int
+
+
+class Head(NamedTuple):
+    """A locked head."""
+
+    next_offset: int
+    max_ms: int
+
+
+class Raised(NamedTuple):
+    """A head after records were added to it."""
+
+    topic_id: int
+    partition: int
+    base: int  # the first offset given
+    added: int
+    max_ms: int
+
+
+def find_topics(tx: Transaction, names: Iterable[str]) -> dict[str, Topic]:
+    """Return those of the topics that are there."""
+    return {row[1]: Topic(*row) for row in tx.rows("log", "topic_find", names=sorted(set(names)))}
+
+
+def keep_topics(tx: Transaction, names: Iterable[str]) -> dict[str, Topic]:
+    """Return those of the topics that are there, kept from deletion until the transaction ends."""
+    return {row[1]: Topic(*row) for row in tx.rows("log", "topic_keep", names=sorted(set(names)))}
+
+
+def ensure_topics(tx: Transaction, names: Iterable[str], now_ms: int | None) -> dict[str, Topic]:
+    """Return the topics, making those that are not there yet."""
+    wanted = set(names)
+    topics = keep_topics(tx, wanted)
+    missing = sorted(wanted - topics.keys())
+    for name in missing:
+        create_topic(tx, name, OUTBOX_PARTITIONS, now_ms)
+    return topics | keep_topics(tx, missing) if missing else topics
+
+
+def create_topic(tx: Transaction, name: str, partitions: int, now_ms: int | None) -> Topic:
+    """Make a topic and its heads, or return the one that is there."""
+    tx.change(
+        "log",
+        "topic_create",
+        name=name,
+        partitions=partitions,
+        partitioner=OUTBOX_PARTITIONER,
+        now_ms=now_ms,
+    )
+    topic = keep_topics(tx, [name])[name]
+    tx.change("log", "heads_create", topic_id=topic.id, partitions=topic.partitions)
+    return topic
+
+
+def lock_heads(tx: Transaction, keys: Iterable[HeadKey]) -> dict[HeadKey, Head]:
+    """Lock heads in their order and return what they hold. Raises TopicVanished."""
+    wanted = sorted(set(keys))
+    rows = tx.rows(
+        "log",
+        "heads_lock",
+        heads=Rows(topic_ids=[key.topic_id for key in wanted], partitions=[key.partition for key in wanted]),
+    )
+    if len(rows) != len(wanted):
+        raise TopicVanished
+    return {HeadKey(row[0], row[1]): Head(row[2], row[3]) for row in rows}
+
+
+def raise_heads(tx: Transaction, raised: Sequence[Raised]) -> None:
+    """Raise locked heads by what was added to them, and mark the time where a mark is due."""
+    topic_ids, partitions, _, counts, max_ms = (list(column) for column in zip(*raised, strict=True))
+    tx.change(
+        "log",
+        "heads_raise",
+        raises=Rows(topic_ids=topic_ids, partitions=partitions, counts=counts, max_ms=max_ms),
+    )
+    mark_times(tx, raised)
+
+
+def mark_times(tx: Transaction, raised: Sequence[Raised]) -> None:
+    """Add a mark to the time index for every head that has passed a multiple of the spacing."""
+    due = [one for one in raised if one.base // _MARK_EVERY != (one.base + one.added) // _MARK_EVERY]
+    if due:
+        marks = Rows(
+            topic_ids=[one.topic_id for one in due],
+            partitions=[one.partition for one in due],
+            offsets=[one.base + one.added for one in due],
+            max_ms=[one.max_ms for one in due],
+        )
+        tx.change("log", "times_add", marks=marks)

@@ -1,0 +1,200 @@
+"""The log in database rows: one row per record, one head per partition."""
+
+from collections.abc import Sequence
+
+from penstock.clock import SYSTEM, Clock
+from penstock.errors import OffsetOutOfRange, PartitionsDiffer, UnknownPartition, UnknownTopic
+from penstock.log.contract import DEFAULT_MAX_BYTES, OUTBOX_PARTITIONS, Bounds, Position, Topic
+from penstock.log.sql.contract import Row
+from penstock.log.sql.database import Database, Transaction
+from penstock.log.sql.heads import (
+    HeadKey,
+    Raised,
+    create_topic,
+    find_topics,
+    keep_topics,
+    lock_heads,
+    raise_heads,
+)
+from penstock.model.limits import check_topic
+from penstock.model.partition import check_partitions, key_hash
+from penstock.model.partition import partition as partition_of
+from penstock.model.record import Record
+from penstock.wire.kafka.headers import decode_headers, encode_headers
+
+_DELETE_ROWS = 10_000  # records of a deleted topic removed in one transaction
+
+
+class SqlLog:
+    """A log in one database. Safe from any thread; each call is a transaction of its own."""
+
+    def __init__(self, database: Database, clock: Clock = SYSTEM) -> None:
+        self._database, self._clock = database, clock
+
+    def create_topic(self, name: str, *, partitions: int = OUTBOX_PARTITIONS) -> Topic:
+        """Make a topic, or return the one there is."""
+        check_topic(name)
+        check_partitions(partitions)
+        topic = self._database.run(lambda tx: create_topic(tx, name, partitions, self._clock.now_ms()))
+        if topic.partitions != partitions:
+            raise PartitionsDiffer(name, topic.partitions, partitions)
+        return topic
+
+    def topics(self) -> list[Topic]:
+        """Return all topics, by name."""
+        return [Topic(*row) for row in self._database.look(lambda tx: tx.rows("log", "topic_list"))]
+
+    def topic(self, name: str) -> Topic:
+        """Return a topic by name."""
+        return self._database.look(lambda tx: _topic(tx, name))
+
+    def delete_topic(self, name: str) -> None:
+        """Remove a topic: its name, heads and cursors at once, its records in bounded transactions."""
+        topic_id = self._database.run(lambda tx: _forget(tx, name))
+        while self._database.run(
+            lambda tx: tx.change("log", "log_delete", topic_id=topic_id, limit=_DELETE_ROWS)
+        ):
+            pass
+
+    def append(
+        self, topic: str, records: Sequence[Record], *, partition: int | None = None
+    ) -> list[Position]:
+        """Add records at the end and return where they stand."""
+        if not records:
+            self.topic(topic)
+            return []
+        return self._database.run(lambda tx: _append(tx, topic, records, partition))
+
+    def read(
+        self,
+        topic: str,
+        partition: int,
+        offset: int = 0,
+        limit: int = 1000,
+        *,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+    ) -> list[Record]:
+        """Return the records from an offset on."""
+        return self._database.look(lambda tx: _read(tx, topic, partition, offset, limit, max_bytes))
+
+    def bounds(self, topic: str, partition: int) -> Bounds:
+        """Return the first offset kept and the next to be given."""
+        return self._database.look(lambda tx: _bounds(tx, _topic(tx, topic), partition))
+
+    def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int:
+        """Return the first offset at or after a moment; the end when there is none."""
+
+        def look(tx: Transaction) -> int:
+            found = _topic(tx, topic)
+            bounds = _bounds(tx, found, partition)
+            rows = tx.rows(
+                "log", "offset_at", topic_id=found.id, partition=partition, timestamp_ms=timestamp_ms
+            )
+            return int(rows[0][0]) if rows else bounds.end
+
+        return self._database.look(look)
+
+
+def record_of(topic: str, partition: int, row: Row) -> Record:
+    """Return the record that a row of the log holds: offset, id, key, type, value, headers, timestamp."""
+    offset, id, key, type, value, headers, timestamp_ms = row
+    return Record(
+        id,
+        None if key is None else key.decode("utf-8", "surrogateescape"),
+        value,
+        type,
+        decode_headers(headers) if headers else (),
+        timestamp_ms,
+        topic,
+        partition,
+        offset,
+    )
+
+
+def _topic(tx: Transaction, name: str, *, keep: bool = False) -> Topic:
+    topic = (keep_topics if keep else find_topics)(tx, [name]).get(name)
+    if topic is None:
+        raise UnknownTopic(name)
+    return topic
+
+
+def _forget(tx: Transaction, name: str) -> int:
+    topic = _topic(tx, name)
+    for statement in ("topic_delete", "heads_delete", "times_delete", "cursors_delete"):
+        tx.change("log", statement, topic_id=topic.id)
+    return topic.id
+
+
+def _append(tx: Transaction, name: str, records: Sequence[Record], partition: int | None) -> list[Position]:
+    topic = _topic(tx, name, keep=True)
+    if partition is None:
+        places = [
+            partition_of(key_hash(record.id if record.key is None else record.key), topic.partitions)
+            for record in records
+        ]
+    else:
+        places = [_checked(topic, partition)] * len(records)
+    heads = lock_heads(tx, (HeadKey(topic.id, place) for place in places))
+    next_offset = {key.partition: head.next_offset for key, head in heads.items()}
+    max_ms = {key.partition: head.max_ms for key, head in heads.items()}
+    positions, rows = [], []
+    for place, record in zip(places, records, strict=True):
+        positions.append(Position(place, next_offset[place]))
+        rows.append((topic.id, place, next_offset[place], *_columns(record)))
+        next_offset[place] += 1
+        max_ms[place] = max(max_ms[place], record.timestamp_ms)
+    tx.bulk("log", "append", rows)
+    raise_heads(
+        tx,
+        [
+            Raised(
+                *key, head.next_offset, next_offset[key.partition] - head.next_offset, max_ms[key.partition]
+            )
+            for key, head in heads.items()
+        ],
+    )
+    return positions
+
+
+def _columns(record: Record) -> tuple[object, ...]:
+    return (
+        record.id,
+        None if record.key is None else record.key.encode("utf-8", "surrogateescape"),
+        record.type,
+        record.data,
+        encode_headers(record.raw_headers) if record.raw_headers else None,
+        record.timestamp_ms,
+        None,
+    )
+
+
+def _read(
+    tx: Transaction, name: str, partition: int, offset: int, limit: int, max_bytes: int
+) -> list[Record]:
+    topic = _topic(tx, name)
+    rows = tx.rows(
+        "log",
+        "read",
+        topic_id=topic.id,
+        partition=partition,
+        offset=offset,
+        limit=limit,
+        max_bytes=max_bytes,
+    )
+    if not rows or rows[0][0] != offset:
+        bounds = _bounds(tx, topic, partition)
+        if not bounds.start <= offset <= bounds.end:
+            raise OffsetOutOfRange(name, partition, offset, bounds.start, bounds.end)
+    return [record_of(name, partition, row) for row in rows]
+
+
+def _bounds(tx: Transaction, topic: Topic, partition: int) -> Bounds:
+    _checked(topic, partition)
+    rows = tx.rows("log", "bounds", topic_id=topic.id, partition=partition)
+    return Bounds(*rows[0])
+
+
+def _checked(topic: Topic, partition: int) -> int:
+    if not isinstance(partition, int) or not 0 <= partition < topic.partitions:
+        raise UnknownPartition(topic.name, partition, topic.partitions)
+    return partition

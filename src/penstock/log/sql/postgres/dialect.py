@@ -1,0 +1,137 @@
+"""PostgreSQL through psycopg 3.
+
+Works behind a transaction pooler: no prepared statements, no session state; what a transaction needs it
+sets for itself. Every transaction of ours says READ COMMITTED and carries its own time limits, so that
+an owner that is paused inside one cannot keep its successor waiting: the server ends it.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from penstock.errors import Error, MissingExtra, SchemaMissing, SequenceCached, StoreFull, StoreReadOnly
+from penstock.log.sql.contract import Params, Result, Row, Rows
+from penstock.log.sql.naming import Names
+
+try:
+    import psycopg
+    from psycopg import errors as pg
+except ImportError as exc:
+    raise MissingExtra("a postgresql:// store", "postgres") from exc
+
+DEFAULT_LIMIT_SECONDS = 15.0  # half of the default lease
+_MIGRATION_LOCK = 0x70656E73746F636B  # "penstock"
+
+_CONFLICTS = (pg.SerializationFailure, pg.DeadlockDetected, pg.LockNotAvailable)
+_AWAY = (
+    pg.AdminShutdown,
+    pg.CrashShutdown,
+    pg.CannotConnectNow,
+    pg.IdleInTransactionSessionTimeout,
+    pg.TooManyConnections,
+)
+
+
+class PostgresDialect:
+    """One PostgreSQL database."""
+
+    name = "postgres"
+    deletes_returning = True
+
+    def __init__(self, url: str, *, limit_seconds: float = DEFAULT_LIMIT_SECONDS) -> None:
+        self.url = url
+        limit_ms = max(1, int(limit_seconds * 1000))
+        self._begin = (
+            "BEGIN ISOLATION LEVEL READ COMMITTED;"
+            f"SET LOCAL lock_timeout = {limit_ms};"
+            f"SET LOCAL idle_in_transaction_session_timeout = {limit_ms}"
+        )
+
+    def connect(self) -> "psycopg.Connection[Any]":
+        """Open a connection that does nothing by itself: we say BEGIN and COMMIT."""
+        return psycopg.connect(
+            self.url,
+            autocommit=True,
+            prepare_threshold=None,
+            application_name="penstock",
+            connect_timeout=10,
+            keepalives_idle=10,
+            keepalives_interval=5,
+            keepalives_count=3,
+        )
+
+    def begin(self, conn: "psycopg.Connection[Any]") -> None:
+        """Begin, with isolation level and time limits, in one round trip."""
+        conn.execute(self._begin)
+
+    def commit(self, conn: "psycopg.Connection[Any]") -> None:
+        """Commit."""
+        conn.execute("COMMIT")
+
+    def rollback(self, conn: "psycopg.Connection[Any]") -> None:
+        """Roll back; raises if the connection is gone."""
+        conn.execute("ROLLBACK")
+
+    def close(self, conn: "psycopg.Connection[Any]") -> None:
+        """Close."""
+        with suppress(psycopg.Error):
+            conn.close()
+
+    def execute(self, conn: "psycopg.Connection[Any]", sql: str, params: Params) -> Result:
+        """Run one statement; results come in binary, which halves the cost of reading them."""
+        flat: dict[str, Any] = {}
+        for name, value in params.items():
+            flat.update(value.columns if isinstance(value, Rows) else {name: value})
+        cursor = conn.cursor(binary=True)
+        cursor.execute(sql, flat)
+        return Result(cursor.fetchall() if cursor.description else [], cursor.rowcount)
+
+    def bulk(self, conn: "psycopg.Connection[Any]", sql: str, rows: Sequence[Row]) -> None:
+        """Run an INSERT for all rows, one array a column."""
+        conn.execute(sql, [list(column) for column in zip(*rows, strict=True)])
+
+    def run_script(self, conn: "psycopg.Connection[Any]", script: str) -> None:
+        """Run several statements."""
+        conn.execute(script)
+
+    def serialize_migrations(self, conn: "psycopg.Connection[Any]") -> None:
+        """Take a lock that ends with the transaction, so it works behind a pooler."""
+        conn.execute("SET LOCAL lock_timeout = '10min'")
+        conn.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
+
+    def has_table(self, conn: "psycopg.Connection[Any]", table: str) -> bool:
+        """Look the table up on the search path, or in its schema."""
+        return conn.execute("SELECT to_regclass(%s) IS NOT NULL", (table,)).fetchone() == (True,)
+
+    def check_schema(self, conn: "psycopg.Connection[Any]", names: Names) -> None:
+        """Refuse a sequence that hands out numbers in blocks: they would not rise in the order asked for."""
+        sequence = names.table("staged_seq")
+        found = conn.execute("SELECT seqcache FROM pg_sequence WHERE seqrelid = to_regclass(%s)", (sequence,))
+        row = found.fetchone()
+        if row is not None and row[0] != 1:
+            raise SequenceCached(sequence, row[0])
+
+    def is_conflict(self, error: Exception) -> bool:
+        """Deadlock, serialization failure, or a lock not had in time."""
+        return isinstance(error, _CONFLICTS)
+
+    def is_away(self, error: Exception) -> bool:
+        """The server is gone, going, or has ended our session."""
+        lost = isinstance(error, psycopg.OperationalError) and error.sqlstate is None
+        return lost or isinstance(error, _AWAY)
+
+    def translate(self, error: Exception) -> Error | None:
+        """Say what a full disk, a read-only server or a missing table means."""
+        if isinstance(error, pg.DiskFull):
+            return StoreFull("the database")
+        if isinstance(error, pg.ReadOnlySqlTransaction):
+            return StoreReadOnly("the database")
+        return missing_table(error)
+
+
+def missing_table(error: Exception) -> SchemaMissing | None:
+    """Return SchemaMissing if that is what PostgreSQL's error says."""
+    if isinstance(error, pg.UndefinedTable):
+        _, _, rest = (error.diag.message_primary or "").partition('"')
+        return SchemaMissing(rest.partition('"')[0] or "penstock_*")
+    return None

@@ -1,0 +1,45 @@
+-- Staging: events are published into these tables.
+-- Times are milliseconds since 1970, UTC. A NULL key or value is not an empty one.
+
+-- Facts about this store: schema version, the log's id and incarnation.
+CREATE TABLE penstock_meta (
+    name  text NOT NULL PRIMARY KEY,
+    value text NOT NULL
+);
+
+-- Events that committed and have no offset yet. seq is the order of staging: CACHE 1, or sessions would hand
+-- out numbers in another order than they were asked for.
+CREATE SEQUENCE penstock_staged_seq AS bigint CACHE 1;
+CREATE TABLE penstock_staged (
+    slot         smallint NOT NULL,
+    seq          bigint NOT NULL DEFAULT nextval('penstock_staged_seq'),
+    key_hash     integer NOT NULL,
+    topic        text COLLATE "C" NOT NULL,
+    id           text COLLATE "C" NOT NULL,
+    key          bytea,
+    type         text COLLATE "C" NOT NULL,
+    value        bytea,
+    headers      bytea,
+    timestamp_ms bigint NOT NULL,
+    owner        text COLLATE "C",
+    PRIMARY KEY (slot, seq)
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
+ALTER SEQUENCE penstock_staged_seq OWNED BY penstock_staged.seq;
+
+-- Events for the future, apart from the hot table: they cost a poll nothing until they are due.
+CREATE TABLE penstock_scheduled (
+    seq          bigint NOT NULL DEFAULT nextval('penstock_staged_seq') PRIMARY KEY,
+    due_ms       bigint NOT NULL,
+    slot         smallint NOT NULL,
+    key_hash     integer NOT NULL,
+    topic        text COLLATE "C" NOT NULL,
+    id           text COLLATE "C" NOT NULL,
+    key          bytea,
+    type         text COLLATE "C" NOT NULL,
+    value        bytea,
+    headers      bytea,
+    timestamp_ms bigint NOT NULL,
+    owner        text COLLATE "C"
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
+CREATE INDEX ix_penstock_scheduled_due ON penstock_scheduled (due_ms, seq);
+CREATE INDEX ix_penstock_scheduled_id ON penstock_scheduled (id);

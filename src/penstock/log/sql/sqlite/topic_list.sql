@@ -1,0 +1,2 @@
+-- All topics; reads the table.
+SELECT id, name, partitions, partitioner FROM penstock_topic ORDER BY name;

@@ -1,0 +1,142 @@
+"""A member: one running process with a lease, and the slots it owns.
+
+Liveness is per member (one row, one heartbeat); fencing is per slot (owner and epoch in its row). Time is
+the database's clock. The lease only decides when others may take over: what keeps a stale owner from
+writing is the epoch, compared at the write. Locally a member believes in its lease up to a monotonic
+deadline counted from when its last good heartbeat was sent.
+
+Smallest form: a member takes every slot that no living member owns. Sharing comes with the workers.
+"""
+
+import logging
+from datetime import timedelta
+from uuid import uuid4
+
+from penstock import points
+from penstock.clock import Clock, SystemClock
+from penstock.log.sql.database import Database, Transaction
+from penstock.log.sql.fence import Fence
+from penstock.membership.process import Process, this_process
+from penstock.settings import Settings, setting
+
+log = logging.getLogger("penstock.membership")
+
+AFTER_TAKE = points.declare("membership.after_take", "Slots have a new owner in the open transaction.")
+AFTER_RELEASE = points.declare(
+    "membership.after_release", "Slots are given back and committed; the member remains."
+)
+
+
+class ClusterSettings(Settings, room="cluster"):
+    """How processes share the work."""
+
+    heartbeat_interval: timedelta = setting(
+        timedelta(seconds=5), "Time between two heartbeats.", at_least=0.01
+    )
+    lease_ttl: timedelta = setting(
+        timedelta(seconds=30), "A member silent for so long may be replaced.", at_least=0.1
+    )
+    node_removal_after: timedelta = setting(
+        timedelta(seconds=300), "A dead member's row is removed after so long.", at_least=1
+    )
+
+
+class Member:
+    """This process as a member. Not thread-safe but for `fence`, which hands out a value."""
+
+    def __init__(self, database: Database, settings: ClusterSettings, clock: Clock) -> None:
+        self.id = str(uuid4())
+        self._database, self._settings, self._clock = database, settings, clock
+        self._epochs: dict[int, int] = {}
+        self._deadline = 0.0
+
+    @property
+    def fence(self) -> Fence:
+        """What this member believes it owns; empty once its lease may have run out."""
+        return Fence(self.id, dict(self._epochs) if self.is_live() else {})
+
+    def is_live(self) -> bool:
+        """Return whether nobody can have taken over yet, as far as this process can know."""
+        return self._clock.monotonic() < self._deadline
+
+    def join(self) -> None:
+        """Become a member with a fresh lease."""
+        process, sent = this_process(), self._clock.monotonic()
+        self._database.run(
+            lambda tx: tx.change(
+                "membership",
+                "member_join",
+                id=self.id,
+                host=process.host,
+                pid=process.pid,
+                started=process.started,
+                **self._times(),
+            )
+        )
+        self._renewed(sent)
+
+    def heartbeat(self) -> None:
+        """Renew the lease, joining anew if others have removed this member, and learn what is still owned."""
+        sent = self._clock.monotonic()
+        if not self._database.run(
+            lambda tx: tx.change("membership", "member_beat", id=self.id, **self._times())
+        ):
+            self.join()
+            sent = self._clock.monotonic()
+        self._renewed(sent)
+        self._learn()
+
+    def take(self) -> int:
+        """Take every slot that no living member owns; return how many are owned now."""
+        living = self.living()
+        if self._database.look(lambda tx: tx.rows("membership", "slots_free", living=living))[0][0]:
+            taken = self._database.run(lambda tx: self._take(tx, living))
+            if taken:
+                log.info("member %s took %d slots", self.id, len(taken))
+            self._epochs.update(taken)
+        return len(self._epochs)
+
+    def release(self) -> None:
+        """Give every slot back, so that others may take them at once."""
+        self._epochs = {}
+        self._database.run(lambda tx: tx.change("membership", "slots_release", id=self.id))
+        points.reach(AFTER_RELEASE)
+
+    def leave(self) -> None:
+        """Give everything back and stop being a member."""
+        self.release()
+        self._deadline = 0.0
+        self._database.run(lambda tx: tx.change("membership", "member_leave", id=self.id))
+
+    def _take(self, tx: Transaction, living: list[str]) -> dict[int, int]:
+        rows = tx.rows("membership", "slots_take", id=self.id, living=living)
+        points.reach(AFTER_TAKE)
+        removal_ms = self._settings.node_removal_after // timedelta(milliseconds=1)
+        tx.change("membership", "member_prune", removal_ms=removal_ms, now_ms=self._now_ms())
+        return {row[0]: row[1] for row in rows}
+
+    def living(self) -> list[str]:
+        """Return the members that may still be at work, this one included."""
+        rows = self._database.look(lambda tx: tx.rows("membership", "member_list", now_ms=self._now_ms()))
+        return [
+            id
+            for id, host, pid, started, leased in rows
+            if id == self.id or (leased and not Process(host, pid, started).is_surely_dead())
+        ]
+
+    def _learn(self) -> None:
+        rows = self._database.look(lambda tx: tx.rows("membership", "slots_owned", id=self.id))
+        owned = {row[0]: row[1] for row in rows}
+        lost = self._epochs.keys() - owned.keys()
+        if lost:
+            log.warning("member %s lost %d slots to another", self.id, len(lost))
+        self._epochs = owned
+
+    def _renewed(self, sent: float) -> None:
+        self._deadline = sent + self._settings.lease_ttl.total_seconds()
+
+    def _times(self) -> dict[str, int | None]:
+        return {"lease_ms": self._settings.lease_ttl // timedelta(milliseconds=1), "now_ms": self._now_ms()}
+
+    def _now_ms(self) -> int | None:
+        return None if isinstance(self._clock, SystemClock) else self._clock.now_ms()

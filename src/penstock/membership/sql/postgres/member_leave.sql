@@ -1,0 +1,2 @@
+-- Remove a member; locks its row.
+DELETE FROM penstock_member WHERE id = %(id)s;

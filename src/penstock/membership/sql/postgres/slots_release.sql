@@ -1,0 +1,3 @@
+-- Give all slots of a member back; release is a change of owner, so the epoch rises. Locks them in slot order.
+UPDATE penstock_slot SET owner = NULL, epoch = epoch + 1
+WHERE slot IN (SELECT slot FROM penstock_slot WHERE owner = %(id)s ORDER BY slot FOR UPDATE);

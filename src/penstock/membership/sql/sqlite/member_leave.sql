@@ -1,0 +1,2 @@
+-- Remove a member.
+DELETE FROM penstock_member WHERE id = :id;

@@ -1,0 +1,49 @@
+"""Publishing on a psycopg 3 `Connection`.
+
+Outside autocommit the driver opens the transaction before our statement, as before any other. Many events
+are one statement: an array a column.
+"""
+
+from typing import Any
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from penstock.errors import NoTransaction
+from penstock.log.sql.naming import Names, statement
+from penstock.log.sql.postgres.dialect import missing_table
+from penstock.outbox.staging import Step
+
+_SQL = "penstock.outbox.sql.postgres"
+
+
+class PsycopgAdapter:
+    """Runs staging on psycopg 3."""
+
+    def dialect_of(self, conn: "psycopg.Connection[Any]") -> str:
+        """Return the dialect behind the connection."""
+        return "postgres"
+
+    def check(self, conn: "psycopg.Connection[Any]") -> None:
+        """Refuse autocommit without an open transaction."""
+        if conn.autocommit and conn.info.transaction_status == TransactionStatus.IDLE:
+            raise NoTransaction("publish inside `with conn.transaction():`, or use outbox.transaction()")
+
+    def stage(self, conn: "psycopg.Connection[Any]", step: Step, names: Names) -> None:
+        """Insert one row or many, in one statement."""
+        name, params = postgres_call(step)
+        try:
+            conn.execute(statement(_SQL, name, names), params)
+        except psycopg.errors.UndefinedTable as exc:
+            raise missing_table(exc) or exc from exc
+
+
+def postgres_call(step: Step) -> tuple[str, tuple[Any, ...]]:
+    """Return the name and parameters of the statement that takes these rows."""
+    rows = step.values()
+    if len(rows) == 1:
+        return step.statement, rows[0]
+    return f"{step.statement}_many", tuple(list(column) for column in zip(*rows, strict=True))
+
+
+ADAPTER = PsycopgAdapter()

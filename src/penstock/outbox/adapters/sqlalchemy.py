@@ -1,0 +1,71 @@
+"""Publishing on a SQLAlchemy `Connection` or `Session`, sync.
+
+Our statement goes through SQLAlchemy's own connection, so that it begins its transaction as for any other
+statement and knows that there is something to commit.
+"""
+
+from typing import Any
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
+
+from penstock.errors import NoTransaction, SchemaMissing, UnsupportedConnection
+from penstock.log.sql.naming import Names, statement
+from penstock.outbox.staging import Step
+
+_DIALECTS = {"sqlite": "sqlite", "postgresql": "postgres"}
+
+
+class SqlalchemyAdapter:
+    """Runs staging through SQLAlchemy, on whatever driver it uses."""
+
+    def dialect_of(self, conn: Connection | Session) -> str:
+        """Return the dialect behind the connection."""
+        name = _connection(conn).dialect.name
+        if name not in _DIALECTS:
+            raise UnsupportedConnection(conn, f"its database is {name}; there is {', '.join(_DIALECTS)}")
+        return _DIALECTS[name]
+
+    def check(self, conn: Connection | Session) -> None:
+        """Refuse a connection in autocommit."""
+        connection = _connection(conn)
+        raw = connection.connection.dbapi_connection
+        if raw is not None and connection.dialect.detect_autocommit_setting(raw):
+            raise NoTransaction('publish on a connection that is not in isolation level "AUTOCOMMIT"')
+
+    def stage(self, conn: Connection | Session, step: Step, names: Names) -> None:
+        """Insert one row or many."""
+        connection, dialect = _connection(conn), self.dialect_of(conn)
+        name, params = _CALLS[dialect](step)
+        try:
+            connection.exec_driver_sql(statement(f"penstock.outbox.sql.{dialect}", name, names), params)
+        except DBAPIError as exc:
+            raise _missing_table(dialect, exc.orig) or exc from exc
+
+
+def _connection(conn: Connection | Session) -> Connection:
+    return conn.connection() if isinstance(conn, Session) else conn
+
+
+def _sqlite_call(step: Step) -> tuple[str, Any]:
+    rows = step.values()
+    return step.statement, rows[0] if len(rows) == 1 else rows
+
+
+def _postgres_call(step: Step) -> tuple[str, Any]:
+    from penstock.outbox.adapters.psycopg import postgres_call
+
+    return postgres_call(step)
+
+
+def _missing_table(dialect: str, error: Any) -> SchemaMissing | None:
+    if dialect == "sqlite":
+        from penstock.log.sql.sqlite.dialect import missing_table
+    else:
+        from penstock.log.sql.postgres.dialect import missing_table
+    return missing_table(error)
+
+
+_CALLS = {"sqlite": _sqlite_call, "postgres": _postgres_call}
+ADAPTER = SqlalchemyAdapter()

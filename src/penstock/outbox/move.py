@@ -1,0 +1,99 @@
+"""The move: picked rows leave their table and enter the log, in one transaction, under locks held already.
+
+Two ways, the same result. Where a DELETE can feed an INSERT, one statement numbers and inserts only what
+the delete returned. Elsewhere: insert by ids, delete by ids, and if another transaction has taken one of
+them meanwhile the counts differ and all is rolled back. Inserting from the pick without either check would
+put a cancelled event into the log, and a retried move would put every event there twice.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from penstock.errors import PickChanged
+from penstock.log.contract import Topic
+from penstock.log.sql.contract import Rows
+from penstock.log.sql.database import Transaction
+from penstock.log.sql.heads import HeadKey, Raised, ensure_topics, lock_heads, mark_times, raise_heads
+from penstock.model.partition import partition
+
+
+class Picked(NamedTuple):
+    """One row to move, as the pick statements give it; within a key in the order to be kept."""
+
+    seq: int
+    slot: int
+    topic: str
+    key_hash: int
+    timestamp_ms: int
+
+
+class Pick(NamedTuple):
+    """Rows of one table, `scheduled` or `staged`, in order."""
+
+    table: str
+    rows: Sequence[Picked]
+
+
+def move(tx: Transaction, picks: Sequence[Pick], *, in_one_statement: bool, now_ms: int | None) -> int:
+    """Move the picks, in their order, and return how many rows arrived in the log."""
+    topics = ensure_topics(tx, {row.topic for pick in picks for row in pick.rows}, now_ms)
+    lock_heads(tx, {_head(topics, row) for pick in picks for row in pick.rows})
+    one = _move_in_one if in_one_statement else _move_by_ids
+    return sum(one(tx, pick, topics) for pick in picks if pick.rows)
+
+
+def _head(topics: dict[str, Topic], row: Picked) -> HeadKey:
+    topic = topics[row.topic]
+    return HeadKey(topic.id, partition(row.key_hash, topic.partitions))
+
+
+def _move_in_one(tx: Transaction, pick: Pick, topics: dict[str, Topic]) -> int:
+    rows = tx.rows(
+        "outbox",
+        f"move_{pick.table}",
+        ids=Rows(slots=[row.slot for row in pick.rows], seqs=[row.seq for row in pick.rows]),
+        topics=Rows(
+            topic_names=list(topics),
+            topic_ids=[topic.id for topic in topics.values()],
+            topic_partitions=[topic.partitions for topic in topics.values()],
+        ),
+    )
+    raised = [Raised(*row) for row in rows]
+    mark_times(tx, raised)
+    return sum(one.added for one in raised)
+
+
+def _move_by_ids(tx: Transaction, pick: Pick, topics: dict[str, Topic]) -> int:
+    keys = [_head(topics, row) for row in pick.rows]
+    heads = lock_heads(tx, keys)
+    next_offset = {key: head.next_offset for key, head in heads.items()}
+    max_ms = {key: head.max_ms for key, head in heads.items()}
+    offsets = []
+    for key, row in zip(keys, pick.rows, strict=True):
+        offsets.append(next_offset[key])
+        next_offset[key] += 1
+        max_ms[key] = max(max_ms[key], row.timestamp_ms)
+    seqs = [row.seq for row in pick.rows]
+    places = Rows(
+        seqs=seqs,
+        topic_ids=[key.topic_id for key in keys],
+        partitions=[key.partition for key in keys],
+        offsets=offsets,
+    )
+    inserted = tx.change("outbox", f"insert_{pick.table}", places=places)
+    deleted = tx.change("outbox", f"delete_{pick.table}", seqs=seqs)
+    if not inserted == deleted == len(seqs):
+        raise PickChanged(len(seqs), deleted)
+    raise_heads(
+        tx,
+        [
+            Raised(*key, head.next_offset, next_offset[key] - head.next_offset, max_ms[key])
+            for key, head in heads.items()
+        ],
+    )
+    return len(seqs)
+
+
+def picked(rows: Iterable[tuple[int, int, str, int, int]]) -> list[Picked]:
+    """Return the rows of a pick statement."""
+    return [Picked._make(row) for row in rows]

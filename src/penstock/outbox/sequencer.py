@@ -1,0 +1,125 @@
+"""The sequencer: moves what is staged in the slots a member owns into the log.
+
+One pass: a look without locks for slots that have something; then one transaction that locks and fences
+those slots, picks due rows and then staged rows on a snapshot newer than the lock, and moves them. What
+commits later than the pick is found by a later pass; nothing is remembered between passes that could hide
+a row (a remembered floor would let a late committer's event follow a newer one of its key).
+"""
+
+from dataclasses import dataclass
+
+from penstock import metrics, points
+from penstock.clock import Clock, SystemClock
+from penstock.log.sql.database import Database, Transaction
+from penstock.log.sql.fence import Fence
+from penstock.outbox.move import Pick, move, picked
+from penstock.settings import Settings, setting
+
+AFTER_FENCE = points.declare("sequencer.after_fence", "The slots are locked; nothing is picked.")
+AFTER_PICK = points.declare("sequencer.after_pick", "Rows are picked; nothing is written.")
+BEFORE_COMMIT = points.declare(
+    "sequencer.before_commit", "Rows are in the log and gone from staging; not committed."
+)
+AFTER_COMMIT = points.declare("sequencer.after_commit", "The move is committed; nobody has been told.")
+
+
+class SequencerSettings(Settings, room="sequencer"):
+    """How events are moved from staging into the log."""
+
+    batch_records: int = setting(2000, "Most rows moved in one transaction.", at_least=1, at_most=100_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What one pass did."""
+
+    moved: int
+    fenced: int  # slots that turned out to belong to someone else
+    full: bool  # it stopped at its limit, so more is waiting
+
+
+_NOTHING = Pass(0, 0, False)
+
+
+class Sequencer:
+    """Moves staged rows. One thread at a time; safe against any number of other sequencers."""
+
+    def __init__(self, database: Database, settings: SequencerSettings, clock: Clock) -> None:
+        self._database, self._settings, self._clock = database, settings, clock
+        self._per_slot = settings.batch_records
+        self._turn = 0
+
+    def sequence(self, fence: Fence) -> Pass:
+        """Make one pass over the slots of a fence."""
+        slots = self._waiting(fence.slots())
+        if not slots:
+            return _NOTHING
+        done = self._database.run(lambda tx: self._move(tx, fence, slots))
+        points.reach(AFTER_COMMIT)
+        if done.moved:
+            metrics.SEQUENCED.add(done.moved)
+        return done
+
+    def _waiting(self, slots: list[int]) -> list[int]:
+        """Return the slots that seem to have something, beginning elsewhere each time: none starves."""
+        if not slots:
+            return []
+        rows = self._database.look(
+            lambda tx: tx.rows(
+                "outbox", "probe", slots=slots, limit=self._settings.batch_records, now_ms=self._now_ms()
+            )
+        )
+        waiting = sorted(row[0] for row in rows)
+        self._turn += 1
+        start = self._turn % len(waiting) if waiting else 0
+        return waiting[start:] + waiting[:start]
+
+    def _move(self, tx: Transaction, fence: Fence, slots: list[int]) -> Pass:
+        mine = set(fence.lock(tx, slots))
+        points.reach(AFTER_FENCE)
+        slots, asked = [slot for slot in slots if slot in mine], len(slots)
+        if not slots:
+            return Pass(0, asked, False)
+        picks = self._pick(tx, slots)
+        points.reach(AFTER_PICK)
+        total = sum(len(pick.rows) for pick in picks)
+        moved = 0
+        if total:
+            in_one = self._database.dialect.deletes_returning
+            moved = move(tx, picks, in_one_statement=in_one, now_ms=self._now_ms())
+        points.reach(BEFORE_COMMIT)
+        return Pass(moved, asked - len(slots), self._full(picks, len(slots)))
+
+    def _pick(self, tx: Transaction, slots: list[int]) -> list[Pick]:
+        """Pick due rows, then staged ones; the order in which they get their offsets."""
+        limit = self._settings.batch_records
+        due = picked(tx.rows("outbox", "pick_due", slots=slots, limit=limit, now_ms=self._now_ms()))
+        if len(due) == limit:  # staged rows follow what was due before them, so they wait for the rest
+            return [Pick("scheduled", due)]
+        self._per_slot = max(self._per_slot, -(-limit // len(slots)))
+        staged = picked(tx.rows("outbox", "pick_staged", slots=slots, limit=limit, per_slot=self._per_slot))
+        return [Pick("scheduled", due), Pick("staged", staged)]
+
+    def _full(self, picks: list[Pick], slots: int) -> bool:
+        """Return whether more is waiting, and let the limit per slot follow what was found.
+
+        Even shares would starve a hot key: a slot that fills its share while the batch is not full doubles
+        it for the next pass, up to the whole batch.
+        """
+        limit = self._settings.batch_records
+        if any(len(pick.rows) >= limit for pick in picks):
+            self._per_slot = -(-limit // slots)
+            return True
+        counts: dict[int, int] = {}
+        for pick in picks:
+            if pick.table == "staged":
+                for row in pick.rows:
+                    counts[row.slot] = counts.get(row.slot, 0) + 1
+        if counts and max(counts.values()) >= self._per_slot:
+            self._per_slot = min(self._per_slot * 2, limit)
+            return True
+        return False
+
+    def _now_ms(self) -> int | None:
+        """Return a test's own time; else None: the database's clock decides what is due."""
+        return None if isinstance(self._clock, SystemClock) else self._clock.now_ms()

@@ -1,0 +1,1 @@
+"""The runtime that joins sequencer, delivery and handlers in one process."""
