@@ -16,11 +16,12 @@ from penstock.model.event_types import EventTypes, HeadersOf, KeyOf
 from penstock.model.limits import Headers, LimitsSettings
 from penstock.outbox.adapters import adapter_for
 from penstock.outbox.event import DEFAULT_TOPIC, StagedEvent, staged_event
-from penstock.outbox.staging import run, stage_steps
+from penstock.outbox.staging import Steps, cancel_steps, run, stage_steps
 from penstock.worker.drain import Counts, Drain
 from penstock.worker.handlers import Handlers, Match
 
 C = TypeVar("C", bound=type)
+T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 At = datetime | timedelta | None
 _NOT_GIVEN: Any = object()
@@ -114,6 +115,10 @@ class Outbox:
         ]
         return self._stage(conn, staged) if staged else []
 
+    def cancel(self, conn: Any, id: str, /, *, topic: str = DEFAULT_TOPIC) -> int:
+        """Take a scheduled event back in the caller's transaction: 1 if that was in time, else 0."""
+        return self._on(conn, cancel_steps(id, topic))
+
     def handler(
         self,
         match: Match = None,
@@ -176,12 +181,16 @@ class Outbox:
         )
 
     def _stage(self, conn: Any, events: list[StagedEvent]) -> list[str]:
-        adapter = adapter_for(conn, self._database.dialect.name)
-        adapter.check(conn)
         with tracing.span("penstock.publish", events=len(events)):
-            ids = run(stage_steps(events), lambda step: adapter.stage(conn, step, self._names))
+            ids = self._on(conn, stage_steps(events))
         metrics.PUBLISHED.add(len(events), topic=events[0].topic)
         return ids
+
+    def _on(self, conn: Any, steps: Steps[T]) -> T:
+        """Run steps on the caller's connection."""
+        adapter = adapter_for(conn, self._database.dialect.name)
+        adapter.check(conn)
+        return run(steps, lambda step: adapter.run(conn, step, self._names))
 
 
 def _options(event: Mapping[str, Any], topic: str) -> dict[str, Any]:

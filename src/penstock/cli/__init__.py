@@ -17,6 +17,7 @@ from penstock.errors import Error
 # The subcommands and the line each has in the list; the module of that name here has its `command`.
 COMMANDS = {
     "demo": "Run a small shop on SQLite and show that nothing is lost.",
+    "migrate": "Bring Penstock's tables in a database up to date.",
     "doctor": "Show what this machine has and what each missing part would enable.",
 }
 

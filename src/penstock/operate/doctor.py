@@ -55,6 +55,8 @@ class Extra:
 
 # One row per extra of the package (`tests/architecture` compares it with pyproject.toml).
 EXTRAS = (
+    Extra("postgres", "psycopg", "psycopg", "an outbox in PostgreSQL"),
+    Extra("sqlalchemy", "SQLAlchemy", "sqlalchemy", "publishing on a SQLAlchemy connection or session"),
     Extra("otel", "opentelemetry-api", "opentelemetry", "spans and W3C trace context on what is published"),
     Extra("pydantic", "pydantic", "pydantic", "typed events as pydantic models"),
 )

@@ -19,5 +19,8 @@ class Adapter(Protocol):
     def check(self, conn: Any) -> None:
         """Refuse a connection that would commit by itself. Raises NoTransaction."""
 
-    def stage(self, conn: Any, step: Step, names: Names) -> None:
-        """Run one step. Raises SchemaMissing, or the driver's own error untouched."""
+    def run(self, conn: Any, step: Step, names: Names) -> int:
+        """Run one step and return how many rows it changed.
+
+        Raises SchemaMissing, or the driver's own error untouched.
+        """

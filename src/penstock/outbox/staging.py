@@ -1,4 +1,4 @@
-"""The core of publishing: which statements stage some events. No I/O; an adapter runs the steps.
+"""The core of publishing: which statements stage or cancel events. No I/O; an adapter runs the steps.
 
 One event costs one statement. Rows for the future go to `scheduled`, all others to `staged`, each in the
 caller's order.
@@ -17,29 +17,30 @@ T = TypeVar("T")
 
 
 class Step(NamedTuple):
-    """One thing to run on the caller's connection: the statement's name and the rows it takes."""
+    """One thing to run on the caller's connection: the statement's name and the rows of values it takes."""
 
-    statement: str  # "stage" or "schedule"
-    rows: Sequence[StagedEvent]
-
-    def values(self) -> Sequence[tuple[Any, ...]]:
-        """Return the rows as the statement takes them; `stage` has no due time."""
-        return [event[:-1] for event in self.rows] if self.statement == "stage" else self.rows
+    statement: str
+    rows: Sequence[tuple[Any, ...]]
 
 
-Steps = Generator[Step, None, T]
+Steps = Generator[Step, int, T]
 
 
 def stage_steps(events: Sequence[StagedEvent]) -> Steps[list[str]]:
     """Stage events; return their ids in the given order."""
     points.reach(BEFORE_STAGE)
-    now = [event for event in events if event.due_ms is None]
+    now = [event[:-1] for event in events if event.due_ms is None]
     if now:
         yield Step("stage", now)
     if len(now) < len(events):
         yield Step("schedule", [event for event in events if event.due_ms is not None])
     points.reach(AFTER_STAGE)
     return [event.id for event in events]
+
+
+def cancel_steps(id: str, topic: str) -> Steps[int]:
+    """Take a scheduled event back; return how many were: 1 only if it was in time."""
+    return (yield Step("cancel", [(id, topic)]))
 
 
 def run(steps: Generator[Any, Any, T], execute: Callable[[Any], Any]) -> T:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from penstock.errors import Error
-from penstock.log.sql.naming import Names
 
 Row = tuple[Any, ...]
 Params = dict[str, Any]
@@ -71,12 +70,6 @@ class Dialect(Protocol):
 
     def serialize_migrations(self, conn: Any) -> None:
         """Make a second migration wait, inside the open transaction, until this one has ended."""
-
-    def has_table(self, conn: Any, table: str) -> bool:
-        """Return whether a table of that full name is there."""
-
-    def check_schema(self, conn: Any, names: Names) -> None:
-        """Refuse what would break order: ids that are not given out one by one. Raises a SchemaError."""
 
     def is_conflict(self, error: Exception) -> bool:
         """Return whether the transaction failed only because of others, so that it may be run again."""

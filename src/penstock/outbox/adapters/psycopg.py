@@ -29,21 +29,20 @@ class PsycopgAdapter:
         if conn.autocommit and conn.info.transaction_status == TransactionStatus.IDLE:
             raise NoTransaction("publish inside `with conn.transaction():`, or use outbox.transaction()")
 
-    def stage(self, conn: "psycopg.Connection[Any]", step: Step, names: Names) -> None:
-        """Insert one row or many, in one statement."""
+    def run(self, conn: "psycopg.Connection[Any]", step: Step, names: Names) -> int:
+        """Run one statement for one row or many."""
         name, params = postgres_call(step)
         try:
-            conn.execute(statement(_SQL, name, names), params)
+            return conn.execute(statement(_SQL, name, names), params).rowcount
         except psycopg.errors.UndefinedTable as exc:
             raise missing_table(exc) or exc from exc
 
 
 def postgres_call(step: Step) -> tuple[str, tuple[Any, ...]]:
     """Return the name and parameters of the statement that takes these rows."""
-    rows = step.values()
-    if len(rows) == 1:
-        return step.statement, rows[0]
-    return f"{step.statement}_many", tuple(list(column) for column in zip(*rows, strict=True))
+    if len(step.rows) == 1:
+        return step.statement, step.rows[0]
+    return f"{step.statement}_many", tuple(list(column) for column in zip(*step.rows, strict=True))
 
 
 ADAPTER = PsycopgAdapter()

@@ -34,12 +34,13 @@ class SqlalchemyAdapter:
         if raw is not None and connection.dialect.detect_autocommit_setting(raw):
             raise NoTransaction('publish on a connection that is not in isolation level "AUTOCOMMIT"')
 
-    def stage(self, conn: Connection | Session, step: Step, names: Names) -> None:
-        """Insert one row or many."""
+    def run(self, conn: Connection | Session, step: Step, names: Names) -> int:
+        """Run the statement for one row or many."""
         connection, dialect = _connection(conn), self.dialect_of(conn)
         name, params = _CALLS[dialect](step)
         try:
-            connection.exec_driver_sql(statement(f"penstock.outbox.sql.{dialect}", name, names), params)
+            sql = statement(f"penstock.outbox.sql.{dialect}", name, names)
+            return connection.exec_driver_sql(sql, params).rowcount
         except DBAPIError as exc:
             raise _missing_table(dialect, exc.orig) or exc from exc
 
@@ -49,8 +50,7 @@ def _connection(conn: Connection | Session) -> Connection:
 
 
 def _sqlite_call(step: Step) -> tuple[str, Any]:
-    rows = step.values()
-    return step.statement, rows[0] if len(rows) == 1 else rows
+    return step.statement, step.rows[0] if len(step.rows) == 1 else list(step.rows)
 
 
 def _postgres_call(step: Step) -> tuple[str, Any]:

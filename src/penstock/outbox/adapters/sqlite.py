@@ -26,15 +26,13 @@ class SqliteAdapter:
         if not conn.in_transaction and _commits_by_itself(conn):
             raise NoTransaction('run conn.execute("BEGIN IMMEDIATE") first, or use outbox.transaction()')
 
-    def stage(self, conn: sqlite3.Connection, step: Step, names: Names) -> None:
-        """Insert one row or many."""
+    def run(self, conn: sqlite3.Connection, step: Step, names: Names) -> int:
+        """Run the statement for one row or many."""
         sql = statement(_SQL, step.statement, names)
-        rows = step.values()
         try:
-            if len(rows) == 1:
-                conn.execute(sql, rows[0])
-            else:
-                conn.executemany(sql, rows)
+            if len(step.rows) == 1:
+                return conn.execute(sql, step.rows[0]).rowcount
+            return conn.executemany(sql, step.rows).rowcount
         except sqlite3.OperationalError as exc:
             raise missing_table(exc) or exc from exc.__cause__
 

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from penstock.errors import Error, MissingExtra, SchemaMissing, SequenceCached, StoreFull, StoreReadOnly
+from penstock.errors import Error, MissingExtra, SchemaMissing, StoreFull, StoreReadOnly
 from penstock.log.sql.contract import Params, Result, Row, Rows
-from penstock.log.sql.naming import Names
 
 try:
     import psycopg
@@ -98,18 +97,6 @@ class PostgresDialect:
         """Take a lock that ends with the transaction, so it works behind a pooler."""
         conn.execute("SET LOCAL lock_timeout = '10min'")
         conn.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
-
-    def has_table(self, conn: "psycopg.Connection[Any]", table: str) -> bool:
-        """Look the table up on the search path, or in its schema."""
-        return conn.execute("SELECT to_regclass(%s) IS NOT NULL", (table,)).fetchone() == (True,)
-
-    def check_schema(self, conn: "psycopg.Connection[Any]", names: Names) -> None:
-        """Refuse a sequence that hands out numbers in blocks: they would not rise in the order asked for."""
-        sequence = names.table("staged_seq")
-        found = conn.execute("SELECT seqcache FROM pg_sequence WHERE seqrelid = to_regclass(%s)", (sequence,))
-        row = found.fetchone()
-        if row is not None and row[0] != 1:
-            raise SequenceCached(sequence, row[0])
 
     def is_conflict(self, error: Exception) -> bool:
         """Deadlock, serialization failure, or a lock not had in time."""

@@ -14,7 +14,6 @@ import msgspec
 
 from penstock.errors import Error, SchemaMissing, StoreFull, StoreReadOnly
 from penstock.log.sql.contract import Params, Result, Row, Rows
-from penstock.log.sql.naming import Names
 
 BUSY_SECONDS = 30.0
 _encode = msgspec.json.encode
@@ -75,14 +74,6 @@ class SqliteDialect:
 
     def serialize_migrations(self, conn: sqlite3.Connection) -> None:
         """Nothing to do: BEGIN IMMEDIATE admits one writer."""
-
-    def has_table(self, conn: sqlite3.Connection, table: str) -> bool:
-        """Look the table up."""
-        found = conn.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,))
-        return found.fetchone() is not None
-
-    def check_schema(self, conn: sqlite3.Connection, names: Names) -> None:
-        """Nothing to refuse: with one writer at a time, rowids rise in the order of commits."""
 
     def is_conflict(self, error: Exception) -> bool:
         """Another process held the writer's place for longer than we wait."""

@@ -1,0 +1,62 @@
+"""`penstock migrate`: bring the tables in a database up to date."""
+
+import click
+
+from penstock.cli.options import prefix_option, schema_option, url_option
+from penstock.cli.output import print_json
+from penstock.log.sql.dialects import open_database
+from penstock.log.sql.drift import differences
+from penstock.log.sql.migrations import Migration, chain, migrate, pending
+from penstock.log.sql.naming import Names
+
+
+@click.command("migrate")
+@url_option
+@prefix_option
+@schema_option
+@click.option(
+    "--check", is_flag=True, help="Change nothing; exit 1 when something is pending or has drifted."
+)
+@click.option("--sql", "as_sql", is_flag=True, help="Change nothing; print the SQL that is pending.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(url: str, prefix: str, schema: str | None, check: bool, as_sql: bool, as_json: bool) -> None:
+    """Bring Penstock's tables in a database up to date.
+
+    Safe to run from several places at once and as often as you like.
+    """
+    database = open_database(url, Names(prefix, schema))
+    try:
+        if as_sql:
+            click.echo("\n".join(step.script for step in pending(database)))
+        elif check:
+            _check(pending(database), differences(database), as_json)
+        else:
+            _report(migrate(database), chain(database)[-1].version, as_json)
+    finally:
+        database.close()
+
+
+def _check(waiting: list[Migration], drift: list[str], as_json: bool) -> None:
+    if as_json:
+        print_json({"pending": [_title(step) for step in waiting], "drift": drift})
+    else:
+        for step in waiting:
+            click.echo(f"pending: {_title(step)}")
+        for line in drift:
+            click.echo(f"drift: {line}")
+        if not waiting and not drift:
+            click.echo("up to date")
+    click.get_current_context().exit(1 if waiting or drift else 0)
+
+
+def _report(applied: list[Migration], version: int, as_json: bool) -> None:
+    if as_json:
+        print_json({"applied": [_title(step) for step in applied], "version": version})
+        return
+    for step in applied:
+        click.echo(f"applied: {_title(step)}")
+    click.echo(f"up to date: version {version}")
+
+
+def _title(step: Migration) -> str:
+    return f"{step.version:04} {step.name}"

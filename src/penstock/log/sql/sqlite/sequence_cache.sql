@@ -1,0 +1,2 @@
+-- How many numbers are handed out at a time: with one writer, rowids rise one by one, in the order of commits.
+SELECT 1 WHERE :sequence IS NOT NULL;
