@@ -1,0 +1,1 @@
+"""The cases, one file each; every module here is found and run."""

@@ -1,0 +1,126 @@
+"""What every test gets: a clean place to stand, a budget, and the real services.
+
+The process that collects for all (the xdist controller, or the only process) owns the run folder and
+the base seed; workers get both through xdist. It stops the services when the run ends.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import pytest
+from hypothesis.database import DirectoryBasedExampleDatabase
+
+from tests.services import in_ci, missing
+from tests.services.budget import (
+    Budget,
+    BudgetError,
+    level_from_environment,
+    read_table,
+    seed_from_environment,
+)
+from tests.services.postgres import PostgresServer, PostgresUnavailable
+from tests.services.run_folder import RunFolder
+
+ROOT = Path(__file__).resolve().parents[1]
+KEPT_VARIABLES = {"PENSTOCK_BUDGET", "PENSTOCK_SEED"}
+
+run_folder = pytest.StashKey[Path]()
+owned_folder = pytest.StashKey[RunFolder]()
+base_seed = pytest.StashKey[int]()
+server_syncs = pytest.StashKey[bool]()
+
+# No deadline: a busy machine is no bug. In CI always the same examples; at home new ones, and those
+# that failed are kept although every test stands in a folder of its own.
+hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
+hypothesis.settings.register_profile(
+    "home", deadline=None, database=DirectoryBasedExampleDatabase(ROOT / ".hypothesis" / "examples")
+)
+hypothesis.settings.load_profile("ci" if in_ci() else "home")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Own the run folder and the seed, or take over those of the controller."""
+    from_controller: dict[str, Any] | None = getattr(config, "workerinput", None)
+    # Read here because a test no longer sees it.
+    config.stash[server_syncs] = os.environ.get("PENSTOCK_TEST_FSYNC", "on") != "off"
+    if from_controller is not None:
+        config.stash[run_folder] = Path(from_controller["penstock_run_folder"])
+        config.stash[base_seed] = from_controller["penstock_base_seed"]
+        return
+    try:
+        level_from_environment()
+        config.stash[base_seed] = seed_from_environment()
+    except BudgetError as error:
+        raise pytest.UsageError(str(error)) from error
+    folder = RunFolder()
+    config.stash[owned_folder] = folder
+    config.stash[run_folder] = folder.path
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell an xdist worker what the controller owns."""
+    node.workerinput["penstock_run_folder"] = str(node.config.stash[run_folder])
+    node.workerinput["penstock_base_seed"] = node.config.stash[base_seed]
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop the services; this also runs after failures and Ctrl-C."""
+    folder = config.stash.get(owned_folder, None)
+    if folder is not None:
+        try:
+            PostgresServer(folder.path).stop()
+        finally:
+            folder.close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the round and its seed to the report of a failed round-based test."""
+    report = yield
+    used = getattr(item, "funcargs", {}).get("budget")
+    if report.failed and isinstance(used, Budget):
+        report.sections.append(("Budget", used.account()))
+    return report
+
+
+@pytest.fixture(autouse=True)
+def _clean_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the user's settings: a penstock.toml where they stand, PENSTOCK_* and libpq's variables."""
+    monkeypatch.chdir(tmp_path)
+    for name in list(os.environ):
+        if name.startswith(("PENSTOCK_", "PG")) and name not in KEPT_VARIABLES:
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def budget(request: pytest.FixtureRequest) -> Budget:
+    """Give `for round in budget("crash.publish")`, whose numbers are in `tests/budget.toml`."""
+    return Budget(read_table(), level_from_environment(), request.config.stash[base_seed])
+
+
+@pytest.fixture(scope="session")
+def postgres_server(request: pytest.FixtureRequest) -> PostgresServer:
+    """Give the run's one PostgreSQL server, started by the first test that needs it."""
+    config = request.config
+    server = PostgresServer(config.stash[run_folder], fsync=config.stash[server_syncs])
+    try:
+        server.start()
+    except PostgresUnavailable as error:
+        missing("PostgreSQL", str(error))
+    return server
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
+    """Give the URL of an empty PostgreSQL database that only this test knows."""
+    url = postgres_server.create_database()
+    yield url
+    postgres_server.drop_database(url)

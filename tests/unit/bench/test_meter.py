@@ -1,0 +1,182 @@
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from bench import NotMeasured, Resident, Run
+from bench.meter import ProcessMeter, Reading, measures_of
+
+BURN = """
+import subprocess, sys, time
+def burn():
+    end = time.process_time() + 0.05
+    while time.process_time() < end: pass
+"""
+WORKER = (
+    BURN
+    + """
+for line in sys.stdin:
+    if line == "child\\n":
+        subprocess.run([sys.executable, "-c", sys.argv[1] + "burn()"], check=True)
+    else:
+        burn()
+    print("done", flush=True)
+"""
+)
+
+
+class Worker:
+    """A process that burns 0.05 s of CPU when it is told to."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", WORKER, BURN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def work(self, how: str) -> None:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(how + "\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == "done\n"
+
+    def stop(self) -> None:
+        self.process.communicate()
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    worker = Worker()
+    yield worker
+    if worker.process.returncode is None:
+        worker.stop()
+
+
+def burn() -> None:
+    end = time.thread_time() + 0.05
+    while time.thread_time() < end:
+        pass
+
+
+def test_wall_time_is_the_clock_around_the_call() -> None:
+    readings = iter([10.0, 12.5])
+
+    reading, returned = ProcessMeter(wall=lambda: next(readings)).measure(lambda: "answer", {})
+
+    assert reading.wall_seconds == 2.5
+    assert returned == "answer"
+
+
+def test_our_cpu_counts_every_thread() -> None:
+    def call() -> None:
+        thread = threading.Thread(target=burn)
+        thread.start()
+        thread.join()
+        burn()
+
+    assert ProcessMeter().measure(call, {})[0].own_cpu_seconds >= 0.1
+
+
+def test_our_cpu_counts_children_that_the_call_waited_for() -> None:
+    def call() -> None:
+        subprocess.run([sys.executable, "-c", BURN + "burn()"], check=True)
+
+    assert ProcessMeter().measure(call, {})[0].own_cpu_seconds >= 0.05
+
+
+def test_garbage_is_collected_before_the_call() -> None:
+    class Knot:
+        pass
+
+    knot = Knot()
+    knot.__dict__["self"] = knot
+    gone = weakref.ref(knot)
+    gc.disable()
+    try:
+        del knot
+        assert ProcessMeter().measure(gone, {})[1] is None
+    finally:
+        gc.enable()
+
+
+def test_a_watched_process_is_counted_from_the_start_of_the_call(worker: Worker) -> None:
+    worker.work("burn")
+    worker.work("burn")
+
+    watched = {"worker": [worker.process.pid]}
+    idle, _ = ProcessMeter().measure(lambda: None, watched)
+    busy, _ = ProcessMeter().measure(lambda: worker.work("burn"), watched)
+
+    assert idle.watched_cpu_seconds["worker"] < 0.05 <= busy.watched_cpu_seconds["worker"]
+    assert busy.cpu_seconds == busy.own_cpu_seconds + busy.watched_cpu_seconds["worker"]
+
+
+def test_a_child_of_a_watched_process_that_ended_meanwhile_is_counted(worker: Worker) -> None:
+    reading, _ = ProcessMeter().measure(lambda: worker.work("child"), {"worker": [worker.process.pid]})
+
+    assert reading.watched_cpu_seconds["worker"] >= 0.03  # the kernel tells an ended child's time in 0.01 s
+
+
+def test_a_watched_child_that_the_call_waits_for_counts_without_its_past(worker: Worker) -> None:
+    for _ in range(10):
+        worker.work("burn")
+
+    def call() -> None:
+        worker.work("burn")
+        worker.stop()
+
+    reading, _ = ProcessMeter().measure(call, {"worker": [worker.process.pid]})
+
+    assert 0.04 <= reading.cpu_seconds < 0.5
+    assert reading.watched_cpu_seconds == {"worker": 0}
+
+
+def test_a_watched_process_that_is_gone_is_named(worker: Worker) -> None:
+    worker.stop()
+
+    with pytest.raises(NotMeasured, match=r"the process worker \(\d+\) is gone"):
+        ProcessMeter().measure(lambda: None, {"worker": [worker.process.pid]})
+
+
+def test_the_cpu_of_watched_processes_is_shown_apart() -> None:
+    reading = Reading(wall_seconds=4.0, own_cpu_seconds=1.0, watched_cpu_seconds={"postgres": 2.0})
+
+    measures = measures_of(reading, 1_000_000, None)
+
+    assert measures["cpu_us"] == 3
+    assert (measures["own_cpu_us"], measures["postgres_cpu_us"]) == (1, 2)
+
+
+def test_an_extra_measure_cannot_replace_one_of_the_harness() -> None:
+    with pytest.raises(ValueError, match="cpu_us is the harness' own"):
+        measures_of(Reading(wall_seconds=1.0, own_cpu_seconds=1.0), 1, {"cpu_us": 0.0})
+
+
+def test_a_round_without_records_is_refused() -> None:
+    with pytest.raises(ValueError, match="no cost per record"):
+        measures_of(Reading(wall_seconds=1.0, own_cpu_seconds=1.0), 5, {"records": 0})
+
+
+def test_a_process_is_watched_under_a_name_that_makes_a_measure() -> None:
+    run = Run(full=False, records=1, round=1)
+    run.watch("worker", 1)
+    run.watch("worker", 2)
+
+    assert run.watched == {"worker": [1, 2]}
+    with pytest.raises(ValueError, match="'my server'"):
+        run.watch("my server", 3)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), reason="memory peaks need Linux's /proc")
+def test_resident_memory_remembers_a_peak_that_has_passed() -> None:
+    with Resident() as memory:
+        bytearray(b"x" * 30_000_000)
+
+        assert memory.growth_mb() >= 25
+        assert memory.peak_mb() >= memory.growth_mb()

@@ -1,0 +1,102 @@
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from bench import Ratio, Target, Value
+from bench.report import print_case, print_targets, result_path, target_lines, write_json
+from bench.result import Report, Settings, TargetResult
+from bench.words import number
+from tests.unit.bench.fakes import SpentTime, a_case, a_machine, results_of
+
+
+def a_report() -> Report:
+    time = SpentTime()
+    case = a_case(
+        time.variant("A", 1, 2, 4),
+        time.variant("B", 2, 2, 2),
+        targets=[
+            Target("cpu", Ratio("A", "B", "cpu_us"), at_most=3),
+            Target("gone", Value("A", "wal_bytes"), at_most=3),
+        ],
+    )
+    cases = [results_of(case, time, rounds=3)]
+    return Report(machine=a_machine(), settings=Settings(rounds=3), cases=cases)
+
+
+def a_target(**changes: object) -> TargetResult:
+    said: dict[str, object] = {
+        "name": "record.create_cpu",
+        "label": "Record / plain slotted object",
+        "measure": "cpu_us",
+        "unit": "x",
+        "bound": "at most 3 x",
+        "value": 0.52,
+        "low": 0.49,
+        "high": 0.58,
+        "passed": True,
+    }
+    return TargetResult(**(said | changes))  # type: ignore[arg-type]  # a test's shorthand
+
+
+def test_a_target_line_says_what_how_much_which_bound_and_the_verdict() -> None:
+    assert target_lines([a_target()]) == [
+        "record.create_cpu   cpu_us of Record / plain slotted object   "
+        "0.52 x (0.49..0.58)   at most 3 x   PASS"
+    ]
+
+
+def test_target_lines_stand_in_columns() -> None:
+    short, long = target_lines([a_target(name="a.b", passed=False), a_target()])
+
+    assert short.index("cpu_us") == long.index("cpu_us")
+    assert short.endswith("   MISS")
+
+
+def test_a_target_that_was_not_measured_ends_in_its_reason() -> None:
+    (line,) = target_lines([a_target(value=None, passed=None, not_measured="the index is away")])
+
+    assert line.endswith("not measured: the index is away")
+
+
+def test_a_long_target_stays_one_line_on_a_narrow_terminal() -> None:
+    text = io.StringIO()
+    print_targets(Console(file=text, width=40, force_terminal=True), [a_target()])
+
+    assert len(text.getvalue().strip().splitlines()) == 1
+
+
+def test_a_table_has_a_row_per_measure_and_variant() -> None:
+    text = io.StringIO()
+    print_case(Console(file=text, width=200), a_report().cases[0])
+
+    lines = [line.split() for line in text.getvalue().splitlines()]
+    assert ["wall_seconds", "A", "1.00", "2.00", "4.00"] in lines
+    assert ["B", "2.00", "2.00", "2.00"] in lines
+    assert "toy: two toys (1 records, 3 rounds)" in text.getvalue()
+
+
+def test_the_json_file_holds_everything(tmp_path: Path) -> None:
+    report = a_report()
+    path = result_path(tmp_path, report.machine)
+    write_json(report, path)
+
+    assert path == tmp_path / "results" / "20261115T200000Z.json"
+    assert Report.decode(path.read_bytes()) == report
+    assert [measures["wall_seconds"] for measures in report.cases[0].variants[0].rounds] == [1, 2, 4]
+
+
+def test_a_report_holds_only_when_everything_was_measured() -> None:
+    report = a_report()
+
+    assert report.cases[0].targets[0].passed
+    assert not report.holds
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0.00"), (0.0123, "0.0123"), (0.523, "0.52"), (-12.34, "-12.3"), (1234567.8, "1,234,568")],
+)
+def test_numbers_are_short(value: float, text: str) -> None:
+    assert number(value) == text

@@ -1,0 +1,71 @@
+import pytest
+
+from bench import Difference, NotMeasured, Ratio, Target, Value, Variant
+from bench.target import Quantity, Rounds
+from tests.unit.bench.fakes import a_case
+
+ROUNDS: Rounds = {
+    "A": [{"cpu_us": 2.0}, {"cpu_us": 9.0}, {"cpu_us": 3.0}],
+    "B": [{"cpu_us": 1.0}, {"cpu_us": 3.0}, {"cpu_us": 2.0}],
+    "idle": [{"cpu_us": 0.0}, {"cpu_us": 0.0}, {"cpu_us": 1.0}],
+}
+
+
+def test_a_ratio_divides_the_medians_and_spreads_over_the_pairs() -> None:
+    assert Ratio("A", "B", "cpu_us").work_out(ROUNDS) == Quantity(3 / 2, 1.5, 3.0)
+
+
+def test_a_ratio_to_zero_is_not_measured() -> None:
+    with pytest.raises(NotMeasured, match="cpu_us of idle is zero"):
+        Ratio("A", "idle", "cpu_us").work_out(ROUNDS)
+
+
+def test_a_difference_subtracts_the_medians() -> None:
+    assert Difference("A", "B", "cpu_us").work_out(ROUNDS) == Quantity(1.0, 1.0, 6.0)
+
+
+def test_a_value_is_the_median() -> None:
+    assert Value("A", "cpu_us").work_out(ROUNDS) == Quantity(3.0, 2.0, 9.0)
+
+
+def test_a_measure_that_nobody_gave_is_named() -> None:
+    with pytest.raises(NotMeasured, match="A gave no wal_bytes in every round"):
+        Value("A", "wal_bytes").work_out(ROUNDS)
+
+
+@pytest.mark.parametrize(
+    ("target", "inside", "outside", "words"),
+    [
+        (Target("t", Ratio("A", "B", "cpu_us"), at_most=3), 3.0, 3.0001, "at most 3 x"),
+        (Target("t", Ratio("A", "B", "cpu_us"), at_least=0.5), 0.5, 0.4999, "at least 0.5 x"),
+        (Target("t", Value("A", "rss_growth_mb"), at_most=100), 100, 101, "at most 100 MB"),
+        (Target("t", Difference("A", "B", "poll_ms"), at_most=2), -5, 2.5, "at most 2 ms"),
+        (Target("t", Value("A", "queries_per_tick"), at_most=5), 0, 6, "at most 5"),
+    ],
+)
+def test_a_bound_itself_is_kept(target: Target, inside: float, outside: float, words: str) -> None:
+    assert target.keeps(inside)
+    assert not target.keeps(outside)
+    assert target.bound == words
+
+
+@pytest.mark.parametrize("bounds", [{}, {"at_most": 1.0, "at_least": 1.0}])
+def test_a_target_has_exactly_one_bound(bounds: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="needs either at_most or at_least"):
+        Target("t", Value("A", "cpu_us"), **bounds)
+
+
+def test_a_target_on_an_unknown_variant_is_refused_when_it_is_declared() -> None:
+    with pytest.raises(ValueError, match=r"toy\.t names 'B'"):
+        a_case(Variant("A", lambda run: None), targets=[Target("t", Ratio("A", "B", "cpu_us"), at_most=1)])
+
+
+def test_two_variants_of_one_name_are_refused() -> None:
+    with pytest.raises(ValueError, match="two variants with the name 'A'"):
+        a_case(Variant("A", lambda run: None), Variant("A", lambda run: None))
+
+
+@pytest.mark.parametrize("name", ["", "MISS rate", "PASSWORD"])
+def test_a_name_with_a_verdict_in_it_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="is no name"):
+        Variant(name, lambda run: None)
