@@ -1,4 +1,4 @@
-"""`penstock demo`: a small shop on SQLite, from order to event, and the proof that the two agree."""
+"""`penstock demo`: a small shop on SQLite, from order to handler, and the proof that the two agree."""
 
 import sys
 import tempfile
@@ -23,8 +23,9 @@ from penstock.testing.shop import Shop, Tally
 def command(orders: int, folder: Path | None) -> None:
     """Run a small shop on SQLite and show that nothing is lost.
 
-    Each order and its event are written in one transaction. Every fifth payment is declined after both were
-    written, so the transaction is rolled back: neither may be left behind.
+    Each order and its event are written in one transaction. Every fifth payment is declined after both
+    were written, so the transaction is rolled back: neither may be left behind. Then the events are
+    sequenced into the log and handed to two groups of handlers.
     """
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -39,27 +40,35 @@ def _run(path: Path, orders: int) -> None:
         raise click.UsageError(f"{path} is there already; remove it or name another --dir")
     click.echo(f"a shop opens, its orders and its outbox in one SQLite file: {path}")
     shop = Shop(path)
-    placed, declined = _trade(shop, orders)
-    click.echo(
-        f"{orders} orders tried, one transaction each: {placed} paid, {declined} declined and rolled back"
-    )
-    order_ids, event_keys, events = shop.order_ids(), shop.event_keys(), shop.event_count()
-    lost, phantom = order_ids - event_keys, event_keys - order_ids
-    click.echo(f"events without an order (from a rollback): {len(phantom)}")
-    click.echo(f"orders without an event (lost): {len(lost)}")
+    tally = _trade(shop, orders)
+    click.echo(f"{orders} orders, one transaction each: {tally.placed} paid, {tally.declined} rolled back")
+    counts = shop.deliver()
+    click.echo(f"the sequencer gave {counts.sequenced} events their offsets in the log")
+    click.echo(f"two groups read it, each with its own cursor: {counts.delivered} deliveries")
+    for customer, cents in shop.revenue_cents.most_common(3):
+        click.echo(f"  {customer:<10} {cents / 100:>10.2f}")
+    agrees = _reconcile(shop)
     shop.outbox.close()
-    agrees = not lost and not phantom and len(order_ids) == placed == events
-    click.echo(
-        f"reconciled: committed={len(order_ids)} staged={events}" if agrees else "NOT reconciled: see above"
-    )
     click.get_current_context().exit(0 if agrees else 1)
 
 
-def _trade(shop: Shop, orders: int) -> tuple[int, int]:
+def _trade(shop: Shop, orders: int) -> Tally:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, transient=True, disable=not sys.stdout.isatty()) as progress:
         bar = progress.add_task("orders", total=orders)
         tally = Tally()
         for tally in shop.trade(orders):  # noqa: B007 - the last one is wanted
             progress.update(bar, advance=1)
-    return tally.placed, tally.declined
+    return tally
+
+
+def _reconcile(shop: Shop) -> bool:
+    """Compare the shop's own orders with the log and with what the mailer got; each must be there once."""
+    orders, logged, mailed = shop.order_ids(), shop.logged_ids(), shop.mailed
+    lost, phantom = orders - set(logged), set(logged) - orders
+    click.echo(f"orders without an event (lost): {len(lost)}")
+    click.echo(f"events without an order (from a rollback): {len(phantom)}")
+    agrees = sorted(orders) == sorted(filter(None, logged)) == sorted(mailed.elements())
+    word = "reconciled" if agrees else "NOT reconciled"
+    click.echo(f"{word}: committed={len(orders)} logged={len(logged)} delivered={mailed.total()}")
+    return agrees

@@ -10,6 +10,7 @@ from penstock.operate.doctor import State, examine, healthy
 _SIGNS = {
     State.OK: "[green]ok[/]",
     State.MISSING: "[dim]–[/]",
+    State.NOTE: "[cyan]note[/]",
     State.LOW: "[yellow]low[/]",
     State.BROKEN: "[red]no[/]",
 }

@@ -13,8 +13,9 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 url_option: Decorator = click.option(
     "--url",
     envvar="PENSTOCK_URL",
+    show_envvar=True,
     required=True,
-    help=f"The store: {', '.join(FORMS)}. Environment: PENSTOCK_URL.",
+    help=f"The store: {', '.join(FORMS)}.",
 )
 prefix_option: Decorator = click.option(
     "--prefix", default=DEFAULT_PREFIX, show_default=True, help="What all table names begin with."

@@ -28,6 +28,7 @@ class State(Enum):
 
     OK = "ok"
     MISSING = "missing"  # optional, and not there
+    NOTE = "note"  # nothing is missing, but there is something to know
     LOW = "low"  # there, but not enough of it
     BROKEN = "broken"  # required, and not usable
 
@@ -64,7 +65,14 @@ EXTRAS = (
 
 def examine(where: Path) -> list[Finding]:
     """Return a finding per part; `where` is the folder whose free disk counts."""
-    parts: tuple[Callable[[], Finding], ...] = (_python, _sqlite, lambda: _disk(where), _postgres, _java)
+    parts: tuple[Callable[[], Finding], ...] = (
+        _python,
+        _sqlite,
+        _sqlite_callers,
+        lambda: _disk(where),
+        _postgres,
+        _java,
+    )
     return [*(part() for part in parts), *_extras()]
 
 
@@ -86,6 +94,13 @@ def _sqlite() -> Finding:
     return Finding(
         "SQLite", state, sqlite3.sqlite_version, "the embedded default: one file, no server", remedy
     )
+
+
+def _sqlite_callers() -> Finding:
+    """Name the one case that no library on SQLite can help: a transaction that reads first, then writes."""
+    found = "a transaction that reads before it writes may get 'database is locked'"
+    remedy = "begin it with BEGIN IMMEDIATE, write first, or use outbox.transaction()"
+    return Finding("SQLite callers", State.NOTE, found, "publishing from several processes", remedy)
 
 
 def _disk(where: Path) -> Finding:

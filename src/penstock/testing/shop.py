@@ -1,17 +1,18 @@
-"""The demo shop: orders in a SQLite file, and an event for each in the same transaction."""
+"""The demo shop: orders in a SQLite file, an event for each in the same transaction, and two readers."""
 
 import random
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.app import Outbox
+from penstock.model.record import Record
+from penstock.worker.drain import Counts
 
-_SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS orders (id TEXT PRIMARY KEY, customer TEXT NOT NULL, cents INTEGER NOT NULL)"
-)
+_SCHEMA = "CREATE TABLE orders (id TEXT PRIMARY KEY, customer TEXT NOT NULL, cents INTEGER NOT NULL)"
 _CUSTOMERS = ("ada", "grace", "edsger", "barbara", "alan", "katherine", "dennis")
 
 
@@ -33,8 +34,12 @@ class Shop:
     def __init__(self, path: Path, *, decline_every: int = 5, seed: int = 7) -> None:
         self.path, self._decline_every = path, decline_every
         self._random = random.Random(seed)
+        self.mailed: Counter[str] = Counter()
+        self.revenue_cents: Counter[str] = Counter()
         self.outbox = Outbox(f"sqlite:///{path}")
         self.outbox.migrate()
+        self.outbox.handler("order.placed", group="mailer")(self._mail)
+        self.outbox.handler("order.*", group="accounting")(self._book)
         with closing(self._connect()) as conn, conn:
             conn.execute(_SCHEMA)
 
@@ -51,30 +56,39 @@ class Shop:
                     tally.declined += 1
                 yield tally
 
+    def deliver(self) -> Counts:
+        """Move the events into the log and hand them to the readers."""
+        return self.outbox.drain()
+
     def order_ids(self) -> set[str]:
         """Return the ids of the committed orders."""
-        return self._column("SELECT id FROM orders")
-
-    def event_keys(self) -> set[str]:
-        """Return the keys of the committed events: the order each is about."""
-        return self._column("SELECT CAST(key AS TEXT) FROM penstock_staged")
-
-    def event_count(self) -> int:
-        """Return how many events are committed."""
         with closing(self._connect()) as conn:
-            return int(conn.execute("SELECT count(*) FROM penstock_staged").fetchone()[0])
+            return {row[0] for row in conn.execute("SELECT id FROM orders")}
+
+    def logged_ids(self) -> list[str | None]:
+        """Return the order that each record in the log is about."""
+        log = self.outbox.log
+        topic = log.topic("events")
+        return [
+            record.key
+            for place in range(topic.partitions)
+            for record in log.read("events", place, limit=10**6)
+        ]
 
     def _place(self, conn: sqlite3.Connection, number: int) -> None:
-        order = {"order_id": f"o-{number}", "customer": self._random.choice(_CUSTOMERS)}
+        order_id, customer = f"o-{number}", self._random.choice(_CUSTOMERS)
         cents = self._random.randrange(500, 20_000)
-        conn.execute("INSERT INTO orders VALUES (?, ?, ?)", (order["order_id"], order["customer"], cents))
-        self.outbox.publish(conn, "order.placed", order | {"cents": cents}, key=order["order_id"])
+        conn.execute("INSERT INTO orders VALUES (?, ?, ?)", (order_id, customer, cents))
+        event = {"order_id": order_id, "customer": customer, "cents": cents}
+        self.outbox.publish(conn, "order.placed", event, key=order_id)
         if number % self._decline_every == 0:
-            raise CardDeclined(order["order_id"])
+            raise CardDeclined(order_id)
 
-    def _column(self, sql: str) -> set[str]:
-        with closing(self._connect()) as conn:
-            return {row[0] for row in conn.execute(sql)}
+    def _mail(self, record: Record) -> None:
+        self.mailed[record.value["order_id"]] += 1
+
+    def _book(self, record: Record) -> None:
+        self.revenue_cents[record.value["customer"]] += record.value["cents"]
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(self.path, timeout=30)
