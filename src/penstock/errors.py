@@ -29,6 +29,7 @@
     │   ├── SchemaTooNew            a newer Penstock made them
     │   └── SequenceCached          ids are handed out in blocks, so they are not in order
     ├── StoreError                  the place where the data lives
+    │   ├── StoreUnreachable        a file that cannot be opened, a server that is away
     │   ├── StoreFull
     │   ├── StoreReadOnly
     │   └── StoreUnsupported        a kind of store that this Python cannot have
@@ -362,6 +363,16 @@ class StoreError(Error):
 
     code = "store"
     fault = Fault.OUTSIDE
+
+
+class StoreUnreachable(StoreError):
+    """The file cannot be opened, or the server does not answer."""
+
+    code = "store_unreachable"
+    retryable = True
+
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__(f"the store {where} cannot be reached: {why.strip() or 'no reason was given'}")
 
 
 class StoreFull(StoreError):

@@ -37,6 +37,7 @@ EXIT_CODES = {
     "schema_too_new": FAILED,
     "sequence_cached": FAILED,
     "store": FAILED,
+    "store_unreachable": UNREACHABLE,
     "store_full": FAILED,
     "store_read_only": FAILED,
     "store_unsupported": FAILED,

@@ -104,7 +104,10 @@ class Database:
                     return work(tx)
             except Exception as exc:
                 if replay == _REPLAYS or not self._may_repeat(exc):
-                    raise self.dialect.translate(exc) or exc from exc.__cause__
+                    translated = self.dialect.translate(exc)
+                    if translated is None:
+                        raise
+                    raise translated from exc
                 log.debug("transaction runs again after a conflict: %s", exc)
             self._closed.wait(pause + random.uniform(0, pause / 2))
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)

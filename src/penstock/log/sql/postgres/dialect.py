@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from penstock.errors import Error, MissingExtra, SchemaMissing, StoreFull, StoreReadOnly
+from penstock.errors import Error, MissingExtra, SchemaMissing, StoreFull, StoreReadOnly, StoreUnreachable
 from penstock.log.sql.contract import Params, Result, Row, Rows
 
 try:
@@ -108,12 +108,21 @@ class PostgresDialect:
         return lost or isinstance(error, _AWAY)
 
     def translate(self, error: Exception) -> Error | None:
-        """Say what a full disk, a read-only server or a missing table means."""
+        """Say what a server that is away, full or read-only, or a missing table means."""
+        if self.is_away(error):
+            return StoreUnreachable(_without_password(self.url), str(error))
         if isinstance(error, pg.DiskFull):
             return StoreFull("the database")
         if isinstance(error, pg.ReadOnlySqlTransaction):
             return StoreReadOnly("the database")
         return missing_table(error)
+
+
+def _without_password(url: str) -> str:
+    """Return a URL that may be shown."""
+    scheme, _, rest = url.partition("://")
+    login, found, place = rest.rpartition("@")
+    return f"{scheme}://{login.partition(':')[0]}{found}{place}" if found else url
 
 
 def missing_table(error: Exception) -> SchemaMissing | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.errors import Error, SchemaMissing, StoreFull, StoreReadOnly
+from penstock.errors import Error, SchemaMissing, StoreFull, StoreReadOnly, StoreUnreachable
 from penstock.log.sql.contract import Params, Result, Row, Rows
 
 BUSY_SECONDS = 30.0
@@ -84,8 +84,10 @@ class SqliteDialect:
         return _primary_code(error) in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR)
 
     def translate(self, error: Exception) -> Error | None:
-        """Say what a full disk, a read-only file or a missing table means."""
+        """Say what a file that is away, full or read-only, or a missing table means."""
         code = _primary_code(error)
+        if self.is_away(error):
+            return StoreUnreachable(self.path, str(error))
         if code == sqlite3.SQLITE_FULL:
             return StoreFull(self.path)
         if code == sqlite3.SQLITE_READONLY:
