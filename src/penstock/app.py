@@ -1,5 +1,6 @@
 """`Outbox`: the face that joins the rooms for one process. It hands over and calls; it has no rules."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -152,7 +153,7 @@ class Outbox:
     @contextmanager
     def transaction(self) -> Iterator[Any]:
         """Open a transaction on a connection of the right kind, for programs that have none of their own."""
-        with self._database.transaction() as tx:
+        with self._database.transaction(bounded=False) as tx:
             yield tx.conn
 
     def close(self) -> None:
@@ -183,7 +184,8 @@ class Outbox:
     def _stage(self, conn: Any, events: list[StagedEvent]) -> list[str]:
         with tracing.span("penstock.publish", events=len(events)):
             ids = self._on(conn, stage_steps(events))
-        metrics.PUBLISHED.add(len(events), topic=events[0].topic)
+        for topic, count in Counter(event.topic for event in events).items():
+            metrics.PUBLISHED.add(count, topic=topic)
         return ids
 
     def _on(self, conn: Any, steps: Steps[T]) -> T:

@@ -41,10 +41,10 @@ class SequencingService:
         self._polling = polling or PollingSettings.load()
         self._member = Member(database, self._cluster, clock)
         self._sequencer = Sequencer(database, sequencer or SequencerSettings.load(), clock)
-        self._database, self._clock = database, clock
+        self._clock = clock
         self._stopping, self._bell = Event(), Event()
         self._thread: Thread | None = None
-        self._away = False
+        self._trouble_said = ""
 
     def start(self) -> None:
         """Begin; returns at once."""
@@ -79,7 +79,7 @@ class SequencingService:
                         joined = True
                     self._member.take()
                 done = self._sequencer.sequence(self._member.fence)
-                self._is_back()
+                self._is_well()
             except Exception as exc:
                 next_beat = 0.0
                 pause = self._trouble(exc, pause)
@@ -90,26 +90,25 @@ class SequencingService:
         self._leave(joined)
 
     def _trouble(self, error: Exception, pause: float) -> float:
-        """Wait after an error: an outage is said once, anything else each time with its trace."""
-        expected = self._database.dialect.is_away(error) or (isinstance(error, Error) and error.retryable)
-        if not expected:
-            log.exception("sequencing failed; trying again")
-        elif not self._away:
-            log.warning("the database cannot be used (%s); sequencing waits until it is back", error)
-        self._away = self._away or expected
+        """Wait after an error; each kind is said once, when it begins, a surprise with its trace."""
+        kind = type(error).__name__
+        if kind != self._trouble_said:
+            surprise = not isinstance(error, Error)
+            log.warning("sequencing waits and tries again: %s", error, exc_info=surprise)
+        self._trouble_said = kind
         self._stopping.wait(pause + random.uniform(0, pause / 2))
         return self._longer(pause)
 
-    def _is_back(self) -> None:
-        if self._away:
-            log.warning("the database is back; sequencing goes on")
-            self._away = False
+    def _is_well(self) -> None:
+        if self._trouble_said:
+            log.warning("sequencing goes on")
+            self._trouble_said = ""
 
     def _longer(self, pause: float) -> float:
         return min(pause * 2, self._polling.longest_seconds)
 
     def _wait(self, seconds: float) -> None:
-        self._bell.wait(seconds)
+        self._bell.wait(seconds * random.uniform(0.8, 1.0))  # so that many processes do not look in step
         self._bell.clear()
 
     def _leave(self, joined: bool) -> None:

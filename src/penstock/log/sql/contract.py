@@ -47,8 +47,11 @@ class Dialect(Protocol):
     def connect(self) -> Any:
         """Open a connection of ours. Raises the driver's error."""
 
-    def begin(self, conn: Any) -> None:
-        """Begin a transaction that may write."""
+    def begin(self, conn: Any, *, bounded: bool) -> None:
+        """Begin a transaction that may write.
+
+        Bounded: it is ours, and where the database can, it ends one that waits or stands idle too long.
+        """
 
     def commit(self, conn: Any) -> None:
         """Commit it."""

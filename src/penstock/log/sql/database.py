@@ -63,11 +63,14 @@ class Database:
         return statement(f"penstock.{room}.sql.{self.dialect.name}", name, self.names)
 
     @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
-        """Open a transaction of ours; commit at the end of the block, roll back if it raises."""
+    def transaction(self, *, bounded: bool = True) -> Iterator[Transaction]:
+        """Open a transaction; commit at the end of the block, roll back if it raises.
+
+        Ours are bounded in time; one that runs a caller's code is not.
+        """
         conn = self._take()
         try:
-            self.dialect.begin(conn)
+            self.dialect.begin(conn, bounded=bounded)
             yield Transaction(self, conn)
             self.dialect.commit(conn)
         except BaseException as exc:

@@ -40,10 +40,8 @@ class PostgresDialect:
     def __init__(self, url: str, *, limit_seconds: float = DEFAULT_LIMIT_SECONDS) -> None:
         self.url = url
         limit_ms = max(1, int(limit_seconds * 1000))
-        self._begin = (
-            "BEGIN ISOLATION LEVEL READ COMMITTED;"
-            f"SET LOCAL lock_timeout = {limit_ms};"
-            f"SET LOCAL idle_in_transaction_session_timeout = {limit_ms}"
+        self._bounds = (
+            f";SET LOCAL lock_timeout = {limit_ms};SET LOCAL idle_in_transaction_session_timeout = {limit_ms}"
         )
 
     def connect(self) -> "psycopg.Connection[Any]":
@@ -59,9 +57,9 @@ class PostgresDialect:
             keepalives_count=3,
         )
 
-    def begin(self, conn: "psycopg.Connection[Any]") -> None:
+    def begin(self, conn: "psycopg.Connection[Any]", *, bounded: bool) -> None:
         """Begin, with isolation level and time limits, in one round trip."""
-        conn.execute(self._begin)
+        conn.execute("BEGIN ISOLATION LEVEL READ COMMITTED" + (self._bounds if bounded else ""))
 
     def commit(self, conn: "psycopg.Connection[Any]") -> None:
         """Commit."""

@@ -40,7 +40,7 @@ class SqliteDialect:
             raise
         return conn
 
-    def begin(self, conn: sqlite3.Connection) -> None:
+    def begin(self, conn: sqlite3.Connection, *, bounded: bool) -> None:
         """Begin, taking the writer's place at once."""
         conn.execute("BEGIN IMMEDIATE")
 
