@@ -40,6 +40,11 @@ class SystemClock:
 SYSTEM = SystemClock()
 
 
+def own_ms(clock: Clock) -> int | None:
+    """Return a test clock's time for a statement; None for the system's: the database decides."""
+    return None if isinstance(clock, SystemClock) else clock.now_ms()
+
+
 def to_ms(moment: datetime) -> int:
     """Return an aware datetime as milliseconds since 1970, rounded down; exact, no float between."""
     return (moment - _EPOCH) // _MILLISECOND

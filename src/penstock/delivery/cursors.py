@@ -7,7 +7,7 @@ late, stale or repeated settling changes nothing and says so.
 from dataclasses import dataclass
 
 from penstock import points
-from penstock.clock import Clock, SystemClock
+from penstock.clock import Clock, own_ms
 from penstock.errors import Fenced
 from penstock.log.contract import Topic
 from penstock.log.sql.database import Database, Transaction
@@ -71,8 +71,7 @@ class Cursors:
         self._database.run(lambda tx: tx.change("delivery", "cursors_release", **params))
 
     def _join(self, tx: Transaction, group: str) -> int:
-        now_ms = None if isinstance(self._clock, SystemClock) else self._clock.now_ms()
-        tx.change("delivery", "group_create", name=group, now_ms=now_ms)
+        tx.change("delivery", "group_create", name=group, now_ms=own_ms(self._clock))
         return int(tx.rows("delivery", "group_find", name=group)[0][0])
 
     def _take(self, tx: Transaction, living: list[str], from_start: bool) -> list[Cursor]:

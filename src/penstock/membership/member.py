@@ -13,7 +13,7 @@ from datetime import timedelta
 from uuid import uuid4
 
 from penstock import points
-from penstock.clock import Clock, SystemClock
+from penstock.clock import Clock, own_ms
 from penstock.log.sql.database import Database, Transaction
 from penstock.log.sql.fence import Fence
 from penstock.membership.process import Process, this_process
@@ -112,12 +112,14 @@ class Member:
         rows = tx.rows("membership", "slots_take", id=self.id, living=living)
         points.reach(AFTER_TAKE)
         removal_ms = self._settings.node_removal_after // timedelta(milliseconds=1)
-        tx.change("membership", "member_prune", removal_ms=removal_ms, now_ms=self._now_ms())
+        tx.change("membership", "member_prune", removal_ms=removal_ms, now_ms=own_ms(self._clock))
         return {row[0]: row[1] for row in rows}
 
     def living(self) -> list[str]:
         """Return the members that may still be at work, this one included."""
-        rows = self._database.look(lambda tx: tx.rows("membership", "member_list", now_ms=self._now_ms()))
+        rows = self._database.look(
+            lambda tx: tx.rows("membership", "member_list", now_ms=own_ms(self._clock))
+        )
         return [
             id
             for id, host, pid, started, leased in rows
@@ -136,7 +138,7 @@ class Member:
         self._deadline = sent + self._settings.lease_ttl.total_seconds()
 
     def _times(self) -> dict[str, int | None]:
-        return {"lease_ms": self._settings.lease_ttl // timedelta(milliseconds=1), "now_ms": self._now_ms()}
-
-    def _now_ms(self) -> int | None:
-        return None if isinstance(self._clock, SystemClock) else self._clock.now_ms()
+        return {
+            "lease_ms": self._settings.lease_ttl // timedelta(milliseconds=1),
+            "now_ms": own_ms(self._clock),
+        }

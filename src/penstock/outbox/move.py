@@ -13,7 +13,7 @@ from penstock.errors import PickChanged
 from penstock.log.contract import Topic
 from penstock.log.sql.contract import Rows
 from penstock.log.sql.database import Transaction
-from penstock.log.sql.heads import HeadKey, Raised, ensure_topics, lock_heads, mark_times, raise_heads
+from penstock.log.sql.heads import HeadKey, Numbering, Raised, ensure_topics, lock_heads, mark_times
 from penstock.model.partition import partition
 
 
@@ -65,32 +65,19 @@ def _move_in_one(tx: Transaction, pick: Pick, topics: dict[str, Topic]) -> int:
 
 def _move_by_ids(tx: Transaction, pick: Pick, topics: dict[str, Topic]) -> int:
     keys = [_head(topics, row) for row in pick.rows]
-    heads = lock_heads(tx, keys)
-    next_offset = {key: head.next_offset for key, head in heads.items()}
-    max_ms = {key: head.max_ms for key, head in heads.items()}
-    offsets = []
-    for key, row in zip(keys, pick.rows, strict=True):
-        offsets.append(next_offset[key])
-        next_offset[key] += 1
-        max_ms[key] = max(max_ms[key], row.timestamp_ms)
+    numbering = Numbering(tx, keys)
     seqs = [row.seq for row in pick.rows]
     places = Rows(
         seqs=seqs,
         topic_ids=[key.topic_id for key in keys],
         partitions=[key.partition for key in keys],
-        offsets=offsets,
+        offsets=[numbering.give(key, row.timestamp_ms) for key, row in zip(keys, pick.rows, strict=True)],
     )
     inserted = tx.change("outbox", f"insert_{pick.table}", places=places)
     deleted = tx.change("outbox", f"delete_{pick.table}", seqs=seqs)
     if not inserted == deleted == len(seqs):
         raise PickChanged(len(seqs), deleted)
-    raise_heads(
-        tx,
-        [
-            Raised(*key, head.next_offset, next_offset[key] - head.next_offset, max_ms[key])
-            for key, head in heads.items()
-        ],
-    )
+    numbering.finish()
     return len(seqs)
 
 

@@ -9,7 +9,7 @@ a row (a remembered floor would let a late committer's event follow a newer one 
 from dataclasses import dataclass
 
 from penstock import metrics, points
-from penstock.clock import Clock, SystemClock
+from penstock.clock import Clock, own_ms
 from penstock.log.sql.database import Database, Transaction
 from penstock.log.sql.fence import Fence
 from penstock.outbox.move import Pick, move, picked
@@ -66,7 +66,7 @@ class Sequencer:
             return []
         rows = self._database.look(
             lambda tx: tx.rows(
-                "outbox", "probe", slots=slots, limit=self._settings.batch_records, now_ms=self._now_ms()
+                "outbox", "probe", slots=slots, limit=self._settings.batch_records, now_ms=own_ms(self._clock)
             )
         )
         waiting = sorted(row[0] for row in rows)
@@ -86,14 +86,14 @@ class Sequencer:
         moved = 0
         if total:
             in_one = self._database.dialect.deletes_returning
-            moved = move(tx, picks, in_one_statement=in_one, now_ms=self._now_ms())
+            moved = move(tx, picks, in_one_statement=in_one, now_ms=own_ms(self._clock))
         points.reach(BEFORE_COMMIT)
         return Pass(moved, asked - len(slots), self._full(picks, len(slots)))
 
     def _pick(self, tx: Transaction, slots: list[int]) -> list[Pick]:
         """Pick due rows, then staged ones; the order in which they get their offsets."""
         limit = self._settings.batch_records
-        due = picked(tx.rows("outbox", "pick_due", slots=slots, limit=limit, now_ms=self._now_ms()))
+        due = picked(tx.rows("outbox", "pick_due", slots=slots, limit=limit, now_ms=own_ms(self._clock)))
         if len(due) == limit:  # staged rows follow what was due before them, so they wait for the rest
             return [Pick("scheduled", due)]
         self._per_slot = max(self._per_slot, -(-limit // len(slots)))
@@ -119,7 +119,3 @@ class Sequencer:
             self._per_slot = min(self._per_slot * 2, limit)
             return True
         return False
-
-    def _now_ms(self) -> int | None:
-        """Return a test's own time; else None: the database's clock decides what is due."""
-        return None if isinstance(self._clock, SystemClock) else self._clock.now_ms()

@@ -88,15 +88,37 @@ def lock_heads(tx: Transaction, keys: Iterable[HeadKey]) -> dict[HeadKey, Head]:
     return {HeadKey(row[0], row[1]): Head(row[2], row[3]) for row in rows}
 
 
-def raise_heads(tx: Transaction, raised: Sequence[Raised]) -> None:
-    """Raise locked heads by what was added to them, and mark the time where a mark is due."""
-    topic_ids, partitions, _, counts, max_ms = (list(column) for column in zip(*raised, strict=True))
-    tx.change(
-        "log",
-        "heads_raise",
-        raises=Rows(topic_ids=topic_ids, partitions=partitions, counts=counts, max_ms=max_ms),
-    )
-    mark_times(tx, raised)
+class Numbering:
+    """Gives offsets under the locks of the heads concerned, then raises them by what was given."""
+
+    def __init__(self, tx: Transaction, keys: Iterable[HeadKey]) -> None:
+        self._tx = tx
+        self._heads = lock_heads(tx, keys)
+        self._next = {key: head.next_offset for key, head in self._heads.items()}
+        self._max_ms = {key: head.max_ms for key, head in self._heads.items()}
+
+    def give(self, key: HeadKey, timestamp_ms: int) -> int:
+        """Return the next offset of a head."""
+        offset = self._next[key]
+        self._next[key] = offset + 1
+        if timestamp_ms > self._max_ms[key]:
+            self._max_ms[key] = timestamp_ms
+        return offset
+
+    def finish(self) -> None:
+        """Raise the heads, and mark the time where a mark is due."""
+        raised = [
+            Raised(*key, head.next_offset, self._next[key] - head.next_offset, self._max_ms[key])
+            for key, head in self._heads.items()
+        ]
+        columns = Rows(
+            topic_ids=[one.topic_id for one in raised],
+            partitions=[one.partition for one in raised],
+            counts=[one.added for one in raised],
+            max_ms=[one.max_ms for one in raised],
+        )
+        self._tx.change("log", "heads_raise", raises=columns)
+        mark_times(self._tx, raised)
 
 
 def mark_times(tx: Transaction, raised: Sequence[Raised]) -> None:

@@ -7,15 +7,7 @@ from penstock.errors import OffsetOutOfRange, PartitionsDiffer, UnknownPartition
 from penstock.log.contract import DEFAULT_MAX_BYTES, OUTBOX_PARTITIONS, Bounds, Position, Topic
 from penstock.log.sql.contract import Row
 from penstock.log.sql.database import Database, Transaction
-from penstock.log.sql.heads import (
-    HeadKey,
-    Raised,
-    create_topic,
-    find_topics,
-    keep_topics,
-    lock_heads,
-    raise_heads,
-)
+from penstock.log.sql.heads import HeadKey, Numbering, create_topic, find_topics, keep_topics
 from penstock.model.limits import check_topic
 from penstock.model.partition import check_partitions, key_hash
 from penstock.model.partition import partition as partition_of
@@ -128,38 +120,33 @@ def _forget(tx: Transaction, name: str) -> int:
 def _append(tx: Transaction, name: str, records: Sequence[Record], partition: int | None) -> list[Position]:
     topic = _topic(tx, name, keep=True)
     if partition is None:
-        places = [
-            partition_of(key_hash(record.id if record.key is None else record.key), topic.partitions)
-            for record in records
-        ]
+        hashes = (key_hash(_key(record) or record.id) for record in records)
+        keys = [HeadKey(topic.id, partition_of(hashed, topic.partitions)) for hashed in hashes]
     else:
-        places = [_checked(topic, partition)] * len(records)
-    heads = lock_heads(tx, (HeadKey(topic.id, place) for place in places))
-    next_offset = {key.partition: head.next_offset for key, head in heads.items()}
-    max_ms = {key.partition: head.max_ms for key, head in heads.items()}
-    positions, rows = [], []
-    for place, record in zip(places, records, strict=True):
-        positions.append(Position(place, next_offset[place]))
-        rows.append((topic.id, place, next_offset[place], *_columns(record)))
-        next_offset[place] += 1
-        max_ms[place] = max(max_ms[place], record.timestamp_ms)
-    tx.bulk("log", "append", rows)
-    raise_heads(
-        tx,
+        keys = [HeadKey(topic.id, _checked(topic, partition))] * len(records)
+    numbering = Numbering(tx, keys)
+    offsets = [numbering.give(key, record.timestamp_ms) for key, record in zip(keys, records, strict=True)]
+    tx.bulk(
+        "log",
+        "append",
         [
-            Raised(
-                *key, head.next_offset, next_offset[key.partition] - head.next_offset, max_ms[key.partition]
-            )
-            for key, head in heads.items()
+            (*key, offset, *_columns(record))
+            for key, offset, record in zip(keys, offsets, records, strict=True)
         ],
     )
-    return positions
+    numbering.finish()
+    return [Position(key.partition, offset) for key, offset in zip(keys, offsets, strict=True)]
+
+
+def _key(record: Record) -> bytes | None:
+    """Return a key's bytes; one that was no UTF-8 when it came in goes out as it came."""
+    return None if record.key is None else record.key.encode("utf-8", "surrogateescape")
 
 
 def _columns(record: Record) -> tuple[object, ...]:
     return (
         record.id,
-        None if record.key is None else record.key.encode("utf-8", "surrogateescape"),
+        _key(record),
         record.type,
         record.data,
         encode_headers(record.raw_headers) if record.raw_headers else None,
