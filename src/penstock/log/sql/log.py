@@ -120,8 +120,7 @@ def _forget(tx: Transaction, name: str) -> int:
 def _append(tx: Transaction, name: str, records: Sequence[Record], partition: int | None) -> list[Position]:
     topic = _topic(tx, name, keep=True)
     if partition is None:
-        hashes = (key_hash(_key(record) or record.id) for record in records)
-        keys = [HeadKey(topic.id, partition_of(hashed, topic.partitions)) for hashed in hashes]
+        keys = [HeadKey(topic.id, partition_of(_hash(record), topic.partitions)) for record in records]
     else:
         keys = [HeadKey(topic.id, _checked(topic, partition))] * len(records)
     numbering = Numbering(tx, keys)
@@ -141,6 +140,11 @@ def _append(tx: Transaction, name: str, records: Sequence[Record], partition: in
 def _key(record: Record) -> bytes | None:
     """Return a key's bytes; one that was no UTF-8 when it came in goes out as it came."""
     return None if record.key is None else record.key.encode("utf-8", "surrogateescape")
+
+
+def _hash(record: Record) -> int:
+    key = _key(record)
+    return key_hash(record.id if key is None else key)
 
 
 def _columns(record: Record) -> tuple[object, ...]:
