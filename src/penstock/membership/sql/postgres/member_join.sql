@@ -1,3 +1,3 @@
--- Add this process with a fresh lease, by the database's clock.
+-- Add this process with a fresh lease, by the database's clock; locks nothing but its own row.
 INSERT INTO penstock_member (id, host, pid, started, joined_ms, lease_until_ms)
 VALUES (%(id)s, %(host)s, %(pid)s, %(started)s, coalesce(%(now_ms)s::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint), coalesce(%(now_ms)s::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) + %(lease_ms)s);

@@ -1,2 +1,2 @@
--- Remove a member.
+-- Remove a member; walks the primary key.
 DELETE FROM penstock_member WHERE id = :id;

@@ -1,4 +1,4 @@
--- The due rows of these slots, in the order they became due; walks ix_scheduled_due. Locks them, and passes by those
+-- The due rows of these slots, in the order they became due; walks ix_penstock_scheduled_due. Locks them, and passes by those
 -- that a caller is cancelling, so that neither waits for the other.
 SELECT seq, slot, topic, key_hash, timestamp_ms FROM penstock_scheduled
 WHERE due_ms <= coalesce(%(now_ms)s::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AND slot = ANY(%(slots)s::smallint[])
