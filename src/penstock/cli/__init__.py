@@ -6,7 +6,7 @@ standard error and an exit code of `exit_codes.py`, never as a traceback (unless
 
 import os
 import sys
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import Any
 
 import click
@@ -40,7 +40,7 @@ class _Lazy(click.Group):
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(metadata.version("penstock"), prog_name="penstock")
+@click.version_option(package_name="penstock", prog_name="penstock")
 def group() -> None:
     """Take events from your database to your lakehouse."""
 

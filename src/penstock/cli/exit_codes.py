@@ -1,6 +1,6 @@
 """From an error's code to the exit code of a command: the command line's own table.
 
-0 ok, 1 differs or failed, 2 usage, 3 the store cannot be reached.
+0 ok, 1 differs or failed, 2 usage, 3 the store cannot be reached; 130 stopped by Ctrl-C.
 """
 
 from penstock.errors import Error

@@ -1,0 +1,107 @@
+"""Rules on what a file may call and how it is named, one function each: they yield a sentence per breach."""
+
+import ast
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+
+from tests.architecture.source import modules, parsed, room_of
+
+_CLOCK_READS = {"now", "utcnow", "today"}
+_PRINTING = {"click", "rich"}
+_RUNS_CODE = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
+_NO_NOUN = {"utils.py", "util.py", "helpers.py", "helper.py", "common.py", "misc.py"}
+_NO_NAME = ("Manager", "Helper", "Impl", "Utils")
+
+
+def clocks(root: Path) -> Iterator[str]:
+    """Only `clock.py` reads the time: no `time` module, no `datetime.now` anywhere else."""
+    for path, node in _nodes(root, exempt={"clock"}):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if "time" in names or (isinstance(node, ast.ImportFrom) and node.module == "time"):
+            yield _said(root, path, node, "imports time; ask a Clock")
+        elif isinstance(node, ast.Attribute) and node.attr in _CLOCK_READS and _is_calendar(path, node.value):
+            yield _said(root, path, node, f"reads {ast.unparse(node)}; ask a Clock")
+
+
+def printing(root: Path) -> Iterator[str]:
+    """Only `cli` prints: no `print`, no standard streams, no click or rich anywhere else."""
+    for path, node in _nodes(root, exempt={"cli"}):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print":
+            yield _said(root, path, node, "prints; return a value, or log it")
+        elif isinstance(node, ast.Attribute) and ast.unparse(node) in ("sys.stdout", "sys.stderr"):
+            yield _said(root, path, node, f"uses {ast.unparse(node)}; return a value, or log it")
+        elif isinstance(node, ast.Import | ast.ImportFrom) and _top_names(node) & _PRINTING:
+            yield _said(root, path, node, f"imports {', '.join(_top_names(node))}; only cli prints")
+
+
+def data_formats(root: Path) -> Iterator[str]:
+    """No format that can run code when it is read."""
+    for path, node in _nodes(root):
+        if isinstance(node, ast.Import | ast.ImportFrom) and _top_names(node) & _RUNS_CODE:
+            yield _said(root, path, node, f"imports {', '.join(_top_names(node))}; data must not run code")
+
+
+def names(root: Path) -> Iterator[str]:
+    """Files are nouns of the domain, and a class says what a thing is."""
+    for path in modules(root):
+        if path.name in _NO_NOUN:
+            yield f"{path.relative_to(root)}: name the file after what it holds"
+    for path, node in _nodes(root):
+        if isinstance(node, ast.ClassDef) and node.name.endswith(_NO_NAME):
+            yield _said(root, path, node, f"{node.name} does not say what it is")
+
+
+def docstrings(root: Path) -> Iterator[str]:
+    """Every module, and every public class, function and method, says what it is."""
+    for path in [root / "__init__.py", *modules(root)]:
+        tree = parsed(path)
+        if not ast.get_docstring(tree):
+            yield f"{path.relative_to(root)}: the module has no docstring"
+        for node, name in _public(tree, ""):
+            if not ast.get_docstring(node):
+                yield _said(root, path, node, f"{name} has no docstring")
+
+
+def _public(
+    parent: ast.Module | ast.ClassDef, within: str
+) -> Iterator[tuple[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, str]]:
+    for node in parent.body:
+        if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        told_elsewhere = {ast.unparse(each) for each in node.decorator_list} & {"overload", "override"}
+        if node.name.startswith("_") or told_elsewhere:
+            continue
+        yield node, within + node.name
+        if isinstance(node, ast.ClassDef):
+            yield from _public(node, f"{node.name}.")
+
+
+def _nodes(root: Path, exempt: AbstractSet[str] = frozenset()) -> Iterator[tuple[Path, ast.AST]]:
+    for path in modules(root):
+        if room_of(path, root) not in exempt:
+            yield from ((path, node) for node in ast.walk(parsed(path)))
+
+
+def _said(root: Path, path: Path, node: ast.AST, what: str) -> str:
+    return f"{path.relative_to(root)}:{getattr(node, 'lineno', 0)}: {what}"
+
+
+def _top_names(node: ast.Import | ast.ImportFrom) -> set[str]:
+    if isinstance(node, ast.ImportFrom):
+        return {(node.module or "").partition(".")[0]} if not node.level else set()
+    return {alias.name.partition(".")[0] for alias in node.names}
+
+
+def _is_calendar(path: Path, value: ast.expr) -> bool:
+    """Return whether an expression is the class datetime or date, under whatever name it was imported."""
+    first, _, rest = ast.unparse(value).partition(".")
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.ImportFrom) and node.module == "datetime":
+            if first in {alias.asname or alias.name for alias in node.names}:
+                return True
+        elif isinstance(node, ast.Import):
+            known = {alias.asname or alias.name for alias in node.names if alias.name == "datetime"}
+            if first in known and rest:
+                return True
+    return False

@@ -1,0 +1,33 @@
+"""Imports inside functions: fine for cost, not for hiding a knot, so each is counted and has its reason."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tests.architecture.source import imports, modules
+
+Table = Mapping[str, tuple[int, str]]
+
+COUNTED: Table = {
+    "cli/__init__.py": (1, "a command is imported when it is called: `penstock --version` stays quick"),
+    "log/sql/dialects.py": (3, "a dialect brings its driver, and only one is needed"),
+    "outbox/adapters/__init__.py": (1, "an adapter brings its driver; the connection says which one"),
+    "outbox/adapters/sqlalchemy.py": (3, "SQLAlchemy on SQLite must not ask for psycopg"),
+    "tracing.py": (2, "OpenTelemetry is optional and slow to import"),
+}
+
+
+def breaches(root: Path, counted: Table) -> Iterator[str]:
+    """Yield a sentence per file whose imports inside functions are not those of the table."""
+    found = Counter(
+        path.relative_to(root).as_posix()
+        for path in [root / "__init__.py", *modules(root)]
+        if path.exists()
+        for line in {each.line for each in imports(path, root) if each.lazy}
+    )
+    for file in sorted(found.keys() | counted.keys()):
+        wanted, reason = counted.get(file, (0, ""))
+        if found[file] != wanted:
+            yield f"{file} has {found[file]} imports inside functions, the table says {wanted}"
+        elif not reason:
+            yield f"{file} has no reason in the table"

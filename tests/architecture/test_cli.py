@@ -1,0 +1,37 @@
+"""The list of commands is what is there, and each line in it is the command's own."""
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+
+import click
+
+from penstock.cli import COMMANDS
+from tests.architecture.source import ROOT, assert_none
+
+
+def breaches(listed: Mapping[str, str], commands: Mapping[str, click.Command]) -> Iterator[str]:
+    """Yield a sentence per command that is not listed, not there, or described by other words."""
+    yield from (f"{name} is not in COMMANDS" for name in sorted(commands.keys() - listed.keys()))
+    yield from (f"{name} is in COMMANDS and has no file" for name in sorted(listed.keys() - commands.keys()))
+    for name in sorted(commands.keys() & listed.keys()):
+        said = (commands[name].help or "").partition("\n")[0]
+        if said != listed[name]:
+            yield f"{name}: the list says {listed[name]!r}, its help begins with {said!r}"
+
+
+def test_the_list_of_commands_is_what_is_there() -> None:
+    names = [path.stem for path in (ROOT / "cli").glob("[!_]*.py")]
+    modules = {name: import_module(f"penstock.cli.{name}") for name in names}
+    found = {name: module.command for name, module in modules.items() if hasattr(module, "command")}
+    assert_none(breaches(COMMANDS, found))
+
+
+def test_planted_breaches_are_found() -> None:
+    run, stop = click.Command("run", help="Run it.\n\nMore."), click.Command("stop", help="Stop.")
+    there = {"run": run, "stop": stop}
+    assert list(breaches({"run": "Run it.", "stop": "Stop."}, there)) == []
+    assert list(breaches({"run": "Walk.", "gone": "Gone."}, there)) == [
+        "stop is not in COMMANDS",
+        "gone is in COMMANDS and has no file",
+        "run: the list says 'Walk.', its help begins with 'Run it.'",
+    ]

@@ -1,0 +1,48 @@
+"""The core works without any extra, and importing it loads nothing that a publisher does not need."""
+
+from tests.architecture.alone import run_alone
+
+HEAVY = ("rich", "click", "prometheus_client", "opentelemetry", "pydantic", "sqlalchemy", "psycopg")
+
+PUBLISH = """
+import sqlite3, tempfile, pathlib
+import penstock
+with tempfile.TemporaryDirectory() as folder:
+    path = pathlib.Path(folder) / "shop.db"
+    outbox = penstock.Outbox(f"sqlite:///{path}")
+    outbox.migrate()
+    conn = sqlite3.connect(path)
+    with conn:
+        print(outbox.publish(conn, "order.placed", {"total": 42}, key="o-1"))
+    print(conn.execute("SELECT count(*) FROM penstock_staged").fetchone()[0], "staged")
+    conn.close()
+    outbox.close()
+"""
+
+
+def test_publish_works_without_any_extra() -> None:
+    done = run_alone(PUBLISH)
+    assert done.stderr == ""
+    assert done.stdout.endswith("1 staged\n")
+
+
+def test_the_command_line_works_without_any_extra() -> None:
+    done = run_alone("from penstock.cli import main\nmain(['doctor', '--json'])")
+    assert done.returncode == 0, done.stderr
+    assert '"[pydantic]"' in done.stdout
+
+
+def test_importing_penstock_loads_no_heavy_package() -> None:
+    done = run_alone(f"import penstock\nprint([name for name in {HEAVY} if name in sys.modules])")
+    assert done.stdout == "[]\n", done.stderr
+
+
+def test_the_guard_keeps_an_extra_away() -> None:
+    done = run_alone("import pydantic")
+    assert done.returncode == 1
+    assert "No module named 'pydantic'" in done.stderr
+
+
+def test_a_planted_heavy_import_is_seen() -> None:
+    done = run_alone(f"import click\nprint([name for name in {HEAVY} if name in sys.modules])")
+    assert done.stdout == "['click']\n", done.stderr

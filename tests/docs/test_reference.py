@@ -1,0 +1,73 @@
+"""The reference pages are what the code says: every setting, error, command, series and point is there."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import PROJECT
+
+# In a process of its own: other tests of this one declare settings, points and errors too.
+DRIFT = "import sys, pathlib, tools.reference as r; sys.exit(r.main(sys.argv[2:], pathlib.Path(sys.argv[1])))"
+
+# A name of each page, to be taken out.
+NAMES = {
+    "settings.md": "`PENSTOCK_LIMITS_EVENT_BYTES`",
+    "errors.md": "`value_too_large`",
+    "commands.md": "## `penstock doctor`",
+    "metrics.md": "`penstock_published_total`",
+    "points.md": "`outbox.before_stage`",
+}
+
+
+def reference(folder: Path, *args: str) -> "subprocess.CompletedProcess[str]":
+    """Run the tool on a folder."""
+    command = [sys.executable, "-c", DRIFT, str(folder), *args]
+    return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a folder with the pages as the code has them now."""
+    folder = tmp_path_factory.mktemp("reference")
+    done = reference(folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_the_reference_pages_have_not_drifted() -> None:
+    command = [sys.executable, "-m", "tools.reference", "--check"]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_two_runs_write_the_same(fresh: Path, tmp_path: Path) -> None:
+    assert reference(tmp_path).returncode == 0
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
+        path.name: path.read_bytes() for path in fresh.iterdir()
+    }
+
+
+def test_a_name_that_a_page_lacks_is_drift(fresh: Path, tmp_path: Path) -> None:
+    for page, name in NAMES.items():
+        text = (fresh / page).read_text("utf-8")
+        assert name in text
+        (tmp_path / page).write_text(text.replace(name, "gone"), "utf-8")
+    done = reference(tmp_path, "--check")
+    assert done.returncode == 1
+    *sentences, advice = done.stdout.splitlines()
+    for (page, name), sentence in zip(NAMES.items(), sentences, strict=True):
+        assert sentence.startswith(f"{page}:")
+        assert name in sentence
+    assert advice.endswith("run: python -m tools.reference")
+
+
+def test_a_missing_page_and_a_foreign_page_are_drift(fresh: Path, tmp_path: Path) -> None:
+    for path in fresh.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "points.md").rename(tmp_path / "by-hand.md")
+    done = reference(tmp_path, "--check")
+    assert done.returncode == 1
+    assert "points.md is not there" in done.stdout
+    assert "by-hand.md is not written by this tool" in done.stdout

@@ -1,0 +1,155 @@
+"""The reference pages, each made from the one place in the code that declares what it shows.
+
+A page is a function that yields its paragraphs. `PAGES` is the whole list; `tools/reference.py` writes them.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import click
+
+from penstock import cli, errors, metrics, points, settings
+from penstock.cli import exit_codes
+
+_ROOT_DEPTH = len(errors.Error.__mro__)
+
+
+def settings_page() -> Iterator[str]:
+    """Yield the settings, a table per room."""
+    yield "# Settings"
+    yield "How to set one: [settings](../how-to/settings.md). Durations are in seconds."
+    by_room: dict[str, list[settings.Declared]] = {}
+    for one in settings.declared():
+        by_room.setdefault(one.room, []).append(one)
+    for room, declared in by_room.items():
+        yield f"## `[{room}]`"
+        yield _table("setting | type | default | range | environment | what it does", map(_setting, declared))
+
+
+def errors_page() -> Iterator[str]:
+    """Yield the errors, one row per class, in the order of the tree."""
+    yield "# Errors"
+    yield (
+        "Everything Penstock raises by itself is a `penstock.Error`. Catching a class also catches those "
+        "indented below it. The code is stable. The fault says who has to act: the caller, Penstock itself "
+        "(ours), or what is around it (outside). A command that ends with an error has its exit code."
+    )
+    yield _table(
+        "error | code | fault | may be retried | closes the connection | exit code | when",
+        map(_error, errors.tree()),
+    )
+
+
+def commands_page() -> Iterator[str]:
+    """Yield the exit codes, then each command with its usage and options."""
+    yield "# Commands"
+    yield "What a command's exit code means:"
+    yield _table("exit code | meaning", _exit_codes())
+    for context in _contexts("penstock", cli.group, None):
+        command, path = context.command, context.command_path
+        yield f"## `{path}`"
+        yield f"```text\n{' '.join([path, *command.collect_usage_pieces(context)])}\n```"
+        yield from (_line(paragraph) for paragraph in (command.help or "").split("\n\n"))
+        if isinstance(command, click.Group):
+            calls = [f"{path} {name}" for name in command.list_commands(context)]
+            yield "\n".join(f"- [`{call}`](#{call.replace(' ', '-')})" for call in calls)
+        records = [param.get_help_record(context) for param in command.get_params(context)]
+        yield _table("option | what it does", ((f"`{each[0]}`", _line(each[1])) for each in records if each))
+
+
+def metrics_page() -> Iterator[str]:
+    """Yield the series."""
+    yield "# Metrics"
+    yield "Counted in the process. `penstock.metrics.snapshot()` returns the values; nothing serves them yet."
+    yield _table(
+        "series | kind | labels | meaning",
+        ((f"`{one.name}`", one.kind.value, _codes(one.labels), one.help) for one in metrics.SERIES),
+    )
+
+
+def points_page() -> Iterator[str]:
+    """Yield the points."""
+    yield "# Points"
+    yield (
+        "Places in the code where Penstock's own tests kill, pause or fail the process. "
+        "Nothing happens there unless a test arms the point in the same process."
+    )
+    found = sorted(points.declared().items())
+    yield _table(
+        "point | what has been done when it is reached", ((f"`{name}`", said) for name, said in found)
+    )
+
+
+PAGES: dict[str, Callable[[], Iterator[str]]] = {
+    "settings.md": settings_page,
+    "errors.md": errors_page,
+    "commands.md": commands_page,
+    "metrics.md": metrics_page,
+    "points.md": points_page,
+}
+
+
+def _setting(one: settings.Declared) -> tuple[str, ...]:
+    kind = {"timedelta": "seconds", "tuple": "list of strings"}.get(one.kind, one.kind)
+    return f"`{one.name}`", kind, f"`{_shown(one.default)}`", one.rule.wanted(), f"`{one.env}`", one.rule.help
+
+
+def _error(cls: type[errors.Error]) -> tuple[str, ...]:
+    return (
+        f"{'&emsp;' * (len(cls.__mro__) - _ROOT_DEPTH)}`{cls.__name__}`",
+        f"`{cls.code}`",
+        cls.fault.value,
+        "yes" if cls.retryable else "no",
+        "yes" if cls.closes else "no",
+        str(exit_codes.EXIT_CODES[cls.code]),
+        (cls.__doc__ or "").partition("\n")[0],
+    )
+
+
+def _contexts(name: str, command: click.Command, parent: click.Context | None) -> Iterator[click.Context]:
+    """Yield a command's context and those of all commands below it, as click makes them."""
+    context = click.Context(command, info_name=name, parent=parent, **command.context_settings)
+    yield context
+    if isinstance(command, click.Group):
+        for below in command.list_commands(context):
+            child = command.get_command(context, below)
+            assert child is not None, f"{below} is listed and not there"
+            yield from _contexts(below, child, context)
+
+
+def _exit_codes() -> Iterator[tuple[str, str]]:
+    """Yield the codes as the last line of their table's docstring gives them: `0 ok, 1 failed.`"""
+    sentence = (exit_codes.__doc__ or "").strip().splitlines()[-1].removesuffix(".")
+    for part in sentence.split(", "):
+        code, _, meaning = part.partition(" ")
+        yield str(int(code)), meaning
+
+
+def _table(columns: str, rows: Iterable[Iterable[str]]) -> str:
+    lines = [f"| {columns} |", f"|{'---|' * len(columns.split(' | '))}"]
+    lines += [f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows]
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _codes(words: Iterable[str]) -> str:
+    return ", ".join(f"`{word}`" for word in words) or "none"
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _shown(default: Any) -> str:
+    """Return a default as it would stand in the settings file."""
+    if isinstance(default, timedelta):
+        return f"{default.total_seconds():g}"
+    if isinstance(default, bool):
+        return str(default).lower()
+    if isinstance(default, tuple):
+        return str(list(default)).replace("'", '"')
+    return f'"{default}"' if isinstance(default, str) else str(default)
