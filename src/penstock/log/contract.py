@@ -40,7 +40,7 @@ class Position(NamedTuple):
 
 
 class Log(Protocol):
-    """Topics of records."""
+    """Topics of records. A name that no topic can have raises InvalidTopic in every call."""
 
     def create_topic(self, name: str, *, partitions: int = OUTBOX_PARTITIONS) -> Topic:
         """Make a topic, or return the one there is.

@@ -58,7 +58,7 @@ def outcome_of(result: object) -> Outcome:
 
     Raises InvalidOutcome for anything but None and the classes above.
     """
-    if result is None:
+    if result is None or result is Done:
         return Done()
     if isinstance(result, Done | Retry | Snooze | Cancel):
         return result

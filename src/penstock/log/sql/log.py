@@ -15,6 +15,7 @@ from penstock.model.record import Record
 from penstock.wire.kafka.headers import decode_headers, encode_headers
 
 _DELETE_ROWS = 10_000  # records of a deleted topic removed in one transaction
+_LAST_OFFSET = (1 << 63) - 1
 
 
 class SqlLog:
@@ -104,6 +105,7 @@ def record_of(topic: str, partition: int, row: Row) -> Record:
 
 
 def _topic(tx: Transaction, name: str, *, keep: bool = False) -> Topic:
+    check_topic(name)
     topic = (keep_topics if keep else find_topics)(tx, [name]).get(name)
     if topic is None:
         raise UnknownTopic(name)
@@ -163,11 +165,13 @@ def _read(
     tx: Transaction, name: str, partition: int, offset: int, limit: int, max_bytes: int
 ) -> list[Record]:
     topic = _topic(tx, name)
+    if not 0 <= offset <= _LAST_OFFSET:  # no column could hold it
+        raise OffsetOutOfRange(name, partition, offset, *_bounds(tx, topic, partition))
     rows = tx.rows(
         "log",
         "read",
         topic_id=topic.id,
-        partition=partition,
+        partition=_checked(topic, partition),
         offset=offset,
         limit=limit,
         max_bytes=max_bytes,
@@ -175,13 +179,15 @@ def _read(
     if not rows or rows[0][0] != offset:
         bounds = _bounds(tx, topic, partition)
         if not bounds.start <= offset <= bounds.end:
-            raise OffsetOutOfRange(name, partition, offset, bounds.start, bounds.end)
+            raise OffsetOutOfRange(name, partition, offset, *bounds)
     return [record_of(name, partition, row) for row in rows]
 
 
 def _bounds(tx: Transaction, topic: Topic, partition: int) -> Bounds:
     _checked(topic, partition)
     rows = tx.rows("log", "bounds", topic_id=topic.id, partition=partition)
+    if not rows:  # deleted since it was found
+        raise UnknownTopic(topic.name)
     return Bounds(*rows[0])
 
 

@@ -1,0 +1,24 @@
+"""Records for tests: a test names what it is about and leaves the rest."""
+
+from itertools import count
+from typing import Any
+
+from penstock.model.record import Record
+
+_numbers = count()
+
+
+def a_record(key: str | None = "o-1", data: bytes | None = b"{}", **others: Any) -> Record:
+    """Return a record with an id of its own."""
+    given: dict[str, Any] = {
+        "id": f"r-{next(_numbers)}",
+        "type": "order.placed",
+        "raw_headers": (),
+        "timestamp_ms": 1_000,
+    }
+    return Record(key=key, data=data, **given | others)
+
+
+def some_records(many: int, **others: Any) -> list[Record]:
+    """Return so many records."""
+    return [a_record(**others) for _ in range(many)]

@@ -1,0 +1,149 @@
+"""Whatever bytes arrive, a decoder gives a value or an error of ours, nothing else."""
+
+import dataclasses
+import json
+from typing import Any
+
+import pydantic
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from penstock.errors import Error, InvalidEnvelope, Undecodable
+from penstock.model.cloudevents import from_json, from_kafka, to_json, to_kafka
+from penstock.model.content import JSON, decode_value
+from penstock.model.event_types import EventTypes
+from penstock.model.record import RawHeaders
+from penstock.wire.kafka.headers import decode_headers, encode_headers
+from tests.property.strategies import (
+    OWN_HEADERS,
+    content_types,
+    json_bytes,
+    json_values,
+    some_text,
+    spaced_json,
+    texts,
+)
+
+NOW_MS = 1_700_000_000_000
+
+
+def as_json(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+times = st.sampled_from(["2018-04-05T17:31:00Z", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"])
+required = {"specversion": st.just("1.0"), "id": some_text, "type": some_text, "source": some_text}
+others = {
+    "time": times | texts,
+    "datacontenttype": st.sampled_from(["application/json", "text/xml"]) | texts,
+    "partitionkey": texts,
+    "penstockheaders": texts | json_values.map(json.dumps),
+    "data": json_values,
+    "data_base64": st.just("AP8=") | texts,
+}
+events = st.fixed_dictionaries(required, optional=others)
+# Objects that are nearly events: some members missing, some of a kind they must not have.
+nearly_events = st.fixed_dictionaries(
+    {}, optional={name: drawn | json_values for name, drawn in (required | others).items()}
+)
+event_bytes = st.binary() | json_bytes | spaced_json | (events | nearly_events).map(as_json)
+
+own_header = st.tuples(st.sampled_from(OWN_HEADERS), st.none() | st.binary() | texts.map(str.encode))
+good_headers = st.just(
+    (("ce_specversion", b"1.0"), ("ce_id", b"1"), ("ce_type", b"t"), ("ce_source", b"/"), ("ce_time", b""))
+)
+kafka_headers = st.builds(
+    lambda good, more: (*good, *more),
+    st.just(()) | good_headers | good_headers.map(lambda good: good[:4]),
+    st.lists(own_header | st.tuples(texts, st.none() | st.binary()) | content_types, max_size=6),
+)
+
+
+@given(event_bytes)
+@example(b"[" * 100_000)
+@example(b'{"data":' * 100_000)
+@example(b'{"specversion":"1.0","id":"1","type":"t","source":"/","data":"\xff"}')
+@example(b'{"specversion":"1.0","id":"1","type":"t","source":"/","datacontenttype":"a/b","data":"\xff"}')
+@example(b'{"specversion":"1.0","id":"1","type":"t","source":"/","data":' + b"9" * 5000 + b"}")
+@example(b'{"specversion":"1.0","id":"\\ud800","type":"t","source":"/"}')
+def test_bytes_read_as_a_json_event_give_an_envelope_or_are_refused(text: bytes) -> None:
+    try:
+        envelope = from_json(text, NOW_MS)
+    except InvalidEnvelope:
+        return
+    assert from_json(to_json(envelope), NOW_MS) == envelope
+    assert envelope.record.timestamp is not None
+
+
+@given(st.none() | st.binary(), st.none() | st.binary(), kafka_headers)
+def test_a_message_read_as_a_kafka_event_gives_an_envelope_or_none_or_is_refused(
+    key: bytes | None, value: bytes | None, headers: RawHeaders
+) -> None:
+    try:
+        envelope = from_kafka(key, value, headers, NOW_MS)
+    except InvalidEnvelope:
+        return
+    if envelope is None:
+        assert "ce_specversion" not in dict(headers)
+    else:
+        assert from_kafka(key, value, to_kafka(envelope), NOW_MS) == envelope
+        assert envelope.record.timestamp is not None
+
+
+@given(st.binary() | st.binary(max_size=6))
+def test_bytes_read_as_headers_give_headers_or_are_undecodable(data: bytes) -> None:
+    try:
+        headers = decode_headers(data)
+    except Undecodable:
+        return
+    assert decode_headers(encode_headers(headers)) == headers
+
+
+@given(st.integers(0, 5), st.lists(st.binary(max_size=3), max_size=12))
+def test_bytes_that_look_like_headers_give_headers_or_are_undecodable(count: int, parts: list[bytes]) -> None:
+    data = bytes([count * 2]) + b"".join(bytes([len(part) * 2]) + part for part in parts)
+
+    try:
+        headers = decode_headers(data)
+    except Undecodable:
+        return
+    assert encode_headers(headers) == data
+
+
+@given(st.binary() | json_bytes | spaced_json)
+@example(b"9" * 5000)
+@example(b"1e400")
+def test_bytes_read_as_a_json_value_give_a_value_or_are_undecodable(data: bytes) -> None:
+    try:
+        decode_value(data, JSON)
+    except Undecodable:
+        return
+
+
+@dataclasses.dataclass
+class Plain:
+    number: int
+    name: str = ""
+
+
+class Model(pydantic.BaseModel):
+    number: int
+    name: str = ""
+
+
+nearly_events_of_ours = st.fixed_dictionaries(
+    {"number": st.integers() | json_values}, optional={"name": texts | json_values}
+).map(as_json)
+
+
+@given(st.sampled_from([Plain, Model]), st.binary() | json_bytes | nearly_events_of_ours)
+def test_bytes_read_as_a_typed_event_give_one_or_are_undecodable(cls: type, data: bytes) -> None:
+    kind = EventTypes().register(cls, "sample")
+
+    event: Any = None
+    try:
+        event = kind.decode(data)
+    except Error as error:
+        assert isinstance(error, Undecodable)  # noqa: PT017 (a value is as good as this error)
+        return
+    assert kind.decode(kind.encode(event)) == event
