@@ -15,17 +15,29 @@ from penstock.log.sql.naming import DEFAULT_PREFIX, Names
 from penstock.membership.member import ClusterSettings
 from penstock.model.event_types import EventTypes, HeadersOf, KeyOf
 from penstock.model.limits import Headers, LimitsSettings
+from penstock.model.retry_settings import RetrySettings
 from penstock.outbox.adapters import adapter_for
 from penstock.outbox.event import DEFAULT_TOPIC, StagedEvent, staged_event
+from penstock.outbox.sequencer import SequencerSettings
 from penstock.outbox.staging import Steps, cancel_steps, run, stage_steps
+from penstock.settings import Settings, check_names
 from penstock.worker.drain import Counts, Drain
 from penstock.worker.handlers import Handlers, Match
+from penstock.worker.sequencing import PollingSettings
 
 C = TypeVar("C", bound=type)
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 At = datetime | timedelta | None
 _NOT_GIVEN: Any = object()
+# What an outbox and its services read: looked at when it is made, so that a mistake shows at the start.
+_SETTINGS: tuple[type[Settings], ...] = (
+    ClusterSettings,
+    LimitsSettings,
+    PollingSettings,
+    RetrySettings,
+    SequencerSettings,
+)
 
 
 class Outbox:
@@ -44,6 +56,9 @@ class Outbox:
         limits: LimitsSettings | None = None,
         clock: Clock = SYSTEM,
     ) -> None:
+        check_names()
+        for each in _SETTINGS:
+            each.load()
         self.url = url
         self._names = Names(prefix, schema)
         lease = ClusterSettings.load().lease_ttl

@@ -26,11 +26,12 @@ def test_an_outcome_is_taken_as_it_is(outcome: Outcome) -> None:
     assert outcome_of(outcome) is outcome
 
 
-def test_none_means_done() -> None:
-    assert outcome_of(None) == Done()
+@pytest.mark.parametrize("result", [None, Done], ids=repr)
+def test_none_and_the_bare_class_mean_done(result: object) -> None:
+    assert outcome_of(result) == Done()
 
 
-@pytest.mark.parametrize("result", [True, False, 0, "", "done", [], Done, Retry, Exception("no")], ids=repr)
+@pytest.mark.parametrize("result", [True, False, 0, "", "done", [], Retry, Exception("no")], ids=repr)
 def test_anything_else_is_refused(result: object) -> None:
     with pytest.raises(InvalidOutcome, match="a handler returns None, Done, Retry, Snooze or Cancel"):
         outcome_of(result)
