@@ -4,6 +4,7 @@ A cursor is moved by its owner only, in its epoch, and only from the place it wa
 late, stale or repeated settling changes nothing and says so.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock import points
@@ -40,8 +41,11 @@ class Cursors:
         params = {"group_id": self._group_id, "topic_id": self._topic.id}
         return bool(self._database.look(lambda tx: tx.rows("delivery", "cursors_behind", **params))[0][0])
 
-    def take(self, living: list[str], *, from_start: bool) -> list[Cursor]:
-        """Own every cursor that is behind and that no living member owns, making those that are new."""
+    def take(self, living: Callable[[Transaction], list[str]], *, from_start: bool) -> list[Cursor]:
+        """Own every cursor that is behind and that no living member owns, making those that are new.
+
+        `living` is asked under the group's lock: a member that has taken before us is then on its list.
+        """
         return self._database.run(lambda tx: self._take(tx, living, from_start))
 
     def settle(self, cursor: Cursor, offset: int) -> None:
@@ -74,8 +78,11 @@ class Cursors:
         tx.change("delivery", "group_create", name=group, now_ms=own_ms(self._clock))
         return int(tx.rows("delivery", "group_find", name=group)[0][0])
 
-    def _take(self, tx: Transaction, living: list[str], from_start: bool) -> list[Cursor]:
+    def _take(
+        self, tx: Transaction, living: Callable[[Transaction], list[str]], from_start: bool
+    ) -> list[Cursor]:
         params = {"group_id": self._group_id, "topic_id": self._topic.id}
+        tx.rows("delivery", "group_lock", group_id=self._group_id)
         tx.change("delivery", "cursors_create", from_start=from_start, **params)
-        rows = tx.rows("delivery", "cursors_take", owner=self._owner, living=living, **params)
+        rows = tx.rows("delivery", "cursors_take", owner=self._owner, living=living(tx), **params)
         return [Cursor(self._group_id, self._topic, *row) for row in sorted(rows)]

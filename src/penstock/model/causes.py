@@ -21,6 +21,13 @@ def chain(error: BaseException) -> Iterator[BaseException]:
                 waiting.append(behind)
 
 
+def reason(error: BaseException, at_most: int) -> str:
+    """Return the whole chain in words, the root cause first, within so many characters."""
+    words = [f"{type(each).__name__}: {each}" if str(each) else type(each).__name__ for each in chain(error)]
+    text = " <- ".join(reversed(words))
+    return text if len(text) <= at_most else text[: at_most - 1] + "…"
+
+
 def any_matches(matchers: Iterable[Matcher], errors: Iterable[BaseException]) -> bool:
     """Return whether one of the errors is an instance of one of the classes."""
     wanted = tuple(matchers)

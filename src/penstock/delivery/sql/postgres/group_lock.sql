@@ -1,0 +1,2 @@
+-- Wait for the turn to take a group's cursors; locks its row, so that each taker sees what the one before it took.
+SELECT id FROM penstock_group WHERE id = %(group_id)s FOR UPDATE;

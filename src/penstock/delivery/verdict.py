@@ -1,0 +1,110 @@
+"""What becomes of a record after its handler: the rules from outcome or error to verdict. No I/O.
+
+| what happened                         | verdict                                             |
+|---------------------------------------|-----------------------------------------------------|
+| None, Done                            | Passed                                              |
+| Retry, an error the policy retries    | Parked until its delay is over, one failure more    |
+| Snooze                                | Parked until then, failures as before               |
+| Cancel                                | Dead, the lane goes on                              |
+| an error that is final or exhausted   | Dead, the lane is held or goes on as the rule says  |
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+
+from penstock.clock import to_ms
+from penstock.model.causes import reason
+from penstock.model.outcome import Cancel, Done, Outcome, Retry, Snooze
+from penstock.model.retry import Random, RetryPolicy
+
+REASON_CHARACTERS = 1000
+
+
+class OnFailure(Enum):
+    """What waits while a record is retried."""
+
+    PARK = "park"  # its lane: later records of its key wait, everything else flows
+    ALONE = "alone"  # only itself: later records of its key go on
+    DEAD = "dead"  # nothing: the first failure is final
+
+
+class OnExhausted(Enum):
+    """What becomes of the lane of a record that used up its retries."""
+
+    HOLD = "hold"  # it waits until a person requeues or discards the record
+    RELEASE = "release"  # it goes on
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """The record is settled; its lane goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """The record is tried again at `due_ms`; `failures` counts what has gone wrong so far."""
+
+    due_ms: int
+    failures: int
+    reason: str
+    alone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """The record is given up and kept as a dead letter; its lane is held or goes on."""
+
+    failures: int
+    reason: str
+    hold: bool
+
+
+Verdict = Passed | Parked | Dead
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a handler's registration says about failures."""
+
+    retry: RetryPolicy
+    on_failure: OnFailure = OnFailure.PARK
+    on_exhausted: OnExhausted = OnExhausted.HOLD
+
+    def after_outcome(self, outcome: Outcome, *, failures: int, now_ms: int, rng: Random) -> Verdict:
+        """Return the verdict on what a handler answered; `failures` are those before this attempt."""
+        match outcome:
+            case Done():
+                return Passed()
+            case Cancel(why):
+                return Dead(failures, why[:REASON_CHARACTERS], hold=False)
+            case Snooze(until):
+                due_ms = now_ms + _ms(until) if isinstance(until, timedelta) else to_ms(until)
+                return Parked(due_ms, failures, "snoozed", alone=self._alone)
+            case Retry(after):
+                failed = failures + 1
+                if failed > self.retry.max_retries:
+                    return self._exhausted(failed, "asked for a retry, and none is left")
+                wait = self.retry.delay_after(failed, rng) if after is None else after
+                return Parked(now_ms + _ms(wait), failed, "asked for a retry", alone=self._alone)
+
+    def after_error(self, error: BaseException, *, failures: int, now_ms: int, rng: Random) -> Verdict:
+        """Return the verdict on what a handler raised."""
+        failed, why = failures + 1, reason(error, REASON_CHARACTERS)
+        if self.on_failure is OnFailure.DEAD:
+            return Dead(failed, why, hold=False)
+        if not self.retry.retries(failed, error):
+            return self._exhausted(failed, why)
+        return Parked(now_ms + _ms(self.retry.delay_after(failed, rng)), failed, why, alone=self._alone)
+
+    @property
+    def _alone(self) -> bool:
+        return self.on_failure is OnFailure.ALONE
+
+    def _exhausted(self, failures: int, why: str) -> Dead:
+        hold = self.on_exhausted is OnExhausted.HOLD and self.on_failure is OnFailure.PARK
+        return Dead(failures, why, hold=hold)
+
+
+def _ms(span: timedelta) -> int:
+    return span // timedelta(milliseconds=1)
