@@ -17,7 +17,7 @@ from penstock.model.event_types import EventTypes, HeadersOf, KeyOf
 from penstock.model.limits import Headers, LimitsSettings
 from penstock.model.retry_settings import RetrySettings
 from penstock.outbox.adapters import adapter_for
-from penstock.outbox.event import DEFAULT_TOPIC, StagedEvent, staged_event
+from penstock.outbox.event import DEFAULT_TOPIC, StagedEvent, check_options, parts_of, staged_event
 from penstock.outbox.sequencer import SequencerSettings
 from penstock.outbox.staging import Steps, cancel_steps, run, stage_steps
 from penstock.settings import Settings, check_names
@@ -113,7 +113,7 @@ class Outbox:
         Raises a subclass of InvalidInput or ConnectionRefused before anything is written, SchemaMissing,
         or the driver's own error.
         """
-        return self._stage(conn, [self._checked(type, value, **options)])[0]
+        return self._stage(conn, [self._checked(type, value, options)])[0]
 
     def publish_many(
         self, conn: Any, events: Iterable[object | Mapping[str, Any]], /, *, topic: str = DEFAULT_TOPIC
@@ -124,15 +124,18 @@ class Outbox:
         `{"type": "order.placed", "value": {...}, "key": "o-1"}`. All are checked before any is written.
         """
         staged = [
-            self._checked(each.get("type"), each.get("value"), **_options(each, topic))
+            self._checked(*parts_of(each, topic))
             if isinstance(each, Mapping)
-            else self._checked(each, _NOT_GIVEN)
+            else self._checked(each, _NOT_GIVEN, {})
             for each in events
         ]
         return self._stage(conn, staged) if staged else []
 
     def cancel(self, conn: Any, id: str, /, *, topic: str = DEFAULT_TOPIC) -> int:
-        """Take a scheduled event back in the caller's transaction: 1 if that was in time, else 0."""
+        """Take a scheduled event back in the caller's transaction: 1 if that was in time, else 0.
+
+        Raises as `publish` does.
+        """
         return self._on(conn, cancel_steps(id, topic))
 
     def handler(
@@ -175,17 +178,11 @@ class Outbox:
         """Close the connections that Penstock itself has opened."""
         self._database.close()
 
-    def _checked(self, type: Any, value: Any, **options: Any) -> StagedEvent:
+    def _checked(self, type: Any, value: Any, options: dict[str, Any]) -> StagedEvent:
+        check_options(options)
         if value is _NOT_GIVEN:
             type, value, options = self._typed(type, options)
-        given: dict[str, Any] = {
-            "key": None,
-            "topic": DEFAULT_TOPIC,
-            "headers": None,
-            "at": None,
-            "owner": None,
-        }
-        return staged_event(type, value, now_ms=self._clock.now_ms(), limits=self._limits, **given | options)
+        return staged_event(type, value, now_ms=self._clock.now_ms(), limits=self._limits, **options)
 
     def _typed(self, event: Any, options: dict[str, Any]) -> tuple[str, Any, dict[str, Any]]:
         kind = self._event_types.of(event)
@@ -208,7 +205,3 @@ class Outbox:
         adapter = adapter_for(conn, self._database.dialect.name)
         adapter.check(conn)
         return run(steps, lambda step: adapter.run(conn, step, self._names))
-
-
-def _options(event: Mapping[str, Any], topic: str) -> dict[str, Any]:
-    return {"topic": topic} | {name: value for name, value in event.items() if name not in ("type", "value")}

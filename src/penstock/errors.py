@@ -26,6 +26,7 @@
     │   └── NoTransaction           autocommit, and no transaction open
     ├── SchemaError                 the tables in the database
     │   ├── SchemaMissing           they are not there yet
+    │   ├── NoSuchSchema            the schema they should live in is not there
     │   ├── SchemaTooNew            a newer Penstock made them
     │   └── SequenceCached          ids are handed out in blocks, so they are not in order
     ├── StoreError                  the place where the data lives
@@ -232,14 +233,13 @@ class InvalidUrl(InvalidInput):
 
 
 class InvalidName(InvalidInput):
-    """A table prefix or schema is no plain identifier."""
+    """A table prefix or schema is no plain identifier, or cannot be had in this kind of database."""
 
     code = "invalid_name"
 
-    def __init__(self, what: str, value: object) -> None:
-        super().__init__(
-            f"{what} {shown(value)} must be 1 to 30 of the characters a-z 0-9 _, not a digit first"
-        )
+    def __init__(self, what: str, value: object, why: str = "") -> None:
+        why = why or "must be 1 to 30 of the characters a-z 0-9 _, not a digit first"
+        super().__init__(f"{what} {shown(value)} {why}")
 
 
 class EventTypeError(Error):
@@ -332,6 +332,17 @@ class SchemaMissing(SchemaError):
     def __init__(self, table: str) -> None:
         super().__init__(
             f"table {table} is not in this database; run outbox.migrate() once before the first publish"
+        )
+
+
+class NoSuchSchema(SchemaError):
+    """The schema that was named for the tables of Penstock is not in this database."""
+
+    code = "no_such_schema"
+
+    def __init__(self, schema: str) -> None:
+        super().__init__(
+            f"schema {shown(schema)} is not in this database; run CREATE SCHEMA {schema}, then migrate"
         )
 
 

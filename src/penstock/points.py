@@ -10,6 +10,7 @@ import os
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import get_ident
 from typing import NewType
 
 from penstock.errors import UnknownPoint
@@ -72,7 +73,8 @@ def kill() -> None:
 
 def pause() -> None:
     """Stop this process as SIGSTOP does, until somebody sends SIGCONT."""
-    os.kill(os.getpid(), signal.SIGSTOP)
+    # To this very thread: a signal to the process may reach another thread first, and this one would go on.
+    signal.pthread_kill(get_ident(), signal.SIGSTOP)
 
 
 def fail(error: BaseException) -> Action:

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from penstock.cli.exit_codes import exit_code
+from penstock.cli.exit_codes import FAILED, exit_code
 from penstock.errors import Error
 
 # The subcommands and the line each has in the list; the module of that name here has its `command`.
@@ -57,8 +57,16 @@ def main(args: list[str] | None = None) -> Any:
     except (click.Abort, KeyboardInterrupt):
         click.echo("stopped", err=True)
         sys.exit(130)
-    except Error as exc:
+    except Exception as exc:
         if os.environ.get("PENSTOCK_TRACEBACK"):
             raise
-        click.echo(f"error: {exc}", err=True)
-        sys.exit(exit_code(exc))
+        click.echo(f"error: {_sentence(exc)}", err=True)
+        sys.exit(exit_code(exc) if isinstance(exc, Error) else FAILED)
+
+
+def _sentence(error: Exception) -> str:
+    """Return an error in one line; one that is not ours (a driver's, the system's) with its kind."""
+    if isinstance(error, Error):
+        return str(error)
+    said = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {said}; set PENSTOCK_TRACEBACK=1 to see where"

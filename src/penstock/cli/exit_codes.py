@@ -34,6 +34,7 @@ EXIT_CODES = {
     "no_transaction": USAGE,
     "schema": FAILED,
     "schema_missing": FAILED,
+    "no_such_schema": FAILED,
     "schema_too_new": FAILED,
     "sequence_cached": FAILED,
     "store": FAILED,

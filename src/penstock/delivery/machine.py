@@ -5,7 +5,8 @@ next, in which order, and what must be written down. Invariants:
 
 - of one lane at most one record is out at a time, and always the oldest that is not settled;
 - every offset below the base is passed: done, dead, or an entry of a lane that waits;
-- `settlement` holds all that changed since the last one, so writing it in one transaction is enough.
+- `settlement` holds all that changed since the last one, so writing it in one transaction is enough;
+- a lane is in one place: out, ready, waiting until it is due, or held.
 
 A lane that flows lives in memory only. One that failed, snoozed or became slow waits: its offsets are
 entries, written down in the transaction that moves the cursor past them.
@@ -13,7 +14,7 @@ entries, written down in the transaction that moves the cursor past them.
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -21,6 +22,10 @@ from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
 
 WINDOW = 10_000  # offsets between the base and what is fed
 SLOW_WAITING = 100  # records waiting in a lane that flows, before it is spilled
+SLOW = "slow"  # the reason of a stored lane whose head has not failed
+
+# Flags are the digits of a binary number, so that C code finds the base and makes the bitmap.
+_OPEN, _PASSED = ord("0"), ord("1")
 
 
 class Delivery(NamedTuple):
@@ -36,8 +41,7 @@ class Lane:
     """The records of one key. `waiting` are offsets, oldest first; the one that is out is among them."""
 
     key: str
-    waiting: deque[int] = field(default_factory=deque)
-    out: bool = False
+    waiting: list[int] | deque[int]  # a deque once it is stored and may grow long
     stored: bool = False  # its offsets are entries, the cursor may pass them
     held: bool = False  # until a person decides
     failures: int = 0
@@ -66,7 +70,10 @@ class DeadLetter(NamedTuple):
 
 @dataclass(slots=True)
 class Settlement:
-    """What to write: the cursor, and what changed among lanes, entries and dead letters."""
+    """What to write: the cursor, and what changed among lanes, entries and dead letters.
+
+    What is gone is deleted before the rest is written: an entry may have moved to another lane.
+    """
 
     base: int
     passed: bytes  # a bitmap of the offsets from the base on that are passed
@@ -86,12 +93,11 @@ class Partition:
         passed: bytes = b"",
         lanes: Iterable[tuple[StoredLane, Iterable[int]]] = (),
     ) -> None:
-        self.base = base
-        self._passed = {base + n for n in _bits(passed)}
-        self.position = max(self._passed, default=base - 1) + 1 if self._passed else base
-        self._holes = [offset for offset in range(base, self.position) if offset not in self._passed]
+        self._base = base
+        self._passed = _flags(passed)  # one for each offset from the base to the position
+        self._holes = {base + n for n, flag in enumerate(self._passed) if flag == _OPEN}
         self._lanes: dict[str, Lane] = {}
-        self._ready: deque[str] = deque()
+        self._ready: deque[Lane] = deque()
         self._due: list[tuple[int, str]] = []
         self._out: dict[int, Lane] = {}
         self._changed_lanes: set[str] = set()
@@ -102,47 +108,73 @@ class Partition:
         self.entry_count = 0  # records that wait in stored lanes
         self.stored_count = 0  # stored lanes
         for stored, offsets in lanes:
-            lane = Lane(stored.key, deque(sorted(offsets)), stored=True)
-            lane.held, lane.failures, lane.due_ms, lane.reason = stored[1:]
-            self._lanes[lane.key] = lane
-            self.stored_count += 1
-            self.entry_count += len(lane.waiting)
-            self._schedule(lane)
+            self._load(Lane(stored.key, deque(sorted(offsets)), True, *stored[1:]))
 
     # -- what comes in
 
+    @property
+    def base(self) -> int:
+        """The oldest offset that is not passed."""
+        count = self._passed.find(_OPEN)
+        if count < 0:
+            count = len(self._passed)
+        if count:
+            del self._passed[:count]
+            self._base += count
+        return self._base
+
+    @property
+    def position(self) -> int:
+        """The offset after the last one fed."""
+        return self._base + len(self._passed)
+
     def missing(self) -> list[int]:
-        """Return offsets below the position that were not settled before a take-over: feed them first."""
-        holes, self._holes = self._holes, []
-        return holes
+        """Return offsets below the position that were not settled before a take-over.
+
+        Feed them first, as not wanted when the log no longer holds them.
+        """
+        return sorted(self._holes)
 
     def room(self) -> int:
         """Return how many more offsets may be fed."""
-        return self.base + WINDOW - self.position
+        return max(0, self.base + WINDOW - self.position)
 
     def relieve(self) -> None:
         """Spill the lane that keeps the base from moving, so that the rest of the partition can go on."""
+        base = self.base
         for lane in self._lanes.values():
-            if not lane.stored and lane.waiting[0] == self.base:
+            if not lane.stored and lane.waiting[0] == base:
                 self._spill(lane)
                 return
 
     def feed(self, offset: int, lane: str, wanted: bool) -> None:
-        """Take note of a record of the log, in the order of offsets."""
-        self.position = max(self.position, offset + 1)
+        """Take note of a record of the log, in the order of offsets.
+
+        One fed before changes nothing. Offsets jumped over are passed: the log does not hold them.
+        """
+        new = offset - self._base - len(self._passed)
+        if new < 0:
+            if offset not in self._holes:
+                return
+            self._holes.remove(offset)
+        else:
+            assert not self._holes, "what is missing is fed first"
+            if new:
+                self._passed += b"1" * new
+            self._passed.append(_OPEN)
         if not wanted:
             self._pass(offset)
             return
+        if lane[:1] == "#":
+            lane = f"#{lane}"  # never the name of a record's own lane
         known = self._lanes.get(lane)
         if known is None:
-            known = self._lanes[lane] = Lane(lane)
+            known = self._lanes[lane] = Lane(lane, [offset])
+            self._ready.append(known)
+            return
         known.waiting.append(offset)
         if known.stored:
             self._enter(known, offset)
-            if not known.held and not known.out and len(known.waiting) == 1:
-                self._schedule(known)
-        elif not known.out and len(known.waiting) == 1:
-            self._ready.append(lane)
         elif len(known.waiting) > SLOW_WAITING:
             self._spill(known)
 
@@ -150,19 +182,15 @@ class Partition:
 
     def take(self, now_ms: int, limit: int) -> list[Delivery]:
         """Hand out up to so many records, one a lane, and mark them as out."""
-        while self._due and self._due[0][0] <= now_ms:
-            due_ms, key = heappop(self._due)
-            lane = self._lanes.get(key)
-            if lane is not None and lane.due_ms == due_ms and not lane.out and not lane.held:
-                self._ready.append(key)
+        ready, due, out = self._ready, self._due, self._out
+        while due and due[0][0] <= now_ms:
+            ready.append(self._lanes[heappop(due)[1]])
         taken: list[Delivery] = []
-        while self._ready and len(taken) < limit:
-            lane = self._lanes.get(self._ready.popleft())
-            if lane is None or lane.out or lane.held or not lane.waiting:
-                continue
-            lane.out = True
-            self._out[lane.waiting[0]] = lane
-            taken.append(Delivery(lane.waiting[0], lane.key, lane.failures))
+        for _ in range(min(limit, len(ready))):
+            lane = ready.popleft()
+            offset = lane.waiting[0]
+            out[offset] = lane
+            taken.append(Delivery(offset, lane.key, lane.failures))
         return taken
 
     def next_due_ms(self) -> int | None:
@@ -182,40 +210,46 @@ class Partition:
     def finish(self, offset: int, verdict: Verdict) -> None:
         """Take note of what became of a record that was handed out."""
         lane = self._out.pop(offset)
-        lane.out = False
         match verdict:
             case Passed():
-                self._leave(lane, offset)
+                self._leave(lane)
+                self._go_on(lane)
             case Dead(failures, reason, hold):
                 self._dead.append(DeadLetter(offset, lane.key, failures, reason))
-                self._leave(lane, offset, hold=hold, reason=reason)
-            case Parked(alone=True) if lane.key != alone_key(lane.key, offset):
-                self._park_alone(lane, offset, verdict)
-            case Parked(due_ms, failures, reason):
-                lane.failures, lane.due_ms, lane.reason = failures, due_ms, reason
-                self._store(lane)
-                self._schedule(lane)
+                self._leave(lane)
+                if hold and not _is_alone(lane, offset):
+                    self._hold(lane, reason)
+                else:
+                    self._go_on(lane)
+            case Parked(alone=True) if not _is_alone(lane, offset):
+                self._leave(lane)
+                self._park(Lane(alone_key(lane.key, offset), [offset]), verdict)
+                self._go_on(lane)
+            case Parked():
+                self._park(lane, verdict)
 
     def untake(self, offset: int) -> None:
         """Take back a record that was handed out and never started."""
-        lane = self._out.pop(offset)
-        lane.out = False
-        self._ready.append(lane.key)
+        self._ready.appendleft(self._out.pop(offset))
 
     # -- what is written
 
     def settlement(self) -> Settlement | None:
-        """Return all that changed since the last one, or None; if writing it fails, load the partition anew."""
+        """Return what changed since the last one, or None; if writing it fails, load the partition anew."""
         if not self._dirty:
             return None
-        lanes = [self._lanes[key] for key in self._changed_lanes if key in self._lanes]
+        lanes, gone = [], []
+        for key in self._changed_lanes:
+            lane = self._lanes.get(key)
+            if lane is not None and lane.stored:
+                lanes.append(StoredLane(key, lane.held, lane.failures, lane.due_ms, lane.reason))
+            else:
+                gone.append(key)
         settled = Settlement(
             base=self.base,
-            passed=_bitmap(self.base, self._passed),
-            lanes=[
-                StoredLane(lane.key, lane.held, lane.failures, lane.due_ms, lane.reason) for lane in lanes
-            ],
-            lanes_gone=[key for key in self._changed_lanes if key not in self._lanes],
+            passed=_bitmap(self._passed),
+            lanes=lanes,
+            lanes_gone=gone,
             entries=[(lane, offset) for offset, lane in self._entries.items()],
             entries_gone=self._entries_gone,
             dead=self._dead,
@@ -226,108 +260,99 @@ class Partition:
 
     # -- inside
 
+    def _load(self, lane: Lane) -> None:
+        if not lane.waiting and not lane.held:
+            self._changed_lanes.add(lane.key)  # a person freed it and nothing waits: its row may go
+            return
+        self._lanes[lane.key] = lane
+        self.stored_count += 1
+        self.entry_count += len(lane.waiting)
+        if not lane.held:
+            self._schedule(lane)
+
     def _pass(self, offset: int) -> None:
         self._dirty = True
-        if offset != self.base:
-            self._passed.add(offset)
-            return
-        self.base += 1
-        while self.base in self._passed:
-            self._passed.remove(self.base)
-            self.base += 1
+        if offset >= self._base:
+            self._passed[offset - self._base] = _PASSED
 
-    def _leave(self, lane: Lane, offset: int, *, hold: bool = False, reason: str = "") -> None:
-        """Settle the head of a lane: what is behind it is next, or waits for a person."""
-        assert lane.waiting[0] == offset, "only the head of a lane is ever out"
-        lane.waiting.popleft()
-        if lane.stored:
-            self._forget_entry(offset)
-        else:
-            self._pass(offset)
-        lane.failures, lane.due_ms = 0, 0
-        if hold:
-            lane.held, lane.reason = True, reason
-            self._store(lane)
-        elif lane.waiting:
-            if lane.stored:
-                self._changed_lanes.add(lane.key)
-            self._ready.append(lane.key)
-        else:
-            self._remove(lane)
-        self._dirty = True
-
-    def _park_alone(self, lane: Lane, offset: int, verdict: Parked) -> None:
-        """Give a failed record a lane of its own and let its lane go on."""
-        lane.waiting.popleft()
-        own = Lane(alone_key(lane.key, offset), deque([offset]))
-        own.failures, own.due_ms, own.reason = verdict.failures, verdict.due_ms, verdict.reason
-        if lane.stored:
-            self._forget_entry(offset)
-        self._lanes[own.key] = own
-        self._store(own)
-        self._schedule(own)
-        lane.failures, lane.due_ms = 0, 0
-        if lane.waiting:
-            self._ready.append(lane.key)
-        else:
-            self._remove(lane)
-
-    def _spill(self, lane: Lane) -> None:
-        """Let the cursor pass a lane that is healthy but too slow for the window."""
-        lane.reason = "slow"
-        self._store(lane)
-
-    def _store(self, lane: Lane) -> None:
-        """Make a lane's offsets entries, so that the cursor may pass them."""
+    def _leave(self, lane: Lane) -> None:
+        """Take the head out of its lane."""
+        offset = lane.waiting[0]
+        del lane.waiting[0]
         if not lane.stored:
-            lane.stored = True
-            self.stored_count += 1
-            for offset in lane.waiting:
-                self._enter(lane, offset)
-        self._changed_lanes.add(lane.key)
-        self._dirty = True
-
-    def _enter(self, lane: Lane, offset: int) -> None:
-        self._entries[offset] = lane.key
-        self.entry_count += 1
-        if offset >= self.base and offset not in self._passed:
             self._pass(offset)
-        self._changed_lanes.add(lane.key)
-        self._dirty = True
-
-    def _forget_entry(self, offset: int) -> None:
+            return
         self._dirty = True
         self.entry_count -= 1
         if self._entries.pop(offset, None) is None:
             self._entries_gone.append(offset)
 
-    def _remove(self, lane: Lane) -> None:
-        del self._lanes[lane.key]
-        if lane.stored:
-            self.stored_count -= 1
+    def _go_on(self, lane: Lane) -> None:
+        """Let what is behind a settled head be next; a lane without records is forgotten."""
+        if not lane.waiting:
+            del self._lanes[lane.key]
+            if lane.stored:
+                self.stored_count -= 1
+                self._changed_lanes.add(lane.key)
+            return
+        if lane.stored and (lane.failures or lane.due_ms or lane.reason != SLOW):
+            lane.failures, lane.due_ms, lane.reason = 0, 0, SLOW
             self._changed_lanes.add(lane.key)
+        self._ready.append(lane)
+
+    def _hold(self, lane: Lane, reason: str) -> None:
+        """Keep a lane, even one without records, until a person decides."""
+        lane.held, lane.failures, lane.due_ms, lane.reason = True, 0, 0, reason
+        self._store(lane)
+
+    def _park(self, lane: Lane, verdict: Parked) -> None:
+        """Let a lane wait until its head is tried again."""
+        lane.failures, lane.due_ms, lane.reason = verdict.failures, verdict.due_ms, verdict.reason
+        self._store(lane)
+        self._schedule(lane)
 
     def _schedule(self, lane: Lane) -> None:
-        if not lane.held:
-            heappush(self._due, (lane.due_ms, lane.key))
+        heappush(self._due, (lane.due_ms, lane.key))
+
+    def _spill(self, lane: Lane) -> None:
+        """Let the cursor pass a lane that is healthy but too slow for the window."""
+        lane.reason = SLOW
+        self._store(lane)
+
+    def _store(self, lane: Lane) -> None:
+        """Have a lane written down, its offsets as entries, so that the cursor may pass them."""
+        self._lanes[lane.key] = lane
+        self._changed_lanes.add(lane.key)
+        self._dirty = True
+        if not lane.stored:
+            lane.stored, lane.waiting = True, deque(lane.waiting)
+            self.stored_count += 1
+            for offset in lane.waiting:
+                self._enter(lane, offset)
+
+    def _enter(self, lane: Lane, offset: int) -> None:
+        self._entries[offset] = lane.key
+        self.entry_count += 1
+        self._pass(offset)
 
 
 def alone_key(lane: str, offset: int) -> str:
     """Return the key of the lane that a record retried alone has to itself."""
-    return lane if lane.endswith(f"#{offset}") else f"{lane}#{offset}"
+    own = f"#{offset}#"
+    return lane if lane.startswith(own) else own + lane
 
 
-def _bitmap(base: int, passed: set[int]) -> bytes:
-    if not passed:
-        return b""
-    bits = bytearray((max(passed) - base) // 8 + 1)
-    for offset in passed:
-        bits[(offset - base) // 8] |= 1 << (offset - base) % 8
-    return bytes(bits)
+def _is_alone(lane: Lane, offset: int) -> bool:
+    return lane.key == alone_key(lane.key, offset)
 
 
-def _bits(bitmap: bytes) -> Iterable[int]:
-    for place, byte in enumerate(bitmap):
-        for bit in range(8):
-            if byte >> bit & 1:
-                yield place * 8 + bit
+def _bitmap(flags: bytearray) -> bytes:
+    """Return one bit for each flag, the first in the lowest place, without the open ones at the end."""
+    end = flags.rfind(_PASSED) + 1
+    return int(flags[:end][::-1] or b"0", 2).to_bytes((end + 7) // 8, "little")
+
+
+def _flags(bitmap: bytes) -> bytearray:
+    """Undo `_bitmap`."""
+    bits = int.from_bytes(bitmap, "little")
+    return bytearray(f"{bits:b}"[::-1], "ascii") if bits else bytearray()

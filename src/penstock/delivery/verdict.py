@@ -4,7 +4,7 @@
 |---------------------------------------|-----------------------------------------------------|
 | None, Done                            | Passed                                              |
 | Retry, an error the policy retries    | Parked until its delay is over, one failure more    |
-| Snooze                                | Parked until then, failures as before               |
+| Snooze                                | Parked with its lane, failures as before            |
 | Cancel                                | Dead, the lane goes on                              |
 | an error that is final or exhausted   | Dead, the lane is held or goes on as the rule says  |
 """
@@ -77,10 +77,10 @@ class Rules:
             case Done():
                 return Passed()
             case Cancel(why):
-                return Dead(failures, why[:REASON_CHARACTERS], hold=False)
+                return Dead(failures, _kept(why), hold=False)
             case Snooze(until):
                 due_ms = now_ms + _ms(until) if isinstance(until, timedelta) else to_ms(until)
-                return Parked(due_ms, failures, "snoozed", alone=self._alone)
+                return Parked(due_ms, failures, "snoozed")  # the lane waits, also where a failure would not
             case Retry(after):
                 failed = failures + 1
                 if failed > self.retry.max_retries:
@@ -90,7 +90,7 @@ class Rules:
 
     def after_error(self, error: BaseException, *, failures: int, now_ms: int, rng: Random) -> Verdict:
         """Return the verdict on what a handler raised."""
-        failed, why = failures + 1, reason(error, REASON_CHARACTERS)
+        failed, why = failures + 1, _kept(reason(error, REASON_CHARACTERS))
         if self.on_failure is OnFailure.DEAD:
             return Dead(failed, why, hold=False)
         if not self.retry.retries(failed, error):
@@ -104,6 +104,12 @@ class Rules:
     def _exhausted(self, failures: int, why: str) -> Dead:
         hold = self.on_exhausted is OnExhausted.HOLD and self.on_failure is OnFailure.PARK
         return Dead(failures, why, hold=hold)
+
+
+def _kept(text: str) -> str:
+    """Return a reason as every store can hold it: not too long, no NUL, no lone surrogates."""
+    clean = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
+    return clean if len(clean) <= REASON_CHARACTERS else clean[: REASON_CHARACTERS - 1] + "…"
 
 
 def _ms(span: timedelta) -> int:

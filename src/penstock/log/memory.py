@@ -6,7 +6,9 @@ say that name. The data lives as long as the dialect that holds it.
 """
 
 import sqlite3
+from urllib.parse import quote
 from uuid import uuid4
+from weakref import finalize
 
 from penstock.errors import StoreUnsupported
 from penstock.log.sql.sqlite.dialect import BUSY_SECONDS, SqliteDialect
@@ -22,8 +24,9 @@ class MemoryDialect(SqliteDialect):
             raise StoreUnsupported(
                 "memory://", f"SQLite 3.36 or later, this Python has {sqlite3.sqlite_version}"
             )
-        super().__init__(f"file:/penstock-{name or uuid4()}?vfs=memdb")
-        self._anchor = self.connect()  # the store ends with its last connection
+        super().__init__(f"file:/penstock-{quote(name, safe='') or uuid4()}?vfs=memdb")
+        anchor = self.connect()  # the store ends with its last connection
+        finalize(self, anchor.close)
 
     def connect(self) -> sqlite3.Connection:
         """Open one more connection to the same memory."""

@@ -78,19 +78,16 @@ class Member:
     def heartbeat(self) -> None:
         """Renew the lease, joining anew if others have removed this member, and learn what is still owned."""
         sent = self._clock.monotonic()
-        if not self._database.run(
-            lambda tx: tx.change("membership", "member_beat", id=self.id, **self._times())
-        ):
+        if self._database.run(lambda tx: tx.change("membership", "member_beat", id=self.id, **self._times())):
+            self._renewed(sent)
+        else:
             self.join()
-            sent = self._clock.monotonic()
-        self._renewed(sent)
         self._learn()
 
     def take(self) -> int:
         """Take every slot that no living member owns; return how many are owned now."""
-        living = self.living()
-        if self._database.look(lambda tx: tx.rows("membership", "slots_free", living=living))[0][0]:
-            taken = self._database.run(lambda tx: self._take(tx, living))
+        if self._database.look(self._slots_seem_free):
+            taken = self._database.run(self._take)
             if taken:
                 log.info("member %s took %d slots", self.id, len(taken))
             self._epochs.update(taken)
@@ -108,18 +105,24 @@ class Member:
         self._deadline = 0.0
         self._database.run(lambda tx: tx.change("membership", "member_leave", id=self.id))
 
-    def _take(self, tx: Transaction, living: list[str]) -> dict[int, int]:
-        rows = tx.rows("membership", "slots_take", id=self.id, living=living)
+    def _slots_seem_free(self, tx: Transaction) -> bool:
+        return bool(tx.rows("membership", "slots_free", living=self.living(tx))[0][0])
+
+    def _take(self, tx: Transaction) -> dict[int, int]:
+        tx.rows("membership", "take_turn")  # before the look at who lives: see `living`
+        rows = tx.rows("membership", "slots_take", id=self.id, living=self.living(tx))
         points.reach(AFTER_TAKE)
         removal_ms = self._settings.node_removal_after // timedelta(milliseconds=1)
         tx.change("membership", "member_prune", removal_ms=removal_ms, now_ms=own_ms(self._clock))
         return {row[0]: row[1] for row in rows}
 
-    def living(self) -> list[str]:
-        """Return the members that may still be at work, this one included."""
-        rows = self._database.look(
-            lambda tx: tx.rows("membership", "member_list", now_ms=own_ms(self._clock))
-        )
+    def living(self, tx: Transaction) -> list[str]:
+        """Return the members that may still be at work, this one included.
+
+        Whoever takes by this list must first hold a lock that all takers hold, or it would rob a member
+        that has joined and taken since.
+        """
+        rows = tx.rows("membership", "member_list", now_ms=own_ms(self._clock))
         return [
             id
             for id, host, pid, started, leased in rows

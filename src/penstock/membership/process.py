@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_PROC = Path("/proc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,27 +22,41 @@ class Process:
 
     def is_surely_dead(self) -> bool:
         """Return whether it ran on this host and is no more."""
-        return bool(self.host) and self.host == _host() and _started(self.pid) != self.started
+        return bool(self.host) and self.host == _host() and _started(self.pid) not in (self.started, None)
 
 
 def this_process() -> Process:
     """Return the process that asks."""
-    return Process(_host(), os.getpid(), _started(os.getpid()))
+    return Process(_host(), os.getpid(), _started(os.getpid()) or "")
 
 
 def _host() -> str:
     """Return a name of this boot and process namespace, or nothing when there is none."""
     try:
-        return f"{_BOOT.read_text('ascii').strip()}/{os.readlink('/proc/self/ns/pid')}"
+        boot = (_PROC / "sys/kernel/random/boot_id").read_text("ascii")
+        return f"{boot.strip()}/{(_PROC / 'self/ns/pid').readlink()}"
     except OSError:
         return ""
 
 
-def _started(pid: int) -> str:
-    """Return the kernel's start tick of a process; nothing when it is not there, or only its corpse is."""
+def _started(pid: int) -> str | None:
+    """Return the kernel's start tick of a process; nothing when it is not there, or only its corpse is.
+
+    None when that cannot be seen: some machines hide the processes of other users.
+    """
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text("latin-1")
+        stat = (_PROC / str(pid) / "stat").read_text("latin-1")
     except OSError:
-        return ""
+        return None if _is_there(pid) else ""
     state, *fields = stat.rpartition(")")[2].split()  # the name before it may hold anything
     return "" if state in ("Z", "X") else fields[18]
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # it is another user's
+    return True

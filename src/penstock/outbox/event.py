@@ -1,8 +1,9 @@
 """The event as it is staged: checked, encoded and placed, before any database is touched."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from penstock.errors import ValueTooLarge
+from penstock.errors import InvalidInput, ValueTooLarge, shown
 from penstock.model.content import BINARY, CONTENT_TYPE, encode_value
 from penstock.model.ids import new_id
 from penstock.model.limits import (
@@ -20,6 +21,7 @@ from penstock.model.record import RawHeaders
 from penstock.wire.kafka.headers import encode_headers
 
 DEFAULT_TOPIC = "events"
+OPTIONS = frozenset({"key", "topic", "headers", "at", "owner"})
 
 
 class StagedEvent(NamedTuple):
@@ -42,13 +44,13 @@ def staged_event(
     type: str,
     value: Any,
     *,
-    key: str | None,
-    topic: str,
-    headers: Headers | None,
-    at: object,
-    owner: str | None,
     now_ms: int,
     limits: LimitsSettings,
+    key: str | None = None,
+    topic: str = DEFAULT_TOPIC,
+    headers: Headers | None = None,
+    at: object = None,
+    owner: str | None = None,
 ) -> StagedEvent:
     """Return the checked event.
 
@@ -79,6 +81,33 @@ def staged_event(
         owner=owner,
         due_ms=None if due_ms is None or due_ms <= now_ms else due_ms,
     )
+
+
+def check_id(id: object) -> str:
+    """Return an event's id. Raises InvalidInput for what can be none: a database would choke on it."""
+    if isinstance(id, str) and id.isprintable():
+        return id
+    raise InvalidInput(f"id {shown(id)} must be the string that publish returned")
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuse what no event can be given. Raises InvalidInput."""
+    unknown = options.keys() - OPTIONS
+    if unknown:
+        known = ", ".join(sorted(OPTIONS))
+        raise InvalidInput(f"an event has no option {shown(unknown.pop())}; there are {known}")
+
+
+def parts_of(event: Mapping[str, Any], topic: str) -> tuple[Any, Any, dict[str, Any]]:
+    """Return the type, the value and the options of an event that a mapping describes.
+
+    Both must be there: a value left out by mistake would be a tombstone. Raises InvalidInput.
+    """
+    options = {"topic": topic, **event}
+    try:
+        return options.pop("type"), options.pop("value"), options
+    except KeyError as exc:
+        raise InvalidInput(f"an event described by {shown(dict(event))} lacks {exc}") from None
 
 
 def _with_content_type(headers: RawHeaders, content_type: str) -> RawHeaders:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from penstock import points
-from penstock.outbox.event import StagedEvent
+from penstock.model.limits import check_topic
+from penstock.outbox.event import StagedEvent, check_id
 
 BEFORE_STAGE = points.declare("outbox.before_stage", "Events are checked, nothing is written yet.")
 AFTER_STAGE = points.declare("outbox.after_stage", "Events are written in the caller's open transaction.")
@@ -21,6 +22,7 @@ class Step(NamedTuple):
 
     statement: str
     rows: Sequence[tuple[Any, ...]]
+    counts: bool = False  # how many rows it changed is wanted, so its end must be waited for
 
 
 Steps = Generator[Step, int, T]
@@ -39,8 +41,13 @@ def stage_steps(events: Sequence[StagedEvent]) -> Steps[list[str]]:
 
 
 def cancel_steps(id: str, topic: str) -> Steps[int]:
-    """Take a scheduled event back; return how many were: 1 only if it was in time."""
-    return (yield Step("cancel", [(id, topic)]))
+    """Take a scheduled event back; return how many were: 1 only if it was in time.
+
+    Raises InvalidInput, InvalidTopic.
+    """
+    check_id(id)
+    check_topic(topic)
+    return (yield Step("cancel", [(id, topic)], counts=True))
 
 
 def run(steps: Generator[Any, Any, T], execute: Callable[[Any], Any]) -> T:

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from itertools import pairwise
 
 from penstock.log.contract import Log
 from penstock.model.record import RawHeaders, Record
@@ -146,7 +147,7 @@ def _ask_all(log: Log, times: Sequence[int], moments: Sequence[int]) -> None:
 def _lots(many: int, seed: int) -> list[tuple[int, int]]:
     """Return cuts of a range into lots of uneven size."""
     cuts = sorted({0, many, *random.Random(seed).sample(range(1, many), 12)})
-    return list(zip(cuts, cuts[1:], strict=False))
+    return list(pairwise(cuts))
 
 
 def _samples(times: Sequence[int], seed: int) -> list[int]:

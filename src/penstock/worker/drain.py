@@ -6,15 +6,12 @@ raises stays where it is and is tried again by the next drain; the records behin
 all other partitions go on. What handlers publish meanwhile is drained too.
 """
 
-import asyncio
-import inspect
 import logging
-from collections.abc import Awaitable
 from dataclasses import dataclass
 
 from penstock.clock import Clock
 from penstock.delivery.cursors import Cursor, Cursors
-from penstock.errors import Fenced, UnknownTopic
+from penstock.errors import Fenced, OffsetOutOfRange, UnknownTopic
 from penstock.log.contract import Topic
 from penstock.log.sql.database import Database
 from penstock.log.sql.log import SqlLog
@@ -22,7 +19,8 @@ from penstock.membership.member import ClusterSettings, Member
 from penstock.model.outcome import Done, outcome_of
 from penstock.model.record import Record
 from penstock.outbox.sequencer import Sequencer, SequencerSettings
-from penstock.worker.handlers import Handler, Handlers, Subscription
+from penstock.worker.calls import Calls
+from penstock.worker.handlers import Handlers, Subscription
 
 log = logging.getLogger("penstock.drain")
 
@@ -46,23 +44,26 @@ class Drain:
     def __init__(self, database: Database, handlers: Handlers, clock: Clock) -> None:
         self._database, self._handlers, self._clock = database, handlers, clock
         self._log = SqlLog(database, clock)
-        self._member = Member(database, ClusterSettings.load(), clock)
+        self._settings = ClusterSettings.load()
+        self._member = Member(database, self._settings, clock)
         self._sequencer = Sequencer(database, SequencerSettings.load(), clock)
-        self._stuck: set[tuple[str, str, int]] = set()
-        self._counts = Counts()
+        self._stuck: set[tuple[str, int, int]] = set()
+        self._calls, self._counts = Calls(), Counts()
+        self._next_beat = 0.0
 
     def run(self) -> Counts:
         """Drain until a whole round finds nothing to do."""
         self._member.join()
         try:
-            while self._sequence() | self._deliver():
-                pass
+            with self._calls:
+                while self._sequence() | self._deliver():
+                    pass
         finally:
             self._member.leave()
         return self._counts
 
     def _sequence(self) -> bool:
-        self._member.heartbeat()
+        self._beat()
         self._member.take()
         moved = 0
         while (done := self._sequencer.sequence(self._member.fence)).moved:
@@ -83,7 +84,7 @@ class Drain:
         )
         if not cursors.behind():
             return False
-        taken = cursors.take(self._member.living(), from_start=subscription.start == "earliest")
+        taken = cursors.take(self._member.living, from_start=subscription.start == "earliest")
         try:
             worked = [self._work(cursors, cursor, subscription) for cursor in taken]
             return any(worked)
@@ -98,23 +99,37 @@ class Drain:
             return None if subscription.start == "earliest" else self._log.create_topic(subscription.topic)
 
     def _work(self, cursors: Cursors, cursor: Cursor, subscription: Subscription) -> bool:
-        """Hand out one partition's records until its end or a failure; return whether any was settled."""
-        place = (subscription.group, subscription.topic, cursor.partition)
-        began = cursor.offset
-        while place not in self._stuck:
-            records = self._log.read(subscription.topic, cursor.partition, cursor.offset, _READ_RECORDS)
-            if not records:
-                break
+        """Hand out one partition's records until its end or a failure; return whether there were any."""
+        place = (subscription.group, cursor.topic.id, cursor.partition)
+        worked = False
+        while place not in self._stuck and (records := self._read(subscription, cursor)):
+            worked = True
             reached = cursor.offset
             for record in records:
-                if not self._handle(subscription.handler_for(record), record):
+                if not self._handle(subscription, record):
                     self._stuck.add(place)
                     break
                 reached = record.offset + 1 if record.offset is not None else reached
+                if not self._member.is_live():  # another may have taken over: settling tells
+                    break
+                self._beat()
             if reached > cursor.offset and not self._settled(cursors, cursor, reached):
                 self._stuck.add(place)
+            self._beat()
+        return worked
+
+    def _read(self, subscription: Subscription, cursor: Cursor) -> list[Record]:
+        try:
+            return self._log.read(subscription.topic, cursor.partition, cursor.offset, _READ_RECORDS)
+        except (UnknownTopic, OffsetOutOfRange):  # the topic was deleted meanwhile, and perhaps made again
+            return []
+
+    def _beat(self) -> None:
+        """Renew the lease when that is due; a slow handler must not cost the partitions behind it."""
+        now = self._clock.monotonic()
+        if now >= self._next_beat or not self._member.is_live():
+            self._next_beat = now + self._settings.heartbeat_interval.total_seconds()
             self._member.heartbeat()
-        return cursor.offset > began
 
     def _settled(self, cursors: Cursors, cursor: Cursor, offset: int) -> bool:
         try:
@@ -124,22 +139,18 @@ class Drain:
             return False
         return True
 
-    def _handle(self, handler: Handler | None, record: Record) -> bool:
+    def _handle(self, subscription: Subscription, record: Record) -> bool:
         """Call the handler for a record; return whether it is done. None wants it: it is done."""
-        if handler is None:
-            return True
+        name = f"predicate of group {subscription.group}"
         try:
-            result = handler.function(record)
-            if inspect.isawaitable(result):
-                result = asyncio.run(_await(result))
-            done = isinstance(outcome_of(result), Done)
+            handler = subscription.handler_for(record)
+            if handler is None:
+                return True
+            name = f"handler {handler.id}"
+            done = isinstance(outcome_of(self._calls.answer(handler.function, record)), Done)
         except Exception:
-            log.exception("handler %s failed on %s %s; it is tried again", handler.id, record.type, record.id)
+            log.exception("%s failed on %s %s; it is tried again", name, record.type, record.id)
             done = False
         self._counts.delivered += done
         self._counts.retried += not done
         return done
-
-
-async def _await(result: Awaitable[object]) -> object:
-    return await result

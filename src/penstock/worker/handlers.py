@@ -60,12 +60,16 @@ class Handlers:
     ) -> Handler:
         """Register a function. Raises InvalidHandler, DuplicateHandler, InvalidTopic."""
         check_topic(topic)
+        if not callable(function):
+            raise InvalidHandler(group, f"{function!r} cannot be called")
         if isinstance(match, str):
             check_type(match)
+        elif match is not None and not callable(match):
+            raise InvalidHandler(group, f"match={match!r} must be a type, a prefix, a predicate or None")
         if start not in _STARTS:
             raise InvalidHandler(group, f"start={start!r} must be one of {', '.join(_STARTS)}")
-        if not isinstance(group, str) or not group.strip() or len(group) > 255:
-            raise InvalidHandler(str(group), "a group's name must be 1 to 255 characters")
+        if not isinstance(group, str) or not group.strip() or len(group) > 255 or not group.isprintable():
+            raise InvalidHandler(str(group), "a group's name must be 1 to 255 printable characters")
         handler = Handler(function, match, group, id or _id_of(function, group), topic, start)
         for other in self._handlers:
             if other.id == handler.id:

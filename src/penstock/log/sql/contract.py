@@ -43,6 +43,7 @@ class Dialect(Protocol):
 
     name: str  # also the name of the folders with its SQL
     deletes_returning: bool  # a DELETE can feed an INSERT in one statement
+    has_schemas: bool  # tables can live in a named schema
 
     def connect(self) -> Any:
         """Open a connection of ours. Raises the driver's error."""

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from threading import Event, Lock
 from typing import Any, TypeVar
 
-from penstock.errors import PickChanged, TopicVanished
+from penstock.errors import PickChanged, StoreReadOnly, StoreUnreachable, TopicVanished
 from penstock.log.sql.contract import Dialect, Params, Result, Row
 from penstock.log.sql.naming import Names, statement
 
@@ -68,9 +68,8 @@ class Database:
 
         Ours are bounded in time; one that runs a caller's code is not.
         """
-        conn = self._take()
+        conn = self._begun(bounded)
         try:
-            self.dialect.begin(conn, bounded=bounded)
             yield Transaction(self, conn)
             self.dialect.commit(conn)
         except BaseException as exc:
@@ -91,7 +90,14 @@ class Database:
 
     def look(self, work: Callable[[Transaction], T]) -> T:
         """Run `work`, which only reads, without a transaction."""
-        return self._repeat(self.looking, work)
+        had_idle = bool(self._idle)
+        try:
+            return self._repeat(self.looking, work)
+        except StoreUnreachable:
+            if not had_idle:
+                raise
+            self._drop_idle()  # they may have died meanwhile; a new one tells
+            return self._repeat(self.looking, work)
 
     def run(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` in a transaction; again, after a pause, when others made it fail."""
@@ -119,23 +125,42 @@ class Database:
     def close(self) -> None:
         """Close all idle connections; a transaction under way keeps its own until it ends."""
         self._closed.set()
+        self._drop_idle()
+
+    def _drop_idle(self) -> None:
         with self._lock:
+            self._disown()
             idle, self._idle = self._idle, []
         for conn in idle:
             self.dialect.close(conn)
+
+    def _begun(self, bounded: bool) -> Any:
+        """Return a connection with a transaction open; one that died while idle is replaced."""
+        while True:
+            had_idle, conn = bool(self._idle), self._take()
+            try:
+                self.dialect.begin(conn, bounded=bounded)
+            except BaseException as exc:
+                self._give_up(conn, exc)
+                if not (had_idle and isinstance(exc, Exception) and self.dialect.is_away(exc)):
+                    raise
+            else:
+                return conn
 
     def _may_repeat(self, error: Exception) -> bool:
         return isinstance(error, TopicVanished | PickChanged) or self.dialect.is_conflict(error)
 
     def _take(self) -> Any:
         with self._lock:
-            if (
-                self._pid != os.getpid()
-            ):  # after a fork they are the parent's: kept, so that nothing closes them
-                self._inherited, self._idle, self._pid = self._inherited + self._idle, [], os.getpid()
+            self._disown()
             if self._idle:
                 return self._idle.pop()
         return self.dialect.connect()
+
+    def _disown(self) -> None:
+        """After a fork the idle connections are the parent's: keep them, so that nothing here closes them."""
+        if self._pid != os.getpid():
+            self._inherited, self._idle, self._pid = self._inherited + self._idle, [], os.getpid()
 
     def _give_back(self, conn: Any) -> None:
         with self._lock:
@@ -145,8 +170,12 @@ class Database:
         self.dialect.close(conn)
 
     def _give_up(self, conn: Any, error: BaseException) -> None:
-        """Roll back after an error and keep the connection only when it is surely sound."""
-        sound = isinstance(error, Exception) and not self.dialect.is_away(error)
+        """Roll back after an error and keep the connection only when it is surely sound.
+
+        One that was opened while the store was read-only stays so when the store no longer is.
+        """
+        lasting = StoreUnreachable, StoreReadOnly
+        sound = isinstance(error, Exception) and not isinstance(self.dialect.translate(error), lasting)
         try:
             self.dialect.rollback(conn)
         except Exception:

@@ -1,6 +1,9 @@
 """From a store's address to its database."""
 
-from penstock.errors import InvalidUrl
+import os
+
+from penstock.errors import InvalidName, InvalidUrl
+from penstock.log.sql.address import without_password
 from penstock.log.sql.contract import Dialect
 from penstock.log.sql.database import Database
 from penstock.log.sql.naming import Names
@@ -17,17 +20,20 @@ def open_database(url: str, names: Names, *, limit_seconds: float | None = None)
     """Return the database that a URL means; nothing is opened yet.
 
     `limit_seconds` bounds how long a transaction of ours may wait for a lock or stand idle, where the
-    database can enforce it. Raises InvalidUrl, MissingExtra.
+    database can enforce it. Raises InvalidUrl, InvalidName, MissingExtra.
     """
-    return Database(_dialect(url, limit_seconds), names)
+    dialect = _dialect(url, limit_seconds)
+    if names.schema is not None and not dialect.has_schemas:
+        raise InvalidName("schema", names.schema, "cannot be had in this database; set a prefix instead")
+    return Database(dialect, names)
 
 
 def _dialect(url: str, limit_seconds: float | None) -> Dialect:
-    scheme, found, rest = url.partition("://")
-    if found and scheme == "sqlite" and rest.startswith("/") and rest != "/":
+    scheme, found, rest = str(url).partition("://")
+    if found and scheme == "sqlite" and rest.startswith("/") and _is_file(rest[1:]):
         from penstock.log.sql.sqlite.dialect import SqliteDialect
 
-        return SqliteDialect(rest[1:])
+        return SqliteDialect(os.path.abspath(rest[1:]))  # the same file also after a change of folder
     if found and scheme in ("postgresql", "postgres"):
         from penstock.log.sql.postgres.dialect import DEFAULT_LIMIT_SECONDS, PostgresDialect
 
@@ -36,4 +42,9 @@ def _dialect(url: str, limit_seconds: float | None) -> Dialect:
         from penstock.log.memory import MemoryDialect
 
         return MemoryDialect(rest)
-    raise InvalidUrl(url, FORMS)
+    raise InvalidUrl(without_password(str(url)), FORMS)
+
+
+def _is_file(path: str) -> bool:
+    """Return whether a path names a file: not one connection's memory, and no options, for there are none."""
+    return path not in ("", ":memory:") and "?" not in path and "\x00" not in path

@@ -70,7 +70,10 @@ def create_topic(tx: Transaction, name: str, partitions: int, now_ms: int | None
         partitioner=OUTBOX_PARTITIONER,
         now_ms=now_ms,
     )
-    topic = keep_topics(tx, [name])[name]
+    found = keep_topics(tx, [name])
+    if name not in found:  # deleted since; the work is tried again
+        raise TopicVanished
+    topic = found[name]
     tx.change("log", "heads_create", topic_id=topic.id, partitions=topic.partitions)
     return topic
 

@@ -15,8 +15,8 @@ from penstock.errors import InvalidName
 
 DEFAULT_PREFIX = "penstock_"
 _IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,29}")
-_TABLE = re.compile(rf"\b{DEFAULT_PREFIX}(?=[a-z])")
-_INSIDE = re.compile(rf"(?<=_){DEFAULT_PREFIX}(?=[a-z])")
+# One expression and one pass: the chosen prefix may itself hold the default one.
+_NAME = re.compile(rf"(?P<table>\b{DEFAULT_PREFIX})(?=[a-z])|(?<=_){DEFAULT_PREFIX}(?=[a-z])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +28,18 @@ class Names:
 
     def __post_init__(self) -> None:
         for what, name in (("prefix", self.prefix), ("schema", self.schema)):
-            if name is not None and not _IDENTIFIER.fullmatch(name):
+            if name is not None and not (isinstance(name, str) and _IDENTIFIER.fullmatch(name)):
                 raise InvalidName(what, name)
 
     def table(self, name: str) -> str:
-        """Return a table's full name."""
-        return f"{self.schema}.{self.prefix}{name}" if self.schema else f"{self.prefix}{name}"
+        """Return a table's full name; the schema is quoted, for it may be a word of SQL such as `order`."""
+        return f'"{self.schema}".{self.prefix}{name}' if self.schema else f"{self.prefix}{name}"
 
     def apply(self, sql: str) -> str:
         """Return SQL with these names in place of the default ones."""
         if self == Names():
             return sql
-        return _INSIDE.sub(self.prefix, _TABLE.sub(self.table(""), sql))
+        return _NAME.sub(lambda found: self.table("") if found["table"] else self.prefix, sql)
 
 
 @lru_cache(maxsize=1024)

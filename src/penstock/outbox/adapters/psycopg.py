@@ -33,9 +33,16 @@ class PsycopgAdapter:
         """Run one statement for one row or many."""
         name, params = postgres_call(step)
         try:
-            return conn.execute(statement(_SQL, name, names), params).rowcount
+            cursor = conn.execute(statement(_SQL, name, names), params)
+            if step.counts and cursor.rowcount < 0:  # in pipeline mode nothing has been answered yet
+                with conn.pipeline():
+                    pass
+            return cursor.rowcount
         except psycopg.errors.UndefinedTable as exc:
-            raise missing_table(exc) or exc from exc
+            missing = missing_table(exc)
+            if missing is None:
+                raise
+            raise missing from exc
 
 
 def postgres_call(step: Step) -> tuple[str, tuple[Any, ...]]:

@@ -4,6 +4,7 @@ Our statement goes through SQLAlchemy's own connection, so that it begins its tr
 statement and knows that there is something to commit.
 """
 
+import sqlite3
 from typing import Any
 
 from sqlalchemy import Connection
@@ -12,8 +13,10 @@ from sqlalchemy.orm import Session
 
 from penstock.errors import NoTransaction, SchemaMissing, UnsupportedConnection
 from penstock.log.sql.naming import Names, statement
+from penstock.outbox.adapters.sqlite import would_commit
 from penstock.outbox.staging import Step
 
+_IDLE = 0  # libpq's transaction status
 _DIALECTS = {"sqlite": "sqlite", "postgresql": "postgres"}
 
 
@@ -28,10 +31,12 @@ class SqlalchemyAdapter:
         return _DIALECTS[name]
 
     def check(self, conn: Connection | Session) -> None:
-        """Refuse a connection in autocommit."""
+        """Refuse a connection in autocommit, unless the program's own `begin` event has said BEGIN."""
         connection = _connection(conn)
-        raw = connection.connection.dbapi_connection
-        if raw is not None and connection.dialect.detect_autocommit_setting(raw):
+        begun = None if connection.in_transaction() else connection.begin()  # as our statement would
+        if _would_commit(connection.connection.dbapi_connection):
+            if begun is not None:
+                begun.rollback()
             raise NoTransaction('publish on a connection that is not in isolation level "AUTOCOMMIT"')
 
     def run(self, conn: Connection | Session, step: Step, names: Names) -> int:
@@ -42,11 +47,22 @@ class SqlalchemyAdapter:
             sql = statement(f"penstock.outbox.sql.{dialect}", name, names)
             return connection.exec_driver_sql(sql, params).rowcount
         except DBAPIError as exc:
-            raise _missing_table(dialect, exc.orig) or exc from exc
+            missing = _missing_table(dialect, exc.orig)
+            if missing is None:
+                raise
+            raise missing from exc
 
 
 def _connection(conn: Connection | Session) -> Connection:
     return conn.connection() if isinstance(conn, Session) else conn
+
+
+def _would_commit(raw: Any) -> bool:
+    """Return whether the driver's own connection would commit a statement by itself."""
+    if isinstance(raw, sqlite3.Connection):
+        return would_commit(raw)
+    status = getattr(getattr(raw, "info", None), "transaction_status", _IDLE)
+    return bool(getattr(raw, "autocommit", False)) and status == _IDLE
 
 
 def _sqlite_call(step: Step) -> tuple[str, Any]:

@@ -23,7 +23,7 @@ class SqliteAdapter:
 
     def check(self, conn: sqlite3.Connection) -> None:
         """Refuse autocommit without an open transaction."""
-        if not conn.in_transaction and _commits_by_itself(conn):
+        if would_commit(conn):
             raise NoTransaction('run conn.execute("BEGIN IMMEDIATE") first, or use outbox.transaction()')
 
     def run(self, conn: sqlite3.Connection, step: Step, names: Names) -> int:
@@ -34,10 +34,16 @@ class SqliteAdapter:
                 return conn.execute(sql, step.rows[0]).rowcount
             return conn.executemany(sql, step.rows).rowcount
         except sqlite3.OperationalError as exc:
-            raise missing_table(exc) or exc from exc.__cause__
+            missing = missing_table(exc)
+            if missing is None:
+                raise
+            raise missing from exc
 
 
-def _commits_by_itself(conn: sqlite3.Connection) -> bool:
+def would_commit(conn: sqlite3.Connection) -> bool:
+    """Return whether a statement would commit by itself: autocommit, and no transaction is open."""
+    if conn.in_transaction:
+        return False
     modern = getattr(conn, "autocommit", -1)  # Python 3.12 on; -1 is the older control by isolation_level
     return conn.isolation_level is None if modern == -1 else modern is True
 

@@ -9,16 +9,28 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from penstock.errors import Error, MissingExtra, SchemaMissing, StoreFull, StoreReadOnly, StoreUnreachable
+from penstock.errors import (
+    Error,
+    InvalidUrl,
+    MissingExtra,
+    NoSuchSchema,
+    SchemaMissing,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnreachable,
+)
+from penstock.log.sql.address import without_password
 from penstock.log.sql.contract import Params, Result, Row, Rows
 
 try:
     import psycopg
     from psycopg import errors as pg
+    from psycopg.rows import tuple_row
 except ImportError as exc:
     raise MissingExtra("a postgresql:// store", "postgres") from exc
 
 DEFAULT_LIMIT_SECONDS = 15.0  # half of the default lease
+_FORM = "postgresql://user@host:port/database"
 _MIGRATION_LOCK = 0x70656E73746F636B  # "penstock"
 
 _CONFLICTS = (pg.SerializationFailure, pg.DeadlockDetected, pg.LockNotAvailable)
@@ -36,26 +48,32 @@ class PostgresDialect:
 
     name = "postgres"
     deletes_returning = True
+    has_schemas = True
 
     def __init__(self, url: str, *, limit_seconds: float = DEFAULT_LIMIT_SECONDS) -> None:
         self.url = url
-        limit_ms = max(1, int(limit_seconds * 1000))
+        self._limit_ms = max(1, int(limit_seconds * 1000))
         self._bounds = (
-            f";SET LOCAL lock_timeout = {limit_ms};SET LOCAL idle_in_transaction_session_timeout = {limit_ms}"
+            f";SET LOCAL lock_timeout = {self._limit_ms}"
+            f";SET LOCAL idle_in_transaction_session_timeout = {self._limit_ms}"
         )
 
     def connect(self) -> "psycopg.Connection[Any]":
         """Open a connection that does nothing by itself: we say BEGIN and COMMIT."""
-        return psycopg.connect(
-            self.url,
-            autocommit=True,
-            prepare_threshold=None,
-            application_name="penstock",
-            connect_timeout=10,
-            keepalives_idle=10,
-            keepalives_interval=5,
-            keepalives_count=3,
-        )
+        try:
+            return psycopg.connect(
+                self.url,
+                autocommit=True,
+                prepare_threshold=None,
+                application_name="penstock",
+                connect_timeout=10,
+                keepalives_idle=10,
+                keepalives_interval=5,
+                keepalives_count=3,
+                tcp_user_timeout=self._limit_ms,
+            )
+        except psycopg.ProgrammingError as exc:  # the driver cannot read the address
+            raise InvalidUrl(without_password(self.url), [_FORM]) from exc
 
     def begin(self, conn: "psycopg.Connection[Any]", *, bounded: bool) -> None:
         """Begin, with isolation level and time limits, in one round trip."""
@@ -79,8 +97,8 @@ class PostgresDialect:
         flat: dict[str, Any] = {}
         for name, value in params.items():
             flat.update(value.columns if isinstance(value, Rows) else {name: value})
-        cursor = conn.cursor(binary=True)
-        cursor.execute(sql, flat)
+        cursor = psycopg.Cursor(conn, row_factory=tuple_row)  # a caller may have set the connection's own
+        cursor.execute(sql, flat, binary=True)
         return Result(cursor.fetchall() if cursor.description else [], cursor.rowcount)
 
     def bulk(self, conn: "psycopg.Connection[Any]", sql: str, rows: Sequence[Row]) -> None:
@@ -108,24 +126,22 @@ class PostgresDialect:
     def translate(self, error: Exception) -> Error | None:
         """Say what a server that is away, full or read-only, or a missing table means."""
         if self.is_away(error):
-            return StoreUnreachable(_without_password(self.url), str(error))
+            return StoreUnreachable(without_password(self.url), str(error))
         if isinstance(error, pg.DiskFull):
             return StoreFull("the database")
         if isinstance(error, pg.ReadOnlySqlTransaction):
             return StoreReadOnly("the database")
+        if isinstance(error, pg.InvalidSchemaName):
+            return NoSuchSchema(_named(error))
         return missing_table(error)
-
-
-def _without_password(url: str) -> str:
-    """Return a URL that may be shown."""
-    scheme, _, rest = url.partition("://")
-    login, found, place = rest.rpartition("@")
-    return f"{scheme}://{login.partition(':')[0]}{found}{place}" if found else url
 
 
 def missing_table(error: Exception) -> SchemaMissing | None:
     """Return SchemaMissing if that is what PostgreSQL's error says."""
-    if isinstance(error, pg.UndefinedTable):
-        _, _, rest = (error.diag.message_primary or "").partition('"')
-        return SchemaMissing(rest.partition('"')[0] or "penstock_*")
-    return None
+    return SchemaMissing(_named(error) or "penstock_*") if isinstance(error, pg.UndefinedTable) else None
+
+
+def _named(error: psycopg.Error) -> str:
+    """Return what PostgreSQL's message names in quotes."""
+    _, _, rest = (error.diag.message_primary or "").partition('"')
+    return rest.partition('"')[0]

@@ -25,6 +25,7 @@ class SqliteDialect:
 
     name = "sqlite"
     deletes_returning = False
+    has_schemas = False
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -60,7 +61,9 @@ class SqliteDialect:
 
     def execute(self, conn: sqlite3.Connection, sql: str, params: Params) -> Result:
         """Run one statement."""
-        cursor = conn.execute(sql, {name: _as_json(value) for name, value in params.items()})
+        cursor = conn.cursor()
+        cursor.row_factory = None  # a caller of `outbox.transaction` may have set the connection's
+        cursor.execute(sql, {name: _as_json(value) for name, value in params.items()})
         return Result(cursor.fetchall(), cursor.rowcount)
 
     def bulk(self, conn: sqlite3.Connection, sql: str, rows: Sequence[Row]) -> None:
@@ -86,7 +89,7 @@ class SqliteDialect:
     def translate(self, error: Exception) -> Error | None:
         """Say what a file that is away, full or read-only, or a missing table means."""
         code = _primary_code(error)
-        if self.is_away(error):
+        if self.is_away(error) or code == sqlite3.SQLITE_NOTADB:
             return StoreUnreachable(self.path, str(error))
         if code == sqlite3.SQLITE_FULL:
             return StoreFull(self.path)

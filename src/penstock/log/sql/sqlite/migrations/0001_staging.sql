@@ -6,6 +6,8 @@ CREATE TABLE penstock_meta (
     name  TEXT NOT NULL PRIMARY KEY,
     value TEXT NOT NULL
 ) WITHOUT ROWID;
+INSERT INTO penstock_meta (name, value)
+VALUES ('schema_version', '1'), ('incarnation', '1'), ('log_id', lower(hex(randomblob(16))));
 
 -- Events that committed and have no offset yet. seq is the order of staging; SQLite has one writer at a
 -- time, so it is also the order of commits.

@@ -1,4 +1,5 @@
 -- The log, who may move events into it, and who reads it.
+UPDATE penstock_meta SET value = '2' WHERE name = 'schema_version';
 
 -- A named log. Everything else is keyed by its id, so a name given again is another topic.
 CREATE TABLE penstock_topic (

@@ -1,3 +1,0 @@
--- Set one fact about this store; locks that row.
-INSERT INTO penstock_meta (name, value) VALUES (:name, :value)
-ON CONFLICT (name) DO UPDATE SET value = excluded.value;

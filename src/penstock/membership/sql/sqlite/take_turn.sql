@@ -1,0 +1,2 @@
+-- The turn to take slots. Nothing to lock: the transaction is the only writer.
+SELECT 1;

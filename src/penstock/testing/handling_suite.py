@@ -1,0 +1,363 @@
+"""What handlers may rely on, on every engine: who gets which record, in what order, and what a failure stops.
+
+Plain test methods over `drain`; they take the same fixture `engine` as `outbox_suite`.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from threading import Barrier, Lock
+from typing import Any
+
+from penstock.app import Outbox
+from penstock.model.outcome import Done, Retry
+from penstock.model.record import Record
+from penstock.testing.outbox_suite import Engine, OrderDeclined, in_one_partition, keys, publish_keys
+from penstock.testing.refusal import refusal
+from penstock.worker.handlers import Match
+
+# Keys in different partitions of a topic of four; "x", "y" and "z" of one key each.
+_PARTITIONS = 4
+
+
+class Seen(list[Record]):
+    """A handler that remembers what it was given, and fails on the values it is told to."""
+
+    def __init__(self, *failing: object) -> None:
+        super().__init__()
+        self.failing = list(failing)
+
+    def __call__(self, record: Record) -> None:
+        """Handle a record."""
+        self.append(record)
+        if record.value in self.failing:
+            raise OrderDeclined(record.value)
+
+    def values(self) -> list[Any]:
+        """Return the values in the order they came."""
+        return [record.value for record in self]
+
+
+def subscribe(outbox: Outbox, group: str, handler: Callable[[Record], Any], **options: Any) -> None:
+    """Register a handler for all records of a topic, under the group's name."""
+    outbox.handler(options.pop("match", None), group=group, id=options.pop("id", group), **options)(handler)
+
+
+def publish_values(engine: Engine, *values: int, key: str = "k", type: str = "t") -> None:
+    """Publish some numbers under one key, in one transaction."""
+    with engine.connect() as conn:
+        for value in values:
+            engine.outbox.publish(conn, type, value, key=key)
+        conn.commit()
+
+
+def _noting(seen: list[str]) -> Callable[[Record], None]:
+    return lambda record: seen.append(f"{record.type}/{record.value}")
+
+
+class HandlingSuite:
+    """Handlers, groups and cursors."""
+
+    def test_a_handler_gets_each_record_once_and_in_order(self, engine: Engine) -> None:
+        """With its place in the log."""
+        seen = Seen()
+        subscribe(engine.outbox, "g", seen)
+        publish_values(engine, 1, 2, 3, key="order-1")
+        counts = engine.outbox.drain()
+        assert (counts.sequenced, counts.delivered, counts.retried) == (3, 3, 0)
+        publish_values(engine, 4, key="order-1")
+        assert engine.outbox.drain().delivered == 1
+        assert engine.outbox.drain().delivered == 0
+        assert [(record.value, record.partition, record.offset) for record in seen] == [
+            (value, 33, value - 1) for value in (1, 2, 3, 4)
+        ]
+
+    def test_the_narrowest_match_gets_the_record(self, engine: Engine) -> None:
+        """Exact, predicate, the longer prefix, the shorter one, all; whatever the order of registration."""
+        got: dict[str, list[str]] = {}
+        matches: dict[str, Match] = {
+            "all": None,
+            "short": "order.*",
+            "long": "order.item.*",
+            "big": lambda record: record.value > 10,
+            "exact": "order.placed",
+        }
+        for name, match in matches.items():
+            subscribe(engine.outbox, "g", _noting(got.setdefault(name, [])), match=match, id=name)
+        in_one_partition(engine)
+        for type in ("order.placed", "order.item.added", "order.paid", "order", "ordered", "user.made"):
+            publish_values(engine, 1, 11, type=type)
+        assert engine.outbox.drain().delivered == 12
+        assert got == {
+            "exact": ["order.placed/1", "order.placed/11"],
+            "big": [f"{t}/11" for t in ("order.item.added", "order.paid", "order", "ordered", "user.made")],
+            "long": ["order.item.added/1"],
+            "short": ["order.paid/1"],
+            "all": ["order/1", "ordered/1", "user.made/1"],
+        }
+
+    def test_records_that_no_handler_wants_move_the_cursor(self, engine: Engine) -> None:
+        """T-07: without a call, and without being met again."""
+        seen = Seen()
+        subscribe(engine.outbox, "g", seen, match="wanted")
+        publish_values(engine, 1, 2, type="other")
+        publish_values(engine, 3, type="wanted")
+        assert engine.outbox.drain().delivered == 1
+        subscribe(engine.outbox, "g", seen, match="other", id="late")
+        publish_values(engine, 4, type="other")
+        engine.outbox.drain()
+        assert seen.values() == [3, 4]
+
+    def test_every_group_sees_every_record(self, engine: Engine) -> None:
+        """T-08: each with a cursor of its own."""
+        groups = {name: Seen() for name in ("a", "b", "ü 注文")}
+        for name, seen in groups.items():
+            subscribe(engine.outbox, name, seen)
+        publish_values(engine, 1, 2, 3)
+        assert engine.outbox.drain().delivered == 9
+        assert [seen.values() for seen in groups.values()] == [[1, 2, 3]] * 3
+
+    def test_a_failing_group_does_not_touch_another(self, engine: Engine) -> None:
+        """T-08, B-22, N-14: the other sees every record once, in order, while this one never gets on."""
+        failing, well = Seen(1), Seen()
+        subscribe(engine.outbox, "failing", failing)
+        subscribe(engine.outbox, "well", well)
+        for turn in range(3):
+            publish_values(engine, 2 * turn + 1, 2 * turn + 2)
+            engine.outbox.drain()
+        assert well.values() == [1, 2, 3, 4, 5, 6]
+        assert failing.values() == [1, 1, 1]
+
+    def test_a_failing_record_stops_its_partition_only(self, engine: Engine) -> None:
+        """Those before it are settled, those behind it wait, other partitions go on."""
+        engine.outbox.log.create_topic("events", partitions=_PARTITIONS)
+        seen = Seen(2)
+        subscribe(engine.outbox, "g", seen)
+        publish_values(engine, 1, 2, 3, key="order-1")
+        publish_values(engine, 10, 20, 30, key="user-456")
+        counts = engine.outbox.drain()
+        assert (counts.delivered, counts.retried) == (4, 1)
+        assert sorted(seen.values()) == [1, 2, 10, 20, 30]
+
+    def test_a_failing_record_is_tried_again_by_the_next_drain(self, engine: Engine) -> None:
+        """T-17: and once it succeeds those behind it follow, each once."""
+        seen = Seen(2)
+        subscribe(engine.outbox, "g", seen)
+        publish_values(engine, 1, 2, 3)
+        for _ in range(2):
+            engine.outbox.drain()
+        seen.failing.clear()
+        counts = engine.outbox.drain()
+        assert (counts.delivered, counts.retried) == (2, 0)
+        assert seen.values() == [1, 2, 2, 2, 3]
+
+    def test_a_predicate_that_raises_is_a_failure_of_its_group_only(self, engine: Engine) -> None:
+        """It is the user's code, as the handler is."""
+        well, odd = Seen(), Seen()
+        subscribe(engine.outbox, "odd", odd, match=lambda record: record.value["no such"] > 1)
+        subscribe(engine.outbox, "well", well)
+        publish_values(engine, 1, 2)
+        counts = engine.outbox.drain()
+        assert (counts.delivered, counts.retried) == (2, 1)
+        assert (well.values(), odd.values()) == ([1, 2], [])
+
+    def test_what_a_handler_publishes_is_drained_in_the_same_call(self, engine: Engine) -> None:
+        """Through as many steps as there are."""
+        outbox, seen = engine.outbox, Seen()
+
+        def step(record: Record) -> None:
+            seen(record)
+            if record.value < 5:
+                with outbox.transaction() as conn:
+                    outbox.publish(conn, "t", record.value + 1, key=f"k-{record.value}")
+
+        subscribe(outbox, "g", step)
+        publish_values(engine, 1)
+        counts = outbox.drain()
+        assert (counts.sequenced, counts.delivered) == (5, 5)
+        assert seen.values() == [1, 2, 3, 4, 5]
+
+    def test_what_a_failing_handler_has_published_is_drained_too(self, engine: Engine) -> None:
+        """It is committed, so it is as good as any other event, also when nothing else was done."""
+        outbox, others = engine.outbox, Seen()
+
+        def failing(record: Record) -> None:
+            if failing_now:
+                with outbox.transaction() as conn:
+                    outbox.publish(conn, "t", 2, key="k", topic="others")
+            raise OrderDeclined
+
+        failing_now = False
+        subscribe(outbox, "failing", failing)
+        subscribe(outbox, "others", others, topic="others")
+        publish_values(engine, 1)
+        outbox.drain()
+        failing_now = True
+        assert outbox.drain().sequenced == 1
+        assert others.values() == [2]
+
+    def test_a_handler_added_later_gets_what_was_there_before_it(self, engine: Engine) -> None:
+        """N-12, B-18: an event published while nobody handled it waits in the log."""
+        publish_values(engine, 1, 2)
+        engine.outbox.drain()
+        late = engine.another()
+        seen = Seen()
+        subscribe(late, "late", seen, start="earliest")
+        publish_values(engine, 3)
+        assert late.drain().delivered == 3
+        assert seen.values() == [1, 2, 3]
+
+    def test_a_group_that_starts_at_the_latest_gets_what_comes_after_its_first_drain(
+        self, engine: Engine
+    ) -> None:
+        """In partitions that held something then, and in those that were empty."""
+        engine.outbox.log.create_topic("events", partitions=_PARTITIONS)
+        seen, early = Seen(), Seen()
+        publish_values(engine, 1, 2, key="order-1")
+        subscribe(engine.outbox, "late", seen, start="latest")
+        subscribe(engine.outbox, "early", early)
+        engine.outbox.drain()
+        assert (seen.values(), early.values()) == ([], [1, 2])
+        publish_values(engine, 3, key="order-1")
+        publish_values(engine, 4, key="user-456")
+        engine.outbox.drain()
+        assert sorted(seen.values()) == [3, 4]
+
+    def test_a_group_that_starts_at_the_latest_may_come_before_its_topic(self, engine: Engine) -> None:
+        """Then it gets all of it: nothing was there when it began."""
+        seen = Seen()
+        subscribe(engine.outbox, "early", seen, start="latest")
+        engine.outbox.drain()
+        publish_values(engine, 1, 2)
+        engine.outbox.drain()
+        assert seen.values() == [1, 2]
+
+    def test_where_a_group_starts_counts_only_the_first_time(self, engine: Engine) -> None:
+        """A later process goes on where the group is."""
+        seen = Seen()
+        publish_values(engine, 1)
+        subscribe(engine.outbox, "g", seen, start="latest")
+        engine.outbox.drain()
+        publish_values(engine, 2)
+        other = engine.another()
+        subscribe(other, "g", seen, start="latest")
+        other.drain()
+        assert seen.values() == [2]
+
+    def test_an_async_handler_is_awaited(self, engine: Engine) -> None:
+        """One record after the other; what it raises is a failure like any other."""
+        seen = Seen(2)
+
+        async def handler(record: Record) -> None:
+            await asyncio.sleep(0)
+            seen(record)
+
+        subscribe(engine.outbox, "g", handler)
+        publish_values(engine, 1, 2, 3)
+        assert engine.outbox.drain().retried == 1
+        seen.failing.clear()
+        assert engine.outbox.drain().delivered == 2
+        assert seen.values() == [1, 2, 2, 3]
+
+    def test_async_handlers_of_one_drain_share_a_loop(self, engine: Engine) -> None:
+        """So that what one made in it (a session, a pool) serves the next."""
+        loops: list[asyncio.AbstractEventLoop] = []
+
+        async def handler(record: Record) -> None:
+            loops.append(asyncio.get_running_loop())
+
+        subscribe(engine.outbox, "g", handler)
+        publish_values(engine, 1, 2)
+        engine.outbox.drain()
+        assert loops[0] is loops[1]
+
+    def test_async_handlers_run_also_when_the_caller_stands_in_a_loop(self, engine: Engine) -> None:
+        """An async test may drain, though that blocks its loop meanwhile."""
+        seen = Seen()
+
+        async def handler(record: Record) -> None:
+            await asyncio.sleep(0)
+            seen(record)
+
+        async def caller() -> int:
+            return engine.outbox.drain().delivered
+
+        subscribe(engine.outbox, "g", handler)
+        publish_values(engine, 1, 2)
+        assert asyncio.run(caller()) == 2
+        assert seen.values() == [1, 2]
+
+    def test_an_answer_that_is_no_outcome_is_a_failure(self, engine: Engine) -> None:
+        """Done and None are done; anything else is not, and the record is tried again."""
+        answers: list[object] = [None, Done(), True, "done", Retry(timedelta()), None]
+        subscribe(engine.outbox, "g", lambda record: answers.pop(0))
+        publish_values(engine, 1, 2, 3)
+        counted = [(counts.delivered, counts.retried) for counts in (engine.outbox.drain() for _ in range(4))]
+        assert counted == [(2, 1), (0, 1), (0, 1), (1, 0)]
+
+    def test_a_drain_that_is_torn_down_leaves_the_rest_for_the_next(self, engine: Engine) -> None:
+        """What a handler cannot catch (Ctrl-C, exit) ends the drain; nothing stays owned or is lost."""
+        seen = Seen()
+
+        def handler(record: Record) -> None:
+            seen(record)
+            if len(seen) == 2:
+                raise SystemExit
+
+        subscribe(engine.outbox, "g", handler)
+        publish_values(engine, 1, 2, 3)
+        refusal(SystemExit, engine.outbox.drain)
+        engine.another()
+        assert engine.outbox.drain().retried == 0
+        assert seen.values()[-2:] == [2, 3]
+
+    def test_topics_have_cursors_of_their_own(self, engine: Engine) -> None:
+        """One group may read several."""
+        seen = Seen()
+        for topic in ("orders", "users"):
+            subscribe(engine.outbox, "g", seen, topic=topic, id=topic)
+            publish_keys(engine, topic, topic=topic)
+        publish_keys(engine, "nobody's", topic="others")
+        assert engine.outbox.drain().delivered == 2
+        assert sorted(map(str, keys(seen))) == ["orders", "users"]
+
+    def test_a_topic_made_again_is_read_from_its_start(self, engine: Engine) -> None:
+        """The old one's cursors are gone with it."""
+        seen = Seen()
+        subscribe(engine.outbox, "g", seen)
+        publish_values(engine, 1, 2)
+        engine.outbox.drain()
+        engine.outbox.log.delete_topic("events")
+        publish_values(engine, 3)
+        engine.outbox.drain()
+        assert seen.values() == [1, 2, 3]
+
+    def test_two_drains_at_once_hand_out_each_record_once(self, engine: Engine) -> None:
+        """P6: no failure, no duplicate; per key in order."""
+        lock, together = Lock(), Barrier(2)
+        seen: list[tuple[str | None, int]] = []
+
+        def handler(record: Record) -> None:
+            with lock:
+                seen.append((record.key, record.value))
+
+        def drained(outbox: Outbox) -> int:
+            total = 0
+            for turn in range(6):
+                together.wait()
+                with outbox.transaction() as conn:
+                    for number in range(20):
+                        outbox.publish(conn, "t", turn, key=f"{id(outbox)}-{number}")
+                total += outbox.drain().delivered
+            return total
+
+        outboxes = [engine.another(), engine.another()]
+        for outbox in outboxes:
+            subscribe(outbox, "g", handler)
+        with ThreadPoolExecutor(2) as pool:
+            delivered = sum(pool.map(drained, outboxes))
+        delivered += outboxes[0].drain().delivered
+        assert delivered == len(seen) == len(set(seen)) == 2 * 6 * 20
+        for key in {key for key, _ in seen}:
+            assert [value for each, value in seen if each == key] == list(range(6))

@@ -1,0 +1,82 @@
+"""The engines under test: an outbox on each, its URL, and the caller's own connections to it."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+from psycopg import sql
+
+from penstock import Outbox
+from penstock.clock import Clock
+from penstock.testing import FakeClock
+
+NAMES = ("memory", "sqlite", "postgres")
+
+
+class StoreEngine:
+    """One empty store with an outbox on it, whose time is in the test's hand."""
+
+    def __init__(self, url: str) -> None:
+        self.url, self.clock = url, FakeClock()
+        self._opened: list[Outbox] = []
+        self.outbox = self.another()
+        self.outbox.migrate()
+
+    def another(self, clock: Clock | None = None, **options: Any) -> Outbox:
+        """Open one more outbox on the same store."""
+        outbox = Outbox(self.url, clock=clock or self.clock, **options)
+        self._opened.append(outbox)
+        return outbox
+
+    @contextmanager
+    def connect(self) -> Iterator[Any]:
+        """Open a connection as a caller would, in its driver's default mode."""
+        conn = connect(self.url)
+        try:
+            yield conn
+        finally:
+            conn.close()
+
+    def close(self) -> None:
+        """Close all that was opened."""
+        for outbox in self._opened:
+            outbox.close()
+
+
+def connect(url: str, **options: Any) -> Any:
+    """Return a connection of the caller's own to a store."""
+    if url.startswith("postgresql://"):
+        return psycopg.connect(url, **options)
+    if url.startswith("memory://"):
+        name = url.removeprefix("memory://")
+        return sqlite3.connect(f"file:/penstock-{name}?vfs=memdb", uri=True, timeout=30, **options)
+    return sqlite3.connect(url.removeprefix("sqlite:///"), timeout=30, **options)
+
+
+def postgres_schema_url(database_url: str) -> str:
+    """Make an empty schema in a database and return the address whose connections stand in it."""
+    schema = f"test_{uuid4().hex[:12]}"
+    with psycopg.connect(database_url, autocommit=True) as conn:
+        conn.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+    return f"{database_url}&options=-csearch_path%3D{schema}"
+
+
+def hasty(database_url: str) -> None:
+    """Let commits in a database return before the disk has them."""
+    with psycopg.connect(database_url, autocommit=True) as conn:
+        name = sql.Identifier(conn.info.dbname)
+        conn.execute(sql.SQL("ALTER DATABASE {} SET synchronous_commit = off").format(name))
+
+
+def memory_url() -> str:
+    """Return the address of a store in memory that nobody else knows."""
+    return f"memory://{uuid4()}"
+
+
+def sqlite_url(folder: Path) -> str:
+    """Return the address of a new file."""
+    return f"sqlite:///{folder / f'{uuid4().hex}.db'}"

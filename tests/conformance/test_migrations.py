@@ -1,0 +1,200 @@
+"""Migrating: once, from several places at once, checked, by hand, and refused when it must be."""
+
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+from penstock import Outbox
+from penstock.errors import NoSuchSchema, SchemaTooNew, SequenceCached
+from penstock.log.sql.database import Database
+from penstock.log.sql.dialects import open_database
+from penstock.log.sql.drift import differences
+from penstock.log.sql.migrations import chain, migrate, pending
+from penstock.log.sql.naming import Names
+from tests.conformance.engines import connect
+from tests.conformance.introspection import facts
+from tests.unit.cli.program import penstock
+
+TITLES = ["0001 staging", "0002 log"]
+
+
+@pytest.fixture
+def database(url: str) -> Iterator[Database]:
+    """Give a database that nothing has been made in."""
+    opened = open_database(url, Names())
+    yield opened
+    opened.close()
+
+
+def test_migrating_applies_the_chain_once(url: str) -> None:
+    outbox = Outbox(url)
+    assert outbox.migrate() == TITLES
+    assert outbox.migrate() == []
+    outbox.close()
+
+
+def test_threads_that_migrate_at_once_apply_each_step_once(url: str) -> None:
+    outboxes = [Outbox(url) for _ in range(5)]
+    together = Barrier(len(outboxes))
+
+    def migrated(outbox: Outbox) -> list[str]:
+        together.wait()
+        return outbox.migrate()
+
+    with ThreadPoolExecutor(len(outboxes)) as pool:
+        applied = [title for each in pool.map(migrated, outboxes) for title in each]
+    assert sorted(applied) == TITLES
+    for outbox in outboxes:
+        outbox.close()
+
+
+@pytest.mark.parametrize("url", ["sqlite", "postgres"], indirect=True)
+def test_processes_that_migrate_at_once_apply_each_step_once(url: str) -> None:
+    command = penstock("migrate", "--url", url)
+    started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    said = [process.communicate()[0].splitlines() for process in started]
+    assert [process.returncode for process in started] == [0] * 3
+    assert sorted(line for lines in said for line in lines if line.startswith("applied")) == [
+        f"applied: {title}" for title in TITLES
+    ]
+    assert {lines[-1] for lines in said} == {"up to date: version 2"}
+
+
+def test_what_is_pending_is_known_without_changing_anything(database: Database) -> None:
+    assert pending(database) == chain(database)
+    migrate(database)
+    assert pending(database) == []
+
+
+def test_a_step_that_fails_leaves_nothing(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step is one transaction: half a schema would be no schema that anyone knows."""
+    first, second = chain(database)
+    broken = type(second)(second.version, second.name, second.script + "\nSELECT no_such_column;")
+    monkeypatch.setattr("penstock.log.sql.migrations.chain", lambda database: [first, broken])
+    with pytest.raises(Exception, match="no_such_column"):
+        migrate(database)
+    monkeypatch.undo()
+    assert pending(database) == [second]
+    assert migrate(database) == [second]
+
+
+def test_a_step_must_write_its_number(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, _ = chain(database)
+    silent = type(first)(2, "silent", "SELECT 1;")
+    monkeypatch.setattr("penstock.log.sql.migrations.chain", lambda database: [first, silent])
+    with pytest.raises(AssertionError, match="silent does not write its number"):
+        migrate(database)
+
+
+@pytest.mark.parametrize("url", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("prefix", ["penstock_", "acme_"])
+def test_the_printed_sql_run_by_hand_is_the_same_as_migrating(url: str, prefix: str, second_url: str) -> None:
+    """And a migration after it finds nothing to do."""
+    names = Names(prefix)
+    by_hand = open_database(url, names)
+    command = penstock("migrate", "--url", url, "--prefix", prefix, "--sql")
+    script = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    conn = connect(url)
+    if url.startswith("postgresql"):
+        conn.execute(script)
+        conn.commit()
+    else:
+        conn.executescript(script)
+    assert migrate(by_hand) == []
+    assert differences(by_hand) == []
+    if prefix == "penstock_":
+        made = facts(conn)
+        conn.close()
+        migrated = open_database(second_url, Names())
+        migrate(migrated)
+        migrated.close()
+        conn = connect(second_url)
+        assert facts(conn) == made
+    conn.close()
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == ""
+    by_hand.close()
+
+
+DRIFTS = {
+    "a column too many": ("ALTER TABLE penstock_log ADD COLUMN extra text", "penstock_log has extra"),
+    "a column too few": ("ALTER TABLE penstock_log DROP COLUMN owner", "penstock_log lacks owner"),
+    "a table too few": ("DROP TABLE penstock_log_time", "table penstock_log_time is missing"),
+    "an index too few": (
+        "DROP INDEX ix_penstock_scheduled_due",
+        "penstock_scheduled lacks index plain (due_ms, seq)",
+    ),
+    "an index too many": (
+        "CREATE UNIQUE INDEX ix_other ON penstock_log (id)",
+        "penstock_log has index unique (id)",
+    ),
+    "a table of others": ("CREATE TABLE penstock_of_others (a integer)", None),
+}
+
+
+@pytest.mark.parametrize("case", DRIFTS)
+def test_drift_is_found(case: str, database: Database) -> None:
+    alteration, words = DRIFTS[case]
+    migrate(database)
+    assert differences(database) == []
+    database.run(lambda tx: tx.conn.execute(alteration))
+    found = differences(database)
+    assert len(found) == (words is not None)
+    assert words is None or words in found[0]
+
+
+@pytest.mark.parametrize("prefix", ["a", "n", "text", "penstock_log_"])
+def test_no_prefix_is_taken_for_drift(prefix: str, url: str) -> None:
+    database = open_database(url, Names(prefix))
+    migrate(database)
+    assert differences(database) == []
+    assert migrate(database) == []
+    database.close()
+
+
+def test_looking_for_drift_leaves_nothing_behind(database: Database, url: str) -> None:
+    migrate(database)
+    conn = connect(url)
+    before = facts(conn)
+    differences(database)
+    assert facts(conn) == before
+    conn.close()
+
+
+def test_a_schema_of_a_newer_version_is_refused(database: Database, url: str) -> None:
+    migrate(database)
+    database.run(
+        lambda tx: tx.conn.execute("UPDATE penstock_meta SET value = '99' WHERE name = 'schema_version'")
+    )
+    for call in (migrate, pending):
+        with pytest.raises(SchemaTooNew, match="version 99, this Penstock knows 2; update Penstock"):
+            call(database)
+    outbox = Outbox(url)
+    with outbox.transaction() as conn:
+        outbox.publish(conn, "t", 1)  # publishing never looks at the version
+    outbox.close()
+
+
+@pytest.mark.parametrize("url", ["postgres"], indirect=True)
+def test_a_sequence_that_hands_out_blocks_is_refused_with_the_remedy(database: Database) -> None:
+    """Rule 5 of the move: sessions would give later numbers to earlier events."""
+    migrate(database)
+    database.run(lambda tx: tx.conn.execute("ALTER SEQUENCE penstock_staged_seq CACHE 5"))
+    with pytest.raises(SequenceCached) as caught:
+        migrate(database)
+    _, _, remedy = str(caught.value).partition("run ")
+    assert remedy == "ALTER SEQUENCE penstock_staged_seq CACHE 1"
+    database.run(lambda tx: tx.conn.execute(remedy))
+    assert migrate(database) == []
+
+
+@pytest.mark.parametrize("url", ["postgres"], indirect=True)
+def test_a_schema_that_is_not_there_is_named_with_the_remedy(url: str) -> None:
+    database = open_database(url, Names("penstock_", "not_there"))
+    assert len(pending(database)) == 2
+    for call in (migrate, differences):
+        with pytest.raises(NoSuchSchema, match="'not_there' is not in this database; run CREATE SCHEMA"):
+            call(database)
+    database.close()

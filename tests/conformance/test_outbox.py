@@ -1,0 +1,12 @@
+"""Every engine's outbox keeps its promises, from the caller's transaction to the handlers."""
+
+from penstock.testing.handling_suite import HandlingSuite
+from penstock.testing.outbox_suite import PublishingSuite
+
+
+class TestPublishing(PublishingSuite):
+    """Into the log, once per engine."""
+
+
+class TestHandling(HandlingSuite):
+    """To the handlers, once per engine."""

@@ -1,0 +1,109 @@
+"""`schema.sql` is what all migrations make; every dialect has the same tables."""
+
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+from penstock.log.sql.database import Database
+from penstock.log.sql.dialects import open_database
+from penstock.log.sql.migrations import migrate
+from penstock.log.sql.naming import Names
+from tests.conformance.engines import connect
+from tests.conformance.introspection import columns, facts
+
+# Each makes one difference that the comparison must see.
+ALTERATIONS = {
+    "sqlite": [
+        "ALTER TABLE penstock_log ADD COLUMN extra INTEGER",
+        "ALTER TABLE penstock_log DROP COLUMN owner",
+        "ALTER TABLE penstock_log RENAME COLUMN owner TO tag",
+        "DROP INDEX ix_penstock_scheduled_due",
+        "CREATE INDEX ix_other ON penstock_log (id)",
+        "DELETE FROM penstock_slot WHERE slot = 255",
+        "UPDATE penstock_meta SET value = '1' WHERE name = 'schema_version'",
+        "CREATE TABLE penstock_other (a)",
+    ],
+    "postgres": [
+        "ALTER TABLE penstock_log ADD COLUMN extra integer",
+        "ALTER TABLE penstock_log DROP COLUMN owner",
+        "ALTER TABLE penstock_log ALTER COLUMN value SET NOT NULL",
+        "ALTER TABLE penstock_log ALTER COLUMN id TYPE text",
+        "ALTER TABLE penstock_head ALTER COLUMN max_ms DROP DEFAULT",
+        "ALTER TABLE penstock_cursor DROP CONSTRAINT penstock_cursor_pkey",
+        "ALTER TABLE penstock_head SET (fillfactor = 90)",
+        "DROP INDEX ix_penstock_scheduled_due",
+        "ALTER SEQUENCE penstock_staged_seq CACHE 5",
+        "ALTER SEQUENCE penstock_staged_seq OWNED BY NONE",
+        "DELETE FROM penstock_slot WHERE slot = 255",
+        "UPDATE penstock_meta SET value = '1' WHERE name = 'schema_version'",
+    ],
+}
+
+
+def made_by_migrations(url: str) -> Database:
+    """Walk the whole chain."""
+    database = open_database(url, Names())
+    migrate(database)
+    return database
+
+
+def made_by_the_schema(url: str) -> Database:
+    """Run `schema.sql` as a person would."""
+    database = open_database(url, Names())
+    script = files(f"penstock.log.sql.{database.dialect.name}").joinpath("schema.sql").read_text("utf-8")
+    database.run(lambda tx: database.dialect.run_script(tx.conn, script))
+    return database
+
+
+def seen(url: str) -> Any:
+    """Return the facts as a connection of its own sees them."""
+    conn = connect(url)
+    try:
+        return facts(conn)
+    finally:
+        conn.close()
+
+
+def test_the_schema_file_is_what_all_migrations_make(url: str, second_url: str) -> None:
+    migrated, direct = made_by_migrations(url), made_by_the_schema(second_url)
+    assert seen(url) == seen(second_url)
+    assert migrate(direct) == []
+    migrated.close()
+    direct.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "alteration"),
+    [(engine, each) for engine, them in ALTERATIONS.items() for each in them],
+    indirect=["url"],
+)
+def test_the_comparison_sees_every_difference(url: str, alteration: str) -> None:
+    database = made_by_migrations(url)
+    before = seen(url)
+    database.run(lambda tx: tx.conn.execute(alteration))
+    assert seen(url) != before
+    database.close()
+
+
+def test_every_dialect_has_the_same_columns(sqlite_store: str, postgres_store: str) -> None:
+    """B-15: of the same kind, and null where the other is."""
+    described = []
+    for url in (sqlite_store, postgres_store):
+        database = made_by_migrations(url)
+        conn = connect(url)
+        described.append(columns(conn))
+        conn.close()
+        database.close()
+    assert described[0] == described[1]
+    assert ("penstock_log", "value", "BLOB", True) in described[0]
+
+
+def test_the_log_has_a_name_of_its_own(url: str, second_url: str) -> None:
+    """Given by the migration, so that also one run by hand gives it."""
+    names = []
+    for each in (url, second_url):
+        database = made_by_migrations(each)
+        names += database.look(lambda tx: tx.rows("log", "meta_read", name="log_id"))
+        database.close()
+    assert len(names) == len(set(names)) == 2

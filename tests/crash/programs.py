@@ -1,0 +1,157 @@
+"""The programs that crash tests start: `python -m tests.crash.programs NAME ARGUMENTS-AS-JSON`.
+
+Each says what it does in lines of JSON on its standard output.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from datetime import timedelta
+from typing import Any
+
+from penstock import Record, points
+from penstock.clock import SYSTEM
+from penstock.log.sql.fence import Fence
+from penstock.outbox.sequencer import Pass, Sequencer
+from tests.crash.clocks import ShiftedClock, SleepwalkingClock
+from tests.crash.store import Store, a_service, running
+from tests.crash.waiting import wait_until
+
+TRADED = ["eight", "three"]
+MOST_CYCLES = 20
+
+
+def say(**words: Any) -> None:
+    """Say something to the test."""
+    print(json.dumps(words), flush=True)
+
+
+def await_word() -> None:
+    """Say that all is ready, and wait for the test to say something."""
+    say(ready=True)
+    sys.stdin.readline()
+
+
+def count_up(url: str, topic: str, key: str, until: int, shift_seconds: int) -> None:
+    """Publish versions of one key, each after the last commit, until so many are there."""
+    store = Store(url, clock=ShiftedClock(timedelta(seconds=shift_seconds)))
+    with closing(store), closing(store.connect()) as conn:
+        await_word()
+        count = 0
+        while True:
+            store.begin(conn)
+            lock = "UPDATE counter SET version = version WHERE topic = ? AND name = ? RETURNING version"
+            if conn.execute(store.sql(lock), (topic, key)).fetchall()[0][0] >= until:
+                break
+            store.publish_next(conn, topic, key)
+            conn.commit()
+            count += 1
+        say(published=count)
+
+
+def sequence(url: str, lease_seconds: float, stop_at: str | None, sleepwalking: bool) -> None:
+    """Run a sequencing service until told to stop; say each pass that moved something or was fenced.
+
+    With `stop_at` the process stops itself, as SIGSTOP does, when it first comes to that point.
+    """
+    passes = Sequencer.sequence
+
+    def said(self: Sequencer, fence: Fence) -> Pass:
+        done = passes(self, fence)
+        if done.moved or done.fenced:
+            say(moved=done.moved, fenced=done.fenced)
+        return done
+
+    Sequencer.sequence = said  # type: ignore[method-assign]
+    if stop_at is not None:
+        points.arm(stop_at, points.pause)
+    lease = timedelta(seconds=lease_seconds)
+    clock = SleepwalkingClock() if sleepwalking else SYSTEM
+    with (
+        closing(Store(url)) as store,
+        closing(store.database(lease=lease)) as database,
+        running(a_service(database, lease=lease, clock=clock)),
+    ):
+        await_word()
+
+
+def trade(url: str, seed: int, kill_at: str, visit: int, serving: bool, diary: str) -> None:
+    """Publish, sequence and deliver, again and again, until killed at the n-th visit of a point.
+
+    Sequencing is done by a service or by `drain`; the handler writes each delivery into the diary, a file.
+    """
+    rng = random.Random(seed)
+    with closing(Store(url)) as store, open(diary, "ab", buffering=0) as pages:
+
+        def remember(record: Record) -> None:
+            pages.write(f"{record.topic} {record.partition} {record.offset}\n".encode())
+
+        for topic in TRADED:
+            store.outbox.handler(group="reader", topic=topic, id=topic)(remember)
+        points.arm(kill_at, points.kill, visit=visit)
+        for _ in range(MOST_CYCLES):
+            if serving:
+                with closing(store.database()) as database, running(a_service(database, batch=5)):
+                    _trade_a_little(store, rng)
+                    wait_until(lambda: store.waiting() == 0, "the service has moved everything")
+            else:
+                _trade_a_little(store, rng)
+            store.outbox.drain()
+        say(visited=False)
+
+
+def _trade_a_little(store: Store, rng: random.Random) -> None:
+    with closing(store.connect()) as conn:
+        for _ in range(5):
+            store.begin(conn)
+            for _ in range(rng.randint(1, 3)):
+                store.publish_next(conn, rng.choice(TRADED), f"k-{rng.randrange(5)}")
+            if rng.random() < 0.2:
+                conn.rollback()
+            else:
+                conn.commit()
+
+
+def share(url: str, seconds: float, seed: int) -> None:
+    """Publish into a SQLite file that others write too, a service beside it; each transaction writes first.
+
+    The connection has the thirty seconds of patience that the docs advise. Between transactions the program
+    does something else for a moment: SQLite does not let writers queue, and two that never pause were seen to
+    keep each other waiting for nine seconds.
+    """
+    rng, committed = random.Random(seed), 0
+    with (
+        closing(Store(url)) as store,
+        closing(store.database()) as database,
+        closing(store.connect()) as conn,
+        running(a_service(database)),
+    ):
+        await_word()
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            conn.execute(rng.choice(["BEGIN IMMEDIATE", "BEGIN"]))
+            for _ in range(rng.randint(1, 3)):
+                store.publish_next(conn, rng.choice(TRADED), f"k-{rng.randrange(48)}")
+            if rng.random() < 0.15:
+                conn.rollback()
+            else:
+                conn.commit()
+                committed += 1
+            time.sleep(rng.uniform(0, 0.002))
+        say(committed=committed)
+
+
+PROGRAMS: dict[str, Callable[..., None]] = {
+    "count_up": count_up,
+    "sequence": sequence,
+    "trade": trade,
+    "share": share,
+}
+
+if __name__ == "__main__":
+    PROGRAMS[sys.argv[1]](**json.loads(sys.argv[2]))
