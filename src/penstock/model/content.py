@@ -11,6 +11,7 @@ import msgspec
 
 from penstock.errors import InvalidValue, Undecodable
 
+_BYTES = (bytes, bytearray, memoryview)
 CONTENT_TYPE = "content-type"
 JSON = "application/json"
 BINARY = "application/octet-stream"
@@ -25,7 +26,7 @@ def encode_value(type_name: str, value: Any) -> tuple[bytes | None, str]:
     """
     if value is None:
         return None, JSON
-    if isinstance(value, bytes | bytearray | memoryview):
+    if isinstance(value, _BYTES):
         return bytes(value), BINARY
     try:
         return _encode(value), JSON

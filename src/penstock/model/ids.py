@@ -9,13 +9,30 @@
 | 66-127| random  | 62 bits                               |
 """
 
-from os import urandom
+import os
+
+_RANDOM_BYTES = 10
+_LOT = 128  # ids' worth of randomness fetched at a time: the system call is most of an id's cost
+_VARIANTS = {digit: "89ab"[number % 4] for number, digit in enumerate("0123456789abcdef")}
 
 
 def new_id(now_ms: int) -> str:
     """Return a new id of the given moment; random enough to be made in any process, also after a fork."""
-    random = int.from_bytes(urandom(10), "big")
-    head = (now_ms & 0xFFFF_FFFF_FFFF) << 16 | 0x7000 | (random >> 68) & 0xFFF
-    tail = 0x8000_0000_0000_0000 | random & 0x3FFF_FFFF_FFFF_FFFF
-    text = f"{head:016x}{tail:016x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    random = _random()  # put together as text: half the cost of doing it with numbers
+    time = f"{now_ms & 0xFFFF_FFFF_FFFF:012x}"
+    return f"{time[:8]}-{time[8:]}-7{random[:3]}-{_VARIANTS[random[3]]}{random[4:7]}-{random[7:19]}"
+
+
+_lot: list[str] = []
+os.register_at_fork(after_in_child=_lot.clear)  # a child must not give out what its parent will
+
+
+def _random() -> str:
+    """Return the random part of one id in hex; taking from a list is safe between threads."""
+    try:
+        return _lot.pop()
+    except IndexError:
+        fetched = os.urandom(_RANDOM_BYTES * _LOT).hex()
+        digits = _RANDOM_BYTES * 2
+        _lot.extend(fetched[start : start + digits] for start in range(digits, len(fetched), digits))
+        return fetched[:digits]

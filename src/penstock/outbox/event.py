@@ -68,18 +68,18 @@ def staged_event(
     due_ms = None if at is None else check_moment("at", at, now_ms)
     event_id = new_id(now_ms)
     hashed = key_hash(event_id if key is None else key)
-    return StagedEvent(
-        slot=slot(hashed),
-        key_hash=hashed,
-        topic=topic,
-        id=event_id,
-        key=None if key is None else key.encode(),
-        type=type,
-        value=data,
-        headers=encode_headers(raw_headers) if raw_headers else None,
-        timestamp_ms=now_ms,
-        owner=owner,
-        due_ms=None if due_ms is None or due_ms <= now_ms else due_ms,
+    return StagedEvent(  # by position: by name it costs twice as much, for every event
+        slot(hashed),
+        hashed,
+        topic,
+        event_id,
+        None if key is None else key.encode(),
+        type,
+        data,
+        encode_headers(raw_headers) if raw_headers else None,
+        now_ms,
+        owner,
+        None if due_ms is None or due_ms <= now_ms else due_ms,
     )
 
 
@@ -92,8 +92,8 @@ def check_id(id: object) -> str:
 
 def check_options(options: Mapping[str, Any]) -> None:
     """Refuse what no event can be given. Raises InvalidInput."""
-    unknown = options.keys() - OPTIONS
-    if unknown:
+    if not options.keys() <= OPTIONS:
+        unknown = options.keys() - OPTIONS
         known = ", ".join(sorted(OPTIONS))
         raise InvalidInput(f"an event has no option {shown(unknown.pop())}; there are {known}")
 
