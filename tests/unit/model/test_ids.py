@@ -1,4 +1,5 @@
-import os
+import subprocess
+import sys
 import uuid
 
 import pytest
@@ -12,7 +13,7 @@ from penstock.model.ids import new_id
 def test_an_id_is_a_uuid_of_version_7_whatever_chance_gives(
     now_ms: int, byte: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ids, "urandom", lambda count: bytes([byte]) * count)
+    monkeypatch.setattr(ids, "_random", lambda: bytes([byte] * 10).hex())
 
     text = new_id(now_ms)
 
@@ -36,5 +37,20 @@ def test_ids_of_one_moment_differ() -> None:
     assert len({new_id(1_700_000_000_123) for _ in range(10_000)}) == 10_000
 
 
-def test_an_id_takes_its_chance_from_the_system_so_a_fork_does_not_repeat_it() -> None:
-    assert vars(ids)["urandom"] is os.urandom
+def test_parent_and_child_of_a_fork_do_not_give_out_the_same_ids() -> None:
+    program = """
+import os
+from penstock.model.ids import new_id
+new_id(5)                                  # fetches a lot of randomness, most of it not used yet
+read, write = os.pipe()
+if os.fork() == 0:
+    os.write(write, " ".join(new_id(5) for _ in range(200)).encode())
+    os._exit(0)
+os.wait()
+theirs = os.read(read, 65536).decode().split()
+ours = [new_id(5) for _ in range(200)]
+print(len(theirs), len({*ours, *theirs}))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout.split() == ["200", "400"]
