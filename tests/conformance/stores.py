@@ -1,37 +1,63 @@
-"""Fixtures that give an empty store of each kind; a conftest imports those it wants."""
+"""Fixtures that give a store of each kind, empty or with its tables made; a conftest imports them all."""
 
+import shutil
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.conformance.engines import NAMES, StoreEngine, hasty, memory_url, postgres_schema_url, sqlite_url
+from tests.conformance.engines import (
+    NAMES,
+    StoreEngine,
+    emptied,
+    hasty,
+    memory_url,
+    migrated,
+    postgres_schema_url,
+    sqlite_url,
+)
 from tests.services.postgres import PostgresServer
 
 __all__ = [
+    "_sqlite_template",
     "engine",
+    "kind",
     "memory_store",
+    "migrated_memory",
+    "migrated_postgres",
+    "migrated_sqlite",
+    "migrated_url",
     "postgres_database",
     "postgres_store",
-    "second_memory_store",
-    "second_postgresql_store",
-    "second_sqlite_store",
     "second_url",
     "sqlite_store",
     "url",
 ]
 
 
-@pytest.fixture(scope="session")
-def postgres_database(postgres_server: PostgresServer) -> Iterator[str]:
-    """Give one PostgreSQL database for many tests, each in a schema of its own: a database each is slow.
+@pytest.fixture(params=NAMES)
+def kind(request: pytest.FixtureRequest) -> str:
+    """Give the name of each engine in turn."""
+    name: str = request.param
+    return name
 
-    Commits do not wait for the disk: no test here pulls the plug.
-    """
-    address = postgres_server.create_database()
+
+# --- empty stores ------------------------------------------------------------------------------
+
+
+@cache
+def _database(server: PostgresServer) -> str:
+    """Return the one database of this process; the run's server, and all in it, is thrown away at the end."""
+    address = server.create_database()
     hasty(address)
-    yield address
-    postgres_server.drop_database(address)
+    return address
+
+
+@pytest.fixture
+def postgres_database(postgres_server: PostgresServer) -> str:
+    """Give a database that many tests share, each in a schema of its own: one each would be slow."""
+    return _database(postgres_server)
 
 
 @pytest.fixture
@@ -52,41 +78,64 @@ def memory_store() -> str:
     return memory_url()
 
 
-@pytest.fixture(params=NAMES)
-def url(request: pytest.FixtureRequest) -> str:
+@pytest.fixture
+def url(kind: str, request: pytest.FixtureRequest) -> str:
     """Give the address of an empty store, of each kind in turn."""
-    address: str = request.getfixturevalue(f"{request.param}_store")
+    address: str = request.getfixturevalue(f"{kind}_store")
     return address
 
 
 @pytest.fixture
-def second_url(url: str, request: pytest.FixtureRequest) -> str:
+def second_url(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Give a second empty store of the same kind."""
-    address: str = request.getfixturevalue(f"second_{url.partition(':')[0]}_store")
+    if kind == "postgres":
+        return postgres_schema_url(request.getfixturevalue("postgres_database"))
+    return memory_url() if kind == "memory" else sqlite_url(tmp_path)
+
+
+# --- stores with their tables made -------------------------------------------------------------
+
+
+@cache
+def _migrated_schema(database_url: str) -> str:
+    return migrated(postgres_schema_url(database_url))
+
+
+@pytest.fixture
+def migrated_postgres(postgres_database: str) -> str:
+    """Give the one place in PostgreSQL that has its tables, emptied of what the test before has left."""
+    return emptied(_migrated_schema(postgres_database))
+
+
+@pytest.fixture(scope="session")
+def _sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("template")
+    return Path(migrated(sqlite_url(folder)).removeprefix("sqlite:///"))
+
+
+@pytest.fixture
+def migrated_sqlite(_sqlite_template: Path, sqlite_store: str) -> str:
+    """Give a file that has its tables."""
+    shutil.copyfile(_sqlite_template, sqlite_store.removeprefix("sqlite:///"))
+    return sqlite_store
+
+
+@pytest.fixture
+def migrated_memory(memory_store: str) -> str:
+    """Give a store in memory; its tables are made by whoever holds it first."""
+    return memory_store
+
+
+@pytest.fixture
+def migrated_url(kind: str, request: pytest.FixtureRequest) -> str:
+    """Give the address of a store with its tables made, of each kind in turn."""
+    address: str = request.getfixturevalue(f"migrated_{kind}")
     return address
 
 
 @pytest.fixture
-def second_postgresql_store(postgres_database: str) -> str:
-    """Give a second empty place in PostgreSQL."""
-    return postgres_schema_url(postgres_database)
-
-
-@pytest.fixture
-def second_sqlite_store(tmp_path: Path) -> str:
-    """Give a second file."""
-    return sqlite_url(tmp_path)
-
-
-@pytest.fixture
-def second_memory_store() -> str:
-    """Give a second store in memory."""
-    return memory_url()
-
-
-@pytest.fixture
-def engine(url: str) -> Iterator[StoreEngine]:
+def engine(migrated_url: str) -> Iterator[StoreEngine]:
     """Give a store with its tables made and an outbox on it."""
-    opened = StoreEngine(url)
+    opened = StoreEngine(migrated_url)
     yield opened
     opened.close()

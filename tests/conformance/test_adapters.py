@@ -26,7 +26,7 @@ def caller(request: pytest.FixtureRequest) -> Caller:
 @pytest.fixture
 def store(caller: Caller, request: pytest.FixtureRequest) -> Iterator[StoreEngine]:
     """Give a store of the caller's kind, whose one topic has one partition."""
-    opened = StoreEngine(request.getfixturevalue(f"{caller.engine}_store"))
+    opened = StoreEngine(request.getfixturevalue(f"migrated_{caller.engine}"))
     opened.outbox.log.create_topic("events", partitions=1)
     yield opened
     opened.close()

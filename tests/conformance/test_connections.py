@@ -27,17 +27,17 @@ def test_what_is_no_connection_is_refused(conn: object) -> None:
 
 
 @pytest.fixture
-def sqlite_engine(sqlite_store: str) -> Iterator[StoreEngine]:
+def sqlite_engine(migrated_sqlite: str) -> Iterator[StoreEngine]:
     """Give a store in a file."""
-    opened = StoreEngine(sqlite_store)
+    opened = StoreEngine(migrated_sqlite)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def postgres_engine(postgres_store: str) -> Iterator[StoreEngine]:
+def postgres_engine(migrated_postgres: str) -> Iterator[StoreEngine]:
     """Give a store in PostgreSQL."""
-    opened = StoreEngine(postgres_store)
+    opened = StoreEngine(migrated_postgres)
     yield opened
     opened.close()
 

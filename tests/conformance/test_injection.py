@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ def test_key_type_owner_header_and_value_are_values(engine: StoreEngine) -> None
     in_one_partition(engine)
     with engine.connect() as conn:
         for attack in ATTACKS:
-            options = {"key": attack, "owner": attack, "headers": {attack: attack}}
+            options: dict[str, Any] = {"key": attack, "owner": attack, "headers": {attack: attack}}
             engine.outbox.publish(conn, attack, attack, **options)
             engine.outbox.publish_many(conn, [{"type": attack, "value": attack, **options}] * 2)
             engine.outbox.publish(conn, attack, attack, at=timedelta(seconds=1), **options)

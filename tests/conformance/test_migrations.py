@@ -6,8 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import pytest
+from click.testing import CliRunner
 
 from penstock import Outbox
+from penstock.cli import group
 from penstock.errors import NoSuchSchema, SchemaTooNew, SequenceCached
 from penstock.log.sql.database import Database
 from penstock.log.sql.dialects import open_database
@@ -51,7 +53,7 @@ def test_threads_that_migrate_at_once_apply_each_step_once(url: str) -> None:
         outbox.close()
 
 
-@pytest.mark.parametrize("url", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"], indirect=True)
 def test_processes_that_migrate_at_once_apply_each_step_once(url: str) -> None:
     command = penstock("migrate", "--url", url)
     started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
@@ -89,14 +91,14 @@ def test_a_step_must_write_its_number(database: Database, monkeypatch: pytest.Mo
         migrate(database)
 
 
-@pytest.mark.parametrize("url", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"], indirect=True)
 @pytest.mark.parametrize("prefix", ["penstock_", "acme_"])
 def test_the_printed_sql_run_by_hand_is_the_same_as_migrating(url: str, prefix: str, second_url: str) -> None:
     """And a migration after it finds nothing to do."""
     names = Names(prefix)
     by_hand = open_database(url, names)
-    command = penstock("migrate", "--url", url, "--prefix", prefix, "--sql")
-    script = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    command = ["migrate", "--url", url, "--prefix", prefix, "--sql"]
+    script = CliRunner().invoke(group, command, catch_exceptions=False).stdout
     conn = connect(url)
     if url.startswith("postgresql"):
         conn.execute(script)
@@ -114,7 +116,7 @@ def test_the_printed_sql_run_by_hand_is_the_same_as_migrating(url: str, prefix: 
         conn = connect(second_url)
         assert facts(conn) == made
     conn.close()
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == ""
+    assert CliRunner().invoke(group, command, catch_exceptions=False).stdout.strip() == ""
     by_hand.close()
 
 
@@ -177,7 +179,7 @@ def test_a_schema_of_a_newer_version_is_refused(database: Database, url: str) ->
     outbox.close()
 
 
-@pytest.mark.parametrize("url", ["postgres"], indirect=True)
+@pytest.mark.parametrize("kind", ["postgres"], indirect=True)
 def test_a_sequence_that_hands_out_blocks_is_refused_with_the_remedy(database: Database) -> None:
     """Rule 5 of the move: sessions would give later numbers to earlier events."""
     migrate(database)
@@ -190,7 +192,7 @@ def test_a_sequence_that_hands_out_blocks_is_refused_with_the_remedy(database: D
     assert migrate(database) == []
 
 
-@pytest.mark.parametrize("url", ["postgres"], indirect=True)
+@pytest.mark.parametrize("kind", ["postgres"], indirect=True)
 def test_a_schema_that_is_not_there_is_named_with_the_remedy(url: str) -> None:
     database = open_database(url, Names("penstock_", "not_there"))
     assert len(pending(database)) == 2

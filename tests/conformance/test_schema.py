@@ -74,9 +74,9 @@ def test_the_schema_file_is_what_all_migrations_make(url: str, second_url: str) 
 
 
 @pytest.mark.parametrize(
-    ("url", "alteration"),
+    ("kind", "alteration"),
     [(engine, each) for engine, them in ALTERATIONS.items() for each in them],
-    indirect=["url"],
+    indirect=["kind"],
 )
 def test_the_comparison_sees_every_difference(url: str, alteration: str) -> None:
     database = made_by_migrations(url)

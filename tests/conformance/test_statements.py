@@ -34,8 +34,8 @@ def noting(url: str, noted: Statements) -> Iterator[Any]:
     """Give a connection of the caller's own that notes every statement but those of transactions."""
     if url.startswith("postgresql"):
         factory = type("Noting", (NotingCursor,), {"noted": noted})
-        with psycopg.connect(url, cursor_factory=factory) as conn:
-            yield conn
+        with psycopg.connect(url, cursor_factory=factory) as theirs:
+            yield theirs
         return
     conn = sqlite3.connect(url.removeprefix("sqlite:///"))
     conn.execute("BEGIN")  # the driver would say it before our first statement
@@ -98,7 +98,7 @@ def stage(store: StoreEngine, many: int) -> None:
         conn.commit()
 
 
-@pytest.mark.parametrize("url", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"], indirect=True)
 def test_publishing_one_is_one_statement(store: StoreEngine) -> None:
     noted: Statements = []
     with noting(store.url, noted) as conn:
@@ -107,7 +107,7 @@ def test_publishing_one_is_one_statement(store: StoreEngine) -> None:
     assert noted[0].startswith("INSERT INTO penstock_staged")
 
 
-@pytest.mark.parametrize("url", ["postgres"], indirect=True)
+@pytest.mark.parametrize("kind", ["postgres"], indirect=True)
 @pytest.mark.parametrize("many", [2, 1_000])
 def test_publishing_many_is_one_statement_on_postgresql(store: StoreEngine, many: int) -> None:
     """N-27's neighbour: two statements per row was the seed's price."""
@@ -117,7 +117,7 @@ def test_publishing_many_is_one_statement_on_postgresql(store: StoreEngine, many
     assert len(noted) == 1
 
 
-@pytest.mark.parametrize("url", ["postgres"], indirect=True)
+@pytest.mark.parametrize("kind", ["postgres"], indirect=True)
 def test_publishing_many_through_sqlalchemy_is_one_statement(store: StoreEngine) -> None:
     noted: Statements = []
     with sqlalchemy_engine(store.url) as engine:

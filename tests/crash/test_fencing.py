@@ -21,6 +21,7 @@ from penstock.membership.member import Member
 from penstock.worker.drain import Counts
 from tests.crash.account import breaches, logged
 from tests.crash.children import Child
+from tests.crash.holding import held_at
 from tests.crash.store import Store, a_member, a_sequencer, a_service, running
 from tests.crash.waiting import wait_until
 
@@ -61,6 +62,25 @@ def test_an_owner_stopped_inside_its_move_is_replaced_in_time_and_writes_nothing
             wait_until(lambda: postgres_store.waiting() == 0, "the new owner goes on")
             assert sum(said["moved"] for said in stale.stop()) == 0
     assert delay <= LEASE + SLACK, f"the stopped owner delayed its take-over by {delay}"
+    assert breaches(postgres_store) == []
+
+
+@pytest.mark.parametrize(
+    "point", ["sequencer.after_fence", "sequencer.after_pick", "sequencer.before_commit"]
+)
+def test_slots_do_not_change_hands_in_the_middle_of_a_move(postgres_store: Store, point: str) -> None:
+    postgres_store.publish_committed("three", KEYS)
+    with closing(postgres_store.database()) as database, ThreadPoolExecutor(1) as pool:
+        owner = a_member(database, lease=timedelta(milliseconds=300))
+        with held_at(point) as hold:
+            move = pool.submit(a_sequencer(database).sequence, owner.fence)
+            hold.wait()
+            heir = a_member(database)
+            wait_until(lambda: heir.take() > 0, "the owner's lease has run out")
+            assert heir.take() == 256 - len(set(KEYS)), "a slot was taken while its owner moved"
+            hold.let_go()
+            assert move.result().moved == len(KEYS)
+        wait_until(partial(owns_all, heir), "the heir owns every slot")
     assert breaches(postgres_store) == []
 
 
@@ -146,8 +166,6 @@ def test_a_member_that_joins_while_another_takes_slots_is_not_robbed(
 def test_a_drain_that_begins_while_another_takes_cursors_does_not_get_the_same_records(
     postgres_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    postgres_store.publish_committed("three", ["k-1"] * 5)
-    postgres_store.outbox.drain()
     delivered: list[int | None] = []
     at_work, first_is_done = Event(), Event()
     with closing(Store(postgres_store.url)) as other, ThreadPoolExecutor(1) as pool:
@@ -162,6 +180,9 @@ def test_a_drain_that_begins_while_another_takes_cursors_does_not_get_the_same_r
             assert first_is_done.wait(60)
             delivered.append(record.offset)
 
+        postgres_store.publish_committed("three", ["k-1"])
+        postgres_store.outbox.drain()  # from now on there is a cursor; making one would keep others out
+        postgres_store.publish_committed("three", ["k-1"] * 4)
         drains: list[Future[Counts]] = []
         is_taking, take = Event(), Cursors.take
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import timedelta
 
 import psycopg
@@ -133,6 +133,24 @@ def test_an_event_whose_commit_was_in_doubt_is_there_exactly_if_its_business_row
     postgres_store.outbox.drain()
     assert breaches(postgres_store) == []
     assert len(logged(postgres_store)) == 1 + there
+
+
+def test_a_transaction_whose_failure_was_swallowed_does_not_end_as_if_it_had_committed(
+    postgres_store: Store,
+) -> None:
+    def publish_and_fail() -> None:
+        with postgres_store.outbox.transaction() as conn:
+            postgres_store.publish_next(conn, "three", "k-1")
+            with suppress(psycopg.errors.UndefinedColumn):
+                conn.execute("SELECT nonsense")
+
+    with pytest.raises(psycopg.errors.InFailedSqlTransaction, match="nothing is committed"):
+        publish_and_fail()
+    assert postgres_store.waiting() == 0
+    with postgres_store.outbox.transaction() as conn:  # the connection is sound
+        postgres_store.publish_next(conn, "three", "k-1")
+    postgres_store.outbox.drain()
+    assert breaches(postgres_store) == []
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The shipped kit for tests of your own: a clock you move, and the demo shop."""
+"""The shipped kit for tests of your own: a clock you move, suites for engines, and the demo shop."""
 
 from penstock.testing.clock import FakeClock
 

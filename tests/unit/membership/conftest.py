@@ -24,9 +24,9 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def database(url: str) -> Iterator[Database]:
+def database(migrated_url: str) -> Iterator[Database]:
     """Give a database with its tables made."""
-    opened = open_database(url, Names())
+    opened = open_database(migrated_url, Names())
     migrate(opened)
     yield opened
     opened.close()

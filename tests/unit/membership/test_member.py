@@ -236,7 +236,7 @@ def test_members_that_come_together_take_each_slot_once(a_member: Joining, datab
     assert {epoch for _, epoch in epochs(database)} == {1}
 
 
-@pytest.mark.parametrize("url", ["postgres"], indirect=True)
+@pytest.mark.parametrize("kind", ["postgres"], indirect=True)
 def test_a_member_that_has_just_joined_and_taken_is_not_robbed(
     a_member: Joining, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -145,7 +145,7 @@ def test_a_store_that_goes_away_is_said_once_and_waited_for(
     engine.close()
 
 
-@pytest.mark.parametrize("url", ["postgres"], indirect=True)
+@pytest.mark.parametrize("kind", ["postgres"], indirect=True)
 def test_connections_that_the_server_ends_are_replaced(engine: StoreEngine, database: Database) -> None:
     service = SequencingService(database, SYSTEM, polling=QUICK)
     service.start()

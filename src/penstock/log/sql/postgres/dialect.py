@@ -80,8 +80,11 @@ class PostgresDialect:
         conn.execute("BEGIN ISOLATION LEVEL READ COMMITTED" + (self._bounds if bounded else ""))
 
     def commit(self, conn: "psycopg.Connection[Any]") -> None:
-        """Commit."""
-        conn.execute("COMMIT")
+        """Commit. Raises when a statement had failed: PostgreSQL then answers COMMIT with a silent rollback."""
+        if conn.execute("COMMIT").statusmessage != "COMMIT":
+            raise pg.InFailedSqlTransaction(
+                "a statement of this transaction had failed: nothing is committed"
+            )
 
     def rollback(self, conn: "psycopg.Connection[Any]") -> None:
         """Roll back; raises if the connection is gone."""

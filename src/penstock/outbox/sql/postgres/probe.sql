@@ -1,9 +1,10 @@
--- Which of these slots have something to move; one probe of the primary key a slot. A hint: nothing is locked.
+-- Which of these slots have something to move; one probe of the primary key a slot, and the oldest due rows by
+-- ix_penstock_scheduled_due. A hint: nothing is locked.
 SELECT o.slot FROM unnest(%(slots)s::smallint[]) AS o (slot)
 WHERE EXISTS (SELECT 1 FROM penstock_staged s WHERE s.slot = o.slot)
 UNION
 SELECT due.slot FROM (
     SELECT slot FROM penstock_scheduled
     WHERE due_ms <= coalesce(%(now_ms)s::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)
-    ORDER BY due_ms, seq LIMIT %(limit)s) AS due
-WHERE due.slot = ANY(%(slots)s::smallint[]);
+      AND slot = ANY(%(slots)s::smallint[])
+    ORDER BY due_ms, seq LIMIT %(limit)s) AS due;

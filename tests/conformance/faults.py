@@ -1,0 +1,52 @@
+"""Making a store fail for real: no space left, no right to write."""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from penstock.log.sql.sqlite.dialect import SqliteDialect
+
+NOBODY = 65534
+
+
+class SmallDisk(SqliteDialect):
+    """A file that may not grow beyond some pages, until the limit is lifted."""
+
+    pages: int | None = None
+
+    def begin(self, conn: sqlite3.Connection, *, bounded: bool) -> None:
+        conn.execute(f"PRAGMA max_page_count = {self.pages or 1_000_000}")
+        super().begin(conn, bounded=bounded)
+
+
+@contextmanager
+def without_rights() -> Iterator[None]:
+    """Be a user who may write nowhere: root, whom no permission stops, becomes nobody for the while."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@contextmanager
+def read_only(path: Path) -> Iterator[None]:
+    """Let nobody write a file or its folder."""
+    everyone_may_pass = [
+        folder for folder in path.parents if folder.is_relative_to("/tmp") and folder != Path("/tmp")
+    ]
+    before = {each: each.stat().st_mode for each in [path, *everyone_may_pass]}
+    for folder in everyone_may_pass:
+        folder.chmod(0o755 if folder != path.parent else 0o555)
+    path.chmod(0o444)
+    try:
+        with without_rights():
+            yield
+    finally:
+        for each, mode in before.items():
+            each.chmod(mode)

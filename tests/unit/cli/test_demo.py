@@ -1,0 +1,93 @@
+"""`penstock demo`: what was committed is delivered, and the last line says so."""
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from penstock.cli import demo, main
+from penstock.testing.refusal import refusal
+from penstock.testing.shop import Shop
+from tests.unit.cli.program import penstock
+
+Run = Callable[..., tuple[int, list[str], str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Give a way to run the demo; it returns the exit code, the lines and the complaints."""
+
+    def demonstrate(*args: str) -> tuple[int, list[str], str]:
+        left = refusal(SystemExit, main, ["demo", *args])
+        printed = capsys.readouterr()
+        return left.code if isinstance(left.code, int) else 0, printed.out.splitlines(), printed.err
+
+    return demonstrate
+
+
+def test_the_demo_ends_reconciled(run: Run) -> None:
+    code, lines, err = run("--orders", "50")
+    assert (code, err) == (0, "")
+    assert lines[-1] == "reconciled: committed=40 logged=40 delivered=40"
+    assert "50 orders, one transaction each: 40 paid, 10 rolled back" in lines
+
+
+def test_one_order_is_enough(run: Run) -> None:
+    assert run("--orders", "1")[1][-1] == "reconciled: committed=1 logged=1 delivered=1"
+
+
+def test_the_demo_leaves_nothing_behind(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    run("--orders", "5")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_database_can_be_kept(run: Run, tmp_path: Path) -> None:
+    assert run("--orders", "5", "--dir", str(tmp_path / "new" / "shop"))[0] == 0
+    assert (tmp_path / "new" / "shop" / "shop.db").exists()
+
+
+def test_a_file_that_is_there_is_not_touched(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "shop.db").write_bytes(b"mine")
+    code, lines, err = run("--dir", str(tmp_path))
+    assert (code, lines) == (2, [])
+    assert "shop.db is there already; remove it or name another --dir" in err
+    assert (tmp_path / "shop.db").read_bytes() == b"mine"
+
+
+def test_an_event_that_is_lost_turns_it_red(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A test of the demo's own proof: one record taken out of the log."""
+
+    class Leaking(Shop):
+        def logged_ids(self) -> list[str | None]:
+            return super().logged_ids()[1:]
+
+    monkeypatch.setattr(demo, "Shop", Leaking)
+    code, lines, _ = run("--orders", "10")
+    assert code == 1
+    assert lines[-1].startswith("NOT reconciled: committed=8 logged=7")
+    assert "orders without an event (lost): 1" in lines
+
+
+def test_an_event_that_came_twice_turns_it_red(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Doubling(Shop):
+        def logged_ids(self) -> list[str | None]:
+            return [*super().logged_ids(), "o-1"]
+
+    monkeypatch.setattr(demo, "Shop", Doubling)
+    code, lines, _ = run("--orders", "10")
+    assert code == 1
+    assert lines[-1].startswith("NOT reconciled")
+
+
+def test_the_demo_runs_as_a_program_in_a_pipe(tmp_path: Path) -> None:
+    """Without a terminal there is no bar, and each line is a plain one."""
+    done = subprocess.run(penstock("demo", "--orders", "20"), capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "reconciled: committed=16 logged=16 delivered=16"
+    assert not re.search(r"\x1b|\r", done.stdout)
+    assert done.stderr == ""

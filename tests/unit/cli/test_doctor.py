@@ -1,0 +1,71 @@
+"""`penstock doctor`: a table for people, JSON for programs."""
+
+import json
+
+import pytest
+
+from penstock.cli import doctor, main
+from penstock.operate.doctor import EXTRAS, Finding, State
+from penstock.testing.refusal import refusal
+
+FINDINGS = [
+    Finding("Python", State.OK, "3.11", "everything", "install it"),
+    Finding("Disk", State.LOW, "0.1 GiB free", "room", "free some space"),
+    Finding("[postgres]", State.MISSING, "not installed", "PostgreSQL", "pip install 'penstock[postgres]'"),
+    Finding("SQLite callers", State.NOTE, "a note", "publishing", "begin it so"),
+]
+BROKEN = Finding("SQLite", State.BROKEN, "3.1", "the default", "use a newer Python")
+
+
+def left(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str]:
+    """Run the command; return its exit code and what it printed."""
+    code = refusal(SystemExit, main, ["doctor", *args]).code
+    return code if isinstance(code, int) else 0, capsys.readouterr().out
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> list[Finding]:
+    """Give the findings that the doctor will make."""
+    findings = list(FINDINGS)
+    monkeypatch.setattr(doctor, "examine", lambda where: findings)
+    return findings
+
+
+@pytest.mark.usefixtures("found")
+def test_the_table_names_each_part_and_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out = left(capsys)
+    assert code == 0
+    rows = {line.split("  ")[0].strip(): line for line in out.splitlines()}
+    assert " ok " in rows["Python"]
+    assert "install it" not in rows["Python"]
+    assert "free some space" in rows["Disk"]
+    assert "pip install 'penstock[postgres]'" in rows["[postgres]"]
+    assert "begin it so" in rows["SQLite callers"]
+
+
+@pytest.mark.usefixtures("found")
+def test_json_has_every_finding(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out = left(capsys, "--json")
+    assert code == 0
+    assert [(one["part"], one["state"], one["found"]) for one in json.loads(out)] == [
+        (one.part, one.state.value, one.found) for one in FINDINGS
+    ]
+
+
+@pytest.mark.parametrize("flag", [[], ["--json"]], ids=str)
+def test_something_that_every_use_needs_is_broken_so_it_exits_with_1(
+    capsys: pytest.CaptureFixture[str], found: list[Finding], flag: list[str]
+) -> None:
+    found.append(BROKEN)
+    code, out = left(capsys, *flag)
+    assert code == 1
+    assert "SQLite" in out
+
+
+def test_this_machine_is_examined(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out = left(capsys, "--json")
+    assert code == 0
+    parts = [one["part"] for one in json.loads(out)]
+    assert {"Python", "SQLite", "Disk", "PostgreSQL", "Java"} <= set(parts)
+    assert [part for part in parts if part.startswith("[")] == [f"[{extra.name}]" for extra in EXTRAS]
+    assert left(capsys)[0] == 0

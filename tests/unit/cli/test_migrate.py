@@ -1,0 +1,150 @@
+"""`penstock migrate`: applies, checks, prints, and says what is wrong."""
+
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from penstock.cli import main
+from penstock.testing.refusal import refusal
+
+Run = Callable[..., tuple[int, str, str]]
+APPLIED = ["0001 staging", "0002 log"]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Give a way to run the command; it returns the exit code, what was printed and what was complained."""
+
+    def migrate(*args: str) -> tuple[int, str, str]:
+        left = refusal(SystemExit, main, ["migrate", *args])
+        printed = capsys.readouterr()
+        return left.code if isinstance(left.code, int) else 0, printed.out, printed.err
+
+    return migrate
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """Give the address of a file that is not there yet."""
+    return f"sqlite:///{tmp_path}/shop.db"
+
+
+def change(url: str, statement: str) -> None:
+    """Change something in the file."""
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as conn, conn:
+        conn.execute(statement)
+
+
+def test_it_says_what_it_applied(run: Run, url: str) -> None:
+    assert run("--url", url) == (
+        0,
+        "applied: 0001 staging\napplied: 0002 log\nup to date: version 2\n",
+        "",
+    )
+    assert run("--url", url) == (0, "up to date: version 2\n", "")
+
+
+def test_it_says_so_in_json(run: Run, url: str) -> None:
+    for applied in (APPLIED, []):
+        code, out, _ = run("--url", url, "--json")
+        assert (code, json.loads(out)) == (0, {"applied": applied, "version": 2})
+
+
+def test_the_address_may_stand_in_the_environment(
+    run: Run, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_URL", url)
+    assert run()[0] == 0
+
+
+def test_check_names_what_is_pending_and_exits_with_1(run: Run, url: str) -> None:
+    code, out, _ = run("--url", url, "--check")
+    assert code == 1
+    assert out.startswith("pending: 0001 staging\npending: 0002 log\n")
+    run("--url", url)
+    assert run("--url", url, "--check") == (0, "up to date\n", "")
+
+
+def test_check_says_so_in_json(run: Run, url: str) -> None:
+    code, out, _ = run("--url", url, "--check", "--json")
+    assert code == 1
+    assert json.loads(out)["pending"] == APPLIED
+    run("--url", url)
+    code, out, _ = run("--url", url, "--check", "--json")
+    assert (code, json.loads(out)) == (0, {"pending": [], "drift": []})
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("ALTER TABLE penstock_log DROP COLUMN owner", "drift: penstock_log lacks owner TEXT"),
+        ("ALTER TABLE penstock_log ADD COLUMN extra TEXT", "drift: penstock_log has extra TEXT"),
+        ("DROP INDEX ix_penstock_scheduled_id", "drift: penstock_scheduled lacks index plain (id)"),
+        ("DROP TABLE penstock_slot", "drift: table penstock_slot is missing"),
+    ],
+)
+def test_check_names_drift_and_exits_with_1(run: Run, url: str, statement: str, words: str) -> None:
+    run("--url", url)
+    change(url, statement)
+    code, out, _ = run("--url", url, "--check")
+    assert code == 1
+    assert out.startswith(words)
+
+
+def test_check_changes_nothing(run: Run, url: str) -> None:
+    run("--url", url, "--check")
+    run("--url", url, "--sql")
+    assert run("--url", url, "--json")[1].count("staging") == 1
+
+
+def test_sql_prints_what_is_pending_and_no_more(run: Run, url: str) -> None:
+    code, script, _ = run("--url", url, "--sql")
+    assert code == 0
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as conn:
+        conn.executescript(script)
+    assert run("--url", url) == (0, "up to date: version 2\n", "")
+    assert run("--url", url, "--sql")[1].strip() == ""
+
+
+def test_a_prefix_is_used_for_all_tables(run: Run, url: str) -> None:
+    assert run("--url", url, "--prefix", "acme_")[0] == 0
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as conn:
+        tables = [row[0] for row in conn.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    assert all(name.startswith(("acme_", "sqlite_")) for name in tables)
+    assert run("--url", url, "--prefix", "acme_", "--check")[0] == 0
+    assert run("--url", url, "--check")[0] == 1
+
+
+WRONG = {
+    "an unknown store": (["--url", "oracle://u:secret@h/x"], 2, "is no store Penstock knows"),
+    "a bad prefix": (["--url", "memory://", "--prefix", "a;--"], 2, "prefix 'a;--' must be"),
+    "a bad schema": (["--url", "memory://", "--schema", "A"], 2, "schema 'A' must be"),
+    "a schema on SQLite": (["--url", "memory://", "--schema", "events"], 2, "set a prefix instead"),
+    "a folder that is not there": (["--url", "sqlite:////no/such/x.db"], 3, "cannot be reached"),
+    "a server that is away": (["--url", "postgresql://u:secret@localhost:1/x"], 3, "cannot be reached"),
+}
+
+
+@pytest.mark.parametrize("flag", [[], ["--check"], ["--sql"]], ids=str)
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_one_sentence(run: Run, case: str, flag: list[str]) -> None:
+    args, wanted, words = WRONG[case]
+    code, out, err = run(*args, *flag)
+    assert (code, out) == (wanted, "")
+    assert err.startswith("error: ")
+    assert words in err
+    assert "Traceback" not in err
+    assert "secret" not in err
+
+
+def test_a_newer_schema_is_said_with_the_remedy(run: Run, url: str) -> None:
+    run("--url", url)
+    change(url, "UPDATE penstock_meta SET value = '99' WHERE name = 'schema_version'")
+    for flag in ([], ["--check"], ["--sql"]):
+        code, _, err = run("--url", url, *flag)
+        assert code == 1
+        assert "version 99, this Penstock knows 2; update Penstock here" in err

@@ -1,0 +1,137 @@
+"""From a URL to a store: which forms there are, and which file or memory each means."""
+
+import gc
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from penstock import Outbox
+from penstock.errors import InvalidUrl
+from penstock.log.sql.address import without_password
+from penstock.log.sql.dialects import FORMS, open_database
+from penstock.log.sql.naming import Names
+
+NO_URLS = [
+    "",
+    "shop.db",
+    "sqlite:shop.db",
+    "sqlite://shop.db",
+    "sqlite://",
+    "sqlite:///",
+    "sqlite:///:memory:",
+    "sqlite:///shop.db?mode=ro",
+    "sqlite:///shop\x00.db",
+    "postgresql:/x",
+    "postgresql+psycopg://u:secret@h/db",
+    "mysql://u:secret@h/db",
+    "file:///tmp",
+    "memory:",
+    None,
+    Path("shop.db"),
+]
+
+
+@pytest.mark.parametrize("url", NO_URLS, ids=repr)
+def test_what_is_no_store_is_refused_with_the_forms(url: str) -> None:
+    with pytest.raises(InvalidUrl) as caught:
+        Outbox(url)
+    assert all(form in str(caught.value) for form in FORMS)
+    assert "secret" not in str(caught.value)
+
+
+def tables(path: Path) -> int:
+    """Return how many tables a file has."""
+    conn = sqlite3.connect(path)
+    try:
+        return int(conn.execute("SELECT count(*) FROM sqlite_master WHERE type = 'table'").fetchone()[0])
+    finally:
+        conn.close()
+
+
+@pytest.mark.parametrize("name", ["shop.db", "a b.db", "ü%20#.db", "./shop.db", "sub/shop.db"])
+def test_a_relative_path_is_seen_from_where_the_program_stands(name: str, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    outbox = Outbox(f"sqlite:///{name}")
+    outbox.migrate()
+    outbox.close()
+    assert tables(tmp_path / name) > 5
+
+
+def test_an_absolute_path_has_four_slashes(tmp_path: Path) -> None:
+    outbox = Outbox(f"sqlite:///{tmp_path}/deep.db")
+    outbox.migrate()
+    outbox.close()
+    assert tables(tmp_path / "deep.db") > 5
+
+
+def test_a_change_of_folder_does_not_change_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A daemon goes to / after it has started."""
+    outbox = Outbox("sqlite:///shop.db")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    outbox.migrate()
+    outbox.close()
+    assert tables(tmp_path / "shop.db") > 5
+    assert os.listdir(tmp_path / "elsewhere") == []
+
+
+def test_a_store_in_memory_without_a_name_is_new_each_time() -> None:
+    first, second = Outbox("memory://"), Outbox("memory://")
+    first.migrate()
+    assert len(second.migrate()) == 2
+    first.close()
+    second.close()
+
+
+@pytest.mark.parametrize("name", ["shared", "a b", "x?vfs=unix", "x?mode=ro", "a#b", "a%2Fb", "../x", "ü"])
+def test_a_store_in_memory_with_a_name_is_shared_by_all_that_say_it(name: str, tmp_path: Path) -> None:
+    """Whatever the name holds, it stays in memory."""
+    first, second, other = Outbox(f"memory://{name}"), Outbox(f"memory://{name}"), Outbox(f"memory://{name}2")
+    first.migrate()
+    assert second.migrate() == []
+    assert len(other.migrate()) == 2
+    for outbox in (first, second, other):
+        outbox.close()
+    assert os.listdir(tmp_path) == []
+    assert not [each for each in os.listdir("/") if each.startswith("penstock-")]
+
+
+def test_a_store_in_memory_lives_as_long_as_somebody_holds_it() -> None:
+    first, second = Outbox("memory://held"), Outbox("memory://held")
+    first.migrate()
+    first.close()
+    del first
+    gc.collect()
+    assert second.migrate() == []
+    second.close()
+    del second
+    gc.collect()
+    third = Outbox("memory://held")
+    assert len(third.migrate()) == 2
+    third.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://u:p@ss:w@h:5/db?x=1", "postgresql://u@h:5/db?x=1"),
+        (
+            "postgresql://u@h/db?password=p&sslpassword=q&x=1",
+            "postgresql://u@h/db?password=…&sslpassword=…&x=1",
+        ),
+        ("postgresql://h:5432/db", "postgresql://h:5432/db"),
+        ("postgresql:///db?host=/a:b@c", "postgresql:///db?host=/a:b@c"),
+        ("sqlite:////a:b@c.db", "sqlite:////a:b@c.db"),
+    ],
+)
+def test_an_address_is_shown_without_its_password(url: str, shown: str) -> None:
+    assert without_password(url) == shown
+
+
+def test_nothing_is_opened_before_it_is_needed(tmp_path: Path) -> None:
+    open_database(f"sqlite:///{tmp_path}/shop.db", Names()).close()
+    assert os.listdir(tmp_path) == []
