@@ -35,6 +35,15 @@ def printing(root: Path) -> Iterator[str]:
             yield _said(root, path, node, f"imports {', '.join(_top_names(node))}; only cli prints")
 
 
+def relative_imports(root: Path) -> Iterator[str]:
+    """Inside a room imports are relative, so that an absolute one always names another room."""
+    for path, node in _nodes(root):
+        named = isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").split(".")
+        own_room = named and named[:2] == ["penstock", room_of(path, root)]
+        if own_room and len(path.relative_to(root).parts) > 1:
+            yield _said(root, path, node, f"names its own room, {room_of(path, root)}; import relatively")
+
+
 def data_formats(root: Path) -> Iterator[str]:
     """No format that can run code when it is read."""
     for path, node in _nodes(root):

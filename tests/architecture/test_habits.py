@@ -5,11 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.habits import clocks, data_formats, docstrings, names, printing
+from tests.architecture.habits import (
+    clocks,
+    data_formats,
+    docstrings,
+    names,
+    printing,
+    relative_imports,
+)
 from tests.architecture.source import ROOT, assert_none, plant
 
 Rule = Callable[[Path], Iterator[str]]
-RULES: list[Rule] = [clocks, printing, data_formats, names, docstrings]
+RULES: list[Rule] = [clocks, printing, relative_imports, data_formats, names, docstrings]
 BREACHES: list[tuple[Rule, str, str]] = [
     (clocks, "log/x.py", "import time"),
     (clocks, "log/x.py", "import os, time as t"),
@@ -22,6 +29,8 @@ BREACHES: list[tuple[Rule, str, str]] = [
     (printing, "log/x.py", "import sys\nsys.stdout.write('x')"),
     (printing, "operate/x.py", "from rich.table import Table"),
     (printing, "operate/x.py", "import click"),
+    (relative_imports, "log/x.py", "from penstock.log.contract import Log"),
+    (relative_imports, "log/sql/x.py", "def f():\n    from penstock.log.sql.fence import Fence"),
     (data_formats, "model/x.py", "import pickle"),
     (data_formats, "model/x.py", "def f():\n    from marshal import loads"),
     (names, "log/utils.py", ""),
@@ -36,6 +45,7 @@ LAWFUL: list[tuple[Rule, str, str]] = [
     (clocks, "log/x.py", "from datetime import datetime\nx = clock.now()"),
     (printing, "cli/x.py", "import click\nprint('x')"),
     (printing, "log/x.py", "blueprint('x')"),
+    (relative_imports, "log/x.py", "from .contract import Log\nfrom penstock.model.record import Record"),
     (data_formats, "model/x.py", "import json"),
     (names, "log/segment.py", "class Segment: ..."),
     (docstrings, "log/x.py", '"""M."""\ndef _f(): ...\nclass _C:\n    def f(self): ...'),

@@ -11,8 +11,9 @@ from typing import Any
 
 import click
 
-from penstock.cli.exit_codes import FAILED, exit_code
 from penstock.errors import Error
+
+from .exit_codes import FAILED, exit_code
 
 # The subcommands and the line each has in the list; the module of that name here has its `command`.
 COMMANDS = {

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.output import print_json, print_table
 from penstock.operate.doctor import State, examine, healthy
+
+from .output import print_json, print_table
 
 _SIGNS = {
     State.OK: "[green]ok[/]",

@@ -2,12 +2,13 @@
 
 import click
 
-from penstock.cli.options import prefix_option, schema_option, url_option
-from penstock.cli.output import print_json
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.drift import differences
 from penstock.log.sql.migrations import Migration, chain, migrate, pending
 from penstock.log.sql.naming import Names
+
+from .options import prefix_option, schema_option, url_option
+from .output import print_json
 
 
 @click.command("migrate")

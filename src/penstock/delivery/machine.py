@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
+from .verdict import Dead, Parked, Passed, Verdict
 
 WINDOW = 10_000  # offsets between the base and what is fed
 SLOW_WAITING = 100  # records waiting in a lane that flows, before it is spilled

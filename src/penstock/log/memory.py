@@ -11,7 +11,8 @@ from uuid import uuid4
 from weakref import finalize
 
 from penstock.errors import StoreUnsupported
-from penstock.log.sql.sqlite.dialect import BUSY_SECONDS, SqliteDialect
+
+from .sql.sqlite.dialect import BUSY_SECONDS, SqliteDialect
 
 OLDEST = (3, 36, 0)  # the memory file system can be shared by connections
 

@@ -16,8 +16,9 @@ from penstock import points
 from penstock.clock import Clock, own_ms
 from penstock.log.sql.database import Database, Transaction
 from penstock.log.sql.fence import Fence
-from penstock.membership.process import Process, this_process
 from penstock.settings import Settings, setting
+
+from .process import Process, this_process
 
 log = logging.getLogger("penstock.membership")
 

@@ -23,8 +23,9 @@ import msgspec
 
 from penstock.clock import from_ms, to_ms
 from penstock.errors import InvalidEnvelope, shown
-from penstock.model.content import BINARY, CONTENT_TYPE, JSON, is_json
-from penstock.model.record import RawHeaders, Record
+
+from .content import BINARY, CONTENT_TYPE, JSON, is_json
+from .record import RawHeaders, Record
 
 SPEC_VERSION = "1.0"
 JSON_EVENT = "application/cloudevents+json"

@@ -20,8 +20,9 @@ from penstock.errors import (
     Undecodable,
     UnregisteredEvent,
 )
-from penstock.model.content import ENCODE_ERRORS
-from penstock.model.limits import NAME_CHARACTERS, check_topic, check_type
+
+from .content import ENCODE_ERRORS
+from .limits import NAME_CHARACTERS, check_topic, check_type
 
 KeyOf = str | Callable[[Any], str | None] | None  # an attribute path such as "customer.id", or a function
 HeadersOf = Callable[[Any], Mapping[str, str]] | None

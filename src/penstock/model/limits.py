@@ -10,8 +10,9 @@ from datetime import UTC, datetime, timedelta
 
 from penstock.clock import to_ms
 from penstock.errors import InvalidHeaders, InvalidKey, InvalidOwner, InvalidTime, InvalidTopic, InvalidType
-from penstock.model.record import RawHeaders
 from penstock.settings import Settings, setting
+
+from .record import RawHeaders
 
 NAME_CHARACTERS = 255
 HEADER_NAME_CHARACTERS = 255

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from penstock.clock import from_ms
-from penstock.model.content import CONTENT_TYPE, JSON, decode_value
+
+from .content import CONTENT_TYPE, JSON, decode_value
 
 RawHeaders = tuple[tuple[str, bytes | None], ...]
 

@@ -23,7 +23,8 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 from penstock.errors import InvalidPolicy
-from penstock.model.causes import Matcher, any_matches, chain
+
+from .causes import Matcher, any_matches, chain
 
 log = logging.getLogger("penstock.retry")
 

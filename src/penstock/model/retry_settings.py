@@ -6,8 +6,9 @@ Empty settings give the same policy as `Exponential()`.
 from datetime import timedelta
 from typing import Any
 
-from penstock.model.retry import Exponential, Fixed, Linear, PowerOfTwo, RetryPolicy
 from penstock.settings import Settings, setting
+
+from .retry import Exponential, Fixed, Linear, PowerOfTwo, RetryPolicy
 
 _TEN_YEARS = 315_360_000  # the longest a policy takes
 _POLICIES = ("exponential", "fixed", "linear", "power_of_two")

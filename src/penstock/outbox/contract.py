@@ -7,7 +7,8 @@ by itself. One short file per kind of connection in `adapters/`.
 from typing import Any, Protocol
 
 from penstock.log.sql.naming import Names
-from penstock.outbox.staging import Step
+
+from .staging import Step
 
 
 class Adapter(Protocol):

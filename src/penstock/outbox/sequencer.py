@@ -12,8 +12,9 @@ from penstock import metrics, points
 from penstock.clock import Clock, own_ms
 from penstock.log.sql.database import Database, Transaction
 from penstock.log.sql.fence import Fence
-from penstock.outbox.move import Pick, move, picked
 from penstock.settings import Settings, setting
+
+from .move import Pick, move, picked
 
 AFTER_FENCE = points.declare("sequencer.after_fence", "The slots are locked; nothing is picked.")
 AFTER_PICK = points.declare("sequencer.after_pick", "Rows are picked; nothing is written.")

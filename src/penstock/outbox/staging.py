@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from penstock import points
 from penstock.model.limits import check_topic
-from penstock.outbox.event import StagedEvent, check_id
+
+from .event import StagedEvent, check_id
 
 BEFORE_STAGE = points.declare("outbox.before_stage", "Events are checked, nothing is written yet.")
 AFTER_STAGE = points.declare("outbox.after_stage", "Events are written in the caller's open transaction.")

@@ -13,9 +13,10 @@ from typing import Any
 from penstock.app import Outbox
 from penstock.model.outcome import Done, Retry
 from penstock.model.record import Record
-from penstock.testing.outbox_suite import Engine, OrderDeclined, in_one_partition, keys, publish_keys
-from penstock.testing.refusal import refusal
 from penstock.worker.handlers import Match
+
+from .outbox_suite import Engine, OrderDeclined, in_one_partition, keys, publish_keys
+from .refusal import refusal
 
 # Keys in different partitions of a topic of four; "x", "y" and "z" of one key each.
 _PARTITIONS = 4

@@ -6,7 +6,8 @@ from itertools import pairwise
 
 from penstock.log.contract import Log
 from penstock.model.record import RawHeaders, Record
-from penstock.testing.records import a_record
+
+from .records import a_record
 
 _START_MS = 1_700_000_000_000
 # One character or more of every kind that has been lost somewhere: controls, each plane, combining marks,

@@ -21,9 +21,10 @@ from penstock.errors import (
     UnknownTopic,
 )
 from penstock.log.contract import OUTBOX_PARTITIONS, Log, Position
-from penstock.testing.log_contents import ContentSuite, TimeSuite
-from penstock.testing.records import a_record, some_records
-from penstock.testing.refusal import refusal
+
+from .log_contents import ContentSuite, TimeSuite
+from .records import a_record, some_records
+from .refusal import refusal
 
 # Appendix B of the requirements: a key, and its partition among 8, 100 and 256.
 PLACES = {

@@ -13,8 +13,9 @@ from typing import Any, Protocol
 from penstock.app import Outbox
 from penstock.clock import Clock
 from penstock.model.record import Record
-from penstock.testing.clock import FakeClock
-from penstock.testing.refusal import refusal
+
+from .clock import FakeClock
+from .refusal import refusal
 
 
 class Engine(Protocol):

@@ -19,8 +19,9 @@ from penstock.membership.member import ClusterSettings, Member
 from penstock.model.outcome import Done, outcome_of
 from penstock.model.record import Record
 from penstock.outbox.sequencer import Sequencer, SequencerSettings
-from penstock.worker.calls import Calls
-from penstock.worker.handlers import Handlers, Subscription
+
+from .calls import Calls
+from .handlers import Handlers, Subscription
 
 log = logging.getLogger("penstock.drain")
 

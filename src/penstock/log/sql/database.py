@@ -14,8 +14,9 @@ from threading import Event, Lock
 from typing import Any, TypeVar
 
 from penstock.errors import PickChanged, StoreReadOnly, StoreUnreachable, TopicVanished
-from penstock.log.sql.contract import Dialect, Params, Result, Row
-from penstock.log.sql.naming import Names, statement
+
+from .contract import Dialect, Params, Result, Row
+from .naming import Names, statement
 
 log = logging.getLogger("penstock.database")
 T = TypeVar("T")

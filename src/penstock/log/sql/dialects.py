@@ -3,10 +3,11 @@
 import os
 
 from penstock.errors import InvalidName, InvalidUrl
-from penstock.log.sql.address import without_password
-from penstock.log.sql.contract import Dialect
-from penstock.log.sql.database import Database
-from penstock.log.sql.naming import Names
+
+from .address import without_password
+from .contract import Dialect
+from .database import Database
+from .naming import Names
 
 FORMS = (
     "sqlite:///file.db",
@@ -31,15 +32,15 @@ def open_database(url: str, names: Names, *, limit_seconds: float | None = None)
 def _dialect(url: str, limit_seconds: float | None) -> Dialect:
     scheme, found, rest = str(url).partition("://")
     if found and scheme == "sqlite" and rest.startswith("/") and _is_file(rest[1:]):
-        from penstock.log.sql.sqlite.dialect import SqliteDialect
+        from .sqlite.dialect import SqliteDialect
 
         return SqliteDialect(os.path.abspath(rest[1:]))  # the same file also after a change of folder
     if found and scheme in ("postgresql", "postgres"):
-        from penstock.log.sql.postgres.dialect import DEFAULT_LIMIT_SECONDS, PostgresDialect
+        from .postgres.dialect import DEFAULT_LIMIT_SECONDS, PostgresDialect
 
         return PostgresDialect(url, limit_seconds=limit_seconds or DEFAULT_LIMIT_SECONDS)
     if found and scheme == "memory":
-        from penstock.log.memory import MemoryDialect
+        from ..memory import MemoryDialect
 
         return MemoryDialect(rest)
     raise InvalidUrl(without_password(str(url)), FORMS)

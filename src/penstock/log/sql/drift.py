@@ -8,8 +8,8 @@ import re
 from importlib.resources import files
 from uuid import uuid4
 
-from penstock.log.sql.database import Database, Transaction
-from penstock.log.sql.naming import Names
+from .database import Database, Transaction
+from .naming import Names
 
 # A table (without prefix) and its columns and indexes as the database describes them.
 Described = dict[str, set[tuple[str, ...]]]

@@ -7,8 +7,8 @@ A stale owner finds none and writes nothing; a change of owner waits until the m
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from penstock.log.sql.contract import Rows
-from penstock.log.sql.database import Transaction
+from .contract import Rows
+from .database import Transaction
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from penstock.errors import TopicVanished
-from penstock.log.contract import OUTBOX_PARTITIONS, Topic
-from penstock.log.sql.contract import Rows
-from penstock.log.sql.database import Transaction
+
+from ..contract import OUTBOX_PARTITIONS, Topic
+from .contract import Rows
+from .database import Transaction
 
 OUTBOX_PARTITIONER = "murmur3"
 _MARK_EVERY = 1024  # offsets between two marks of the time index

@@ -4,15 +4,16 @@ from collections.abc import Sequence
 
 from penstock.clock import SYSTEM, Clock
 from penstock.errors import OffsetOutOfRange, PartitionsDiffer, UnknownPartition, UnknownTopic
-from penstock.log.contract import DEFAULT_MAX_BYTES, OUTBOX_PARTITIONS, Bounds, Position, Topic
-from penstock.log.sql.contract import Row
-from penstock.log.sql.database import Database, Transaction
-from penstock.log.sql.heads import HeadKey, Numbering, create_topic, find_topics, keep_topics
 from penstock.model.limits import check_topic
 from penstock.model.partition import check_partitions, key_hash
 from penstock.model.partition import partition as partition_of
 from penstock.model.record import Record
 from penstock.wire.kafka.headers import decode_headers, encode_headers
+
+from ..contract import DEFAULT_MAX_BYTES, OUTBOX_PARTITIONS, Bounds, Position, Topic
+from .contract import Row
+from .database import Database, Transaction
+from .heads import HeadKey, Numbering, create_topic, find_topics, keep_topics
 
 _DELETE_ROWS = 10_000  # records of a deleted topic removed in one transaction
 _LAST_OFFSET = (1 << 63) - 1

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from penstock.errors import SchemaTooNew, SequenceCached
-from penstock.log.sql.database import Database, Transaction
+
+from .database import Database, Transaction
 
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql")
 

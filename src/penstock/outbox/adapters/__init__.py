@@ -4,7 +4,8 @@ from importlib import import_module
 from typing import Any
 
 from penstock.errors import UnsupportedConnection
-from penstock.outbox.contract import Adapter
+
+from ..contract import Adapter
 
 # The class a connection is or derives from, and the module here that knows it.
 _KINDS = {

@@ -12,7 +12,8 @@ from psycopg.pq import TransactionStatus
 from penstock.errors import NoTransaction
 from penstock.log.sql.naming import Names, statement
 from penstock.log.sql.postgres.dialect import missing_table
-from penstock.outbox.staging import Step
+
+from ..staging import Step
 
 _SQL = "penstock.outbox.sql.postgres"
 

@@ -13,8 +13,9 @@ from sqlalchemy.orm import Session
 
 from penstock.errors import NoTransaction, SchemaMissing, UnsupportedConnection
 from penstock.log.sql.naming import Names, statement
-from penstock.outbox.adapters.sqlite import would_commit
-from penstock.outbox.staging import Step
+
+from ..staging import Step
+from .sqlite import would_commit
 
 _IDLE = 0  # libpq's transaction status
 _DIALECTS = {"sqlite": "sqlite", "postgresql": "postgres"}
@@ -70,7 +71,7 @@ def _sqlite_call(step: Step) -> tuple[str, Any]:
 
 
 def _postgres_call(step: Step) -> tuple[str, Any]:
-    from penstock.outbox.adapters.psycopg import postgres_call
+    from .psycopg import postgres_call
 
     return postgres_call(step)
 

@@ -9,7 +9,8 @@ import sqlite3
 from penstock.errors import NoTransaction
 from penstock.log.sql.naming import Names, statement
 from penstock.log.sql.sqlite.dialect import missing_table
-from penstock.outbox.staging import Step
+
+from ..staging import Step
 
 _SQL = "penstock.outbox.sql.sqlite"
 

@@ -19,8 +19,9 @@ from penstock.errors import (
     StoreReadOnly,
     StoreUnreachable,
 )
-from penstock.log.sql.address import without_password
-from penstock.log.sql.contract import Params, Result, Row, Rows
+
+from ..address import without_password
+from ..contract import Params, Result, Row, Rows
 
 try:
     import psycopg
@@ -80,7 +81,7 @@ class PostgresDialect:
         conn.execute("BEGIN ISOLATION LEVEL READ COMMITTED" + (self._bounds if bounded else ""))
 
     def commit(self, conn: "psycopg.Connection[Any]") -> None:
-        """Commit. Raises when a statement had failed: PostgreSQL then answers COMMIT with a silent rollback."""
+        """Commit. Raises when a statement had failed: the server then answers COMMIT with a rollback."""
         if conn.execute("COMMIT").statusmessage != "COMMIT":
             raise pg.InFailedSqlTransaction(
                 "a statement of this transaction had failed: nothing is committed"

@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from penstock.errors import Error, SchemaMissing, StoreFull, StoreReadOnly, StoreUnreachable
-from penstock.log.sql.contract import Params, Result, Row, Rows
+
+from ..contract import Params, Result, Row, Rows
 
 BUSY_SECONDS = 30.0
 _encode = msgspec.json.encode
