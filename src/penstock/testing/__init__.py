@@ -1,5 +1,8 @@
-"""The shipped kit for tests of your own: a clock you move, suites for engines, and the demo shop."""
+"""The shipped kit for tests of your own: an outbox in memory, a clock you move, suites for engines."""
+
+from penstock.log.memory import MemoryDialect
 
 from .clock import FakeClock
+from .memory import memory_outbox
 
-__all__ = ["FakeClock"]
+__all__ = ["FakeClock", "MemoryDialect", "memory_outbox"]

@@ -148,7 +148,12 @@ class Drain:
             if handler is None:
                 return True
             name = f"handler {handler.id}"
-            done = isinstance(outcome_of(self._calls.answer(handler.function, record)), Done)
+            outcome = outcome_of(self._calls.answer(handler.function, record))
+            done = isinstance(outcome, Done)
+            if not done:
+                log.warning(
+                    "%s answered %s to %s %s; it is tried again", name, outcome, record.type, record.id
+                )
         except Exception:
             log.exception("%s failed on %s %s; it is tried again", name, record.type, record.id)
             done = False
