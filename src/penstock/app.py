@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any, TypeVar, overload
 
 from penstock import metrics, tracing
@@ -30,6 +31,7 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 At = datetime | timedelta | None
 _NOT_GIVEN: Any = object()
+_TOPIC_OF = attrgetter("topic")
 # What an outbox and its services read: looked at when it is made, so that a mistake shows at the start.
 _SETTINGS: tuple[type[Settings], ...] = (
     ClusterSettings,
@@ -180,10 +182,13 @@ class Outbox:
         self._database.close()
 
     def _checked(self, type: Any, value: Any, options: dict[str, Any], now_ms: int) -> StagedEvent:
-        check_options(options)
         if value is _NOT_GIVEN:
             type, value, options = self._typed(type, options)
-        return staged_event(type, value, now_ms=now_ms, limits=self._limits, **options)
+        try:
+            return staged_event(type, value, now_ms=now_ms, limits=self._limits, **options)
+        except TypeError:
+            check_options(options)  # asked only now: for every event it would cost as much as its hash
+            raise
 
     def _typed(self, event: Any, options: dict[str, Any]) -> tuple[str, Any, dict[str, Any]]:
         kind = self._event_types.of(event)
@@ -197,7 +202,7 @@ class Outbox:
     def _stage(self, conn: Any, events: list[StagedEvent]) -> list[str]:
         with tracing.span("penstock.publish", events=len(events)):
             ids = self._on(conn, stage_steps(events))
-        for topic, count in Counter(event.topic for event in events).items():
+        for topic, count in Counter(map(_TOPIC_OF, events)).items():
             metrics.PUBLISHED.add(count, topic=topic)
         return ids
 

@@ -95,3 +95,22 @@ def test_two_movers_with_one_fence_double_every_event_when_the_insert_is_fed_fro
         moved = first.result().moved + second.result().moved
     assert moved == (6 if not found else 12)
     assert kinds(breaches(postgres_store)) == found
+
+
+@pytest.mark.parametrize(
+    ("damage", "found"),
+    [
+        ('DELETE FROM penstock_log WHERE "offset" = 1', {"lost", "gap"}),
+        ('UPDATE penstock_log SET "offset" = 3 WHERE "offset" = 2', {"gap"}),
+        ("UPDATE penstock_log SET key = 'k-2'", {"misplaced"}),
+        ("UPDATE penstock_head SET next_offset = next_offset + 1 WHERE next_offset > 0", {"gap"}),
+    ],
+)
+def test_damage_done_by_hand_is_found(
+    postgres_store: Store, database: Database, damage: str, found: set[str]
+) -> None:
+    postgres_store.publish_committed("three", ["k-1"] * 3)
+    a_sequencer(database).sequence(a_member(database).fence)
+    assert breaches(postgres_store) == []
+    postgres_store.run(damage)
+    assert kinds(breaches(postgres_store)) == found

@@ -159,8 +159,10 @@ class Partition:
             self._holes.remove(offset)
         else:
             assert not self._holes, "what is missing is fed first"
-            if new:
+            if new and self.base < self.position:
                 self._passed += b"1" * new
+            elif new:
+                self._base = offset
             self._passed.append(_OPEN)
         if not wanted:
             self._pass(offset)

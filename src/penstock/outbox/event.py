@@ -59,12 +59,16 @@ def staged_event(
     """
     check_type(type)
     check_key(key)
-    check_topic(topic)
-    check_owner(owner, limits)
+    if topic != DEFAULT_TOPIC:
+        check_topic(topic)
+    if owner is not None:
+        check_owner(owner, limits)
     data, content_type = encode_value(type, value)
     if data is not None and len(data) > limits.event_bytes:
         raise ValueTooLarge(type, len(data), limits.event_bytes)
-    raw_headers = _with_content_type(check_headers(headers, limits), content_type)
+    raw_headers = check_headers(headers, limits) if headers else ()
+    if content_type == BINARY:
+        raw_headers = _marked_binary(raw_headers)
     due_ms = None if at is None else check_moment("at", at, now_ms)
     event_id = new_id(now_ms)
     hashed = key_hash(event_id if key is None else key)
@@ -110,8 +114,8 @@ def parts_of(event: Mapping[str, Any], topic: str) -> tuple[Any, Any, dict[str, 
         raise InvalidInput(f"an event described by {shown(dict(event))} lacks {exc}") from None
 
 
-def _with_content_type(headers: RawHeaders, content_type: str) -> RawHeaders:
-    """Return the headers with bytes marked as such, unless the caller has named their type."""
-    if content_type != BINARY or any(name == CONTENT_TYPE for name, _ in headers):
+def _marked_binary(headers: RawHeaders) -> RawHeaders:
+    """Return the headers of bytes marked as such, unless the caller has named their type."""
+    if any(name == CONTENT_TYPE for name, _ in headers):
         return headers
     return (*headers, (CONTENT_TYPE, BINARY.encode()))

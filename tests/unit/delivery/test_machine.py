@@ -133,6 +133,16 @@ def test_offsets_that_the_log_does_not_hold_are_passed(partition: Partition) -> 
     assert settled(partition).base == 8
 
 
+def test_a_log_trimmed_far_ahead_of_the_cursor_costs_no_memory(partition: Partition) -> None:
+    feed(partition, "a")
+    work(partition)
+
+    partition.feed(10**15, "a", wanted=True)
+
+    assert (partition.base, partition.position) == (10**15, 10**15 + 1)
+    assert work(partition) == [10**15]
+
+
 # -- parking
 
 

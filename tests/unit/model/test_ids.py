@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 import uuid
@@ -13,7 +14,8 @@ from penstock.model.ids import new_id
 def test_an_id_is_a_uuid_of_version_7_whatever_chance_gives(
     now_ms: int, byte: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ids, "_random", lambda: bytes([byte] * 10).hex())
+    monkeypatch.setattr(ids, "_lot", [])
+    monkeypatch.setattr(os, "urandom", lambda count: bytes([byte]) * count)
 
     text = new_id(now_ms)
 
