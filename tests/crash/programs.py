@@ -5,8 +5,10 @@ Each says what it does in lines of JSON on its standard output.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import random
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -22,6 +24,7 @@ from tests.crash.clocks import ShiftedClock, SleepwalkingClock
 from tests.crash.store import Store, a_service, running
 from tests.crash.waiting import wait_until
 
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 TRADED = ["eight", "three"]
 MOST_CYCLES = 20
 
@@ -153,5 +156,13 @@ PROGRAMS: dict[str, Callable[..., None]] = {
     "share": share,
 }
 
+
+def die_with_the_test() -> None:
+    """Let the kernel end this process with the test's, however that ends, and even if this one is stopped."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 if __name__ == "__main__":
+    die_with_the_test()
     PROGRAMS[sys.argv[1]](**json.loads(sys.argv[2]))

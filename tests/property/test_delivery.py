@@ -86,7 +86,7 @@ def actions(draw: st.DrawFn) -> tuple[Any, ...]:
 
 
 LEVEL, STEPS = level_from_environment(), 50
-settings.register_profile("delivery-fast", max_examples=280, stateful_step_count=STEPS)
+settings.register_profile("delivery-fast", max_examples=250, stateful_step_count=STEPS)
 settings.register_profile("delivery-slow", max_examples=500, stateful_step_count=STEPS)
 settings.register_profile("delivery-long", max_examples=10_000, stateful_step_count=2 * STEPS)
 
@@ -328,12 +328,11 @@ class Deliveries(RuleBasedStateMachine):
     # -- who owns the partition
 
     def disturb(self, who: int, what: str) -> None:
-        worker = _one(self.workers, who)
         if what == "take over":
-            self.take_over(worker)
-        elif worker.partition is None:
+            self.take_over(_one(self.workers, who))
             return
-        elif what.startswith("crash"):
+        worker = _one([each for each in self.workers if each.partition is not None] or self.workers, who)
+        if what.startswith("crash"):
             if "in flight" in what and (pending := worker.paused or self.pending(worker)):
                 self.late.append(pending)
             self.forget(worker)

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from penstock import points
 from penstock.clock import Clock, own_ms
+from penstock.errors import SettingOutOfRange
 from penstock.log.sql.database import Database, Transaction
 from penstock.log.sql.fence import Fence
 from penstock.settings import Settings, setting
@@ -40,6 +41,13 @@ class ClusterSettings(Settings, room="cluster"):
     node_removal_after: timedelta = setting(
         timedelta(seconds=300), "A dead member's row is removed after so long.", at_least=1
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.heartbeat_interval * 2 > self.lease_ttl:
+            wanted = f"at most half of cluster.lease_ttl, which is {self.lease_ttl.total_seconds():g} s"
+            beat = self.heartbeat_interval.total_seconds()
+            raise SettingOutOfRange("cluster.heartbeat_interval", beat, wanted, "settings")
 
 
 class Member:

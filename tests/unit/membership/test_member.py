@@ -11,9 +11,10 @@ from threading import Thread
 
 import pytest
 
+from penstock.errors import SettingOutOfRange
 from penstock.log.sql.database import Database, Transaction
 from penstock.log.sql.fence import Fence
-from penstock.membership.member import Member
+from penstock.membership.member import ClusterSettings, Member
 from penstock.membership.process import Process, this_process
 from penstock.testing import FakeClock
 from tests.crash.waiting import wait_until
@@ -270,3 +271,10 @@ def waits(database: Database) -> bool:
         "WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%penstock_meta%'"
     )
     return database.look(lambda tx: bool(tx.conn.execute(statement).fetchone()[0]))
+
+
+def test_a_heartbeat_too_slow_for_the_lease_is_refused() -> None:
+    with pytest.raises(
+        SettingOutOfRange, match=r"heartbeat_interval=3\.0 .* at most half of cluster.lease_ttl"
+    ):
+        ClusterSettings(heartbeat_interval=timedelta(seconds=3), lease_ttl=timedelta(seconds=5))
