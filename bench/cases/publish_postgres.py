@@ -1,9 +1,9 @@
 """One business row and one event a transaction, beside the business row alone; and an event's whole life.
 
 Eight processes with a connection each, fsync on, the sequencing service beside them in a process of its own.
-The target is the wall time per transaction over all eight (`wall_us`, median of the rounds);
-`transaction_cpu_us`, the clients and their own server processes, stands beside it. On a machine with few
-cores `wall_us` also holds the CPU that the sequencing service takes from the clients.
+Two measures are held against the bound: the wall time per transaction over all eight (`wall_us`), and the CPU
+of the clients and of the server processes that work for them (`transaction_cpu_us`). On a machine with few
+cores `wall_us` also holds what the sequencing service takes from the clients, and on a shared one it is noise.
 
 The life of an event: staged in a transaction of its own, moved, deleted from the log in bounded steps as
 retention does, both tables vacuumed. Write-ahead log and database CPU are those of the whole server.
@@ -109,5 +109,8 @@ CASE = Case(
         Variant("row alone", row, setup=quiet),
         Variant("an event's life", life, setup=quiet),
     ],
-    targets=[Target("wall", Ratio("row and event", "row alone", "wall_us"), at_most=1.5)],
+    targets=[
+        Target("wall", Ratio("row and event", "row alone", "wall_us"), at_most=1.5),
+        Target("cpu", Ratio("row and event", "row alone", "transaction_cpu_us"), at_most=1.5),
+    ],
 )

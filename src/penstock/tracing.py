@@ -14,9 +14,15 @@ _NOTHING: AbstractContextManager[None] = nullcontext()
 
 
 def span(name: str, **attributes: str | int | float | bool) -> AbstractContextManager[Any]:
-    """Open a span named `name` for the length of a `with` block."""
-    start = _tracer()
-    return _NOTHING if start is None else start(name, attributes=attributes)
+    """Open a span named `name` for the length of a `with` block.
+
+    Without a tracer provider set by the application a span would cost and show nothing, so none is opened.
+    """
+    api = _api()
+    if api is None or isinstance(api.get_tracer_provider(), api.ProxyTracerProvider):
+        return _NOTHING
+    opened: AbstractContextManager[Any] = _tracer().start_as_current_span(name, attributes=attributes)
+    return opened
 
 
 def context_headers() -> dict[str, str]:
@@ -29,12 +35,18 @@ def context_headers() -> dict[str, str]:
 
 
 @cache
-def _tracer() -> Callable[..., AbstractContextManager[Any]] | None:
+def _api() -> Any:
+    """Return OpenTelemetry's module for traces, or None when it is not installed."""
     try:
         from opentelemetry import trace
     except ImportError:
         return None
-    return trace.get_tracer("penstock").start_as_current_span
+    return trace
+
+
+@cache
+def _tracer() -> Any:
+    return _api().get_tracer("penstock")
 
 
 @cache
