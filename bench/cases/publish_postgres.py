@@ -3,7 +3,7 @@
 Eight processes with a connection each, fsync on, the sequencing service beside them in a process of its own.
 Two measures are held against the bound: the wall time per transaction over all eight (`wall_us`), and the CPU
 of the clients and of the server processes that work for them (`transaction_cpu_us`). On a machine with few
-cores `wall_us` also holds what the sequencing service takes from the clients, and on a shared one it is noise.
+cores `wall_us` also holds what the sequencing service takes from the clients; on a shared one it is noise.
 
 The life of an event: staged in a transaction of its own, moved, deleted from the log in bounded steps as
 retention does, both tables vacuumed. Write-ahead log and database CPU are those of the whole server.

@@ -78,10 +78,13 @@ class Series:
             self._values.clear()
 
     def _key(self, labels: dict[str, str]) -> Labels:
-        assert labels.keys() == set(self.labels), (
+        assert len(labels) == len(self.labels), (
             f"{self.name} takes the labels {self.labels}, not {tuple(labels)}"
         )
-        return tuple(labels[name] for name in self.labels)
+        try:
+            return tuple([labels[name] for name in self.labels])
+        except KeyError:
+            raise AssertionError(f"{self.name} takes the labels {self.labels}, not {tuple(labels)}") from None
 
 
 PUBLISHED = Series(
