@@ -78,6 +78,11 @@ def row(run: Run, shop: Shop) -> Extra:
     return shop.clients.work("row", run.records)
 
 
+def row_and_insert(run: Run, shop: Shop) -> Extra:
+    """The business row and the staged row by the bare driver: what no library can go below."""
+    return shop.clients.work("row and bare insert", run.records)
+
+
 def row_and_event(run: Run, shop: Shop) -> Extra:
     """The business row and one event about it."""
     return shop.clients.work("row and event", run.records)
@@ -106,11 +111,15 @@ CASE = Case(
     records=Size(quick=8_000, full=40_000),
     variants=[
         Variant("row and event", row_and_event, setup=quiet),
+        Variant("row and bare INSERT", row_and_insert, setup=quiet),
         Variant("row alone", row, setup=quiet),
         Variant("an event's life", life, setup=quiet),
     ],
     targets=[
         Target("wall", Ratio("row and event", "row alone", "wall_us"), at_most=1.5),
         Target("cpu", Ratio("row and event", "row alone", "transaction_cpu_us"), at_most=1.5),
+        Target(
+            "cpu_over_bare", Ratio("row and event", "row and bare INSERT", "transaction_cpu_us"), at_most=1.5
+        ),
     ],
 )

@@ -14,11 +14,14 @@ import psycopg
 from bench.processes import ProcessTree
 from bench.run import Run
 from penstock import Outbox
+from penstock.log.sql.naming import Names, statement
 
 SCHEMA = (
     "CREATE TABLE orders (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
     " customer text NOT NULL, cents integer NOT NULL, placed_at timestamptz NOT NULL DEFAULT now())"
 )
+_STAGE = statement("penstock.outbox.sql.postgres", "stage", Names())
+_VALUE = b"x" * 200
 _ROW = "INSERT INTO orders (customer, cents) VALUES (%s, %s)"
 _KEYS = 10_000
 _SPAWN = multiprocessing.get_context("spawn")
@@ -98,7 +101,12 @@ def _client(url: str, number: int) -> Iterator[Client]:
 def _serve(url: str, number: int, words: Connection) -> None:
     outbox = Outbox(url)
     with psycopg.connect(url, application_name="bench client") as conn:
-        jobs = {"row": _row, "row and event": _row_and_event, "event": _event}
+        jobs = {
+            "row": _row,
+            "row and bare insert": _row_and_insert,
+            "row and event": _row_and_event,
+            "event": _event,
+        }
         words.send(conn.info.backend_pid)
         while True:
             try:
@@ -131,6 +139,15 @@ def _row_and_event(conn: Any, outbox: Outbox, at: int) -> None:
 
 def _event(conn: Any, outbox: Outbox, at: int) -> None:
     _publish(conn, outbox, at)
+    conn.commit()
+
+
+def _row_and_insert(conn: Any, outbox: Outbox, at: int) -> None:
+    """Stage the event by hand, ready made: the least that any outbox in the transaction can cost."""
+    conn.execute(_ROW, (f"customer-{at % _KEYS}", at))
+    conn.execute(
+        _STAGE, (at % 256, at % 256, "events", f"id-{at}", b"k", "order.placed", _VALUE, None, at, None)
+    )
     conn.commit()
 
 

@@ -6,7 +6,7 @@ epoch and version, and holds every write it accepts against the reference.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -300,8 +300,3 @@ class Store:
 def _name(key: str) -> str:
     """Return the lane of a key: its own name, told apart from those of records on their own."""
     return f"#{key}" if key.startswith("#") else key
-
-
-def offsets(rows: Iterable[Row]) -> list[int]:
-    """Return where records stand."""
-    return [row.offset for row in rows]

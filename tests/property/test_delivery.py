@@ -69,11 +69,11 @@ disturbances = ["crash", "crash in flight", "take over", "take over", "release",
 ACTIONS: dict[str, tuple[int, tuple[st.SearchStrategy[Any], ...]]] = {
     "append": (4, (records,)),
     "work": (9, (picks, some, some, results)),
-    "settle": (6, (picks, st.sampled_from(fates))),
+    "settle": (8, (picks, st.sampled_from(fates))),
     "advance": (2, (st.sampled_from([300, 500, 1000, 5000]),)),
     "disturb": (2, (picks, st.sampled_from(disturbances))),
     "land_late": (4, (picks,)),
-    "decide": (2, (picks, st.sampled_from(["requeue", "requeue", "discard"]))),
+    "decide": (1, (picks, st.sampled_from(["requeue", "requeue", "discard"]))),
 }
 NAMES = [name for name, (weight, _) in ACTIONS.items() for _ in range(weight)]
 
