@@ -23,8 +23,7 @@ def chain(error: BaseException) -> Iterator[BaseException]:
 
 def reason(error: BaseException, at_most: int) -> str:
     """Return the whole chain in words, the root cause first, within so many characters."""
-    words = [f"{type(each).__name__}: {each}" if str(each) else type(each).__name__ for each in chain(error)]
-    text = " <- ".join(reversed(words))
+    text = " <- ".join(reversed([_words(each) for each in chain(error)]))
     return text if len(text) <= at_most else text[: at_most - 1] + "…"
 
 
@@ -32,6 +31,15 @@ def any_matches(matchers: Iterable[Matcher], errors: Iterable[BaseException]) ->
     """Return whether one of the errors is an instance of one of the classes."""
     wanted = tuple(matchers)
     return any(_matches(matcher, error) for error in errors for matcher in wanted)
+
+
+def _words(error: BaseException) -> str:
+    """Return an error's name and message; a message that cannot be made must not hide the error."""
+    try:
+        message = str(error)
+    except Exception:
+        message = "(its message cannot be shown)"
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def _behind(error: BaseException) -> Iterator[BaseException]:

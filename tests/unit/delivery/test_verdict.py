@@ -17,6 +17,7 @@ from penstock.delivery.verdict import (
     Rules,
     Verdict,
 )
+from penstock.model.causes import reason
 from penstock.model.outcome import Cancel, Done, Outcome, Retry, Snooze, outcome_of
 from penstock.model.retry import Custom, Exponential, Fixed, Linear, PowerOfTwo, RetryPolicy
 
@@ -218,3 +219,11 @@ def test_a_reason_holds_nothing_that_a_store_would_refuse(what: Outcome | Except
 
     assert isinstance(verdict, Dead)
     assert verdict.reason.endswith("a\N{REPLACEMENT CHARACTER}b?c")
+
+
+def test_an_error_whose_message_cannot_be_made_still_has_a_reason() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+    assert reason(Mute(), 100) == "Mute: (its message cannot be shown)"
