@@ -69,9 +69,11 @@ class Run:
     def watch(self, name: str, pid: int) -> None:
         """Count the CPU of another process and its descendants too, from the setup on.
 
-        It is added to `cpu_seconds` and shown alone as `<name>_cpu_us`. Several pids may share a name.
-        Raises ValueError for a name that makes no measure.
+        It is added to `cpu_seconds` and shown alone as `<name>_cpu_us`. Several pids may share a name; the
+        same one again counts once. Raises ValueError for a name that makes no measure.
         """
         if not _PROCESS_NAME.fullmatch(name):
             raise ValueError(f"{name!r} cannot begin the name of a measure; use lower case and underscores")
-        self.watched.setdefault(name, []).append(pid)
+        pids = self.watched.setdefault(name, [])
+        if pid not in pids:
+            pids.append(pid)

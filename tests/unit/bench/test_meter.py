@@ -180,3 +180,10 @@ def test_resident_memory_remembers_a_peak_that_has_passed() -> None:
 
         assert memory.growth_mb() >= 25
         assert memory.peak_mb() >= memory.growth_mb()
+
+
+def test_a_process_that_is_watched_twice_under_one_name_counts_once() -> None:
+    run = Run(full=False, records=1, round=1)
+    for pid in (7, 8, 7):
+        run.watch("server", pid)
+    assert run.watched == {"server": [7, 8]}
