@@ -1,30 +1,37 @@
 """`Outbox`: the face that joins the rooms for one process. It hands over and calls; it has no rules."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import datetime, timedelta
 from operator import attrgetter
+from threading import Event
 from typing import Any, TypeVar, overload
 
 from penstock import metrics, tracing
 from penstock.clock import SYSTEM, Clock
+from penstock.errors import StoreUnreachable
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.log import SqlLog
-from penstock.log.sql.migrations import migrate
+from penstock.log.sql.migrations import check, migrate
 from penstock.log.sql.naming import DEFAULT_PREFIX, Names
 from penstock.membership.member import ClusterSettings
 from penstock.model.event_types import EventTypes, HeadersOf, KeyOf
 from penstock.model.limits import Headers, LimitsSettings
+from penstock.model.record import Record
+from penstock.model.retry import RetryPolicy
 from penstock.model.retry_settings import RetrySettings
 from penstock.outbox.adapters import adapter_for
 from penstock.outbox.event import DEFAULT_TOPIC, StagedEvent, check_options, parts_of, staged_event
 from penstock.outbox.sequencer import SequencerSettings
 from penstock.outbox.staging import Steps, cancel_steps, run, stage_steps
 from penstock.settings import Settings, check_names
+from penstock.worker import running
 from penstock.worker.drain import Counts, Drain
-from penstock.worker.handlers import Handlers, Match
-from penstock.worker.sequencing import PollingSettings
+from penstock.worker.handlers import DEFAULT_TIMEOUT_SECONDS, Handlers, Match, rules_of
+from penstock.worker.patience import PollingSettings
+from penstock.worker.runner import ProcessingSettings
+from penstock.worker.worker import Worker
 
 C = TypeVar("C", bound=type)
 T = TypeVar("T")
@@ -37,6 +44,7 @@ _SETTINGS: tuple[type[Settings], ...] = (
     ClusterSettings,
     LimitsSettings,
     PollingSettings,
+    ProcessingSettings,
     RetrySettings,
     SequencerSettings,
 )
@@ -68,7 +76,7 @@ class Outbox:
         self._limits = limits or LimitsSettings.load()
         self._clock = clock
         self._event_types = EventTypes()
-        self._handlers = Handlers()
+        self._handlers = Handlers(self._event_types)
 
     def migrate(self) -> list[str]:
         """Bring the tables up to date and return what was applied; nothing to do is no error."""
@@ -149,15 +157,44 @@ class Outbox:
         id: str | None = None,
         topic: str = DEFAULT_TOPIC,
         start: str = "earliest",
+        retry: RetryPolicy | None = None,
+        on_failure: str = "park",
+        on_exhausted: str = "hold",
+        fallback: Callable[[Record], Any] | Callable[[Record, str], Any] | None = None,
+        timeout: timedelta | float | None = DEFAULT_TIMEOUT_SECONDS,
+        concurrency: int | None = None,
+        rate: float | str | None = None,
+        batch: int | None = None,
     ) -> Callable[[F], F]:
         """Register a function for the records of a topic that match, as part of a group.
 
-        `match`: a type, a prefix such as "order.*", a predicate, or None for all. `group` names the cursor
-        and must stay the same over deploys. Raises InvalidHandler, DuplicateHandler.
+        It takes the record, an event of a class registered by `event`, or both; with `batch`, lists of up to
+        so many. `match`: a type, a prefix such as "order.*", a predicate, or None for all (of the class it
+        takes, if it takes one). `group` names the cursor and must stay the same over deploys. `on_failure`:
+        while a record is retried, "park" lets its key wait, "alone" lets it go on, "dead" retries nothing.
+        `on_exhausted`: "hold" keeps the key until a person decides, "release" lets it go on. `fallback` is
+        called once, with the record and perhaps the reason, before it is given up. `timeout` is in seconds,
+        None for no limit; `concurrency` is the most calls at once in this process; `rate` records per second,
+        or "5/min". Raises InvalidHandler, DuplicateHandler.
         """
 
         def register(function: F) -> F:
-            self._handlers.add(function, match=match, group=group, id=id, topic=topic, start=start)
+            policy = RetrySettings.load().to_policy() if retry is None else retry
+            rules = rules_of(group, retry=policy, on_failure=on_failure, on_exhausted=on_exhausted)
+            self._handlers.add(
+                function,
+                match=match,
+                group=group,
+                id=id,
+                topic=topic,
+                start=start,
+                rules=rules,
+                fallback=fallback,
+                timeout=timeout,
+                concurrency=concurrency,
+                rate=rate,
+                batch=batch,
+            )
             return function
 
         return register
@@ -165,6 +202,31 @@ class Outbox:
     def drain(self) -> Counts:
         """Sequence and deliver all that is due now to the handlers of this process; return what was done."""
         return Drain(self._database, self._handlers, self._clock).run()
+
+    def run(self, *, partitions: Iterable[int] | None = None, until: Event | None = None) -> None:
+        """Run a worker in this process: sequence, deliver, share the work with other workers.
+
+        Returns after SIGTERM or Ctrl-C (in the main thread), or once `until` is set: it starts nothing more,
+        waits for the handlers that run, settles and leaves. `partitions` pins it to some partitions. Raises
+        SchemaMissing, SchemaBehind; a database that is away is waited for.
+        """
+        running.run(self._worker(partitions), until)
+
+    async def arun(self, *, partitions: Iterable[int] | None = None) -> None:
+        """Run a worker until SIGTERM, Ctrl-C or cancellation; async handlers run in this event loop."""
+        await running.arun(self._worker(partitions))
+
+    @asynccontextmanager
+    async def running(self, *, partitions: Iterable[int] | None = None) -> AsyncIterator[None]:
+        """Run a worker while an async block lasts; async handlers run in this event loop."""
+        async with running.running(self._worker(partitions)):
+            yield
+
+    def _worker(self, partitions: Iterable[int] | None) -> Worker:
+        with suppress(StoreUnreachable):
+            check(self._database)
+        pins = None if partitions is None else frozenset(partitions)
+        return Worker(self._database, self._handlers, self._clock, pins=pins)
 
     @property
     def log(self) -> SqlLog:

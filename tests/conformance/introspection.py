@@ -60,6 +60,7 @@ def columns(conn: Any) -> set[tuple[str, str, str, bool]]:
         "smallint": "INTEGER",
         "text": "TEXT",
         "bytea": "BLOB",
+        "boolean": "INTEGER",
     }
     return {
         (table, name, kinds[kind], not notnull)
@@ -79,7 +80,7 @@ def _postgres_facts(conn: Any) -> Facts:
 def _sqlite_facts(conn: Any) -> Facts:
     found: Facts = set()
     for kind, name, statement in conn.execute("SELECT type, name, sql FROM sqlite_master").fetchall():
-        found.add((kind, name, _squeezed(statement or "")))
+        found.add((kind, name, *_parts(_squeezed(statement or ""))))
     for table in _sqlite_tables(conn):
         found |= {("column", table, *row[1:]) for row in conn.execute(f"PRAGMA table_xinfo({table})")}
         for _, index, unique, origin, partial in conn.execute(f"PRAGMA index_list({table})").fetchall():
@@ -91,6 +92,13 @@ def _sqlite_facts(conn: Any) -> Facts:
 def _sqlite_tables(conn: Any) -> list[str]:
     rows = conn.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'penstock%'")
     return [row[0] for row in rows.fetchall()]
+
+
+def _parts(statement: str) -> list[str]:
+    """Return the parts of a table's statement in any order: a column added later stands behind its keys."""
+    begin, _, rest = statement.partition("(")
+    body, _, end = rest.rpartition(")")
+    return [begin, end, *sorted(part.strip() for part in re.split(r",(?![^(]*\))", body))]
 
 
 def _squeezed(statement: str) -> str:

@@ -20,7 +20,7 @@ from tests.conformance.engines import connect
 from tests.conformance.introspection import facts
 from tests.unit.cli.program import penstock
 
-TITLES = ["0001 staging", "0002 log"]
+TITLES = ["0001 staging", "0002 log", "0003 delivery"]
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_processes_that_migrate_at_once_apply_each_step_once(url: str) -> None:
     assert sorted(line for lines in said for line in lines if line.startswith("applied")) == [
         f"applied: {title}" for title in TITLES
     ]
-    assert {lines[-1] for lines in said} == {"up to date: version 2"}
+    assert {lines[-1] for lines in said} == {"up to date: version 3"}
 
 
 def test_what_is_pending_is_known_without_changing_anything(database: Database) -> None:
@@ -73,18 +73,18 @@ def test_what_is_pending_is_known_without_changing_anything(database: Database) 
 
 def test_a_step_that_fails_leaves_nothing(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each step is one transaction: half a schema would be no schema that anyone knows."""
-    first, second = chain(database)
+    first, second, *rest = chain(database)
     broken = type(second)(second.version, second.name, second.script + "\nSELECT no_such_column;")
     monkeypatch.setattr("penstock.log.sql.migrations.chain", lambda database: [first, broken])
     with pytest.raises(Exception, match="no_such_column"):
         migrate(database)
     monkeypatch.undo()
-    assert pending(database) == [second]
-    assert migrate(database) == [second]
+    assert pending(database) == [second, *rest]
+    assert migrate(database) == [second, *rest]
 
 
 def test_a_step_must_write_its_number(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, _ = chain(database)
+    first, *_ = chain(database)
     silent = type(first)(2, "silent", "SELECT 1;")
     monkeypatch.setattr("penstock.log.sql.migrations.chain", lambda database: [first, silent])
     with pytest.raises(AssertionError, match="silent does not write its number"):
@@ -171,7 +171,7 @@ def test_a_schema_of_a_newer_version_is_refused(database: Database, url: str) ->
         lambda tx: tx.conn.execute("UPDATE penstock_meta SET value = '99' WHERE name = 'schema_version'")
     )
     for call in (migrate, pending):
-        with pytest.raises(SchemaTooNew, match="version 99, this Penstock knows 2; update Penstock"):
+        with pytest.raises(SchemaTooNew, match="version 99, this Penstock knows 3; update Penstock"):
             call(database)
     outbox = Outbox(url)
     with outbox.transaction() as conn:
@@ -195,7 +195,7 @@ def test_a_sequence_that_hands_out_blocks_is_refused_with_the_remedy(database: D
 @pytest.mark.parametrize("kind", ["postgres"], indirect=True)
 def test_a_schema_that_is_not_there_is_named_with_the_remedy(url: str) -> None:
     database = open_database(url, Names("penstock_", "not_there"))
-    assert len(pending(database)) == 2
+    assert len(pending(database)) == len(TITLES)
     for call in (migrate, differences):
         with pytest.raises(NoSuchSchema, match="'not_there' is not in this database; run CREATE SCHEMA"):
             call(database)

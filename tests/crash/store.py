@@ -23,7 +23,8 @@ from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
 from penstock.membership.member import ClusterSettings, Member
 from penstock.outbox.sequencer import Sequencer, SequencerSettings
-from penstock.worker.sequencing import PollingSettings, SequencingService
+from penstock.worker.patience import PollingSettings
+from penstock.worker.sequencing import SequencingService
 
 TABLES = (
     "CREATE TABLE counter (topic text NOT NULL, name text NOT NULL, version integer NOT NULL DEFAULT 0, "

@@ -30,24 +30,32 @@ class Diary:
         self.seen: dict[Place, set[int]] = defaultdict(set)
         self.repeated = 0
         self._read = 0
-        self._cursors: dict[Place, int] = {}
+        self._settled: dict[Place, set[int]] = {}
 
     def check(self) -> None:
-        """Read what the last process wrote: each partition from its cursor on, in order, without a gap."""
+        """Read what the last process wrote: of each key what was not settled, in order, without a gap."""
         lines = self.path.read_text().splitlines()[self._read :] if self.path.exists() else []
         self._read += len(lines)
         given: dict[Place, list[int]] = defaultdict(list)
         for line in lines:
             topic, partition, offset = line.split()
             given[topic, int(partition)].append(int(offset))
-        for place, offsets in given.items():
-            start = self._cursors.get(place, 0)
-            assert offsets == list(range(start, start + len(offsets))), f"{place} was delivered {offsets}"
-            self.repeated += len(self.seen[place] & set(offsets))
-            self.seen[place] |= set(offsets)
-        self._cursors = cursors(self.store)
-        for place, settled in self._cursors.items():
-            assert self.seen[place] >= set(range(settled)), f"{place} was settled to {settled} undelivered"
+        lanes: dict[tuple[Place, str | None], list[int]] = defaultdict(list)
+        for row in sorted(logged(self.store), key=lambda row: row.offset):
+            place = (row.topic, row.partition)
+            if row.offset not in self._settled.get(place, ()):
+                lanes[place, row.key].append(row.offset)
+        for (place, key), offsets in lanes.items():
+            got = [offset for offset in given[place] if offset in offsets]
+            assert got == offsets[: len(got)], f"of {key} in {place} {offsets} were due, delivered were {got}"
+        for place, got in given.items():
+            again = set(got) & self._settled.get(place, set())
+            assert not again, f"{again} of {place} were settled and delivered again"
+            self.repeated += len(self.seen[place] & set(got))
+            self.seen[place] |= set(got)
+        self._settled = settled(self.store)
+        for place, offsets in self._settled.items():
+            assert self.seen[place] >= offsets, f"{place}: {offsets - self.seen[place]} were never delivered"
 
 
 def kill_once(store: Store, point: str, rng: random.Random, diary: Diary) -> None:
@@ -108,10 +116,15 @@ def test_processes_killed_at_every_point_lose_and_double_nothing(
     finish(store, diary)
 
 
-def cursors(store: Store) -> dict[Place, int]:
-    """Return where the group stands in each partition."""
+def settled(store: Store) -> dict[Place, set[int]]:
+    """Return what the group has settled in each partition: all below the cursor, and what it passed above."""
     places = (
-        'SELECT t.name, c.partition, c."offset" '
+        'SELECT t.name, c.partition, c."offset", c.passed '
         "FROM penstock_cursor c JOIN penstock_topic t ON t.id = c.topic_id"
     )
-    return {(topic, partition): offset for topic, partition, offset in store.rows(places)}
+    found = {}
+    for topic, partition, base, passed in store.rows(places):
+        bits = int.from_bytes(bytes.fromhex(passed), "little")
+        above = {base + place for place in range(bits.bit_length()) if bits >> place & 1}
+        found[topic, partition] = {*range(base), *above}
+    return found

@@ -11,7 +11,7 @@ import pytest
 from psycopg.pq import TransactionStatus
 
 from penstock import Record
-from penstock.delivery.cursors import Cursor, Cursors
+from penstock.delivery.store import GroupStore, Living, Owned
 from penstock.log.sql.database import Transaction
 from penstock.membership.member import Member
 from penstock.worker.drain import Counts
@@ -21,7 +21,6 @@ from tests.crash.store import Store, a_member, a_service, running
 from tests.crash.waiting import wait_until
 
 KEYS = ["k-1", "k-2", "k-3"]
-Living = Callable[[Transaction], list[str]]
 
 
 def test_a_member_stopped_while_it_takes_slots_does_not_keep_others_from_taking_them(
@@ -78,11 +77,11 @@ def test_a_drain_that_begins_while_another_takes_cursors_does_not_get_the_same_r
         postgres_store.outbox.drain()  # from now on there is a cursor; making one would keep others out
         postgres_store.publish_committed("three", ["k-1"] * 4)
         drains: list[Future[Counts]] = []
-        is_taking, take = Event(), Cursors.take
+        is_taking, take = Event(), GroupStore.take
 
-        def taking(self: Cursors, living: Living, *, from_start: bool) -> list[Cursor]:
+        def taking(self: GroupStore, living: Living) -> dict[int, Owned]:
             is_taking.set()
-            return take(self, living, from_start=from_start)
+            return take(self, living)
 
         after_the_look_at_who_lives(
             monkeypatch,
@@ -91,7 +90,7 @@ def test_a_drain_that_begins_while_another_takes_cursors_does_not_get_the_same_r
             at_work.is_set,
             when=is_taking.is_set,
         )
-        monkeypatch.setattr(Cursors, "take", taking)
+        monkeypatch.setattr(GroupStore, "take", taking)
         postgres_store.outbox.drain()
         first_is_done.set()
         drains[0].result()

@@ -486,8 +486,8 @@ class NoCompare(Store):
 class NoLaneCheck(Partition):
     """Hands out a record although an older one of its key is out or parked."""
 
-    def feed(self, offset: int, lane: str, wanted: bool) -> None:
-        super().feed(offset, f"{lane}@{offset}", wanted)
+    def feed(self, offset: int, lane: str, wanted: bool) -> bool:
+        return super().feed(offset, f"{lane}@{offset}", wanted)
 
 
 class NoEntries(Partition):

@@ -18,7 +18,9 @@ from .exit_codes import FAILED, exit_code
 # The subcommands and the line each has in the list; the module of that name here has its `command`.
 COMMANDS = {
     "demo": "Run a small shop on SQLite and show that nothing is lost.",
+    "worker": "Run the handlers of an outbox until told to stop.",
     "migrate": "Bring Penstock's tables in a database up to date.",
+    "pipeline": "Take topics into lakehouse tables with Spark, each record once.",
     "doctor": "Show what this machine has and what each missing part would enable.",
 }
 

@@ -60,10 +60,11 @@ class StoredLane(NamedTuple):
 
 
 class DeadLetter(NamedTuple):
-    """A record given up."""
+    """A record given up. `holding`: its lane waits until a person decides."""
 
     offset: int
     lane: str
+    holding: bool
     failures: int
     reason: str
 
@@ -147,15 +148,15 @@ class Partition:
                 self._spill(lane)
                 return
 
-    def feed(self, offset: int, lane: str, wanted: bool) -> None:
-        """Take note of a record of the log, in the order of offsets.
+    def feed(self, offset: int, lane: str, wanted: bool) -> bool:
+        """Take note of a record of the log, in the order of offsets; return whether it may go out soon.
 
         One fed before changes nothing. Offsets jumped over are passed: the log does not hold them.
         """
         new = offset - self._base - len(self._passed)
         if new < 0:
             if offset not in self._holes:
-                return
+                return False
             self._holes.remove(offset)
         else:
             assert not self._holes, "what is missing is fed first"
@@ -166,19 +167,20 @@ class Partition:
             self._passed.append(_OPEN)
         if not wanted:
             self._pass(offset)
-            return
+            return False
         if lane[:1] == "#":
             lane = f"#{lane}"  # never the name of a record's own lane
         known = self._lanes.get(lane)
         if known is None:
             known = self._lanes[lane] = Lane(lane, [offset])
             self._ready.append(known)
-            return
+            return True
         known.waiting.append(offset)
         if known.stored:
             self._enter(known, offset)
         elif len(known.waiting) > SLOW_WAITING:
             self._spill(known)
+        return not known.stored
 
     # -- what goes out
 
@@ -199,6 +201,15 @@ class Partition:
         """Return when the next waiting lane is due, if one waits."""
         return self._due[0][0] if self._due else None
 
+    def due_heads(self, now_ms: int) -> list[int]:
+        """Return the heads of the waiting lanes that are due."""
+        return [self._lanes[key].waiting[0] for due_ms, key in self._due if due_ms <= now_ms]
+
+    def stored(self, lane: str) -> Iterable[int]:
+        """Return the offsets that wait in a lane, if it is one that waits."""
+        known = self._lanes.get(lane)
+        return known.waiting if known is not None and known.stored else ()
+
     def out(self) -> int:
         """Return how many records are handed out."""
         return len(self._out)
@@ -217,9 +228,10 @@ class Partition:
                 self._leave(lane)
                 self._go_on(lane)
             case Dead(failures, reason, hold):
-                self._dead.append(DeadLetter(offset, lane.key, failures, reason))
+                holding = hold and not _is_alone(lane, offset)
+                self._dead.append(DeadLetter(offset, lane.key, holding, failures, reason))
                 self._leave(lane)
-                if hold and not _is_alone(lane, offset):
+                if holding:
                     self._hold(lane, reason)
                 else:
                     self._go_on(lane)
@@ -235,6 +247,10 @@ class Partition:
         self._ready.appendleft(self._out.pop(offset))
 
     # -- what is written
+
+    def touch(self) -> None:
+        """Have the next settlement made even if nothing changes."""
+        self._dirty = True
 
     def settlement(self) -> Settlement | None:
         """Return what changed since the last one, or None; if writing it fails, load the partition anew."""

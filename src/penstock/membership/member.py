@@ -5,7 +5,7 @@ the database's clock. The lease only decides when others may take over: what kee
 writing is the epoch, compared at the write. Locally a member believes in its lease up to a monotonic
 deadline counted from when its last good heartbeat was sent.
 
-Smallest form: a member takes every slot that no living member owns. Sharing comes with the workers.
+Smallest form: a member takes every slot that no living member owns. `sharing.py` has the one that shares.
 """
 
 import logging
@@ -19,7 +19,9 @@ from penstock.log.sql.database import Database, Transaction
 from penstock.log.sql.fence import Fence
 from penstock.settings import Settings, setting
 
+from .domain import touch
 from .process import Process, this_process
+from .serving import NOTHING, SLOTS
 
 log = logging.getLogger("penstock.membership")
 
@@ -41,6 +43,12 @@ class ClusterSettings(Settings, room="cluster"):
     node_removal_after: timedelta = setting(
         timedelta(seconds=300), "A dead member's row is removed after so long.", at_least=1
     )
+    rebalance_interval: timedelta = setting(
+        timedelta(seconds=10), "Time between two looks at who should own what.", at_least=0.01
+    )
+    gather_joins: timedelta = setting(
+        timedelta(seconds=3), "New members wait so long for others, and share the work in one go.", at_least=0
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,6 +66,8 @@ class Member:
         self._database, self._settings, self._clock = database, settings, clock
         self._epochs: dict[int, int] = {}
         self._deadline = 0.0
+        self._serves = NOTHING.encode()
+        self.lapses = 0  # how often the lease had run out before it was renewed
 
     @property
     def fence(self) -> Fence:
@@ -79,6 +89,7 @@ class Member:
                 host=process.host,
                 pid=process.pid,
                 started=process.started,
+                serves=self._serves,
                 **self._times(),
             )
         )
@@ -105,7 +116,7 @@ class Member:
     def release(self) -> None:
         """Give every slot back, so that others may take them at once."""
         self._epochs = {}
-        self._database.run(lambda tx: tx.change("membership", "slots_release", id=self.id))
+        self._database.run(self._release)
         points.reach(AFTER_RELEASE)
 
     def leave(self) -> None:
@@ -117,13 +128,20 @@ class Member:
     def _slots_seem_free(self, tx: Transaction) -> bool:
         return bool(tx.rows("membership", "slots_free", living=self.living(tx))[0][0])
 
+    def _release(self, tx: Transaction) -> None:
+        touch(tx, SLOTS)
+        tx.change("membership", "slots_release", id=self.id)
+
     def _take(self, tx: Transaction) -> dict[int, int]:
         tx.rows("membership", "take_turn")  # before the look at who lives: see `living`
         rows = tx.rows("membership", "slots_take", id=self.id, living=self.living(tx))
         points.reach(AFTER_TAKE)
+        self._prune(tx)
+        return {row[0]: row[1] for row in rows}
+
+    def _prune(self, tx: Transaction) -> None:
         removal_ms = self._settings.node_removal_after // timedelta(milliseconds=1)
         tx.change("membership", "member_prune", removal_ms=removal_ms, now_ms=own_ms(self._clock))
-        return {row[0]: row[1] for row in rows}
 
     def living(self, tx: Transaction) -> list[str]:
         """Return the members that may still be at work, this one included.
@@ -147,6 +165,8 @@ class Member:
         self._epochs = owned
 
     def _renewed(self, sent: float) -> None:
+        if self._deadline and not self.is_live():
+            self.lapses += 1
         self._deadline = sent + self._settings.lease_ttl.total_seconds()
 
     def _times(self) -> dict[str, int | None]:

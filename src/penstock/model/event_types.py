@@ -105,6 +105,20 @@ class EventTypes:
         except KeyError:
             raise UnregisteredEvent(type(event)) from None
 
+    def of_class(self, cls: type) -> EventType | None:
+        """Return the type that a class is registered as, if it is."""
+        return self._by_class.get(cls)
+
+    def of_class_named(self, name: str) -> EventType | None:
+        """Return the type whose class bears a name, the newest if a module was loaded again.
+
+        For annotations that cannot be looked up: names seen by type checkers only. None if two classes share
+        the name.
+        """
+        found = [each for each in self._by_class.values() if each.cls.__name__ == name.rpartition(".")[2]]
+        one = all(_same_class(each.cls, found[-1].cls) for each in found)
+        return found[-1] if found and one else None
+
     def find(self, name: str) -> EventType | None:
         """Return the type stored under a name or alias, if there is one."""
         return self._by_name.get(name)

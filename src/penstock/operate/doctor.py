@@ -60,6 +60,7 @@ EXTRAS = (
     Extra("sqlalchemy", "SQLAlchemy", "sqlalchemy", "publishing on a SQLAlchemy connection or session"),
     Extra("otel", "opentelemetry-api", "opentelemetry", "spans and W3C trace context on what is published"),
     Extra("pydantic", "pydantic", "pydantic", "typed events as pydantic models"),
+    Extra("spark", "pyspark", "pyspark", "pipelines from topics into lakehouse tables"),
 )
 
 

@@ -11,8 +11,9 @@ from threading import Barrier, Lock
 from typing import Any
 
 from penstock.app import Outbox
-from penstock.model.outcome import Done, Retry
+from penstock.model.outcome import Cancel, Done, Retry, Snooze
 from penstock.model.record import Record
+from penstock.model.retry import Exponential, Fixed
 from penstock.worker.handlers import Match
 
 from .outbox_suite import Engine, OrderDeclined, in_one_partition, keys, publish_keys
@@ -20,6 +21,7 @@ from .refusal import refusal
 
 # Keys in different partitions of a topic of four; "x", "y" and "z" of one key each.
 _PARTITIONS = 4
+_PAST_ANY_RETRY = timedelta(seconds=60)
 
 
 class Seen(list[Record]):
@@ -127,31 +129,100 @@ class HandlingSuite:
         for turn in range(3):
             publish_values(engine, 2 * turn + 1, 2 * turn + 2)
             engine.outbox.drain()
+            engine.clock.advance(_PAST_ANY_RETRY)
         assert well.values() == [1, 2, 3, 4, 5, 6]
         assert failing.values() == [1, 1, 1]
 
-    def test_a_failing_record_stops_its_partition_only(self, engine: Engine) -> None:
-        """Those before it are settled, those behind it wait, other partitions go on."""
-        engine.outbox.log.create_topic("events", partitions=_PARTITIONS)
+    def test_a_failing_record_parks_its_key_only(self, engine: Engine) -> None:
+        """P2: those before it are settled, those behind it wait, other keys of its partition go on."""
+        in_one_partition(engine)
         seen = Seen(2)
         subscribe(engine.outbox, "g", seen)
         publish_values(engine, 1, 2, 3, key="order-1")
         publish_values(engine, 10, 20, 30, key="user-456")
         counts = engine.outbox.drain()
-        assert (counts.delivered, counts.retried) == (4, 1)
+        assert (counts.delivered, counts.retried, counts.parked) == (4, 1, 1)
         assert sorted(seen.values()) == [1, 2, 10, 20, 30]
 
-    def test_a_failing_record_is_tried_again_by_the_next_drain(self, engine: Engine) -> None:
+    def test_a_failing_record_is_tried_again_when_that_is_due(self, engine: Engine) -> None:
         """T-17: and once it succeeds those behind it follow, each once."""
         seen = Seen(2)
-        subscribe(engine.outbox, "g", seen)
+        subscribe(engine.outbox, "g", seen, retry=Exponential(initial_delay=timedelta(seconds=2)))
         publish_values(engine, 1, 2, 3)
-        for _ in range(2):
+        for seconds in (0, 1.999, 0.001):
+            engine.clock.advance(timedelta(seconds=seconds))
             engine.outbox.drain()
+        assert seen.values() == [1, 2, 2]
         seen.failing.clear()
+        engine.clock.advance(timedelta(seconds=4))
         counts = engine.outbox.drain()
-        assert (counts.delivered, counts.retried) == (2, 0)
+        assert (counts.delivered, counts.retried, counts.parked) == (2, 0, 0)
         assert seen.values() == [1, 2, 2, 2, 3]
+        assert [(record.attempt, record.redelivered) for record in seen[1:4]] == [
+            (1, False),
+            (2, True),
+            (3, True),
+        ]
+
+    def test_a_record_that_used_up_its_retries_holds_its_key_as_a_dead_letter(self, engine: Engine) -> None:
+        """D-03: later records of the key wait for a person, over any number of drains; other keys go on."""
+        in_one_partition(engine)
+        seen = Seen(1)
+        subscribe(engine.outbox, "g", seen, retry=Fixed(timedelta(seconds=1), max_retries=2))
+        publish_values(engine, 1, 2)
+        totals = [engine.outbox.drain()]
+        for _ in range(4):
+            engine.clock.advance(_PAST_ANY_RETRY)
+            totals.append(engine.outbox.drain())
+        publish_values(engine, 3)
+        publish_values(engine, 10, key="other")
+        totals.append(engine.outbox.drain())
+        assert seen.values() == [1, 1, 1, 10]
+        assert [(each.retried, each.dead) for each in totals[:3]] == [(1, 0), (1, 0), (0, 1)]
+        assert sum(each.retried + each.dead for each in totals[3:]) == 0
+
+    def test_b_04_a_record_may_be_retried_alone(self, engine: Engine) -> None:
+        """With `alone`, or once it is dead with `release`, the rest of its key flows."""
+        alone, released = Seen(1), Seen(1)
+        subscribe(engine.outbox, "alone", alone, on_failure="alone")
+        never = Fixed(timedelta(seconds=1), max_retries=0)
+        subscribe(engine.outbox, "released", released, retry=never, on_exhausted="release")
+        publish_values(engine, 1, 2, 3)
+        counts = engine.outbox.drain()
+        assert (counts.delivered, counts.retried, counts.dead) == (4, 1, 1)
+        alone.failing.clear()
+        engine.clock.advance(_PAST_ANY_RETRY)
+        engine.outbox.drain()
+        assert (alone.values(), released.values()) == ([1, 2, 3, 1], [1, 2, 3])
+
+    def test_outcomes_are_values(self, engine: Engine) -> None:
+        """A snooze counts no attempt, a cancel lets the key go on, a retry comes when it says."""
+        answers: list[object] = [Snooze(timedelta(seconds=5)), Cancel("no need"), Retry(timedelta(seconds=3))]
+        seen: list[tuple[int, int]] = []
+
+        def handler(record: Record) -> object:
+            seen.append((record.value, record.attempt))
+            return answers.pop(0) if answers else None
+
+        subscribe(engine.outbox, "g", handler)
+        publish_values(engine, 1, 2)
+        said = []
+        for seconds in (0, 4, 1, 2, 1):
+            engine.clock.advance(timedelta(seconds=seconds))
+            counts = engine.outbox.drain()
+            said.append((counts.delivered, counts.retried, counts.dead))
+        assert seen == [(1, 1), (1, 1), (2, 1), (2, 2)]
+        assert said == [(0, 1, 0), (0, 0, 0), (0, 1, 1), (0, 0, 0), (1, 0, 0)]
+
+    def test_a_fallback_is_called_once_before_a_record_is_given_up(self, engine: Engine) -> None:
+        """And when it succeeds nothing is dead and the key goes on."""
+        seen, fallen = Seen(1), Seen()
+        never = Fixed(timedelta(seconds=1), max_retries=0)
+        subscribe(engine.outbox, "g", seen, retry=never, fallback=fallen)
+        publish_values(engine, 1, 2)
+        counts = engine.outbox.drain()
+        assert (counts.delivered, counts.dead) == (2, 0)
+        assert (seen.values(), fallen.values()) == ([1, 2], [1])
 
     def test_a_predicate_that_raises_is_a_failure_of_its_group_only(self, engine: Engine) -> None:
         """It is the user's code, as the handler is."""
@@ -195,6 +266,7 @@ class HandlingSuite:
         publish_values(engine, 1)
         outbox.drain()
         failing_now = True
+        engine.clock.advance(_PAST_ANY_RETRY)
         assert outbox.drain().sequenced == 1
         assert others.values() == [2]
 
@@ -258,6 +330,7 @@ class HandlingSuite:
         publish_values(engine, 1, 2, 3)
         assert engine.outbox.drain().retried == 1
         seen.failing.clear()
+        engine.clock.advance(_PAST_ANY_RETRY)
         assert engine.outbox.drain().delivered == 2
         assert seen.values() == [1, 2, 2, 3]
 
@@ -291,10 +364,14 @@ class HandlingSuite:
 
     def test_an_answer_that_is_no_outcome_is_a_failure(self, engine: Engine) -> None:
         """Done and None are done; anything else is not, and the record is tried again."""
-        answers: list[object] = [None, Done(), True, "done", Retry(timedelta()), None]
+        answers: list[object] = [None, Done(), True, "done", Retry(timedelta(seconds=1)), None]
         subscribe(engine.outbox, "g", lambda record: answers.pop(0))
         publish_values(engine, 1, 2, 3)
-        counted = [(counts.delivered, counts.retried) for counts in (engine.outbox.drain() for _ in range(4))]
+        counted = []
+        for _ in range(4):
+            counts = engine.outbox.drain()
+            counted.append((counts.delivered, counts.retried))
+            engine.clock.advance(_PAST_ANY_RETRY)
         assert counted == [(2, 1), (0, 1), (0, 1), (1, 0)]
 
     def test_a_drain_that_is_torn_down_leaves_the_rest_for_the_next(self, engine: Engine) -> None:

@@ -12,6 +12,8 @@ from contextvars import copy_context
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from penstock.errors import HandlerTimeout
+
 T = TypeVar("T")
 
 
@@ -21,10 +23,15 @@ class Calls:
     def __init__(self) -> None:
         self._runner = asyncio.Runner()
 
-    def answer(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Call a function, wait for its answer if it is async, and return it."""
+    def answer(self, function: Callable[..., Any], *args: Any, limit: HandlerTimeout | None = None) -> Any:
+        """Call a function, wait for its answer if it is async, and return it.
+
+        Raises `limit` when an async one takes longer than that says; a sync one cannot be interrupted.
+        """
         result = function(*args)
-        return _apart(lambda: self._runner.run(_await(result))) if inspect.isawaitable(result) else result
+        if not inspect.isawaitable(result):
+            return result
+        return _apart(lambda: self._runner.run(awaited(result, limit)))
 
     def __enter__(self) -> Self:
         return self
@@ -37,13 +44,28 @@ class Calls:
 
 def _apart(call: Callable[[], T]) -> T:
     """Make a call where no loop runs: here, or else in a thread of its own."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if not _in_a_loop():
         return call()
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(copy_context().run, call).result()
 
 
-async def _await(result: Awaitable[T]) -> T:
-    return await result
+def _in_a_loop() -> bool:
+    """Return whether a loop runs here; asked apart, so that the answer is no context of a handler's error."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+async def awaited(result: Awaitable[T], limit: HandlerTimeout | None) -> T:
+    """Wait for an answer; cancel it when it takes longer than the limit says, and raise that."""
+    timer = asyncio.timeout(None if limit is None else limit.seconds)
+    try:
+        async with timer:
+            return await result
+    except TimeoutError:
+        if limit is not None and timer.expired():
+            raise limit from None
+        raise

@@ -1,36 +1,34 @@
 """`drain`: sequence and deliver all that is due now, then return. For tests, cron jobs and small programs.
 
-The simplest correct loop: this process takes what no living member owns, moves what is staged, and hands
-each group its records partition by partition, in offset order, settling as it goes. A record whose handler
-raises stays where it is and is tried again by the next drain; the records behind it in its partition wait,
-all other partitions go on. What handlers publish meanwhile is drained too.
+This process takes what no living member owns, moves what is staged, and hands each group its records one
+after the other in the caller's thread. A record that fails is retried when that is due, by a later drain;
+its lane waits, everything else goes on. What handlers publish meanwhile is drained too.
 """
 
-import logging
 from dataclasses import dataclass
 
 from penstock.clock import Clock
-from penstock.delivery.cursors import Cursor, Cursors
-from penstock.errors import Fenced, OffsetOutOfRange, UnknownTopic
+from penstock.delivery.store import GroupStore
+from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
+from penstock.errors import UnknownTopic
 from penstock.log.contract import Topic
 from penstock.log.sql.database import Database
 from penstock.log.sql.log import SqlLog
 from penstock.membership.member import ClusterSettings, Member
-from penstock.model.outcome import Done, outcome_of
-from penstock.model.record import Record
 from penstock.outbox.sequencer import Sequencer, SequencerSettings
 
+from .attempt import attempt
 from .calls import Calls
+from .engine import Engine
 from .handlers import Handlers, Subscription
+from .task import Task
 
-log = logging.getLogger("penstock.drain")
-
-_READ_RECORDS = 500
+_TASKS = 500  # handed out before they are settled together
 
 
 @dataclass(slots=True)
 class Counts:
-    """What a drain did."""
+    """What a drain did. `parked`: lanes of what it handed out that now wait for a retry or a person."""
 
     sequenced: int = 0
     delivered: int = 0
@@ -48,8 +46,9 @@ class Drain:
         self._settings = ClusterSettings.load()
         self._member = Member(database, self._settings, clock)
         self._sequencer = Sequencer(database, SequencerSettings.load(), clock)
-        self._stuck: set[tuple[str, int, int]] = set()
+        self._engines: dict[tuple[str, int], Engine] = {}
         self._calls, self._counts = Calls(), Counts()
+        self._parked: set[tuple[str, str | None, str]] = set()
         self._next_beat = 0.0
 
     def run(self) -> Counts:
@@ -80,17 +79,31 @@ class Drain:
         topic = self._topic(subscription)
         if topic is None:
             return False
-        cursors = Cursors(
-            self._database, self._clock, group=subscription.group, topic=topic, owner=self._member.id
-        )
-        if not cursors.behind():
-            return False
-        taken = cursors.take(self._member.living, from_start=subscription.start == "earliest")
+        engine = self._engine(subscription, topic)
+        worked = False
         try:
-            worked = [self._work(cursors, cursor, subscription) for cursor in taken]
-            return any(worked)
+            engine.take(self._member.living)
+            while engine.owns() and engine.fill(self._log.ends(topic)) | self._work(engine):
+                worked = True
+            engine.settle()
         finally:
-            cursors.release()
+            engine.release()
+        return worked
+
+    def _engine(self, subscription: Subscription, topic: Topic) -> Engine:
+        known = self._engines.get((subscription.group, topic.id))
+        if known is None:
+            store = GroupStore(
+                self._database,
+                self._clock,
+                group=subscription.group,
+                topic=topic,
+                owner=self._member.id,
+                from_start=subscription.start == "earliest",
+            )
+            known = Engine(self._log, store, subscription, self._clock)
+            self._engines[subscription.group, topic.id] = known
+        return known
 
     def _topic(self, subscription: Subscription) -> Topic | None:
         """Return the topic; a group that starts at the latest record needs it now, to know where that is."""
@@ -99,31 +112,23 @@ class Drain:
         except UnknownTopic:
             return None if subscription.start == "earliest" else self._log.create_topic(subscription.topic)
 
-    def _work(self, cursors: Cursors, cursor: Cursor, subscription: Subscription) -> bool:
-        """Hand out one partition's records until its end or a failure; return whether there were any."""
-        place = (subscription.group, cursor.topic.id, cursor.partition)
-        worked = False
-        while place not in self._stuck and (records := self._read(subscription, cursor)):
-            worked = True
-            reached = cursor.offset
-            for record in records:
-                if not self._handle(subscription, record):
-                    self._stuck.add(place)
-                    break
-                reached = record.offset + 1 if record.offset is not None else reached
+    def _work(self, engine: Engine) -> bool:
+        """Hand out what may run now and settle it in lots; return whether there was anything."""
+        done = 0
+        while done < _TASKS and self._member.is_live() and (tasks := engine.start(_TASKS)):
+            for number, task in enumerate(tasks):
                 if not self._member.is_live():  # another may have taken over: settling tells
+                    engine.untake(tasks[number:])
                     break
                 self._beat()
-            if reached > cursor.offset and not self._settled(cursors, cursor, reached):
-                self._stuck.add(place)
-            self._beat()
-        return worked
-
-    def _read(self, subscription: Subscription, cursor: Cursor) -> list[Record]:
-        try:
-            return self._log.read(subscription.topic, cursor.partition, cursor.offset, _READ_RECORDS)
-        except (UnknownTopic, OffsetOutOfRange):  # the topic was deleted meanwhile, and perhaps made again
-            return []
+                verdict = attempt(
+                    self._calls, task.handler, task.record, failures=task.failures, clock=self._clock
+                )
+                self._count(task, verdict)
+                engine.finish(task, verdict)
+            done += len(tasks)
+        engine.settle()
+        return done > 0
 
     def _beat(self) -> None:
         """Renew the lease when that is due; a slow handler must not cost the partitions behind it."""
@@ -132,31 +137,11 @@ class Drain:
             self._next_beat = now + self._settings.heartbeat_interval.total_seconds()
             self._member.heartbeat()
 
-    def _settled(self, cursors: Cursors, cursor: Cursor, offset: int) -> bool:
-        try:
-            cursors.settle(cursor, offset)
-        except Fenced as exc:
-            log.warning("%s", exc)
-            return False
-        return True
-
-    def _handle(self, subscription: Subscription, record: Record) -> bool:
-        """Call the handler for a record; return whether it is done. None wants it: it is done."""
-        name = f"predicate of group {subscription.group}"
-        try:
-            handler = subscription.handler_for(record)
-            if handler is None:
-                return True
-            name = f"handler {handler.id}"
-            outcome = outcome_of(self._calls.answer(handler.function, record))
-            done = isinstance(outcome, Done)
-            if not done:
-                log.warning(
-                    "%s answered %s to %s %s; it is tried again", name, outcome, record.type, record.id
-                )
-        except Exception:
-            log.exception("%s failed on %s %s; it is tried again", name, record.type, record.id)
-            done = False
-        self._counts.delivered += done
-        self._counts.retried += not done
-        return done
+    def _count(self, task: Task, verdict: Verdict) -> None:
+        lane = (task.handler.group, task.record.topic, task.lane)
+        waits = isinstance(verdict, Parked) or (isinstance(verdict, Dead) and verdict.hold)
+        (self._parked.add if waits else self._parked.discard)(lane)
+        self._counts.retried += isinstance(verdict, Parked)
+        self._counts.dead += isinstance(verdict, Dead)
+        self._counts.delivered += isinstance(verdict, Passed)
+        self._counts.parked = len(self._parked)

@@ -258,7 +258,7 @@ def test_a_dead_letter_that_holds_its_lane_keeps_its_followers_back(partition: P
 
     assert take(partition, 10**15) == []
     found = settled(partition)
-    assert found.dead == [DeadLetter(0, "a", 4, "ValueError: no")]
+    assert found.dead == [DeadLetter(0, "a", True, 4, "ValueError: no")]
     assert found.lanes == [StoredLane("a", True, 0, 0, "ValueError: no")]
     assert found.entries == [("a", 1), ("a", 3), ("a", 4)]
 
@@ -283,7 +283,7 @@ def test_a_dead_letter_that_releases_its_lane_lets_its_followers_go_on(partition
 
     assert take(partition) == [1]
     found = settled(partition)
-    assert found.dead == [DeadLetter(0, "a", 4, "ValueError: no")]
+    assert found.dead == [DeadLetter(0, "a", False, 4, "ValueError: no")]
     assert (found.base, found.lanes, found.entries) == (1, [], [])
 
 
@@ -298,7 +298,7 @@ def test_a_dead_letter_of_a_lone_record_holds_nothing(partition: Partition) -> N
     partition.finish(1, PASSED)
 
     found = settled(partition)
-    assert found.dead == [DeadLetter(0, alone_key("a", 0), 4, "ValueError: no")]
+    assert found.dead == [DeadLetter(0, alone_key("a", 0), False, 4, "ValueError: no")]
     assert (found.lanes, found.lanes_gone, found.entries_gone) == ([], [alone_key("a", 0)], [0])
 
 

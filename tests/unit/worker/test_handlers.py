@@ -2,14 +2,17 @@
 
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from penstock import Outbox, Record
+from penstock import Exponential, Fixed, Outbox, Record
+from penstock.delivery.verdict import OnExhausted, OnFailure
 from penstock.errors import DuplicateHandler, InvalidHandler, InvalidTopic, InvalidType
 from penstock.testing.records import a_record
-from penstock.worker.handlers import Handlers
+from penstock.worker.handlers import Handlers, rules_of
 
 
 def one(record: Record) -> None:
@@ -18,6 +21,15 @@ def one(record: Record) -> None:
 
 def two(record: Record) -> None:
     """Another one."""
+
+
+def many(records: list[Record]) -> None:
+    """A handler of batches."""
+
+
+async def awaited_match(record: Record) -> bool:
+    """A predicate that cannot answer at once."""
+    return True
 
 
 class Mailer:
@@ -54,8 +66,27 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "a group with a NUL": ({"group": "a\x00b"}, InvalidHandler, "printable"),
     "a group with half a character": ({"group": "a\ud800"}, InvalidHandler, "printable"),
     "a lambda without an id": ({"function": lambda record: None}, InvalidHandler, "needs id="),
-    "a partial without an id": ({"function": functools.partial(one)}, InvalidHandler, "needs id="),
+    "a partial of a lambda": (
+        {"function": functools.partial(lambda record: None)},
+        InvalidHandler,
+        "needs id=",
+    ),
     "an object without an id": ({"function": Mailer()}, InvalidHandler, "needs id="),
+    "an id that is none": ({"id": 7}, InvalidHandler, "id=7"),
+    "an empty id": ({"id": " "}, InvalidHandler, "id=' '"),
+    "a class as match": ({"match": Mailer}, InvalidHandler, "annotate the handler's parameter"),
+    "an async predicate": ({"match": awaited_match}, InvalidHandler, "is async"),
+    "a timeout of nothing": ({"timeout": 0}, InvalidHandler, "timeout=0 must be seconds"),
+    "a timeout below zero": ({"timeout": timedelta(seconds=-1)}, InvalidHandler, "timeout="),
+    "a timeout in words": ({"timeout": "10s"}, InvalidHandler, "timeout='10s'"),
+    "an endless timeout": ({"timeout": float("inf")}, InvalidHandler, "None for no limit"),
+    "no concurrency": ({"concurrency": 0}, InvalidHandler, "concurrency=0 must be a whole number of 1"),
+    "half a concurrency": ({"concurrency": 0.5}, InvalidHandler, r"concurrency=0\.5"),
+    "a true batch": ({"batch": True}, InvalidHandler, "batch=True"),
+    "no rate": ({"rate": 0}, InvalidHandler, "rate=0 must be records per second"),
+    "a rate of no known unit": ({"rate": "5/fortnight"}, InvalidHandler, "'100/s' or '5/min'"),
+    "a fallback that is none": ({"fallback": 5}, InvalidHandler, "fallback=5 cannot be called"),
+    "a fallback that asks too much": ({"fallback": lambda a, b, c: None}, InvalidHandler, "too much"),
 }
 
 
@@ -139,3 +170,137 @@ def test_registering_returns_the_function_as_it_was() -> None:
     outbox = Outbox("memory://")
     assert outbox.handler("a", group="g")(one) is one
     outbox.close()
+
+
+@dataclass
+class Placed:
+    """A typed event."""
+
+    order_id: str
+
+
+def typed(event: Placed) -> None:
+    """A handler that takes one."""
+
+
+def test_the_options_of_a_handler_are_kept_in_one_unit() -> None:
+    handlers = Handlers()
+    given: dict[str, Any] = {"match": None, "group": "g", "topic": "events", "start": "earliest"}
+    first = handlers.add(one, id="a", timeout=timedelta(minutes=1), rate="30/min", concurrency=2, **given)
+    plain = handlers.add(one, id="b", **given | {"match": "b"})
+    lasting = handlers.add(many, id="c", timeout=None, batch=10, **given | {"match": "c"})
+    assert (first.timeout_seconds, first.rate, first.concurrency, first.batch) == (60.0, 0.5, 2, None)
+    assert (plain.timeout_seconds, plain.rate, plain.concurrency) == (600.0, None, None)
+    assert (lasting.timeout_seconds, lasting.batch) == (None, 10)
+    assert [each.is_plain for each in (first, plain, lasting)] == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ({"on_failure": "stop"}, "on_failure='stop' must be one of 'park', 'alone', 'dead'"),
+        ({"on_exhausted": "keep"}, "on_exhausted='keep' must be one of 'hold', 'release'"),
+        ({"retry": 3}, "retry=3 must be a retry policy"),
+    ],
+)
+def test_rules_that_cannot_be_are_refused_by_name(words: dict[str, Any], named: str) -> None:
+    outbox = Outbox("memory://")
+    with pytest.raises(InvalidHandler, match=named):
+        outbox.handler("a", group="g", **words)(one)
+    outbox.close()
+
+
+def test_rules_follow_the_words_of_the_registration() -> None:
+    rules = rules_of("g", retry=Fixed(1), on_failure="alone", on_exhausted="release")
+    assert (rules.retry, rules.on_failure, rules.on_exhausted) == (
+        Fixed(1),
+        OnFailure.ALONE,
+        OnExhausted.RELEASE,
+    )
+
+
+def test_a_handler_without_a_policy_has_that_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_RETRY_MAX_RETRIES", "7")
+    outbox = Outbox("memory://")
+    outbox.handler("a", group="g")(one)
+    ((handler,),) = [each.handlers for each in outbox._handlers.subscriptions()]
+    assert handler.rules.retry == Exponential(max_retries=7)
+    outbox.close()
+
+
+def test_a_typed_handler_wants_its_type_and_the_aliases_only() -> None:
+    outbox = Outbox("memory://")
+    outbox.handler(group="g")(typed)
+    outbox.handler(group="g")(two)
+    outbox.event("order.placed", aliases=["order.made"])(Placed)  # after the handler
+    (subscription,) = outbox._handlers.subscriptions()
+    chosen = {
+        type: handler.function
+        for type in ("order.placed", "order.made", "order.paid")
+        if (handler := subscription.handler_for(a_record(type=type)))
+    }
+    assert chosen == {"order.placed": typed, "order.made": typed, "order.paid": two}
+    outbox.close()
+
+
+def test_a_class_that_nobody_registers_is_told_when_the_handlers_are_used() -> None:
+    outbox = Outbox("memory://")
+    outbox.handler(group="g")(typed)
+    for _ in range(2):
+        with pytest.raises(InvalidHandler, match=r"asks for Placed in 'event'.*@outbox\.event"):
+            list(outbox._handlers.subscriptions())
+    outbox.event("order.placed")(Placed)
+    assert len(list(outbox._handlers.subscriptions())) == 1
+    outbox.close()
+
+
+def test_a_type_and_its_class_are_the_same_match() -> None:
+    outbox = Outbox("memory://")
+    outbox.handler("order.made", group="g")(one)
+    outbox.handler(group="g")(typed)
+    outbox.event("order.placed", aliases=["order.made"])(Placed)
+    with pytest.raises(DuplicateHandler, match=r"same match: 'order\.made' in group 'g'"):
+        list(outbox._handlers.subscriptions())
+    outbox.close()
+
+
+def test_two_handlers_for_one_class_in_a_group_are_refused() -> None:
+    outbox = Outbox("memory://")
+    outbox.handler(group="g")(typed)
+    with pytest.raises(DuplicateHandler, match="same match"):
+        outbox.handler(group="g", id="other")(typed)
+    outbox.close()
+
+
+def test_a_record_that_no_handler_wants_has_none(add: Callable[..., Handlers]) -> None:
+    add(match="a")
+    (subscription,) = add(two, match="b.*").subscriptions()
+    for type in ("new.type", "b", "A"):
+        assert subscription.handler_for(a_record(type=type)) is None
+
+
+def test_a_predicate_that_raises_is_a_failure_of_its_own_handler(add: Callable[..., Handlers]) -> None:
+    def breaks(record: Record) -> bool:
+        raise LookupError("the predicate broke")
+
+    rules = rules_of("g", retry=Fixed(9), on_failure="alone", on_exhausted="hold")
+    add(match="exact")
+    (subscription,) = add(many, match=breaks, rules=rules, batch=5).subscriptions()
+    handler = subscription.handler_for(a_record())
+    assert handler is not None
+    assert (handler.id, handler.rules, handler.is_plain) == (f"{__name__}.many", rules, True)
+    with pytest.raises(LookupError, match="the predicate broke"):
+        handler.binding.call(a_record())
+    exact = subscription.handler_for(a_record(type="exact"))
+    assert exact is not None
+    assert exact.function is one
+
+
+def test_types_without_end_do_not_fill_the_memory(
+    add: Callable[..., Handlers], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.worker.handlers._CACHED_TYPES", 10)
+    (subscription,) = add(match="a").subscriptions()
+    for number in range(100):
+        subscription.handler_for(a_record(type=f"t-{number}"))
+    assert len(subscription._by_type) <= 10

@@ -15,7 +15,8 @@ from penstock.log.sql.database import Database
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
 from penstock.log.sql.sqlite.dialect import SqliteDialect
-from penstock.worker.sequencing import PollingSettings, SequencingService
+from penstock.worker.patience import PollingSettings
+from penstock.worker.sequencing import SequencingService
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
 

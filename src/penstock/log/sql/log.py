@@ -1,20 +1,29 @@
 """The log in database rows: one row per record, one head per partition."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from penstock.clock import SYSTEM, Clock
-from penstock.errors import OffsetOutOfRange, PartitionsDiffer, UnknownPartition, UnknownTopic
+from penstock.errors import OffsetOutOfRange, PartitionsDiffer, Undecodable, UnknownPartition, UnknownTopic
 from penstock.model.limits import check_topic
 from penstock.model.partition import check_partitions, key_hash
 from penstock.model.partition import partition as partition_of
-from penstock.model.record import Record
+from penstock.model.record import RawHeaders, Record
 from penstock.wire.kafka.headers import decode_headers, encode_headers
 
 from ..contract import DEFAULT_MAX_BYTES, OUTBOX_PARTITIONS, Bounds, Position, Topic
-from .contract import Row
+from .contract import Row, Rows
 from .database import Database, Transaction
 from .heads import HeadKey, Numbering, create_topic, find_topics, keep_topics
 
+_FORGET = (
+    "topic_delete",
+    "heads_delete",
+    "times_delete",
+    "cursors_delete",
+    "lanes_delete",
+    "entries_delete",
+    "dead_delete",
+)
 _DELETE_ROWS = 10_000  # records of a deleted topic removed in one transaction
 _LAST_OFFSET = (1 << 63) - 1
 
@@ -71,6 +80,36 @@ class SqlLog:
         """Return the records from an offset on."""
         return self._database.look(lambda tx: _read(tx, topic, partition, offset, limit, max_bytes))
 
+    def ends(self, topic: Topic) -> dict[int, int]:
+        """Return the next offset of every partition that ever held something."""
+        rows = self._database.look(lambda tx: tx.rows("log", "heads_list", topic_id=topic.id))
+        return {partition: end for partition, _, end in rows}
+
+    def read_ranges(
+        self, topic: Topic, ranges: Sequence[tuple[int, int, int]], fences: Mapping[int, int]
+    ) -> list[tuple[Record, Exception | None]]:
+        """Return the records of several ranges (partition, from, to before) in one look, for their owner.
+
+        `fences` are the epochs of the partitions. A record that cannot be read whole comes with the error.
+        """
+        partitions, starts, ends = (list(column) for column in zip(*ranges, strict=True))
+        wanted = Rows(partitions=partitions, starts=starts, ends=ends)
+        rows = self._database.look(lambda tx: tx.rows("log", "read_ranges", topic_id=topic.id, ranges=wanted))
+        name, found = topic.name, []
+        for partition, offset, id, key, type, value, headers, timestamp_ms in rows:
+            error: Exception | None = None
+            pairs: RawHeaders = ()
+            if headers:
+                try:
+                    pairs = decode_headers(headers)
+                except Exception as exc:
+                    error = Undecodable(f"the headers of {name}/{partition}/{offset}", str(exc))
+            text = None if key is None else key.decode("utf-8", "surrogateescape")
+            place = name, partition, offset
+            record = Record(id, text, value, type, pairs, timestamp_ms, *place, fence=fences[partition])
+            found.append((record, error))
+        return found
+
     def bounds(self, topic: str, partition: int) -> Bounds:
         """Return the first offset kept and the next to be given."""
         return self._database.look(lambda tx: _bounds(tx, _topic(tx, topic), partition))
@@ -115,7 +154,7 @@ def _topic(tx: Transaction, name: str, *, keep: bool = False) -> Topic:
 
 def _forget(tx: Transaction, name: str) -> int:
     topic = _topic(tx, name)
-    for statement in ("topic_delete", "heads_delete", "times_delete", "cursors_delete"):
+    for statement in _FORGET:
         tx.change("log", statement, topic_id=topic.id)
     return topic.id
 

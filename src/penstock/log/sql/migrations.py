@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 
-from penstock.errors import SchemaTooNew, SequenceCached
+from penstock.errors import SchemaBehind, SchemaMissing, SchemaTooNew, SequenceCached
 
 from .database import Database, Transaction
 
@@ -43,6 +43,16 @@ def version(tx: Transaction, database: Database) -> int:
 def pending(database: Database) -> list[Migration]:
     """Return the migrations that have not been applied yet. Raises SchemaTooNew."""
     return database.look(lambda tx: _after(database, version(tx, database)))
+
+
+def check(database: Database) -> None:
+    """Refuse a database that is not up to date. Raises SchemaMissing, SchemaBehind, SchemaTooNew."""
+    found = database.look(lambda tx: version(tx, database))
+    waiting = _after(database, found)
+    if waiting and not found:
+        raise SchemaMissing(database.names.table("meta"))
+    if waiting:
+        raise SchemaBehind(found, waiting[-1].version)
 
 
 def migrate(database: Database) -> list[Migration]:

@@ -7,7 +7,7 @@ CREATE TABLE penstock_meta (
     value text NOT NULL
 );
 INSERT INTO penstock_meta (name, value)
-VALUES ('schema_version', '2'), ('incarnation', '1'), ('log_id', gen_random_uuid()::text);
+VALUES ('schema_version', '3'), ('incarnation', '1'), ('log_id', gen_random_uuid()::text);
 
 -- Events that committed and have no offset yet. seq is the order of staging: CACHE 1, or sessions would hand
 -- out numbers in another order than they were asked for.
@@ -89,38 +89,101 @@ CREATE TABLE penstock_log_time (
     PRIMARY KEY (topic_id, partition, "offset")
 );
 
--- One running process: one lease, one heartbeat.
+-- One running process: one lease, one heartbeat. serves: what it takes part in, as JSON.
 CREATE TABLE penstock_member (
     id             text COLLATE "C" NOT NULL PRIMARY KEY,
     host           text NOT NULL,
     pid            bigint NOT NULL,
     started        text NOT NULL,
     joined_ms      bigint NOT NULL,
-    lease_until_ms bigint NOT NULL
+    lease_until_ms bigint NOT NULL,
+    serves         text NOT NULL DEFAULT '{}'
 ) WITH (fillfactor = 50);
 
 -- The 256 units of sequencing. Every change of owner, release included, raises the epoch.
 CREATE TABLE penstock_slot (
-    slot  smallint NOT NULL PRIMARY KEY,
-    owner text COLLATE "C",
-    epoch bigint NOT NULL DEFAULT 0
+    slot         smallint NOT NULL PRIMARY KEY,
+    owner        text COLLATE "C",
+    epoch        bigint NOT NULL DEFAULT 0,
+    owner_wanted text COLLATE "C"
 ) WITH (fillfactor = 50);
 INSERT INTO penstock_slot (slot) SELECT generate_series(0, 255);
 
--- A named reader.
+-- A named reader. filters: what its handlers match, as JSON, the present one first, then those it had before.
 CREATE TABLE penstock_group (
-    id         integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    name       text COLLATE "C" NOT NULL UNIQUE,
-    created_ms bigint NOT NULL
+    id             integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name           text COLLATE "C" NOT NULL UNIQUE,
+    created_ms     bigint NOT NULL,
+    filters        text NOT NULL DEFAULT '[]',
+    filter_version bigint NOT NULL DEFAULT 0
 );
 
--- Where a group is in a partition, and who may move it. Settling compares epoch and the previous offset.
+-- Where a group is in a partition, and who may move it. Settling compares epoch and version, and raises the version.
+-- passed: a bitmap, in hex, of the offsets from the cursor on that are done. crashes: owners lost without release, on the
+-- offset in trying once that is written.
 CREATE TABLE penstock_cursor (
+    group_id     integer NOT NULL,
+    topic_id     integer NOT NULL,
+    partition    integer NOT NULL,
+    "offset"     bigint NOT NULL,
+    owner        text COLLATE "C",
+    epoch        bigint NOT NULL DEFAULT 0,
+    version      bigint NOT NULL DEFAULT 0,
+    passed       text NOT NULL DEFAULT '',
+    owner_wanted text COLLATE "C",
+    crashes      smallint NOT NULL DEFAULT 0,
+    trying       bigint,
+    PRIMARY KEY (group_id, topic_id, partition)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 1000);
+
+-- What is shared among members: the slots, and each group. version: raised when rows change hands or should, so that
+-- members look. members: who was given a share the last time.
+CREATE TABLE penstock_domain (
+    name    text COLLATE "C" NOT NULL,
+    version bigint NOT NULL,
+    members text NOT NULL,
+    PRIMARY KEY (name)
+) WITH (fillfactor = 50);
+
+-- A lane that waits: for its retry, for its turn because it is slow, or (held) for a person.
+CREATE TABLE penstock_lane (
+    group_id  integer NOT NULL,
+    topic_id  integer NOT NULL,
+    partition integer NOT NULL,
+    lane      text COLLATE "C" NOT NULL,
+    held      boolean NOT NULL,
+    failures  integer NOT NULL,
+    due_ms    bigint NOT NULL,
+    reason    text NOT NULL,
+    PRIMARY KEY (group_id, topic_id, partition, lane)
+);
+
+-- The records of waiting lanes that the cursor has passed; offsets only.
+CREATE TABLE penstock_lane_entry (
     group_id  integer NOT NULL,
     topic_id  integer NOT NULL,
     partition integer NOT NULL,
     "offset"  bigint NOT NULL,
-    owner     text COLLATE "C",
-    epoch     bigint NOT NULL DEFAULT 0,
-    PRIMARY KEY (group_id, topic_id, partition)
-) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 1000);
+    lane      text COLLATE "C" NOT NULL,
+    PRIMARY KEY (group_id, topic_id, partition, "offset")
+);
+
+-- Records given up, kept with their payload until requeued or discarded. holding: their lane waits for that.
+CREATE TABLE penstock_dead (
+    group_id     integer NOT NULL,
+    topic_id     integer NOT NULL,
+    partition    integer NOT NULL,
+    "offset"     bigint NOT NULL,
+    lane         text COLLATE "C" NOT NULL,
+    holding      boolean NOT NULL,
+    failures     integer NOT NULL,
+    reason       text NOT NULL,
+    died_ms      bigint NOT NULL,
+    id           text COLLATE "C" NOT NULL,
+    key          bytea,
+    type         text COLLATE "C" NOT NULL,
+    value        bytea,
+    headers      bytea,
+    timestamp_ms bigint NOT NULL,
+    PRIMARY KEY (group_id, topic_id, partition, "offset")
+);

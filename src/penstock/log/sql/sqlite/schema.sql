@@ -7,7 +7,7 @@ CREATE TABLE penstock_meta (
     value TEXT NOT NULL
 ) WITHOUT ROWID;
 INSERT INTO penstock_meta (name, value)
-VALUES ('schema_version', '2'), ('incarnation', '1'), ('log_id', lower(hex(randomblob(16))));
+VALUES ('schema_version', '3'), ('incarnation', '1'), ('log_id', lower(hex(randomblob(16))));
 
 -- Events that committed and have no offset yet. seq is the order of staging; SQLite has one writer at a
 -- time, so it is also the order of commits.
@@ -86,39 +86,102 @@ CREATE TABLE penstock_log_time (
     PRIMARY KEY (topic_id, partition, "offset")
 ) WITHOUT ROWID;
 
--- One running process: one lease, one heartbeat.
+-- One running process: one lease, one heartbeat. serves: what it takes part in, as JSON.
 CREATE TABLE penstock_member (
     id             TEXT NOT NULL PRIMARY KEY,
     host           TEXT NOT NULL,
     pid            INTEGER NOT NULL,
     started        TEXT NOT NULL,
     joined_ms      INTEGER NOT NULL,
-    lease_until_ms INTEGER NOT NULL
+    lease_until_ms INTEGER NOT NULL,
+    serves         TEXT NOT NULL DEFAULT '{}'
 ) WITHOUT ROWID;
 
 -- The 256 units of sequencing. Every change of owner, release included, raises the epoch.
 CREATE TABLE penstock_slot (
-    slot  INTEGER NOT NULL PRIMARY KEY,
-    owner TEXT,
-    epoch INTEGER NOT NULL DEFAULT 0
+    slot         INTEGER NOT NULL PRIMARY KEY,
+    owner        TEXT,
+    epoch        INTEGER NOT NULL DEFAULT 0,
+    owner_wanted TEXT
 );
 WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < 255)
 INSERT INTO penstock_slot (slot) SELECT n FROM numbers;
 
--- A named reader.
+-- A named reader. filters: what its handlers match, as JSON, the present one first, then those it had before.
 CREATE TABLE penstock_group (
-    id         INTEGER PRIMARY KEY AUTOINCREMENT,
-    name       TEXT NOT NULL UNIQUE,
-    created_ms INTEGER NOT NULL
+    id             INTEGER PRIMARY KEY AUTOINCREMENT,
+    name           TEXT NOT NULL UNIQUE,
+    created_ms     INTEGER NOT NULL,
+    filters        TEXT NOT NULL DEFAULT '[]',
+    filter_version INTEGER NOT NULL DEFAULT 0
 );
 
--- Where a group is in a partition, and who may move it. Settling compares epoch and the previous offset.
+-- Where a group is in a partition, and who may move it. Settling compares epoch and version, and raises the version.
+-- passed: a bitmap, in hex, of the offsets from the cursor on that are done. crashes: owners lost without release, on the
+-- offset in trying once that is written.
 CREATE TABLE penstock_cursor (
+    group_id     INTEGER NOT NULL,
+    topic_id     INTEGER NOT NULL,
+    partition    INTEGER NOT NULL,
+    "offset"     INTEGER NOT NULL,
+    owner        TEXT,
+    epoch        INTEGER NOT NULL DEFAULT 0,
+    version      INTEGER NOT NULL DEFAULT 0,
+    passed       TEXT NOT NULL DEFAULT '',
+    owner_wanted TEXT,
+    crashes      INTEGER NOT NULL DEFAULT 0,
+    trying       INTEGER,
+    PRIMARY KEY (group_id, topic_id, partition)
+) WITHOUT ROWID;
+
+-- What is shared among members: the slots, and each group. version: raised when rows change hands or should, so that
+-- members look. members: who was given a share the last time.
+CREATE TABLE penstock_domain (
+    name    TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    members TEXT NOT NULL,
+    PRIMARY KEY (name)
+) WITHOUT ROWID;
+
+-- A lane that waits: for its retry, for its turn because it is slow, or (held) for a person.
+CREATE TABLE penstock_lane (
+    group_id  INTEGER NOT NULL,
+    topic_id  INTEGER NOT NULL,
+    partition INTEGER NOT NULL,
+    lane      TEXT NOT NULL,
+    held      INTEGER NOT NULL,
+    failures  INTEGER NOT NULL,
+    due_ms    INTEGER NOT NULL,
+    reason    TEXT NOT NULL,
+    PRIMARY KEY (group_id, topic_id, partition, lane)
+) WITHOUT ROWID;
+
+-- The records of waiting lanes that the cursor has passed; offsets only.
+CREATE TABLE penstock_lane_entry (
     group_id  INTEGER NOT NULL,
     topic_id  INTEGER NOT NULL,
     partition INTEGER NOT NULL,
     "offset"  INTEGER NOT NULL,
-    owner     TEXT,
-    epoch     INTEGER NOT NULL DEFAULT 0,
-    PRIMARY KEY (group_id, topic_id, partition)
+    lane      TEXT NOT NULL,
+    PRIMARY KEY (group_id, topic_id, partition, "offset")
 ) WITHOUT ROWID;
+
+-- Records given up, kept with their payload until requeued or discarded. holding: their lane waits for that.
+CREATE TABLE penstock_dead (
+    group_id     INTEGER NOT NULL,
+    topic_id     INTEGER NOT NULL,
+    partition    INTEGER NOT NULL,
+    "offset"     INTEGER NOT NULL,
+    lane         TEXT NOT NULL,
+    holding      INTEGER NOT NULL,
+    failures     INTEGER NOT NULL,
+    reason       TEXT NOT NULL,
+    died_ms      INTEGER NOT NULL,
+    id           TEXT NOT NULL,
+    key          BLOB,
+    type         TEXT NOT NULL,
+    value        BLOB,
+    headers      BLOB,
+    timestamp_ms INTEGER NOT NULL,
+    PRIMARY KEY (group_id, topic_id, partition, "offset")
+);

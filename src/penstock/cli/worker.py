@@ -1,0 +1,52 @@
+"""`penstock worker`: run the handlers of an outbox until told to stop."""
+
+import logging
+
+import click
+
+from penstock.app import Outbox
+
+from .target import load
+
+_LEVELS = ("debug", "info", "warning", "error")
+
+
+@click.command("worker")
+@click.argument("target", metavar="MODULE:OUTBOX")
+@click.option("--partitions", metavar="A-B", help="Serve only these partitions: 0-63, or 0-63,128-191.")
+@click.option(
+    "--log-level", type=click.Choice(_LEVELS), default="info", show_default=True, help="What to tell."
+)
+def command(target: str, partitions: str | None, log_level: str) -> None:
+    """Run the handlers of an outbox until told to stop.
+
+    MODULE:OUTBOX names the outbox in your code, such as shop:outbox; the current folder is searched too. On
+    SIGTERM or Ctrl-C it starts nothing more, waits for what runs, settles and leaves; a second signal does
+    not wait. Start as many as you like, on any host: they share the work.
+    """
+    outbox = load(target, "shop:outbox")
+    if not isinstance(outbox, Outbox):
+        raise click.UsageError(f"{target} is {type(outbox).__name__}, not an Outbox")
+    pins = None if partitions is None else _numbers(partitions)
+    _tell(log_level)
+    outbox.run(partitions=pins)
+
+
+def _numbers(text: str) -> list[int]:
+    """Return the numbers that ranges such as `0-63,128` name."""
+    numbers: set[int] = set()
+    for part in text.split(","):
+        low, dash, high = part.strip().partition("-")
+        if not low.isdecimal() or (dash and not high.isdecimal()) or (dash and int(high) < int(low)):
+            raise click.BadParameter(f"{part!r} is no range such as 0-63", param_hint="--partitions")
+        numbers.update(range(int(low), int(high or low) + 1))
+    return sorted(numbers)
+
+
+def _tell(level: str) -> None:
+    """Let Penstock's own loggers write to standard error; the program's other logging is left as it is."""
+    logger = logging.getLogger("penstock")
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s %(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel(level.upper())

@@ -1,0 +1,4 @@
+-- Write down records of waiting lanes that the cursor passes; walks the primary key.
+INSERT INTO penstock_lane_entry (group_id, topic_id, partition, "offset", lane)
+SELECT :group_id, :topic_id, json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]')
+FROM json_each(:entries);

@@ -1,0 +1,208 @@
+"""A group's progress in the database: cursors, waiting lanes, dead letters, and the settling of them.
+
+A cursor is moved by its owner only, in its epoch, and only from the version it was left in; lanes, entries
+and dead letters are written in the same transaction and only for cursors that took the move. So a late,
+stale or repeated settling changes nothing and says which partitions it lost.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock import points
+from penstock.clock import Clock, own_ms
+from penstock.log.contract import Topic
+from penstock.log.sql.contract import Row, Rows
+from penstock.log.sql.database import Database, Transaction
+
+from .machine import Partition, Settlement, StoredLane
+
+BEFORE_SETTLE = points.declare("delivery.before_settle", "Records are handled; nothing is written yet.")
+BEFORE_COMMIT = points.declare("delivery.before_commit", "Cursors and lanes are written; not committed.")
+AFTER_SETTLE = points.declare("delivery.after_settle", "The settling is committed; nobody has been told.")
+AFTER_TAKE = points.declare("delivery.after_take", "Cursors have a new owner in the open transaction.")
+AFTER_RELEASE = points.declare("delivery.after_release", "Cursors are given back and committed.")
+
+CRASHES_UNTIL_DEAD = 3  # a record that took so many processes with it is given up
+
+Living = Callable[[Transaction], list[str]]
+_Lanes = dict[int, list[tuple[StoredLane, list[int]]]]
+
+
+@dataclass(slots=True)
+class Owned:
+    """A partition this member owns for a group: its state, and what its row must still say.
+
+    `crashes` counts the owners lost without release; `trying` is the record the last of them was at.
+    """
+
+    machine: Partition
+    epoch: int
+    version: int
+    crashes: int
+    trying: int | None
+
+
+class GroupStore:
+    """The rows of one group on one topic, as one member sees them.
+
+    `touch` is called with the ids of group and topic in each transaction that gives cursors back, so that
+    others learn of it.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        *,
+        group: str,
+        topic: Topic,
+        owner: str,
+        from_start: bool = True,
+        touch: Callable[[Transaction, int, int], object] = lambda tx, group_id, topic_id: None,
+    ) -> None:
+        self._database, self._clock = database, clock
+        self.topic, self._owner, self._touch = topic, owner, touch
+        self.group_id: int = database.run(lambda tx: _join(tx, group, topic, own_ms(clock), from_start))
+        self._ids = {"group_id": self.group_id, "topic_id": topic.id}
+
+    def take(self, living: Living) -> dict[int, Owned]:
+        """Own every cursor that has work and no living owner; return their state.
+
+        `living` is asked under the group's lock: a member that has taken before us is then on its list.
+        """
+        return self._database.run(
+            lambda tx: self._take(tx, living, "cursors_take", now_ms=own_ms(self._clock))
+        )
+
+    def take_wanted(self, living: Living) -> dict[int, Owned]:
+        """Own every cursor that is meant for this member and has no living owner; return their state."""
+        return self._database.run(lambda tx: self._take(tx, living, "cursors_take_wanted"))
+
+    def owned(self) -> dict[int, tuple[int, bool]]:
+        """Return the partitions owned, each with its epoch and whether it should be kept."""
+        rows = self._database.look(
+            lambda tx: tx.rows("delivery", "cursors_owned", owner=self._owner, **self._ids)
+        )
+        return {partition: (epoch, wanted == self._owner) for partition, epoch, wanted in rows}
+
+    def trying(self, partition: int, owned: Owned, offset: int) -> bool:
+        """Write down that a record is about to be tried; return whether the partition is still ours."""
+        written = self._database.run(
+            lambda tx: tx.change(
+                "delivery",
+                "cursor_try",
+                partition=partition,
+                offset=offset,
+                owner=self._owner,
+                epoch=owned.epoch,
+                version=owned.version,
+                **self._ids,
+            )
+        )
+        if owned.trying not in (None, offset):
+            owned.crashes = 1
+        owned.trying = offset
+        return bool(written)
+
+    def settle(self, settled: Mapping[int, tuple[Owned, Settlement]]) -> set[int]:
+        """Write what was settled in some partitions; return those that were lost to another owner."""
+        points.reach(BEFORE_SETTLE)
+        kept = self._database.run(lambda tx: self._settle(tx, settled))
+        points.reach(AFTER_SETTLE)
+        for partition in kept:
+            settled[partition][0].version += 1
+        return settled.keys() - kept
+
+    def release(self, partitions: Collection[int]) -> None:
+        """Give cursors back; they are free at once."""
+        if partitions:
+            self._database.run(lambda tx: self._release(tx, sorted(partitions)))
+            points.reach(AFTER_RELEASE)
+
+    def _take(self, tx: Transaction, living: Living, name: str, **params: Any) -> dict[int, Owned]:
+        tx.rows("delivery", "group_lock", group_id=self.group_id)
+        rows = sorted(tx.rows("delivery", name, owner=self._owner, living=living(tx), **params, **self._ids))
+        points.reach(AFTER_TAKE)
+        lanes = self._lanes(tx, [row[0] for row in rows]) if rows else {}
+        return {
+            partition: Owned(
+                Partition(offset, bytes.fromhex(passed), lanes.get(partition, ())),
+                epoch,
+                version,
+                crashes,
+                trying,
+            )
+            for partition, offset, epoch, version, passed, crashes, trying in rows
+        }
+
+    def _lanes(self, tx: Transaction, partitions: list[int]) -> _Lanes:
+        found: dict[tuple[int, str], tuple[StoredLane, list[int]]] = {}
+        by_partition: _Lanes = {}
+        for partition, lane, held, *rest in tx.rows(
+            "delivery", "lanes_load", partitions=partitions, **self._ids
+        ):
+            loaded = found[partition, lane] = (StoredLane(lane, bool(held), *rest), [])
+            by_partition.setdefault(partition, []).append(loaded)
+        if found:
+            entries = tx.rows("delivery", "entries_load", partitions=partitions, **self._ids)
+            for partition, lane, offset in entries:
+                found[partition, lane][1].append(offset)
+        return by_partition
+
+    def _settle(self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]]) -> set[int]:
+        cursors = Rows(
+            partitions=list(settled),
+            bases=[each.base for _, each in settled.values()],
+            passed=[each.passed.hex() for _, each in settled.values()],
+            calm=[owned.crashes == 0 for owned, _ in settled.values()],
+            epochs=[owned.epoch for owned, _ in settled.values()],
+            versions=[owned.version for owned, _ in settled.values()],
+        )
+        rows = tx.rows("delivery", "cursors_settle", settled=cursors, owner=self._owner, **self._ids)
+        kept = {row[0] for row in rows}
+        self._write(tx, {partition: settled[partition][1] for partition in kept})
+        points.reach(BEFORE_COMMIT)
+        return kept
+
+    def _write(self, tx: Transaction, kept: Mapping[int, Settlement]) -> None:
+        """Write dead letters, entries and lanes; drop before put, since a record may change its lane."""
+        dead = [(partition, *each) for partition, one in kept.items() for each in one.dead]
+        gone = [(partition, offset) for partition, one in kept.items() for offset in one.entries_gone]
+        entries = [
+            (partition, offset, lane) for partition, one in kept.items() for lane, offset in one.entries
+        ]
+        flowing = [(partition, lane) for partition, one in kept.items() for lane in one.lanes_gone]
+        lanes = [(partition, *lane) for partition, one in kept.items() for lane in one.lanes]
+        if dead:
+            columns = ("partitions", "offsets", "lanes", "holding", "failures", "reasons")
+            table = _table(columns, dead)
+            tx.change("delivery", "dead_put", dead=table, now_ms=own_ms(self._clock), **self._ids)
+        if gone:
+            table = _table(("partitions", "offsets"), gone)
+            tx.change("delivery", "entries_drop", entries=table, **self._ids)
+        if entries:
+            table = _table(("partitions", "offsets", "lanes"), entries)
+            tx.change("delivery", "entries_put", entries=table, **self._ids)
+        if flowing:
+            tx.change("delivery", "lanes_drop", lanes=_table(("partitions", "lanes"), flowing), **self._ids)
+        if lanes:
+            columns = ("partitions", "lanes", "held", "failures", "due_ms", "reasons")
+            tx.change("delivery", "lanes_put", lanes=_table(columns, lanes), **self._ids)
+
+    def _release(self, tx: Transaction, partitions: list[int]) -> None:
+        self._touch(tx, self.group_id, self.topic.id)  # first: whoever shares out locks in this order
+        tx.change("delivery", "cursors_release", owner=self._owner, partitions=partitions, **self._ids)
+
+
+def _join(tx: Transaction, group: str, topic: Topic, now_ms: int | None, from_start: bool) -> int:
+    """Make the group and its cursors unless they are there; return its id."""
+    tx.change("delivery", "group_create", name=group, now_ms=now_ms)
+    group_id = int(tx.rows("delivery", "group_find", name=group)[0][0])
+    tx.change("delivery", "cursors_create", group_id=group_id, topic_id=topic.id, from_start=from_start)
+    return group_id
+
+
+def _table(columns: tuple[str, ...], rows: Iterable[Row]) -> Rows:
+    values = zip(*rows, strict=True)
+    return Rows(**{column: list(each) for column, each in zip(columns, values, strict=True)})

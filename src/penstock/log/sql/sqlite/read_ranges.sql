@@ -1,0 +1,6 @@
+-- Records of several partitions, a range of offsets each, in that order; walks the primary key once for each range: the
+-- cross join keeps SQLite from walking the log and asking the ranges.
+SELECT l.partition, l."offset", l.id, l.key, l.type, l.value, l.headers, l.timestamp_ms
+FROM json_each(:ranges) w
+CROSS JOIN penstock_log l ON l.topic_id = :topic_id AND l.partition = json_extract(w.value, '$[0]')
+ AND l."offset" >= json_extract(w.value, '$[1]') AND l."offset" < json_extract(w.value, '$[2]');

@@ -1,0 +1,69 @@
+"""A group's filter: which records its handlers want, and whose filter counts while versions differ.
+
+A member whose filter differs from the stored one is given no partitions of the group: it would move the
+cursor past records that the other version has handlers for. So a rolling deploy skips nothing.
+
+| text            | wants                                                   |
+|-----------------|---------------------------------------------------------|
+| events:order.x  | this type on that topic                                 |
+| events:order.*  | all types that begin with "order."                      |
+| events:*        | all types                                               |
+| events:?a.b     | what a predicate says; only its handler's name is known |
+"""
+
+from collections.abc import Iterable, Sequence
+
+Filter = tuple[str, ...]
+REMEMBERED = 8
+
+
+def filter_of(texts: Iterable[str]) -> Filter:
+    """Return a filter in its one form: sorted, and nothing in it that the rest wants anyway."""
+    distinct = set(texts)
+    return tuple(
+        sorted(
+            text
+            for text in distinct
+            if not any(other != text and _includes(other, text) for other in distinct)
+        )
+    )
+
+
+def covers(wide: Filter, narrow: Filter) -> bool:
+    """Return whether everything that one filter wants is wanted by another too."""
+    return all(any(_includes(other, text) for other in wide) for text in narrow)
+
+
+def succeed(stored: Sequence[Filter], living: Sequence[Filter]) -> list[Filter]:
+    """Return what to store: the filter that counts, then those that did before.
+
+    `living`: the filters of the members that are there, by the time they joined. One that wants more than
+    the stored one, or that is new and wants something else, counts at once. One that wants less, or that
+    counted before (an old process that was started again), waits until nobody has the stored one.
+    """
+    known = list(stored)
+    while (following := _following(known, living)) is not None:
+        known = [following, *(each for each in known if each != following)]
+    # What a living member has is not forgotten: two that are new to each other would take turns for ever.
+    return [each for rank, each in enumerate(known) if rank < REMEMBERED or each in living]
+
+
+def _following(known: Sequence[Filter], living: Sequence[Filter]) -> Filter | None:
+    if not known:
+        return living[0] if living else None
+    present = known[0]
+    for each in living:
+        new = each not in known and not covers(present, each)
+        if each != present and (new or covers(each, present)):
+            return each
+    return living[-1] if living and present not in living else None
+
+
+def _includes(wide: str, narrow: str) -> bool:
+    topic, _, match = wide.partition(":")
+    other_topic, _, other = narrow.partition(":")
+    if topic != other_topic:
+        return False
+    if match == "*" or match == other:
+        return True
+    return match.endswith(".*") and other.startswith(match[:-1])

@@ -1,0 +1,151 @@
+"""A member that shares the work: it says what it serves, owns what it should, and hands over the rest.
+
+Who should own what is worked out by any member (`rebalance`), never for itself alone, and stands in the
+rows as a wish. Each learns by the domains' versions (`look`) that something changed, releases what others
+should own and takes what it should own once that is free. Slots are exchanged here; cursors by the store of
+delivery, which raises the version with `domain.touch` in its releasing transaction.
+"""
+
+import logging
+from datetime import timedelta
+
+from penstock.clock import Clock, own_ms
+from penstock.log.sql.database import Database, Transaction
+
+from .domain import Held, View, changes, lock, read, touch, write
+from .member import ClusterSettings, Member
+from .process import Process
+from .serving import NOTHING, SLOTS, Domain, Present, Serves, decode_serves
+
+log = logging.getLogger("penstock.membership")
+
+
+class SharingMember(Member):
+    """This process as a member that shares. Not thread-safe but for `fence`, which hands out a value."""
+
+    def __init__(self, database: Database, settings: ClusterSettings, clock: Clock) -> None:
+        super().__init__(database, settings, clock)
+        self._serving = NOTHING
+        self._domains: set[Domain] = set()  # all it ever served: what it no longer serves, it must hand over
+        self._versions: dict[Domain, int] = {}
+        self._due: set[Domain] = set()
+        self._neighbours: dict[str, Process] = {}
+        self._mourned: set[str] = set()
+
+    def serve(self, serves: Serves) -> None:
+        """Say what this member takes part in from now on; before it joins, or at any time after."""
+        if serves == self._serving:
+            return
+        self._serves = serves.encode()
+        self._domains |= set(serves.domains())
+        self._database.run(
+            lambda tx: tx.change("membership", "member_serve", id=self.id, serves=self._serves)
+        )
+        self._serving = serves  # not before it stands there: a second try must not pass for done
+
+    def join(self) -> None:
+        """Become a member with a fresh lease; whatever was known before is to be looked at again."""
+        self._versions = {}
+        super().join()
+
+    def heartbeat(self) -> None:
+        """Renew the lease, joining anew if needed; learn what is still owned, and who runs on this host."""
+        super().heartbeat()
+        rows = self._database.look(
+            lambda tx: tx.rows("membership", "member_list", now_ms=own_ms(self._clock))
+        )
+        self._neighbours = {row[0]: Process(*row[1:4]) for row in rows if row[0] != self.id}
+        self._mourned &= self._neighbours.keys()
+
+    def neighbours_died(self) -> bool:
+        """Return whether a process of this host has gone since the last call; asks no database."""
+        dead = {id for id, process in self._neighbours.items() if process.is_surely_dead()}
+        new = dead - self._mourned
+        self._mourned = self._mourned | new
+        return bool(new)
+
+    def rebalance(self) -> None:
+        """See to it that every row of the domains served here has an owner it should have.
+
+        Costs a look when all is well. Domains that somebody else is working on are passed by.
+        """
+        view, living, dead = self._database.look(self._hint)
+        self._due |= view.due(self.id, living)
+        found = changes(view, gather_ms=self._gather_ms())
+        stale = {*found.members, *(each for each in self._domains if each.group_id in found.filters)}
+        if stale or dead:
+            new = sorted(each.name for each in stale - view.members.keys())
+            self._database.run(lambda tx: self._reassign(tx, stale, new, wait=False))
+
+    def look(self) -> set[Domain]:
+        """Return the served domains in which something may have to be taken or released, since the last look.
+
+        One statement. The first time all; later those whose version rose, and those in which `rebalance`
+        found something left undone.
+        """
+        names = sorted(domain.name for domain in self._domains)
+        rows = self._database.look(lambda tx: tx.rows("membership", "domains_read", names=names))
+        versions = {row[0]: row[1] for row in rows}
+        changed, self._due = self._due, set()
+        for domain in self._domains:
+            version = versions.get(domain.name, 0)
+            if self._versions.get(domain) != version:
+                self._versions[domain] = version
+                changed.add(domain)
+        return changed
+
+    def exchange_slots(self) -> None:
+        """Release the slots that others should own; take those that are free and wanted here."""
+        rows, living = self._database.look(
+            lambda tx: (tx.rows("membership", "slots_shared"), self.living(tx))
+        )
+        due = {row[0]: row[1] for row in rows if Held(row[1], row[2]).is_due(self.id, living)}
+        given = {slot for slot, owner in due.items() if owner == self.id}
+        if given:
+            self._epochs = {slot: epoch for slot, epoch in self._epochs.items() if slot not in given}
+            self._database.run(self._give)
+        taken = self._database.run(self._take_wanted) if due.keys() - given else 0
+        if due:
+            log.info("member %s gave %d slots and took %d", self.id, len(given), taken)
+        if taken < len(due) - len(given):
+            self._due.add(SLOTS)  # their last owner is in the middle of a move: they are free soon
+        self._learn()
+
+    def leave(self) -> None:
+        """Give the slots back, stop being a member, and give what it should have owned to the others."""
+        super().leave()
+        if self._domains:
+            self._database.run(lambda tx: self._reassign(tx, self._domains, [], wait=True))
+
+    def _hint(self, tx: Transaction) -> tuple[View, list[str], list[str]]:
+        present, dead = self._present(tx)
+        return read(tx, self._domains, present, locked=False), self.living(tx), dead
+
+    def _reassign(self, tx: Transaction, domains: set[Domain], new: list[str], *, wait: bool) -> None:
+        """Work out and write who should own what."""
+        if new:
+            tx.change("membership", "domains_create", names=new)
+        locked = lock(tx, domains, wait=wait)
+        present, dead = self._present(tx)  # after the lock: a list read before it would be stale
+        for id in dead:  # nobody on another host could know, and would count it until its lease ends
+            tx.change("membership", "member_leave", id=id)
+        view = read(tx, locked, present, locked=True)
+        write(tx, changes(view, gather_ms=self._gather_ms()))
+        self._prune(tx)
+
+    def _give(self, tx: Transaction) -> None:
+        touch(tx, SLOTS)
+        tx.change("membership", "slots_give", id=self.id)
+
+    def _take_wanted(self, tx: Transaction) -> int:
+        tx.rows("membership", "take_turn")  # before the look at who lives: see `living`
+        return tx.change("membership", "slots_take_wanted", id=self.id, living=self.living(tx))
+
+    def _present(self, tx: Transaction) -> tuple[list[Present], list[str]]:
+        """Return the members to count on, and those that are surely dead; the lease decides, here too."""
+        rows = tx.rows("membership", "member_serving", now_ms=own_ms(self._clock))
+        dead = [row[0] for row in rows if row[0] != self.id and Process(*row[1:4]).is_surely_dead()]
+        return [Present(row[0], row[4], decode_serves(row[5])) for row in rows if row[0] not in dead], dead
+
+    def _gather_ms(self) -> int:
+        return self._settings.gather_joins // timedelta(milliseconds=1)

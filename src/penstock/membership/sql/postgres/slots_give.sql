@@ -1,0 +1,6 @@
+-- Give back the slots of a member that it should not own; release is a change of owner, so the epoch rises. Locks them
+-- in slot order.
+UPDATE penstock_slot SET owner = NULL, epoch = epoch + 1
+WHERE slot IN (
+    SELECT slot FROM penstock_slot WHERE owner = %(id)s AND owner_wanted IS DISTINCT FROM %(id)s
+    ORDER BY slot FOR UPDATE);

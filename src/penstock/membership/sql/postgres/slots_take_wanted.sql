@@ -1,0 +1,6 @@
+-- Take the slots that a member should own and that nobody in this list of living members owns; a new owner is a new
+-- epoch. Passes by rows that are locked: their owner is in the middle of a move, and the next try will find them.
+UPDATE penstock_slot SET owner = %(id)s, epoch = epoch + 1
+WHERE slot IN (
+    SELECT slot FROM penstock_slot WHERE owner_wanted = %(id)s AND (owner IS NULL OR owner <> ALL(%(living)s::text[]))
+    ORDER BY slot FOR UPDATE SKIP LOCKED);

@@ -1,0 +1,173 @@
+"""One attempt at a record: from what its handler did to what becomes of the record.
+
+The one place for it, whoever calls the handler: the runner's threads and loop, or `attempt` in the caller's
+own thread. Read the answer or the error, say the verdict, tell the log once; where the record would be given
+up, the handler's fallback has the last try. Whatever user code raises ends as a verdict, never as the
+worker's error.
+"""
+
+import logging
+import random
+from asyncio import CancelledError
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from penstock import metrics
+from penstock.clock import Clock
+from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
+from penstock.errors import HandlerTimeout, InvalidOutcome, Undecodable
+from penstock.model.outcome import Cancel, Done, Outcome, Snooze, outcome_of
+from penstock.model.record import Record
+from penstock.model.retry import Fixed
+
+from .handlers import Handler
+
+log = logging.getLogger("penstock.handlers")
+
+PASSED = Passed()
+_NO_RETRY = Fixed(max_retries=0)
+_BATCH_ANSWERS = "a batch handler returns None, Done or a list with one outcome for each record"
+
+
+class Answers(Protocol):
+    """Who can call a function, sync or async, and wait for its answer."""
+
+    def answer(self, function: Any, *args: Any, limit: HandlerTimeout | None = None) -> Any:
+        """Call a function, wait for its answer if it is async, and return it; `limit` is raised after it."""
+
+
+def attempt(calls: Answers, handler: Handler, record: Record, *, failures: int, clock: Clock) -> Verdict:
+    """Call a handler for a record that has failed so often before, and return the verdict.
+
+    In the caller's own thread: a sync handler is waited for however long it takes, and Ctrl-C passes through.
+    """
+    began = clock.monotonic()
+    try:
+        answer = calls.answer(handler.binding.call, record, limit=limit_of(handler))
+    except (Exception, CancelledError) as error:
+        verdict = after_error(handler, record, error, failures=failures, clock=clock)
+    else:
+        verdict = after_answer(handler, record, answer, failures=failures, clock=clock)
+    metrics.HANDLER_SECONDS.observe(clock.monotonic() - began, group=handler.group, handler=handler.id)
+    if needs_last_try(handler, verdict, failures):
+        verdict = last_try(calls, handler, record, verdict)
+    count(handler, [verdict])
+    return verdict
+
+
+def limit_of(handler: Handler) -> HandlerTimeout | None:
+    """Return what is raised when a handler takes too long; None if it may take for ever."""
+    seconds = handler.timeout_seconds
+    return None if seconds is None else HandlerTimeout(handler.id, seconds)
+
+
+def after_answer(handler: Handler, record: Record, answer: Any, *, failures: int, clock: Clock) -> Verdict:
+    """Return the verdict on what a handler answered for one record."""
+    (verdict,) = after_answers(handler, [(record, failures)], answer, clock)
+    return verdict
+
+
+def after_answers(
+    handler: Handler, records: Sequence[tuple[Record, int]], answer: Any, clock: Clock
+) -> Iterator[Verdict]:
+    """Yield the verdict on each record (with its failures before) of one call."""
+    if handler.batch is None or answer is None or answer is Done or isinstance(answer, Done):
+        answers: Sequence[Any] = [answer] * len(records)
+    elif isinstance(answer, list | tuple) and len(answer) == len(records):
+        answers = answer
+    else:
+        wrong = InvalidOutcome(answer, f"{_BATCH_ANSWERS}, here {len(records)}")
+        for record, failures in records:
+            yield after_error(handler, record, wrong, failures=failures, clock=clock)
+        return
+    for (record, failures), each in zip(records, answers, strict=True):
+        if each is None:
+            yield PASSED
+            continue
+        try:
+            outcome = outcome_of(each)
+        except InvalidOutcome as error:
+            yield after_error(handler, record, error, failures=failures, clock=clock)
+        else:
+            yield _after_outcome(handler, record, outcome, failures, clock)
+
+
+def after_error(
+    handler: Handler, record: Record, error: BaseException, *, failures: int, clock: Clock
+) -> Verdict:
+    """Return the verdict on what a handler raised; bytes that give no value are not tried again."""
+    rules = replace(handler.rules, retry=_NO_RETRY) if isinstance(error, Undecodable) else handler.rules
+    verdict = rules.after_error(error, failures=failures, now_ms=clock.now_ms(), rng=random)
+    _tell(handler, record, verdict, error)
+    return verdict
+
+
+def needs_last_try(handler: Handler, verdict: Verdict, failures: int) -> bool:
+    """Return whether a fallback is to be asked before a record is given up.
+
+    Not after Cancel, which counts no failure: there the handler itself has decided.
+    """
+    return handler.last_resort is not None and isinstance(verdict, Dead) and verdict.failures > failures
+
+
+def last_try(calls: Answers, handler: Handler, record: Record, verdict: Verdict) -> Verdict:
+    """Call the fallback, once; if it fails too, the first verdict stands."""
+    assert isinstance(verdict, Dead)
+    assert handler.last_resort is not None
+    try:
+        answer = calls.answer(handler.last_resort, record, verdict.reason, limit=limit_of(handler))
+        if not isinstance(outcome_of(answer), Done):
+            raise InvalidOutcome(answer, "a fallback returns None or Done, or it raises")
+    except (Exception, CancelledError):
+        what = _what(handler, record)
+        log.exception("%s failed, and so did its fallback; it is now a dead letter", what)
+        return verdict
+    return PASSED
+
+
+def count(handler: Handler, verdicts: Sequence[Verdict]) -> None:
+    """Count verdicts on records of one handler in the metrics."""
+    labels = {"group": handler.group, "handler": handler.id}
+    passed = sum(type(each) is Passed for each in verdicts)
+    if passed:
+        metrics.DELIVERED.add(passed, **labels)
+    if passed == len(verdicts):
+        return
+    dead = sum(type(each) is Dead for each in verdicts)
+    if dead:
+        metrics.DEAD.add(dead, **labels)
+    if passed + dead < len(verdicts):
+        metrics.PARKED.add(len(verdicts) - passed - dead, **labels)
+
+
+def _after_outcome(
+    handler: Handler, record: Record, outcome: Outcome, failures: int, clock: Clock
+) -> Verdict:
+    verdict = handler.rules.after_outcome(outcome, failures=failures, now_ms=clock.now_ms(), rng=random)
+    if not isinstance(outcome, Done | Snooze):
+        _tell(handler, record, verdict, None, by_hand=isinstance(outcome, Cancel))
+    return verdict
+
+
+def _tell(
+    handler: Handler,
+    record: Record,
+    verdict: Verdict,
+    error: BaseException | None,
+    *,
+    by_hand: bool = False,
+) -> None:
+    """Log a failure, once: in a line while it is tried again, with the trace when it is final."""
+    what = _what(handler, record)
+    if isinstance(verdict, Parked):
+        log.warning("%s failed: %s; it is tried again", what, verdict.reason)
+    elif isinstance(verdict, Dead):
+        how = "gave it up" if by_hand else "failed"
+        asked = handler.last_resort is not None and not by_hand
+        then = "its fallback has the last try" if asked else "it is now a dead letter"
+        log.error("%s %s: %s; %s", what, how, verdict.reason, then, exc_info=error)
+
+
+def _what(handler: Handler, record: Record) -> str:
+    return f"handler {handler.id} on {record.type} {record.id} (key {record.key}), attempt {record.attempt},"

@@ -1,0 +1,290 @@
+"""How a function is called for its records, found once from its signature.
+
+| required parameters                     | it is given                         |
+|-----------------------------------------|-------------------------------------|
+| one, unannotated or `Record`            | the record                          |
+| one, annotated with a registered class  | the event, decoded into that class  |
+| one of each, in any order               | both                                |
+
+A batch handler takes lists of the same. Parameters with a default are left alone. Classes may be registered
+after the handler, and a name may be known to type checkers only, so what an annotation means is asked again
+when the handlers are put to use (`resolve`).
+"""
+
+import inspect
+import sys
+from collections.abc import Callable, Collection, Iterable, MutableSequence, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import NoneType, SimpleNamespace, UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from penstock.errors import InvalidHandler, Undecodable
+from penstock.model.event_types import EventType, EventTypes
+from penstock.model.record import Record
+
+_LISTS = (list, Sequence, MutableSequence, Collection, Iterable)
+_ADVICE = "annotate it as Record or with a class registered by @outbox.event"
+_KINDS = inspect.Parameter
+_POSITIONAL = (_KINDS.POSITIONAL_ONLY, _KINDS.POSITIONAL_OR_KEYWORD)
+
+
+@dataclass(frozen=True, slots=True)
+class _Typed:
+    """A parameter that wants the event: its class, or the name of one that is not known yet."""
+
+    parameter: str
+    wanted: type | str
+    or_none: bool = False
+
+
+_Wish = _Typed | None  # None: the record
+
+
+class Binding:
+    """How one function is called. `resolve` must have been called before `call` and `call_many`.
+
+    `call` takes one record; `call_many`, of batch handlers, takes records and the events decoded from them.
+    `names` are the types that a typed parameter stands for, None without one. `decode` gives the event of a
+    record; None where nobody asks for it.
+    """
+
+    __slots__ = (
+        "_group",
+        "_typed",
+        "_wishes",
+        "call",
+        "call_many",
+        "decode",
+        "function",
+        "is_async",
+        "names",
+    )
+
+    def __init__(self, function: Callable[..., Any], group: str, *, batch: bool) -> None:
+        """Read the signature. Raises InvalidHandler."""
+        self.function, self._group = function, group
+        self.is_async = _is_async(function)
+        self.names: frozenset[str] | None = None
+        self.decode: Callable[[Record], Any] | None = None
+        self._wishes = _wishes(function, group, batch)
+        self._typed = next((each for each in self._wishes if each is not None), None)
+        self.call: Callable[[Record], Any] = function
+        self.call_many = _many(function, self._wishes) if batch else None
+        if self.call_many is not None:
+            self.call = _alone(self.call_many, None)
+
+    @property
+    def wanted(self) -> type | str | None:
+        """The class that a parameter asks for, or its name, whether it is registered or not."""
+        return None if self._typed is None else self._typed.wanted
+
+    def resolve(self, types: EventTypes) -> None:
+        """Look up the class that the function asks for. Raises InvalidHandler when it is not registered."""
+        if self._typed is None or self.decode is not None:
+            return
+        kind = self._kind(self._typed, types)
+        self.names = frozenset((kind.name, *kind.aliases))
+        self.decode = decode = _decoder(kind, self._typed.or_none)
+        if self.call_many is not None:
+            self.call = _alone(self.call_many, decode)
+        else:
+            self.call = _one(self.function, self._wishes, decode)
+
+    def _kind(self, typed: _Typed, types: EventTypes) -> EventType:
+        wanted = typed.wanted
+        if isinstance(wanted, str):
+            known = _evaluated(wanted, self.function)
+            found = types.of_class(known) if isinstance(known, type) else types.of_class_named(wanted)
+        else:
+            found = types.of_class(wanted)
+        if found is None:
+            name = wanted if isinstance(wanted, str) else wanted.__qualname__
+            raise InvalidHandler(
+                self._group,
+                f"{_named(self.function)} asks for {name} in {typed.parameter!r}, which is no registered "
+                f"event; {_ADVICE}",
+            )
+        return found
+
+
+def id_of(function: Callable[..., Any], group: str) -> str:
+    """Return the id of a function: its module and name, the same in every process.
+
+    Partials and decorated functions have the id of what they wrap. Raises InvalidHandler for a lambda or an
+    object without a name.
+    """
+    inner = _without_partials(function)
+    name = getattr(inner, "__qualname__", "")
+    if not isinstance(name, str) or not name or "<lambda>" in name or inspect.isclass(inner):
+        raise InvalidHandler(group, "a lambda or object without a name needs id=..., stable over deploys")
+    return f"{_module_of(inner)}.{name}"
+
+
+def required(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
+    """Return the parameters that a caller must fill by place; None when some can only be named."""
+    return _required(inspect.signature(function))
+
+
+def _module_of(function: Any) -> str:
+    """Return the module's name, also where it runs as the program itself: there Python calls it __main__."""
+    name = str(function.__module__)
+    if name != "__main__":
+        return name
+    main = sys.modules["__main__"]
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    if spec is not None:
+        return str(spec.name).removesuffix(".__main__")
+    return Path(file).stem if file else name
+
+
+def _without_partials(function: Any) -> Any:
+    while isinstance(function, partial):
+        function = function.func
+    return function
+
+
+def _is_async(function: Any) -> bool:
+    """Return whether calling a function gives a coroutine; a wrapper is what it is, not what it wraps."""
+    inner = _without_partials(function)
+    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(type(inner).__call__)
+
+
+def _wishes(function: Callable[..., Any], group: str, batch: bool) -> tuple[_Wish, ...]:
+    """Return what each required parameter wants, in their order. Raises InvalidHandler."""
+    try:
+        parameters = _required(inspect.signature(function))
+        if parameters is None or not 1 <= len(parameters) <= 2:  # a decorator may fill what it wraps
+            parameters = _required(inspect.signature(function, follow_wrapped=False))
+    except (TypeError, ValueError):
+        return (None,)  # a builtin without a signature
+    what = "a handler takes the record, the event or both" + (", in lists" if batch else "")
+    if parameters is None or not 1 <= len(parameters) <= 2:
+        count = (
+            "named parameters without a default" if parameters is None else f"{len(parameters)} parameters"
+        )
+        raise InvalidHandler(group, f"{_named(function)} needs {count}; {what}: give the others a default")
+    wishes = tuple(_wish(each, function, group, batch) for each in parameters)
+    if len(wishes) == 2 and (wishes[0] is None) == (wishes[1] is None):
+        both = "records" if wishes[0] is None else "events"
+        names = " and ".join(each.name for each in parameters)
+        raise InvalidHandler(
+            group, f"{_named(function)}: {names} are both {both}; {what}: annotate which is which"
+        )
+    return wishes
+
+
+def _required(signature: inspect.Signature) -> list[inspect.Parameter] | None:
+    parameters = list(signature.parameters.values())
+    empty = _KINDS.empty
+    if any(each.kind is _KINDS.KEYWORD_ONLY and each.default is empty for each in parameters):
+        return None
+    by_place = [each for each in parameters if each.kind in _POSITIONAL]
+    needed = [each for each in by_place if each.default is empty]
+    rest = [each for each in parameters if each.kind is _KINDS.VAR_POSITIONAL]
+    return needed or by_place[:1] or rest
+
+
+def _wish(parameter: inspect.Parameter, function: Any, group: str, batch: bool) -> _Wish:
+    if parameter.kind is _KINDS.VAR_POSITIONAL:
+        return None
+    annotation = _evaluated(parameter.annotation, function)
+    wanted, or_none = _element(annotation) if batch else annotation, False
+    if get_origin(wanted) is Annotated:
+        wanted = get_args(wanted)[0]
+    if get_origin(wanted) in (Union, UnionType) and NoneType in get_args(wanted):
+        kinds = [each for each in get_args(wanted) if each is not NoneType]
+        wanted, or_none = (kinds[0], True) if len(kinds) == 1 else (wanted, False)
+    if wanted in (_KINDS.empty, Any, object, Record) or isinstance(wanted, TypeVar):
+        return None
+    if isinstance(wanted, str):
+        name = wanted.removesuffix("| None").strip()
+        known = name.rpartition(".")[2] == "Record"
+        return None if known else _Typed(parameter.name, name, or_none=name != wanted)
+    if isinstance(wanted, type) and get_origin(wanted) is None and wanted.__module__ != "builtins":
+        return _Typed(parameter.name, wanted, or_none)
+    advice = "annotate it as list[Record], or a list of a registered class" if batch else _ADVICE
+    if get_origin(annotation) in _LISTS and not batch:
+        advice += "; lists are given with batch=..."
+    raise InvalidHandler(
+        group, f"{_named(function)} cannot be given {inspect.formatannotation(annotation)}: {advice}"
+    )
+
+
+def _element(annotation: Any) -> Any:
+    """Return what a list's annotation says of its elements."""
+    if annotation in _LISTS or annotation in (_KINDS.empty, Any, object):
+        return _KINDS.empty
+    if isinstance(annotation, str):
+        head, _, inner = annotation.removesuffix("]").partition("[")
+        return inner.strip() if head and inner else dict
+    if get_origin(annotation) in _LISTS and len(get_args(annotation)) == 1:
+        return get_args(annotation)[0]
+    return dict  # no list: refused as any other builtin is
+
+
+def _evaluated(annotation: Any, function: Any) -> Any:
+    """Return what an annotation written as text means; the text itself while that cannot be told."""
+    if not isinstance(annotation, str):
+        return annotation
+    inner = inspect.unwrap(_without_partials(function))
+    inner = getattr(inner, "__func__", inner)
+    code = (
+        inner
+        if inspect.isfunction(inner)
+        else getattr(type(inner).__call__, "__func__", type(inner).__call__)
+    )
+    scope = dict(getattr(code, "__globals__", {}))
+    scope |= inspect.getclosurevars(code).nonlocals if inspect.isfunction(code) else {}
+    try:
+        return get_type_hints(SimpleNamespace(__annotations__={"it": annotation}), scope, scope)["it"]
+    except Exception:  # whatever evaluating it raises: NameError as a rule
+        return annotation
+
+
+def _decoder(kind: EventType, or_none: bool) -> Callable[[Record], Any]:
+    known = kind.decode
+
+    def decode(record: Record) -> Any:
+        if record.data is not None:
+            return known(record.data)
+        if or_none:
+            return None
+        raise Undecodable(f"an event {kind.name!r}", "it is a tombstone; annotate `| None` to be given None")
+
+    return decode
+
+
+def _one(
+    function: Callable[..., Any], wishes: tuple[_Wish, ...], decode: Callable[[Record], Any]
+) -> Callable[[Record], Any]:
+    if len(wishes) == 1:
+        return lambda record: function(decode(record))
+    if wishes[0] is None:
+        return lambda record: function(record, decode(record))
+    return lambda record: function(decode(record), record)
+
+
+def _many(
+    function: Callable[..., Any], wishes: tuple[_Wish, ...]
+) -> Callable[[list[Record], list[Any]], Any]:
+    if len(wishes) == 2:
+        if wishes[0] is None:
+            return function
+        return lambda records, events: function(events, records)
+    if wishes[0] is None:
+        return lambda records, events: function(records)
+    return lambda records, events: function(events)
+
+
+def _alone(
+    many: Callable[[list[Record], list[Any]], Any], decode: Callable[[Record], Any] | None
+) -> Callable[[Record], Any]:
+    """Return a batch handler's call for one record; it answers as for a batch."""
+    return lambda record: many([record], [] if decode is None else [decode(record)])
+
+
+def _named(function: Any) -> str:
+    inner = _without_partials(function)
+    return str(getattr(inner, "__qualname__", "") or type(inner).__qualname__)

@@ -1,0 +1,420 @@
+"""The engine of one group on one topic: reads the log, asks the machines what may run, settles what has.
+
+It joins the partitions' state machines with their rows and with the records' payloads. It calls no handler
+and knows no thread: a loop above it does (`drain` in the caller's thread, the pump of a running worker).
+
+After a crash its partitions are worked with care: one record at a time in the whole engine, its offset
+written down first, until all that may have been handed out by the lost owner is settled. The third crash on
+one record makes it a dead letter.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec import structs
+
+from penstock.clock import Clock
+from penstock.delivery.machine import Delivery, Partition
+from penstock.delivery.store import CRASHES_UNTIL_DEAD, GroupStore, Living, Owned
+from penstock.delivery.verdict import Dead, OnExhausted, Passed, Verdict
+from penstock.log.sql.log import SqlLog
+from penstock.model.record import Record
+
+from .handlers import Handler, Subscription
+from .task import Place, Task
+
+log = logging.getLogger("penstock.delivery")
+
+AHEAD = 100  # records of a partition fed beyond the last that is settled: what may be handed out at most
+READ_RECORDS = 5000  # in one look at the log, over all partitions
+READ_BYTES = 16_000_000  # in one look, as far as the records before tell
+HELD_BYTES = 64_000_000  # of values in memory; above it nothing more is read
+LANES_BOUND = 10_000  # waiting lanes of a group in one process; above it nothing more is fed
+ENTRIES_BOUND = 100_000  # records in them
+
+_KILLED = f"killed its worker {CRASHES_UNTIL_DEAD} times"
+
+
+@dataclass(slots=True)
+class _Work:
+    """One owned partition at work."""
+
+    owned: Owned
+    machine: Partition
+    doubtful_to: int  # records below may have been handed out before
+    doubtful: set[int]  # and these, which waited in lanes
+    records: dict[int, tuple[Record, Handler]] = field(default_factory=dict)
+    settled_to: int = 0  # nothing at or above is settled
+    has_holes: bool = True
+    leaving: bool = False
+
+
+class Engine:
+    """Delivery to one group by one member. Not thread-safe: one loop owns it."""
+
+    def __init__(self, log: SqlLog, store: GroupStore, subscription: Subscription, clock: Clock) -> None:
+        self._log, self._store, self._subscription, self._clock = log, store, subscription, clock
+        self._works: dict[int, _Work] = {}
+        self._ends: dict[int, int] = {}
+        self._unsettled: dict[int, tuple[Owned, Any]] = {}
+        self._careful_out: Place | None = None
+        self._turn = 0
+        self._held_bytes, self._record_bytes = 0, READ_BYTES // 500
+
+    @property
+    def subscription(self) -> Subscription:
+        """Whom it delivers to."""
+        return self._subscription
+
+    @property
+    def topic(self) -> str:
+        """The name of the topic it reads."""
+        return self._store.topic.name
+
+    # -- partitions come and go
+
+    def take(self, living: Living) -> None:
+        """Own the partitions that have work and no living owner."""
+        self._own(self._store.take(living))
+
+    def take_wanted(self, living: Living) -> None:
+        """Own the partitions that are meant for this member and have no living owner."""
+        self._own(self._store.take_wanted(living))
+
+    def check(self) -> bool:
+        """Compare with the rows: drop what is no longer ours, let go what is meant for another.
+
+        What the rows say is ours and this process does not know of (a settling in doubt, a topic reset) is
+        given back, to be taken afresh. Return whether all that is owned should be kept.
+        """
+        rows = self._store.owned()
+        for number in [n for n, work in self._works.items() if rows.get(n, (-1,))[0] != work.owned.epoch]:
+            self._lose(number)
+        self._store.release(rows.keys() - self._works.keys())
+        for number, work in self._works.items():
+            if not rows[number][1]:
+                work.leaving = True
+        return not any(work.leaving for work in self._works.values())
+
+    def let_go(self) -> None:
+        """Begin to give everything back: nothing more is started."""
+        for work in self._works.values():
+            work.leaving = True
+
+    def release_idle(self) -> None:
+        """Settle and give back the partitions that are to be let go and have nothing out."""
+        idle = [number for number, work in self._works.items() if work.leaving and not work.machine.out()]
+        if idle:
+            self.settle()
+            gone = [number for number in idle if number in self._works]
+            self._store.release(gone)
+            for number in gone:
+                self._lose(number)
+
+    def release(self) -> None:
+        """Give everything back."""
+        gone = list(self._works)
+        for number in gone:
+            self._lose(number)
+        self._store.release(gone)
+
+    def owns(self) -> int:
+        """Return how many partitions are owned."""
+        return len(self._works)
+
+    def is_leaving(self, number: int) -> bool:
+        """Return whether a partition is to be let go, or is gone already."""
+        work = self._works.get(number)
+        return work is None or work.leaving
+
+    # -- records in
+
+    def fill(self, ends: dict[int, int]) -> bool:
+        """Read what the log holds beyond what is known; return whether there was anything."""
+        self._ends = ends
+        holes = self._fill_holes()
+        behind = [
+            (number, work)
+            for number, work in self._works.items()
+            if ends.get(number, 0) > work.machine.position and not work.leaving
+        ]
+        if not behind or self._is_full():
+            return holes
+        total = min(READ_RECORDS, READ_BYTES // self._record_bytes)
+        ranges, share = [], max(1, total // len(behind))
+        for number, work in behind:
+            machine = work.machine
+            position = machine.position
+            if machine.room() <= 0:
+                machine.relieve()
+            ahead = max(work.settled_to, machine.base) + AHEAD - position
+            count = min(share, ahead, machine.room(), ends[number] - position)
+            if count > 0:
+                ranges.append((number, position, position + count))
+            total -= max(count, 0)
+            if total <= 0:
+                break
+        records = self._read(ranges)
+        for record, error in records:
+            self._feed(record, error)
+        if records:
+            size = sum(len(record.data or b"") for record, _ in records) // len(records)
+            self._record_bytes = max(size, self._record_bytes // 2, 1)
+        return bool(records)
+
+    def _is_full(self) -> bool:
+        lanes = sum(work.machine.stored_count for work in self._works.values())
+        entries = sum(work.machine.entry_count for work in self._works.values())
+        return lanes > LANES_BOUND or entries > ENTRIES_BOUND or self._held_bytes > HELD_BYTES
+
+    # -- tasks out
+
+    def start(self, limit: int) -> list[Task]:
+        """Hand out up to so many records, each the oldest unsettled one of its lane."""
+        now_ms, taken = self._clock.now_ms(), list[tuple[int, _Work, Delivery]]()
+        for number, work in self._in_turn():
+            if work.leaving or work.machine.idle(now_ms):
+                continue
+            if work.owned.crashes:
+                if self._careful_out is None:
+                    taken += self._careful(number, work, now_ms)
+                continue
+            taken += [(number, work, each) for each in work.machine.take(now_ms, limit - len(taken))]
+            if len(taken) >= limit:
+                self._turn = number + 1
+                break
+        try:
+            self._fetch(taken)
+        except BaseException:
+            for _, work, delivery in taken:
+                work.machine.untake(delivery.offset)
+            self._careful_out = None
+            raise
+        return [task for each in taken if (task := self._task(*each)) is not None]
+
+    def next_due_ms(self) -> int | None:
+        """Return when the next waiting lane is due, if one waits."""
+        due = [work.machine.next_due_ms() for work in self._works.values() if not work.leaving]
+        return min((each for each in due if each is not None), default=None)
+
+    def finish(self, task: Task, verdict: Verdict) -> None:
+        """Take note of what became of a task."""
+        number, offset = task.place
+        if task.place == self._careful_out:
+            self._careful_out = None
+        work = self._works.get(number)
+        if work is None or work.owned.epoch != task.record.fence:
+            return  # it was lost meanwhile, and its new owner will do it again
+        work.machine.finish(offset, verdict)
+        self._drop(work, offset)
+        if verdict.__class__ is not Passed:
+            for waiting in work.machine.stored(task.lane):
+                self._drop(work, waiting)
+        work.doubtful.discard(offset)
+        if offset >= work.settled_to:
+            work.settled_to = offset + 1
+
+    def untake(self, tasks: Iterable[Task]) -> None:
+        """Take back tasks that were never started."""
+        for task in tasks:
+            if task.place == self._careful_out:
+                self._careful_out = None
+            work = self._works.get(task.place.partition)
+            if work is not None and work.owned.epoch == task.record.fence:
+                work.machine.untake(task.place.offset)
+
+    # -- what is written
+
+    def settle(self) -> None:
+        """Write down all that has changed; drop the partitions that another owner has taken.
+
+        When the store is away it raises, and the next call begins with the same writing again: done twice,
+        it finds the version changed and the partition is taken afresh.
+        """
+        self._write()
+        for number, work in self._works.items():
+            if work.owned.crashes and self._is_calm(number, work):
+                work.owned.crashes, work.owned.trying = 0, None
+                work.machine.touch()
+            settlement = work.machine.settlement()
+            if settlement is not None:
+                self._unsettled[number] = (work.owned, settlement)
+        self._write()
+
+    def _write(self) -> None:
+        if not self._unsettled:
+            return
+        for number in self._store.settle(self._unsettled):
+            work = self._works.get(number)
+            if work is None or work.owned is not self._unsettled[number][0]:
+                continue  # it was known already, and perhaps taken afresh
+            log.warning(
+                "group %s lost partition %d of %s to another owner, who goes on with it",
+                self._subscription.group,
+                number,
+                self.topic,
+            )
+            self._lose(number)
+        self._unsettled = {}
+
+    # -- inside
+
+    def _own(self, taken: dict[int, Owned]) -> None:
+        for number, owned in taken.items():
+            machine = owned.machine
+            crashed = owned.crashes > 0
+            reach = machine.position
+            self._works[number] = _Work(
+                owned,
+                machine,
+                doubtful_to=reach + AHEAD if crashed else 0,
+                doubtful=set(machine.due_heads(self._clock.now_ms())) if crashed else set(),
+                settled_to=reach,
+            )
+
+    def _fill_holes(self) -> bool:
+        """Feed what a former owner had not settled below the place it had reached."""
+        holes = [
+            (number, hole)
+            for number, work in self._works.items()
+            if work.has_holes
+            for hole in work.machine.missing()
+        ]
+        records = self._read([(number, hole, hole + 1) for number, hole in holes])
+        found = {(record.partition, record.offset): (record, error) for record, error in records}
+        for number, hole in holes:
+            if (number, hole) in found:
+                self._feed(*found[number, hole])
+            else:
+                self._works[number].machine.feed(hole, "", wanted=False)
+        for work in self._works.values():
+            work.has_holes = False
+        return bool(holes)
+
+    def _lose(self, number: int) -> None:
+        work = self._works.pop(number)
+        for offset in list(work.records):
+            self._drop(work, offset)
+        if self._careful_out is not None and self._careful_out.partition == number:
+            self._careful_out = None
+
+    def _in_turn(self) -> Iterable[tuple[int, _Work]]:
+        """Return the partitions, beginning after the one that was served last."""
+        if not self._turn:
+            return list(self._works.items())
+        numbers = sorted(self._works)
+        later = [n for n in numbers if n >= self._turn]
+        self._turn = 0
+        return [(n, self._works[n]) for n in later + numbers[: len(numbers) - len(later)]]
+
+    def _is_calm(self, number: int, work: _Work) -> bool:
+        """Return whether all that a lost owner may have handed out is settled."""
+        end = min(work.doubtful_to, self._ends.get(number, work.doubtful_to))
+        return work.machine.base >= end and not work.doubtful
+
+    def _careful(self, number: int, work: _Work, now_ms: int) -> list[tuple[int, _Work, Delivery]]:
+        """Take one record of a partition whose owner crashed, after writing down which."""
+        for delivery in work.machine.take(now_ms, 1):
+            owned, offset = work.owned, delivery.offset
+            try:
+                self._fetch([(number, work, delivery)])
+                if owned.crashes >= CRASHES_UNTIL_DEAD and owned.trying == offset:
+                    self._give_up(number, work, delivery)
+                elif self._store.trying(number, owned, offset):
+                    self._careful_out = Place(number, offset) if offset in work.records else None
+                    return [(number, work, delivery)]
+                else:
+                    self._lose(number)
+            except BaseException:
+                work.machine.untake(offset)
+                raise
+        return []
+
+    def _give_up(self, number: int, work: _Work, delivery: Delivery) -> None:
+        known = work.records.get(delivery.offset)
+        self._drop(work, delivery.offset)
+        hold = known is not None and known[1].rules.on_exhausted is OnExhausted.HOLD
+        log.error(
+            "record %d of partition %d of %s %s; it is now a dead letter",
+            delivery.offset,
+            number,
+            self.topic,
+            _KILLED,
+        )
+        work.machine.finish(delivery.offset, Dead(delivery.failures + CRASHES_UNTIL_DEAD, _KILLED, hold))
+        work.doubtful.discard(delivery.offset)
+        work.owned.crashes = 1
+
+    def _task(self, number: int, work: _Work, delivery: Delivery) -> Task | None:
+        offset = delivery.offset
+        known = work.records.get(offset)
+        if known is None:  # its topic or its handler is gone
+            work.machine.finish(offset, Passed())
+            return None
+        record, handler = known
+        if delivery.failures or offset < work.doubtful_to or offset in work.doubtful:
+            record = structs.replace(record, attempt=delivery.failures + 1, redelivered=True)
+        return Task(Place(number, offset), delivery.lane, handler, record, delivery.failures)
+
+    def _feed(self, record: Record, error: Exception | None) -> None:
+        number, offset = record.partition, record.offset
+        assert number is not None
+        assert offset is not None
+        work = self._works[number]
+        handler = self._handler(record, error)
+        if handler is None:
+            work.machine.feed(offset, "", wanted=False)
+            if offset >= work.settled_to:
+                work.settled_to = offset + 1
+            return
+        if work.machine.feed(offset, lane_of(record), wanted=True):
+            self._keep(work, offset, record, handler)
+
+    def _handler(self, record: Record, error: Exception | None) -> Handler | None:
+        """Return the handler for a record; one that cannot be read is handed out to fail."""
+        if error is not None:
+            return self._subscription.handlers[0].failing(error)
+        return self._subscription.handler_for(record)
+
+    def _fetch(self, taken: Sequence[tuple[int, _Work, Delivery]]) -> None:
+        """Read the records of lanes that waited: only their offsets were kept."""
+        missing = sorted(
+            (number, each.offset, each.offset + 1)
+            for number, work, each in taken
+            if each.offset not in work.records
+        )
+        for record, error in self._read(missing):
+            assert record.partition is not None
+            assert record.offset is not None
+            handler = self._handler(record, error)
+            if handler is None:
+                continue  # it was wanted when it failed, by a handler that is no more
+            self._keep(self._works[record.partition], record.offset, record, handler)
+
+    def _keep(self, work: _Work, offset: int, record: Record, handler: Handler) -> None:
+        work.records[offset] = (record, handler)
+        self._held_bytes += len(record.data or b"")
+
+    def _drop(self, work: _Work, offset: int) -> None:
+        known = work.records.pop(offset, None)
+        if known is not None:
+            self._held_bytes -= len(known[0].data or b"")
+
+    def _read(self, ranges: list[tuple[int, int, int]]) -> list[tuple[Record, Exception | None]]:
+        if not ranges:
+            return []
+        fences = {number: work.owned.epoch for number, work in self._works.items()}
+        return self._log.read_ranges(self._store.topic, ranges, fences)
+
+
+def lane_of(record: Record) -> str:
+    """Return the lane of a record: its key, or itself alone when it has none.
+
+    Keys that came in as other bytes than printable text are written in hex, since lanes are stored as text.
+    """
+    key = record.id if record.key is None else record.key
+    if key.isprintable() and not key.startswith("\\x"):
+        return key
+    return "\\x" + key.encode("utf-8", "surrogateescape").hex()

@@ -1,0 +1,92 @@
+"""The event loop of async handlers, in a thread of its own that starts when it is needed first."""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from threading import Lock, Thread
+from typing import Any
+
+from penstock.errors import HandlerTimeout
+
+from .calls import awaited
+
+log = logging.getLogger("penstock.handlers")
+
+
+class AsyncLoop:
+    """One loop for all async handlers of a runner. Methods may be called from any thread but the loop's."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: Thread | None = None
+        self._lock = Lock()
+        self._stopping = False
+
+    def call(self, function: Callable[..., object], *args: Any) -> None:
+        """Let the loop call a function soon."""
+        self._started().call_soon_threadsafe(function, *args)
+
+    def task(self, coroutine: Coroutine[Any, Any, None], context: Context) -> "asyncio.Task[None]":
+        """Run a coroutine in a context of its own. In the loop's thread."""
+        assert self._loop is not None
+        return self._loop.create_task(coroutine, context=context)
+
+    def answer(self, function: Callable[..., Any], *args: Any, limit: HandlerTimeout | None = None) -> Any:
+        """Call a function in this thread; if its answer is to be awaited, the loop does that meanwhile.
+
+        What would end the thread (SystemExit and its like) is raised as a RuntimeError.
+        """
+        try:
+            result = function(*args)
+            if not inspect.isawaitable(result):
+                return result
+            return asyncio.run_coroutine_threadsafe(awaited(result, limit), self._started()).result()
+        except Exception:
+            raise
+        except BaseException as error:
+            raise RuntimeError(f"{type(error).__name__} in a handler; the worker goes on") from error
+
+    def stop(self, seconds: float) -> None:
+        """Cancel what runs, end the loop and wait for it so long; a blocked one is left behind."""
+        with self._lock:
+            loop, thread, self._stopping = self._loop, self._thread, True
+        if loop is None or thread is None or loop.is_closed():
+            return
+        loop.call_soon_threadsafe(self._end)
+        thread.join(seconds)
+        if thread.is_alive():
+            log.warning("an async handler blocks the event loop; it is left behind")
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = Thread(
+                    target=self._run, args=(self._loop,), name="penstock-handler-loop", daemon=True
+                )
+                self._thread.start()
+            return self._loop
+
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
+        while not self._stopping:
+            try:
+                loop.run_forever()
+            except BaseException as error:  # SystemExit of a handler's own task comes out here
+                log.error("%s in an async handler's task; the worker goes on", type(error).__name__)
+        left = asyncio.all_tasks(loop)
+        for each in left:
+            each.cancel()
+        try:
+            loop.run_until_complete(asyncio.wait_for(asyncio.gather(*left, return_exceptions=True), 1.0))
+            loop.run_until_complete(loop.shutdown_asyncgens())
+        except BaseException as error:
+            log.warning("async handlers did not end: %s", type(error).__name__)
+        finally:
+            loop.close()
+
+    def _end(self) -> None:
+        assert self._loop is not None
+        self._loop.stop()

@@ -1,0 +1,53 @@
+"""How a loop waits: between looks when nothing comes, and when the database is away."""
+
+import logging
+import random
+
+from penstock.errors import Error
+from penstock.settings import Settings, setting
+
+
+class PollingSettings(Settings, room="polling"):
+    """How often a loop looks when nobody rings."""
+
+    shortest_seconds: float = setting(0.05, "Pause between looks just after there was work.", at_least=0.001)
+    longest_seconds: float = setting(1.0, "Longest pause between looks when nothing comes.", at_least=0.001)
+
+
+class Patience:
+    """The pauses of one loop, doubling while nothing comes; and its troubles, each kind said once."""
+
+    def __init__(self, name: str, polling: PollingSettings) -> None:
+        self._name, self._polling = name, polling
+        self._log = logging.getLogger(f"penstock.{name}")
+        self._pause = polling.shortest_seconds
+        self._said = ""
+
+    def active(self) -> float:
+        """Return the pause after a look that found work."""
+        self._pause = self._polling.shortest_seconds
+        return self._pause
+
+    def idle(self) -> float:
+        """Return the pause after a look that found nothing, not in step with other processes."""
+        self._pause = min(self._pause * 2, self._polling.longest_seconds)
+        return self._pause * random.uniform(0.8, 1.0)
+
+    def trouble(self, error: Exception) -> float:
+        """Say an error if it is new, a surprise with its trace; return how long to wait then."""
+        self.said_once(error, f"{self._name} waits and tries again")
+        pause, self._pause = self._pause, min(self._pause * 2, self._polling.longest_seconds)
+        return pause + random.uniform(0, pause / 2)
+
+    def said_once(self, error: Exception, what: str) -> None:
+        """Log an error unless the last one was of the same kind."""
+        kind = type(error).__name__
+        if kind != self._said:
+            self._log.warning("%s: %s", what, error, exc_info=not isinstance(error, Error))
+        self._said = kind
+
+    def is_well(self) -> None:
+        """Note that it works; said when it did not before."""
+        if self._said:
+            self._log.warning("%s goes on", self._name)
+            self._said = ""

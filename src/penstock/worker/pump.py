@@ -1,0 +1,286 @@
+"""The pump: one loop that reads, hands out, collects and settles for all groups of a process.
+
+It owns the engines; nobody else touches them. Handlers run in the runner's threads and wake it when there are
+results. Who should own what is told from outside (`attend`), and so is that the log has grown (`ring`). A
+database that is away stops nothing for good: the loop waits with backoff, says so once, and goes on.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from threading import Event, Thread
+
+from penstock.clock import Clock
+from penstock.log.contract import Topic
+from penstock.log.sql.log import SqlLog
+from penstock.membership.member import Member
+from penstock.membership.serving import Domain
+
+from .engine import Engine
+from .patience import Patience, PollingSettings
+from .runner import Runner
+from .task import Task
+
+log = logging.getLogger("penstock.delivery")
+
+_IN_FLIGHT = 4000  # tasks handed to the runner and not finished
+_SETTLE_RESULTS = 2000  # results that are settled at once,
+_SETTLE_SECONDS = 0.02  # and how long the first of them waits while handlers are busy
+_LONGEST_WAIT_SECONDS = 5.0
+_LEAST_WAIT_SECONDS = 0.001
+
+
+class Pump:
+    """Runs in a thread of its own between `start` and `stop`."""
+
+    def __init__(
+        self,
+        log: SqlLog,
+        member: Member,
+        clock: Clock,
+        *,
+        polling: PollingSettings,
+        runner: Callable[[Callable[[], None], Callable[[], bool]], Runner],
+    ) -> None:
+        self._log, self._member, self._clock = log, member, clock
+        self._wake, self._stopping = Event(), Event()
+        self._runner = runner(self._wake.set, self._may_start)
+        self._engines: dict[tuple[str, str], Engine] = {}
+        self._topics: dict[str, Topic] = {}
+        self._domains: dict[Domain, Engine] = {}
+        self._new: deque[tuple[Domain, Engine, Topic]] = deque()
+        self._attention: deque[Domain] = deque()
+        self._patience = Patience("delivery", polling)
+        self._rung = True
+        self._next_look = 0.0
+        self._ends: dict[str, dict[int, int]] = {}
+        self._in_flight = self._unsettled = 0
+        self._first_result = 0.0
+        self._lapses = member.lapses
+        self._grace_ends: float | None = None
+        self._thread: Thread | None = None
+
+    # -- from other threads
+
+    def start(self) -> None:
+        """Begin; returns at once."""
+        self._thread = Thread(target=self._run, name="penstock-delivery", daemon=True)
+        self._thread.start()
+
+    def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let async handlers run in this event loop; before `start`."""
+        self._runner.use_loop(loop)
+
+    def adopt(self, domain: Domain, engine: Engine, topic: Topic) -> None:
+        """Take in the engine of a group on a topic."""
+        self._new.append((domain, engine, topic))
+        self._wake.set()
+
+    def attend(self, domains: Iterable[Domain]) -> None:
+        """Say that something may have to be taken or released there."""
+        self._attention.extend(domains)
+        self._wake.set()
+
+    def ring(self) -> None:
+        """Say that the log has grown; the next look comes at once."""
+        self._rung = True
+        self._wake.set()
+
+    def stop(self, grace_seconds: float) -> None:
+        """Start nothing more, wait so long for what runs, settle it and give everything back."""
+        self._grace_ends = self._clock.monotonic() + grace_seconds
+        self._stopping.set()
+        self._wake.set()
+
+    def hurry(self) -> None:
+        """Wait no longer for what runs."""
+        self._grace_ends = 0.0
+        self._wake.set()
+
+    def join(self, seconds: float | None = None) -> bool:
+        """Wait for the end of the loop; return whether it has come."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+        return self._thread is None or not self._thread.is_alive()
+
+    # -- the loop
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._wake.clear()
+            try:
+                pause = self._turn()
+                self._patience.is_well()
+            except Exception as exc:
+                pause = self._patience.trouble(exc)
+            self._wake.wait(pause)
+        self._wind_down()
+
+    def _turn(self) -> float:
+        """Do what can be done now; return how long there will be nothing to do."""
+        now, now_ms = self._clock.monotonic(), self._clock.now_ms()
+        self._collect()
+        self._exchange()
+        if self._unsettled and self._settling_is_due(now):
+            self._settle()
+        if not self._is_live():
+            return self._pause(now, now_ms)
+        filled = self._fill(now)
+        self._start()
+        return 0.0 if filled else self._pause(now, now_ms)
+
+    def _collect(self) -> None:
+        results = self._runner.finished()
+        if not results:
+            return
+        for task, verdict in results:
+            self._engine_of(task).finish(task, verdict)
+        if not self._unsettled:
+            self._first_result = self._clock.monotonic()
+        self._unsettled += len(results)
+        self._in_flight -= len(results)
+
+    def _settling_is_due(self, now: float) -> bool:
+        return (
+            not self._in_flight
+            or self._unsettled >= _SETTLE_RESULTS
+            or now - self._first_result >= _SETTLE_SECONDS
+        )
+
+    def _settle(self) -> None:
+        for engine in self._engines.values():
+            engine.settle()
+        self._unsettled = 0
+
+    def _fill(self, now: float) -> bool:
+        """Read on, as far as the log is known to go; look how far that is when rung or when it is time."""
+        looked = self._rung or now >= self._next_look
+        if looked:
+            self._rung = False
+            for name, topic in self._topics.items():
+                self._ends[name] = self._log.ends(topic)
+        filled = False
+        for engine in self._engines.values():
+            filled |= engine.fill(self._ends[engine.topic])
+        if looked:
+            self._next_look = now + (self._patience.active() if filled else self._patience.idle())
+        return filled
+
+    def _start(self) -> None:
+        for engine in self._engines.values():
+            room = _IN_FLIGHT - self._in_flight
+            tasks = engine.start(room) if room > 0 else []
+            if tasks:
+                self._in_flight += len(tasks)
+                self._runner.submit(tasks)
+
+    def _pause(self, now: float, now_ms: int) -> float:
+        """Return how long until something is due; what is due already waits for a result."""
+        until = [max(self._next_look, now + _LEAST_WAIT_SECONDS)]
+        if self._unsettled:
+            until.append(self._first_result + _SETTLE_SECONDS)
+        for engine in self._engines.values():
+            due_ms = engine.next_due_ms()
+            if due_ms is not None and due_ms > now_ms:
+                until.append(now + (due_ms - now_ms) / 1000)
+        return min(max(0.0, min(until) - now), _LONGEST_WAIT_SECONDS)
+
+    # -- ownership
+
+    def _is_live(self) -> bool:
+        """Return whether this member may start handlers; after a lapse it asks first what it still owns."""
+        if not self._member.is_live():
+            return False
+        if self._lapses != self._member.lapses:
+            lapses = self._member.lapses
+            for engine in self._engines.values():
+                self._see_to(engine)
+            self._lapses = lapses
+        return True
+
+    def _may_start(self) -> bool:
+        return self._member.is_live() and self._lapses == self._member.lapses
+
+    def _exchange(self) -> None:
+        """Take in new engines; take and release what has changed hands."""
+        while self._new:
+            domain, engine, topic = self._new.popleft()
+            self._engines[engine.subscription.group, engine.topic] = engine
+            self._topics[topic.name] = topic
+            self._ends.setdefault(topic.name, {})
+            self._domains[domain] = engine
+            self._attention.append(domain)
+        seen: set[Domain] = set()
+        while self._attention:
+            domain = self._attention[0]
+            if domain not in seen and domain in self._domains:
+                self._see_to(self._domains[domain])
+                seen.add(domain)
+            self._attention.popleft()  # only now: what fails is seen to again
+        for engine in self._engines.values():
+            engine.release_idle()
+
+    def _see_to(self, engine: Engine) -> None:
+        if not engine.check():
+            self._take_back(engine)
+        engine.take_wanted(self._member.living)
+        self._rung = True
+
+    def _take_back(self, engine: Engine) -> None:
+        """Take back the tasks of partitions that are to be let go, as far as they have not begun."""
+        key = engine.subscription.group, engine.topic
+
+        def is_leaving(task: Task) -> bool:
+            handler = task.handler
+            return (handler.group, handler.topic) == key and engine.is_leaving(task.place.partition)
+
+        tasks = self._runner.take_back(is_leaving)
+        self._in_flight -= len(tasks)
+        engine.untake(tasks)
+
+    def _engine_of(self, task: Task) -> Engine:
+        return self._engines[task.handler.group, task.handler.topic]
+
+    # -- the end
+
+    def _wind_down(self) -> None:
+        """Let what runs come to its end, settle, give back; never fail."""
+        for engine in self._engines.values():
+            engine.let_go()
+        for task in self._runner.take_back(None):
+            self._in_flight -= 1
+            self._engine_of(task).untake([task])
+        while self._in_flight and self._clock.monotonic() < (self._grace_ends or 0.0):
+            self._wake.clear()
+            self._collect()
+            if self._in_flight:
+                self._wake.wait(0.05)
+            self._quietly(self._give_back_idle)
+        left = self._runner.close(0.0)
+        self._collect()
+        for task in left:
+            log.warning(
+                "handler %s still runs on %s %s after the grace period; it will be delivered again",
+                task.handler.id,
+                task.record.type,
+                task.record.id,
+            )
+        self._quietly(self._settle)
+        self._quietly(self._release)
+
+    def _give_back_idle(self) -> None:
+        for engine in self._engines.values():
+            engine.release_idle()
+
+    def _release(self) -> None:
+        for engine in self._engines.values():
+            engine.release()
+
+    def _quietly(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except Exception as exc:
+            self._patience.said_once(
+                exc, "could not settle all; what is left is delivered again by another, after the lease"
+            )

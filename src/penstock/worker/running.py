@@ -1,0 +1,76 @@
+"""Running a worker until it is told to stop: by a signal, an event, or the end of an async block."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from threading import Event, current_thread, main_thread
+from types import FrameType
+from typing import Any
+
+from .worker import Worker
+
+log = logging.getLogger("penstock.worker")
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def run(worker: Worker, until: Event | None = None) -> None:
+    """Run a worker until SIGTERM, Ctrl-C or `until`; a second signal waits for no handler.
+
+    Signals are heard only in the main thread; elsewhere `until` ends it.
+    """
+    stopping = until or Event()
+    with _signals(worker, stopping):
+        worker.start()
+        try:
+            while not stopping.wait(1.0):  # in short waits: some systems do not wake a long one for a signal
+                pass
+        finally:
+            worker.stop()
+
+
+async def arun(worker: Worker) -> None:
+    """Run a worker until SIGTERM, Ctrl-C or cancellation, without keeping the event loop from its work."""
+    stopping = Event()
+    with _signals(worker, stopping):
+        async with running(worker):
+            try:
+                await asyncio.to_thread(stopping.wait)
+            finally:
+                stopping.set()  # when this task is cancelled, the waiting thread must not stay behind
+
+
+@asynccontextmanager
+async def running(worker: Worker) -> AsyncIterator[Worker]:
+    """Run a worker while an async block lasts; async handlers run in the block's own event loop."""
+    worker.use_loop(asyncio.get_running_loop())
+    worker.start()
+    try:
+        yield worker
+    finally:
+        await asyncio.shield(asyncio.to_thread(worker.stop))
+
+
+@contextmanager
+def _signals(worker: Worker, stopping: Event) -> Iterator[None]:
+    """Let the first signal begin the stop and the second hurry it; put the former handlers back after."""
+    if current_thread() is not main_thread():
+        yield
+        return
+
+    def hear(number: int, frame: FrameType | None) -> None:
+        if stopping.is_set():
+            log.warning("%s again: not waiting for handlers", signal.Signals(number).name)
+            worker.hurry()
+        else:
+            log.info("%s: stopping", signal.Signals(number).name)
+            stopping.set()
+
+    former: dict[signal.Signals, Any] = {each: signal.signal(each, hear) for each in _SIGNALS}
+    try:
+        yield
+    finally:
+        for each, handler in former.items():
+            signal.signal(each, handler)

@@ -1,0 +1,157 @@
+"""The steward: one loop that keeps the member alive and tells the others what it should own.
+
+It renews the lease whatever handlers do, finds the topics of the groups, works out shares with the other
+members, exchanges slots itself and has the pump exchange cursors. It alone uses the member; other threads
+only read its fence, whether it lives, and who lives.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from threading import Event, Thread
+
+from penstock.clock import Clock
+from penstock.errors import UnknownTopic
+from penstock.log.contract import Topic
+from penstock.log.sql.log import SqlLog
+from penstock.membership.filters import filter_of
+from penstock.membership.member import ClusterSettings
+from penstock.membership.serving import SLOTS, Domain, ServedGroup, Serves
+from penstock.membership.sharing import SharingMember
+
+from .engine import Engine
+from .handlers import Subscription
+from .patience import Patience, PollingSettings
+from .pump import Pump
+
+log = logging.getLogger("penstock.membership")
+
+_LOOK_SECONDS = 1.0
+
+NewEngine = Callable[[Subscription, Topic], tuple[int, Engine]]
+
+
+class Steward:
+    """Runs in a thread of its own between `start` and `stop`."""
+
+    def __init__(
+        self,
+        member: SharingMember,
+        log: SqlLog,
+        pump: Pump,
+        clock: Clock,
+        *,
+        subscriptions: Sequence[Subscription],
+        new_engine: NewEngine,
+        cluster: ClusterSettings,
+        polling: PollingSettings,
+        pins: frozenset[int] | None,
+    ) -> None:
+        """`new_engine` makes the engine of a group on a topic, and returns the group's id with it."""
+        self._member, self._log, self._pump, self._clock = member, log, pump, clock
+        self._waiting, self._new_engine, self._pins = list(subscriptions), new_engine, pins
+        self._filters = filters_of(subscriptions)
+        self._groups: dict[str, tuple[int, list[int]]] = {}
+        self._cluster = cluster
+        self._patience = Patience("membership", polling)
+        self._look_seconds = min(_LOOK_SECONDS, cluster.heartbeat_interval.total_seconds())
+        self._joined = False
+        self._next_beat = self._next_rebalance = 0.0
+        self._stopping, self._leaving = Event(), Event()
+        self.is_ready = Event()
+        self._thread: Thread | None = None
+
+    def start(self) -> None:
+        """Begin; returns at once."""
+        self._thread = Thread(target=self._run, name="penstock-membership", daemon=True)
+        self._thread.start()
+
+    def stop(self, *, leave: bool = True) -> None:
+        """End, leaving the cluster; returns when that is done."""
+        if leave:
+            self._leaving.set()
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._turn()
+                self._patience.is_well()
+                self._patience.active()
+                pause = self._look_seconds
+            except Exception as exc:
+                self._next_beat = 0.0
+                pause = self._patience.trouble(exc)
+            self._stopping.wait(pause)
+        if self._joined and self._leaving.is_set():
+            self._leave()
+
+    def _turn(self) -> None:
+        now = self._clock.monotonic()
+        died = self._member.neighbours_died()
+        beat = now >= self._next_beat
+        if beat:
+            self._next_beat = now + self._cluster.heartbeat_interval.total_seconds()
+            self._beat()
+        new = self._discover()
+        if beat or new or died or now >= self._next_rebalance:
+            self._next_rebalance = now + self._cluster.rebalance_interval.total_seconds()
+            self._member.rebalance()
+        changed = self._member.look()
+        if SLOTS in changed:
+            self._member.exchange_slots()
+        self._pump.attend(changed - {SLOTS})
+        self.is_ready.set()
+
+    def _beat(self) -> None:
+        if self._joined:
+            self._member.heartbeat()
+            return
+        self._member.serve(self._serves())
+        self._member.join()
+        self._joined = True
+        log.info("member %s joined", self._member.id)
+
+    def _discover(self) -> bool:
+        """Make the engines of groups whose topics have come to be; return whether there are any."""
+        found = [(each, topic) for each in self._waiting if (topic := self._topic(each)) is not None]
+        for subscription, topic in found:
+            group_id, engine = self._new_engine(subscription, topic)
+            self._groups.setdefault(subscription.group, (group_id, []))[1].append(topic.id)
+            self._pump.adopt(Domain(group_id, topic.id), engine, topic)
+            self._waiting.remove(subscription)
+        if found:
+            self._member.serve(self._serves())
+        return bool(found)
+
+    def _topic(self, subscription: Subscription) -> Topic | None:
+        """Return the topic; a group that starts at the latest record needs it now, to know where that is."""
+        try:
+            return self._log.topic(subscription.topic)
+        except UnknownTopic:
+            return None if subscription.start == "earliest" else self._log.create_topic(subscription.topic)
+
+    def _serves(self) -> Serves:
+        groups = tuple(
+            ServedGroup(group_id, self._filters[name], tuple(topics))
+            for name, (group_id, topics) in self._groups.items()
+        )
+        return Serves(True, groups, self._pins)
+
+    def _leave(self) -> None:
+        try:
+            self._member.leave()
+        except Exception as exc:
+            self._patience.said_once(exc, "could not leave; others take over when the lease ends")
+
+
+def filters_of(subscriptions: Sequence[Subscription]) -> dict[str, tuple[str, ...]]:
+    """Return the filter of each group: what its handlers match, on all its topics."""
+    texts: dict[str, list[str]] = {}
+    for subscription in subscriptions:
+        for handler in subscription.handlers:
+            texts.setdefault(subscription.group, []).extend(
+                f"{subscription.topic}:{match}" for match in handler.match_texts()
+            )
+    return {group: filter_of(each) for group, each in texts.items()}

@@ -1,0 +1,130 @@
+"""The worker: one process that sequences, delivers and shares the work with others.
+
+Its threads: membership (`steward.py`), sequencer, delivery (`pump.py`), and those that run handlers. Each of
+the first three needs one database connection at a time; handlers need what they open themselves.
+"""
+
+import asyncio
+import logging
+import os
+from threading import Event
+
+from penstock.clock import Clock
+from penstock.delivery.store import GroupStore
+from penstock.log.contract import Topic
+from penstock.log.sql.database import Database
+from penstock.log.sql.log import SqlLog
+from penstock.membership.domain import touch
+from penstock.membership.member import ClusterSettings
+from penstock.membership.serving import Domain
+from penstock.membership.sharing import SharingMember
+
+from .engine import Engine
+from .handlers import Handlers, Subscription
+from .patience import PollingSettings
+from .pump import Pump
+from .runner import ProcessingSettings, Runner
+from .sequencing import SequencingService
+from .steward import Steward
+
+log = logging.getLogger("penstock.worker")
+
+
+class Worker:
+    """One running worker. `start` once, then `stop`; both from any thread."""
+
+    def __init__(
+        self,
+        database: Database,
+        handlers: Handlers,
+        clock: Clock,
+        *,
+        pins: frozenset[int] | None = None,
+        cluster: ClusterSettings | None = None,
+        polling: PollingSettings | None = None,
+        processing: ProcessingSettings | None = None,
+    ) -> None:
+        cluster, polling = cluster or ClusterSettings.load(), polling or PollingSettings.load()
+        self._processing = processing or ProcessingSettings.load()
+        self._database, self._clock = database, clock
+        self._log = SqlLog(database, clock)
+        self._member = SharingMember(database, cluster, clock)
+        self._pump = Pump(
+            self._log,
+            self._member,
+            clock,
+            polling=polling,
+            runner=lambda wake, may_start: Runner(
+                threads=self._processing.concurrency,
+                clock=clock,
+                wake=wake,
+                may_start=may_start,
+            ),
+        )
+        self._sequencing = SequencingService(
+            database, clock, cluster=cluster, polling=polling, member=self._member, moved=self._pump.ring
+        )
+        self._steward = Steward(
+            self._member,
+            self._log,
+            self._pump,
+            clock,
+            subscriptions=list(handlers.subscriptions()),
+            new_engine=self._new_engine,
+            cluster=cluster,
+            polling=polling,
+            pins=pins,
+        )
+        self._pid = os.getpid()
+        self._stopped = Event()
+
+    @property
+    def id(self) -> str:
+        """The member's id."""
+        return self._member.id
+
+    def start(self) -> None:
+        """Begin; returns at once. A database that is away is waited for."""
+        self._steward.start()
+        self._pump.start()
+        self._sequencing.start()
+
+    def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let async handlers run in this event loop; before `start`."""
+        self._pump.use_loop(loop)
+
+    def ring(self) -> None:
+        """Say that something was staged; the next look comes at once."""
+        self._sequencing.ring()
+
+    def stop(self, grace_seconds: float | None = None) -> None:
+        """Stop taking, let what runs end within the grace, settle, release, leave; return when it is done.
+
+        May be called twice, and again from another thread to hurry the first call. In a process forked off a
+        running worker it does nothing: the threads are the parent's.
+        """
+        if self._pid != os.getpid():
+            return
+        if grace_seconds is None:
+            grace_seconds = self._processing.shutdown_timeout.total_seconds()
+        self._pump.stop(grace_seconds)
+        self._sequencing.stop()
+        self._pump.join()
+        self._steward.stop()
+        self._stopped.set()
+
+    def hurry(self) -> None:
+        """Let a stop that is under way wait no longer for handlers."""
+        self._pump.hurry()
+
+    def _new_engine(self, subscription: Subscription, topic: Topic) -> tuple[int, Engine]:
+        store = GroupStore(
+            self._database,
+            self._clock,
+            group=subscription.group,
+            topic=topic,
+            owner=self._member.id,
+            from_start=subscription.start == "earliest",
+            touch=lambda tx, group_id, topic_id: touch(tx, Domain(group_id, topic_id)),
+        )
+        return store.group_id, Engine(self._log, store, subscription, self._clock)

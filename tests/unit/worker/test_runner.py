@@ -1,0 +1,683 @@
+"""Handlers in threads and in the loop: what runs when, what comes out, and what is left behind."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from penstock import Cancel, Done, Fixed, Retry, metrics
+from penstock.clock import SYSTEM, Clock
+from penstock.delivery.verdict import Dead, Parked, Passed, Rules, Verdict
+from penstock.errors import WrongSettingType
+from penstock.model.event_types import EventTypes
+from penstock.model.record import Record
+from penstock.testing import FakeClock
+from penstock.testing.records import a_record
+from penstock.worker.handlers import Handler
+from penstock.worker.runner import ProcessingSettings, Runner
+from penstock.worker.task import Place, Task
+
+WAIT = 10.0  # seconds after which a test gives up; none waits so long
+asking: ContextVar[str] = ContextVar("asking", default="nobody")
+
+
+class Pump:
+    """A pump for tests: it hands in, waits to be woken, and collects."""
+
+    def __init__(self, runner: Callable[..., Runner], **options: Any) -> None:
+        self.woken = threading.Event()
+        self.wakes = 0
+        self.runner = runner(wake=self.wake, **options)
+        self.results: list[tuple[Task, Verdict]] = []
+
+    def wake(self) -> None:
+        self.wakes += 1
+        self.woken.set()
+
+    def collect(self, many: int) -> list[Verdict]:
+        """Wait for so many results and return their verdicts, in the order of the offsets."""
+        while len(self.results) < many:
+            assert self.woken.wait(WAIT), f"{len(self.results)} of {many} results came"
+            self.woken.clear()
+            self.results += self.runner.finished()
+        assert len(self.results) == many
+        found, self.results = self.results, []
+        return [verdict for _, verdict in sorted(found, key=lambda each: each[0].place)]
+
+
+@pytest.fixture
+def pump() -> Iterator[Callable[..., Pump]]:
+    """Give runners with their pumps; they are closed in the end."""
+    made: list[Pump] = []
+
+    def make(threads: int = 4, clock: Clock = SYSTEM, **options: Any) -> Pump:
+        made.append(Pump(Runner, threads=threads, clock=clock, **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.runner.close(1.0)
+
+
+def a_handler(function: Callable[..., Any], id: str = "shop.mail", **options: Any) -> Handler:
+    """Return a handler with what a test leaves out filled in."""
+    rules = options.pop("rules", Rules(Fixed(max_retries=3)))
+    return Handler(function, None, "g", id, "events", "earliest", rules, **options)
+
+
+def tasks_of(handler: Handler, many: int = 1, **others: Any) -> list[Task]:
+    """Return so many tasks, at offsets from 0."""
+    return [Task(Place(0, at), f"k-{at}", handler, a_record(**others), 0) for at in range(many)]
+
+
+def reason(verdict: Verdict) -> str:
+    """Return the reason of a failure."""
+    assert isinstance(verdict, Parked | Dead)
+    return verdict.reason
+
+
+def test_sync_handlers_run_in_threads_of_their_own(pump: Callable[..., Pump]) -> None:
+    names: list[str] = []
+    barrier = threading.Barrier(4, timeout=WAIT)
+
+    def handler(record: Record) -> None:
+        names.append(threading.current_thread().name)
+        barrier.wait()  # only if four run at once does any go on
+
+    mine = pump(threads=4)
+    before = threading.active_count()
+    mine.runner.submit([])
+    assert threading.active_count() <= before + 1
+    mine.runner.submit(tasks_of(a_handler(handler), 8))
+    assert mine.collect(8) == [Passed()] * 8
+    assert {name.rpartition("-")[0] for name in names} == {"penstock-handler"}
+    assert len(set(names)) == 4
+    assert (mine.runner.waiting(), mine.runner.running()) == (0, 0)
+
+
+def test_outcomes_and_errors_become_verdicts(pump: Callable[..., Pump]) -> None:
+    answers = iter([None, Done(), Retry(), Cancel("no order"), 5])
+
+    def handler(record: Record) -> Any:
+        return next(answers)
+
+    mine = pump(threads=1)
+    mine.runner.submit(tasks_of(a_handler(handler), 6))
+    passed, done, again, dead, wrong, raised = mine.collect(6)
+    assert (passed, done) == (Passed(), Passed())
+    assert reason(again) == "asked for a retry"
+    assert dead == Dead(0, "no order", hold=False)
+    assert "InvalidOutcome" in reason(wrong)
+    assert reason(raised) == "StopIteration"
+
+
+def test_a_slow_handler_delays_no_other(pump: Callable[..., Pump]) -> None:
+    go = threading.Event()
+    mine = pump(threads=2)
+    slow = a_handler(lambda record: go.wait(WAIT) and None, "slow")
+    quick = a_handler(lambda record: None, "quick")
+    mine.runner.submit(tasks_of(slow, 1) + tasks_of(quick, 100))
+    mine.collect(100)
+    assert mine.runner.running() == 1
+    go.set()
+    mine.collect(1)
+
+
+def test_results_are_not_left_lying_while_others_run(pump: Callable[..., Pump]) -> None:
+    go, begun = threading.Event(), threading.Event()
+    order: list[int] = []
+
+    def handler(record: Record) -> None:
+        order.append(1)
+        if len(order) == 2:
+            begun.set()
+            go.wait(WAIT)
+
+    mine = pump(threads=1)
+    mine.runner.submit(tasks_of(a_handler(handler), 3))
+    mine.collect(1)  # though more was queued when it ended
+    assert begun.wait(WAIT)
+    go.set()
+    mine.collect(2)
+
+
+def test_the_pump_is_not_woken_for_each_record(pump: Callable[..., Pump]) -> None:
+    mine = pump(threads=2)
+    mine.runner.submit(tasks_of(a_handler(lambda record: None), 2000))
+    mine.collect(2000)
+    assert mine.wakes < 200
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()], ids=repr)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_what_would_end_the_thread_is_a_failure_like_any_other(
+    pump: Callable[..., Pump], error: BaseException, is_async: bool
+) -> None:
+    def fails(record: Record) -> None:
+        raise error
+
+    async def fails_async(record: Record) -> None:
+        raise error
+
+    mine = pump(threads=1)
+    handler = a_handler(fails_async if is_async else fails)
+    mine.runner.submit(tasks_of(handler, 3))
+    assert all(type(error).__name__ in reason(each) for each in mine.collect(3))
+
+
+def test_system_exit_in_a_task_of_an_async_handler_does_not_end_the_loop(pump: Callable[..., Pump]) -> None:
+    async def leaves() -> None:
+        raise SystemExit(3)
+
+    async def handler(record: Record) -> None:
+        await asyncio.wait([asyncio.ensure_future(leaves())])
+
+    mine = pump()
+    mine.runner.submit(tasks_of(a_handler(handler), 2))
+    assert mine.collect(2) == [Passed()] * 2
+
+
+def test_each_call_has_a_context_of_its_own(pump: Callable[..., Pump]) -> None:
+    seen: list[str] = []
+
+    def handler(record: Record) -> None:
+        seen.append(asking.get())
+        asking.set("the call before")
+
+    async def async_handler(record: Record) -> None:
+        handler(record)
+
+    token = asking.set("the runner")
+    mine = pump(threads=1)
+    asking.reset(token)
+    mine.runner.submit(tasks_of(a_handler(handler), 3))
+    mine.runner.submit(tasks_of(a_handler(async_handler, "async"), 3))
+    mine.runner.submit(tasks_of(a_handler(handler, "gated", concurrency=1), 3))
+    mine.collect(9)
+    assert seen == ["the runner"] * 9
+
+
+# Async
+
+
+def test_async_handlers_share_one_loop_up_to_their_bound(pump: Callable[..., Pump]) -> None:
+    most, now, loops = 0, 0, set[int]()
+
+    async def handler(record: Record) -> Retry:
+        nonlocal most, now
+        loops.add(id(asyncio.get_running_loop()))
+        now += 1
+        most = max(most, now)
+        await asyncio.sleep(0.001)
+        now -= 1
+        return Retry()
+
+    mine = pump()
+    mine.runner.submit(tasks_of(a_handler(handler, concurrency=3), 20))
+    assert {reason(each) for each in mine.collect(20)} == {"asked for a retry"}
+    assert (most, len(loops)) == (3, 1)
+    mine.runner.submit(tasks_of(a_handler(handler, "unbounded"), 100))
+    mine.collect(100)
+    assert most == 64
+
+
+def test_a_sync_function_may_return_what_is_to_be_awaited(pump: Callable[..., Pump]) -> None:
+    async def later(record: Record) -> Cancel:
+        await asyncio.sleep(0)
+        return Cancel("in the end")
+
+    mine = pump()
+    mine.runner.submit(tasks_of(a_handler(lambda record: later(record)), 1))
+    mine.runner.submit(tasks_of(a_handler(lambda record: later(record), "bounded", concurrency=1), 1))
+    assert [reason(each) for each in mine.collect(2)] == ["in the end"] * 2
+
+
+# Gates
+
+
+def test_a_bound_holds_for_its_handler_and_delays_no_other(pump: Callable[..., Pump]) -> None:
+    go, inside = threading.Event(), threading.Semaphore(0)
+
+    def handler(record: Record) -> None:
+        inside.release()
+        go.wait(WAIT)
+
+    mine = pump(threads=4)
+    mine.runner.submit(tasks_of(a_handler(handler, "bounded", concurrency=2), 6))
+    mine.runner.submit(tasks_of(a_handler(lambda record: None, "free"), 50))
+    mine.collect(50)
+    assert inside.acquire(timeout=WAIT)
+    assert inside.acquire(timeout=WAIT)
+    assert not inside.acquire(blocking=False)
+    assert (mine.runner.waiting(), mine.runner.running()) == (4, 2)
+    go.set()
+    mine.collect(6)
+
+
+def test_a_rate_lets_no_more_begin_than_it_says(pump: Callable[..., Pump]) -> None:
+    clock = FakeClock()
+    mine = pump(clock=clock)
+    mine.runner.submit(tasks_of(a_handler(lambda record: None, rate=2.0), 4))
+    mine.collect(1)
+    for _ in range(3):
+        mine.runner.look()
+        assert mine.runner.finished() == []
+        clock.advance(timedelta(seconds=0.5))
+        mine.runner.look()
+        mine.collect(1)
+
+
+def test_the_watch_keeps_the_rate_by_itself(pump: Callable[..., Pump]) -> None:
+    mine = pump()
+    mine.runner.submit(tasks_of(a_handler(lambda record: None, rate=100.0), 13))
+    mine.collect(13)
+
+
+def test_a_member_that_may_not_start_starts_nothing(pump: Callable[..., Pump]) -> None:
+    live = threading.Event()
+    ran: list[Record] = []
+
+    async def async_handler(record: Record) -> None:
+        ran.append(record)
+
+    mine = pump(may_start=live.is_set, clock=FakeClock())
+    mine.runner.submit(tasks_of(a_handler(ran.append), 3))
+    mine.runner.submit(tasks_of(a_handler(ran.append, "bounded", concurrency=1), 3))
+    mine.runner.submit(tasks_of(a_handler(async_handler, "async"), 3))
+    mine.runner.look()
+    assert not ran
+    live.set()
+    mine.runner.look()
+    mine.collect(9)
+
+
+# Batches
+
+
+@dataclass
+class Placed:
+    """A typed event."""
+
+    order_id: str
+
+
+def test_a_batch_is_what_is_queued_up_to_its_size(pump: Callable[..., Pump]) -> None:
+    sizes: list[int] = []
+    mine = pump(threads=1)
+    handler = a_handler(lambda records: sizes.append(len(records)), batch=10)
+    mine.runner.submit(tasks_of(handler, 25))
+    assert mine.collect(25) == [Passed()] * 25
+    assert sizes == [10, 10, 5]
+
+
+def test_a_batch_may_have_an_outcome_for_each_record(pump: Callable[..., Pump]) -> None:
+    mine = pump()
+    handler = a_handler(lambda records: [None, Retry(), Cancel("bad"), 7, Done()], batch=5)
+    mine.runner.submit(tasks_of(handler, 5))
+    first, again, dead, wrong, last = mine.collect(5)
+    assert (first, last) == (Passed(), Passed())
+    assert (reason(again), reason(dead)) == ("asked for a retry", "bad")
+    assert "InvalidOutcome: outcome 7" in reason(wrong)
+
+
+@pytest.mark.parametrize("answer", [[], [None], "ab", Retry(), 5], ids=repr)
+def test_an_answer_that_does_not_fit_the_batch_fails_all_of_it_once(
+    pump: Callable[..., Pump], answer: Any
+) -> None:
+    calls: list[int] = []
+
+    def handler(records: list[Record]) -> Any:
+        calls.append(len(records))
+        return answer
+
+    mine = pump()
+    mine.runner.submit(tasks_of(a_handler(handler, batch=5), 2))
+    assert all("one outcome for each record, here 2" in reason(each) for each in mine.collect(2))
+    assert calls == [2]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_batch_that_fails_is_called_again_one_by_one(pump: Callable[..., Pump], is_async: bool) -> None:
+    calls: list[int] = []
+
+    def handler(records: list[Record]) -> None:
+        calls.append(len(records))
+        if any(record.key == "poison" for record in records):
+            raise LookupError("poisoned")
+
+    async def async_handler(records: list[Record]) -> None:
+        handler(records)
+
+    mine = pump()
+    tasks = tasks_of(a_handler(async_handler if is_async else handler, batch=10), 5)
+    poison = Task(Place(0, 2), "k-2", tasks[2].handler, a_record(key="poison"), 0)
+    mine.runner.submit([*tasks[:2], poison, *tasks[3:]])
+    verdicts = mine.collect(5)
+    assert [type(each) for each in verdicts] == [Passed, Passed, Parked, Passed, Passed]
+    assert verdicts[2] == Parked(verdicts[2].due_ms, 1, "LookupError: poisoned")  # type: ignore[union-attr]
+    assert sorted(calls) == [1, 1, 1, 1, 1, 5]
+
+
+def test_what_cannot_be_decoded_leaves_its_batch(pump: Callable[..., Pump]) -> None:
+    given: list[Any] = []
+
+    def keeps(events: list[Placed], records: list[Record]) -> None:
+        given.append((events, records))
+
+    types = EventTypes()
+    types.register(Placed, "order.placed")
+    handler = a_handler(keeps, batch=10)
+    handler.binding.resolve(types)
+    good = [Task(Place(0, at), "k", handler, a_record(data=b'{"order_id": "x"}'), 0) for at in (0, 2)]
+    bad = Task(Place(0, 1), "k", handler, a_record(data=b"{}"), 0)
+    mine = pump()
+    mine.runner.submit([good[0], bad, good[1]])
+    first, dead, last = mine.collect(3)
+    assert (first, last) == (Passed(), Passed())
+    assert isinstance(dead, Dead)
+    assert (dead.failures, dead.hold) == (1, True)
+    assert given == [([Placed("x"), Placed("x")], [good[0].record, good[1].record])]
+
+
+# Fallbacks
+
+
+@pytest.mark.parametrize("handler_async", [False, True])
+@pytest.mark.parametrize("fallback_async", [False, True])
+def test_a_fallback_of_either_kind_has_the_last_try(
+    pump: Callable[..., Pump], handler_async: bool, fallback_async: bool
+) -> None:
+    given: list[str] = []
+
+    def fails(record: Record) -> None:
+        raise LookupError("gone")
+
+    async def fails_async(record: Record) -> None:
+        raise LookupError("gone")
+
+    def fallback(record: Record, reason: str) -> None:
+        given.append(reason)
+
+    async def fallback_later(record: Record, reason: str) -> None:
+        given.append(reason)
+
+    handler = a_handler(
+        fails_async if handler_async else fails,
+        fallback=fallback_later if fallback_async else fallback,
+        rules=Rules(Fixed(max_retries=0)),
+    )
+    mine = pump()
+    mine.runner.submit(tasks_of(handler, 1))
+    assert mine.collect(1) == [Passed()]
+    assert given == ["LookupError: gone"]
+
+
+def test_a_fallback_that_would_end_the_thread_leaves_a_dead_letter(pump: Callable[..., Pump]) -> None:
+    def leaves(record: Record) -> None:
+        raise SystemExit(1)
+
+    mine = pump(threads=1)
+    handler = a_handler(leaves, fallback=leaves, rules=Rules(Fixed(max_retries=0)))
+    mine.runner.submit(tasks_of(handler, 2))
+    assert [type(each) for each in mine.collect(2)] == [Dead, Dead]
+
+
+# Timeouts
+
+
+@pytest.mark.parametrize("gated", [None, 1])
+def test_a_sync_handler_over_its_time_is_left_behind_and_replaced(
+    pump: Callable[..., Pump], caplog: pytest.LogCaptureFixture, gated: int | None
+) -> None:
+    clock, go, begun = FakeClock(), threading.Event(), threading.Event()
+    ended: list[threading.Thread] = []
+
+    def hangs(record: Record) -> None:
+        ended.append(threading.current_thread())
+        begun.set()
+        go.wait(WAIT)
+
+    mine = pump(threads=1, clock=clock)
+    handler = a_handler(hangs, timeout_seconds=60.0, concurrency=gated)
+    (hung,) = tasks_of(handler)
+    mine.runner.submit([hung])
+    assert begun.wait(WAIT)
+    mine.runner.look()
+    assert mine.runner.finished() == []
+    clock.advance(timedelta(seconds=60))
+    mine.runner.look()
+    (late,) = mine.collect(1)
+    assert isinstance(late, Parked)
+    assert (late.failures, "HandlerTimeout" in late.reason) == (1, True)
+    mine.runner.submit(tasks_of(a_handler(lambda record: None, "other"), 3))
+    mine.collect(3)  # by another thread
+    with caplog.at_level(logging.WARNING):
+        go.set()
+        ended[0].join(WAIT)
+    assert mine.runner.finished() == []
+    assert any(
+        "shop.mail" in line and hung.record.id in line and "dropped" in line for line in caplog.messages
+    )
+
+
+def test_no_more_threads_hang_than_the_bound_allows(
+    pump: Callable[..., Pump], caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, go = FakeClock(), threading.Event()
+    begun = threading.Semaphore(0)
+
+    def hangs(record: Record) -> None:
+        begun.release()
+        go.wait(WAIT)
+
+    mine = pump(threads=1, clock=clock)
+    mine.runner.submit(tasks_of(a_handler(hangs, timeout_seconds=1.0), 10))
+    for _ in range(5):
+        assert begun.acquire(timeout=WAIT)
+        clock.advance(timedelta(seconds=1))
+        mine.runner.look()
+    mine.collect(5)
+    assert not begun.acquire(timeout=0.05)
+    assert mine.runner.waiting() == 5
+    assert "no more threads are started" in caplog.text
+    go.set()  # those that come back take up the work again
+    mine.collect(5)
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_an_async_handler_over_its_time_is_cancelled(pump: Callable[..., Pump], stubborn: bool) -> None:
+    cancelled = threading.Event()
+
+    async def hangs(record: Record) -> None:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            cancelled.set()
+            if not stubborn:
+                raise
+
+    mine = pump()
+    mine.runner.submit(tasks_of(a_handler(hangs, timeout_seconds=0.02), 1))
+    (late,) = mine.collect(1)  # the watch sees it by itself
+    assert cancelled.is_set()
+    assert isinstance(late, Parked)
+    assert "HandlerTimeout: handler shop.mail did not end within 0.02 s" in late.reason
+
+
+def test_an_async_handler_that_will_not_be_cancelled_is_given_up(pump: Callable[..., Pump]) -> None:
+    clock, go, begun = FakeClock(), threading.Event(), threading.Event()
+
+    async def blocks(record: Record) -> None:
+        begun.set()
+        go.wait(WAIT)  # it blocks the loop
+
+    mine = pump(clock=clock)
+    mine.runner.submit(tasks_of(a_handler(blocks, timeout_seconds=1.0), 1))
+    assert begun.wait(WAIT)
+    for seconds in (1, 5):
+        clock.advance(timedelta(seconds=seconds))
+        mine.runner.look()
+    assert "HandlerTimeout" in reason(mine.collect(1)[0])
+    go.set()
+
+
+def test_a_batch_over_its_time_is_called_again_one_by_one(pump: Callable[..., Pump]) -> None:
+    clock, go, begun = FakeClock(), threading.Event(), threading.Event()
+
+    def handler(records: list[Record]) -> None:
+        if len(records) > 1:
+            begun.set()
+            go.wait(WAIT)
+
+    mine = pump(threads=1, clock=clock)
+    mine.runner.submit(tasks_of(a_handler(handler, batch=5, timeout_seconds=1.0), 3))
+    assert begun.wait(WAIT)
+    clock.advance(timedelta(seconds=1))
+    mine.runner.look()
+    assert mine.collect(3) == [Passed()] * 3
+    go.set()
+
+
+# Taking back and closing
+
+
+def test_what_has_not_begun_can_be_taken_back(pump: Callable[..., Pump]) -> None:
+    go, begun = threading.Event(), threading.Event()
+
+    def handler(record: Record) -> None:
+        begun.set()
+        go.wait(WAIT)
+
+    mine = pump(threads=1)
+    plain, gated = a_handler(handler), a_handler(lambda record: None, "gated", concurrency=1)
+    tasks = tasks_of(plain, 5)
+    mine.runner.submit(tasks)
+    assert begun.wait(WAIT)
+    mine.runner.submit(tasks_of(gated, 4))
+    assert (mine.runner.waiting(), mine.runner.running()) == (8, 1)
+    even = mine.runner.take_back(lambda task: task.place.offset % 2 == 0)
+    assert sorted((task.handler.id, task.place.offset) for task in even) == [
+        ("gated", 0),
+        ("gated", 2),
+        ("shop.mail", 2),
+        ("shop.mail", 4),
+    ]
+    assert (mine.runner.waiting(), mine.runner.running()) == (4, 1)
+    assert len(mine.runner.take_back()) == 4
+    assert (mine.runner.waiting(), mine.runner.running()) == (0, 1)
+    go.set()
+    mine.collect(1)
+    mine.runner.submit(tasks_of(gated, 2))  # the gate still opens
+    mine.collect(2)
+
+
+def test_close_waits_for_what_runs_and_starts_nothing_more(pump: Callable[..., Pump]) -> None:
+    go, begun = threading.Event(), threading.Event()
+
+    def handler(record: Record) -> None:
+        begun.set()
+        go.wait(WAIT)
+
+    mine = pump(threads=1)
+    tasks = tasks_of(a_handler(handler), 3)
+    mine.runner.submit(tasks)
+    assert begun.wait(WAIT)
+    threading.Timer(0.05, go.set).start()
+    assert mine.runner.close(WAIT) == []
+    assert mine.runner.finished() == [(tasks[0], Passed())]
+    assert mine.runner.take_back() == tasks[1:]
+    assert (mine.runner.waiting(), mine.runner.running()) == (0, 0)
+
+
+def test_close_returns_what_still_runs_and_hears_it_no_more(pump: Callable[..., Pump]) -> None:
+    go, begun = threading.Event(), threading.Semaphore(0)
+    threads: list[threading.Thread] = []
+    cancelled = threading.Event()
+
+    def handler(record: Record) -> None:
+        threads.append(threading.current_thread())
+        begun.release()
+        go.wait(WAIT)
+
+    async def async_handler(record: Record) -> None:
+        begun.release()
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            cancelled.set()
+
+    mine = pump(threads=2)
+    (one,), (two,) = tasks_of(a_handler(handler)), tasks_of(a_handler(handler, "bounded", concurrency=1))
+    (three,) = tasks_of(a_handler(async_handler, "async"))
+    mine.runner.submit([one, two, three])
+    for _ in range(3):
+        assert begun.acquire(timeout=WAIT)
+    left = mine.runner.close(0.0)
+    assert sorted(task.handler.id for task in left) == ["async", "bounded", "shop.mail"]
+    assert cancelled.wait(WAIT)
+    go.set()
+    for thread in threads:
+        thread.join(WAIT)
+    assert mine.runner.finished() == []
+    assert mine.runner.running() == 0
+
+
+def test_close_may_come_twice_and_before_any_work(pump: Callable[..., Pump]) -> None:
+    mine = pump()
+    assert mine.runner.close(0.0) == []
+    assert mine.runner.close(1.0) == []
+
+
+def test_what_was_done_is_counted_by_handler(pump: Callable[..., Pump]) -> None:
+    answers = iter([None, None, Retry(), Cancel("bad")])
+    mine = pump(threads=1)
+    mine.runner.submit(tasks_of(a_handler(lambda record: next(answers), "counted"), 4))
+    mine.collect(4)
+    labels = ("g", "counted")
+    found = [series.values()[labels] for series in (metrics.DELIVERED, metrics.PARKED, metrics.DEAD)]
+    assert found == [2, 1, 1]
+    assert sum(metrics.HANDLER_SECONDS.values()[labels].counts) == 4
+
+
+def test_the_threads_are_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ProcessingSettings.load().concurrency == 8
+    monkeypatch.setenv("PENSTOCK_PROCESSING_CONCURRENCY", "many")
+    with pytest.raises(WrongSettingType):
+        ProcessingSettings.load()
+
+
+def test_every_task_comes_out_once_under_load(pump: Callable[..., Pump]) -> None:
+    async def async_handler(record: Record) -> None:
+        await asyncio.sleep(0)
+
+    handlers = [
+        a_handler(lambda record: None, "plain"),
+        a_handler(lambda record: None, "bounded", concurrency=2),
+        a_handler(lambda records: None, "batch", batch=7),
+        a_handler(async_handler, "async", concurrency=5),
+    ]
+    mine = pump(threads=4)
+    sent: list[Task] = []
+    back: list[Task] = []
+    for number in range(200):
+        tasks = [Task(Place(number, at), "k", handlers[at % 4], a_record(), 0) for at in range(20)]
+        sent += tasks
+        mine.runner.submit(tasks)
+        if number % 50 == 49:
+            back += mine.runner.take_back(lambda task: task.place.offset == 3)
+        mine.results += mine.runner.finished()
+    while len(mine.results) + len(back) < len(sent):
+        assert mine.woken.wait(WAIT)
+        mine.woken.clear()
+        mine.results += mine.runner.finished()
+    assert sorted(task.place for task, _ in mine.results) + sorted(task.place for task in back) != []
+    assert sorted([task.place for task, _ in mine.results] + [task.place for task in back]) == sorted(
+        task.place for task in sent
+    )
+    assert (mine.runner.waiting(), mine.runner.running()) == (0, 0)
