@@ -14,7 +14,15 @@ from bench.words import check_name
 
 Rounds = Mapping[str, Sequence[Mapping[str, float]]]  # by variant, then by round: its measures
 
-_UNITS = {"us": "us", "ms": "ms", "seconds": "s", "bytes": "bytes", "mb": "MB"}
+_UNITS = {
+    "us": "us",
+    "ms": "ms",
+    "seconds": "s",
+    "second": "/s",
+    "percent": "%",
+    "bytes": "bytes",
+    "mb": "MB",
+}
 
 
 @dataclass(frozen=True)

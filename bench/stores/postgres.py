@@ -101,6 +101,18 @@ class PostgresEngine:
         store.outbox.close()
         self._server.drop_database(store.url)
 
+    def create_bare(self) -> str:
+        """Make a database without our tables, for others, and return its address."""
+        return self._server.create_database()
+
+    def copy_bare(self, url: str) -> str:
+        """Copy a database by its address; nobody may be connected to it."""
+        return self.copy(PostgresStore(url)).url
+
+    def drop_bare(self, url: str) -> None:
+        """Drop a database by its address."""
+        self._server.drop_database(url)
+
     def watch(self, run: Run) -> None:
         """Count the server and all its processes."""
         run.watch("postgres", self.pid)

@@ -15,7 +15,9 @@
     │   ├── InvalidOutcome          what a handler returned, or put into an outcome
     │   ├── InvalidEnvelope         headers or JSON that are no CloudEvent
     │   ├── InvalidUrl              a store address of no known form
-    │   └── InvalidName             a table prefix or schema that is no plain identifier
+    │   ├── InvalidName             a table prefix or schema that is no plain identifier
+    │   ├── InvalidPage             a limit or a place to go on from that no listing has
+    │   └── InvalidSelection        what to act on is not said, or said twice
     ├── EventTypeError              the registry of typed events
     │   ├── NotAnEventClass
     │   ├── EventNameTaken
@@ -41,6 +43,9 @@
     │   ├── PartitionsDiffer        a topic is there with another partition count
     │   ├── OffsetOutOfRange
     │   └── TopicVanished           deleted while records were on their way to it; tried again
+    ├── GroupError                  groups and what they have put aside
+    │   ├── UnknownGroup
+    │   └── UnknownDeadLetter
     ├── SettingError                file, environment, code or flags
     │   ├── UnknownSetting
     │   ├── WrongSettingType
@@ -251,6 +256,24 @@ class InvalidName(InvalidInput):
     def __init__(self, what: str, value: object, why: str = "") -> None:
         why = why or "must be 1 to 30 of the characters a-z 0-9 _, not a digit first"
         super().__init__(f"{what} {shown(value)} {why}")
+
+
+class InvalidPage(InvalidInput):
+    """A listing cannot go on from there, or not by so many."""
+
+    code = "invalid_page"
+
+    def __init__(self, what: str, value: object, wanted: str) -> None:
+        super().__init__(f"{what} {shown(value)} must be {wanted}")
+
+
+class InvalidSelection(InvalidInput):
+    """What to act on is not said, or said in two ways that contradict each other."""
+
+    code = "invalid_selection"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
 
 
 class EventTypeError(Error):
@@ -498,6 +521,31 @@ class TopicVanished(LogError):
 
     def __init__(self) -> None:
         super().__init__("a topic was deleted while records were on their way to it; the work is tried again")
+
+
+class GroupError(Error):
+    """Something about a group, or what it has put aside, is not as the caller believes."""
+
+    code = "group"
+    fault = Fault.CALLER
+
+
+class UnknownGroup(GroupError):
+    """There is no group of that name."""
+
+    code = "unknown_group"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no group {shown(name)}; a group comes to be when its handlers first run")
+
+
+class UnknownDeadLetter(GroupError):
+    """There is no such dead letter: it never died, or was requeued or discarded."""
+
+    code = "unknown_dead_letter"
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"there is no dead letter {what}; it is requeued, discarded, or never was one")
 
 
 class SettingError(Error):

@@ -281,6 +281,34 @@ def test_what_was_seen_and_not_done_is_shown_again_after_a_rebalance(cluster: Cl
     assert pod.member.look() == {SLOTS, CURSORS}
 
 
+def test_who_should_own_a_slot_learns_at_once_that_it_was_released(cluster: Cluster) -> None:
+    first = cluster.start()
+    first.member.rebalance()
+    first.member.exchange_slots()
+    second = cluster.start()
+    cluster.clock.advance(GATHER)
+    first.member.rebalance()
+    second.member.look()
+    second.member.exchange_slots()
+    assert second.member.look() == set()
+    first.member.exchange_slots()
+    assert second.member.look() == {SLOTS}
+    second.member.exchange_slots()
+    assert passes(cluster, second) == 128
+
+
+def test_what_is_served_is_said_again_when_the_first_try_failed(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pod, what = cluster.start(), serves(slots=False)
+    with monkeypatch.context() as patch:
+        in_doubt(patch, cluster, landed=False)
+        with pytest.raises(StoreUnreachable):
+            pod.member.serve(what)
+    pod.member.serve(what)
+    assert cluster.fetch("SELECT serves FROM penstock_member") == [(what.encode(),)]
+
+
 def test_a_topic_that_appears_later_is_shared_too(cluster: Cluster) -> None:
     pods = [cluster.start() for _ in range(2)]
     cluster.gather()
@@ -420,6 +448,7 @@ def in_doubt(patch: pytest.MonkeyPatch, cluster: Cluster, landed: bool) -> list[
 def test_of_two_rebalancers_one_passes_by(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second neither waits nor writes."""
     first, second = cluster.start(), cluster.start()
+    cluster.database.run(lambda tx: tx.change("membership", "domains_create", names=["slots", CURSORS.name]))
     inside, go_on = Event(), Event()
     real = domain_module.write
 
@@ -430,7 +459,6 @@ def test_of_two_rebalancers_one_passes_by(cluster: Cluster, monkeypatch: pytest.
 
     monkeypatch.setattr("penstock.membership.sharing.write", slow)
     at_work = Thread(target=first.member.rebalance)
-    cluster.database.run(lambda tx: tx.change("membership", "domains_create", names=["slots", CURSORS.name]))
     at_work.start()
     assert inside.wait(20)
     monkeypatch.setattr("penstock.membership.sharing.write", real)
@@ -448,7 +476,7 @@ def test_who_waits_for_a_domain_looks_at_who_lives_after_it_has_it(cluster: Clus
     leaver, stays = cluster.start(), cluster.start()
     cluster.gather()
     with cluster.database.transaction() as tx:
-        tx.rows("membership", "domains_wait", names=["slots", CURSORS.name])
+        tx.rows("membership", "domains_wait", names=[CURSORS.name])
         leaving = Thread(target=leaver.member.leave)
         leaving.start()
         wait_until(lambda: waits(cluster.database), "the leaver waits for the domains")

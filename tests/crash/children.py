@@ -50,6 +50,24 @@ class Child:
         process = psutil.Process(self._process.pid)
         wait_until(lambda: process.status() == psutil.STATUS_STOPPED, "the program is stopped")
 
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
+    def kill(self) -> None:
+        """End it without a word."""
+        self._process.kill()
+        self._process.wait()
+
+    def pause(self) -> None:
+        """Stop it where it stands."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def is_gone(self) -> bool:
+        """Return whether it has ended."""
+        return self._process.poll() is not None
+
     def resume(self) -> None:
         """Let a stopped program go on."""
         self._process.send_signal(signal.SIGCONT)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import random
 import signal
 import sys
@@ -19,8 +20,11 @@ from typing import Any
 from penstock import Record, points
 from penstock.clock import SYSTEM
 from penstock.log.sql.fence import Fence
+from penstock.membership.member import ClusterSettings
 from penstock.outbox.sequencer import Pass, Sequencer
+from penstock.worker.worker import Worker
 from tests.crash.clocks import ShiftedClock, SleepwalkingClock
+from tests.crash.diary import WORKED, Delivered
 from tests.crash.store import Store, a_service, running
 from tests.crash.waiting import wait_until
 
@@ -149,11 +153,51 @@ def share(url: str, seconds: float, seed: int) -> None:
         say(committed=committed)
 
 
+def work(url: str, diary: str, lease_seconds: float, handles: list[str], work_ms: float) -> None:
+    """Run a worker until told to stop; each delivery is written into the diary, a file, as it begins.
+
+    A record whose value says "kill" takes the process with it.
+    """
+    lease = timedelta(seconds=lease_seconds)
+    settings = ClusterSettings.load(
+        lease_ttl=lease, heartbeat_interval=lease * 0.15, gather_joins=lease / 10, rebalance_interval=lease
+    )
+    rng = random.Random(os.getpid())
+    with closing(Store(url)) as store, open(diary, "ab", buffering=0) as pages:
+
+        def remember(record: Record) -> None:
+            line = Delivered(
+                time.monotonic_ns(),
+                os.getpid(),
+                record.partition or 0,
+                record.offset or 0,
+                record.fence or 0,
+                record.redelivered,
+                record.key or "",
+                record.type,
+            )
+            pages.write(line.text().encode())
+            if record.value == "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(rng.uniform(0, work_ms / 500))
+
+        for match in handles:
+            store.outbox.handler(match, group="readers", topic=WORKED, id=match)(remember)
+        with closing(store.database(lease=lease)) as database:
+            handlers = store.outbox._handlers
+            worker = Worker(database, handlers, SYSTEM, cluster=settings)
+            worker.start()
+            await_word()
+            worker.stop(grace_seconds=10)
+            say(stopped=True)
+
+
 PROGRAMS: dict[str, Callable[..., None]] = {
     "count_up": count_up,
     "sequence": sequence,
     "trade": trade,
     "share": share,
+    "work": work,
 }
 
 

@@ -54,8 +54,8 @@ class Diary:
             self.repeated += len(self.seen[place] & set(got))
             self.seen[place] |= set(got)
         self._settled = settled(self.store)
-        for place, offsets in self._settled.items():
-            assert self.seen[place] >= offsets, f"{place}: {offsets - self.seen[place]} were never delivered"
+        for place, passed in self._settled.items():
+            assert self.seen[place] >= passed, f"{place}: {passed - self.seen[place]} were never delivered"
 
 
 def kill_once(store: Store, point: str, rng: random.Random, diary: Diary) -> None:

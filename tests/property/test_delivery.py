@@ -56,7 +56,7 @@ T = TypeVar("T")
 some, picks = st.integers(0, 8), st.integers(0, 9)
 # A key that looks like the lane of another's record on its own is a key all the same. One draw for a whole
 # record is several times faster than one for each of its parts.
-kinds = ["a", "a", "a", "b", "#1#a", "unique", "not wanted", "not there"]
+kinds = ["a", "a", "a", "b", "#1#a", "unique", "not wanted", "a, not wanted", "not there"]
 record = st.sampled_from(list(product(kinds, [PARK, PARK, ALONE, DEAD], [HOLD, HOLD, RELEASE])))
 records = st.lists(record, min_size=1, max_size=8)
 results = st.lists(st.sampled_from(list(product(range(6), ["ok", *RESULTS, "not begun"]))), max_size=8)
@@ -133,6 +133,7 @@ class Worker:
     version: int = 0
     view: Reference = field(default_factory=Reference)
     known: set[int] = field(default_factory=set)  # offsets its machine has met
+    skips: dict[str, int] = field(default_factory=dict)  # keys with a skip that is not settled: the first
     out: dict[int, Delivery] = field(default_factory=dict)
     finished: list[Outcome] = field(default_factory=list)
     limbo: set[int] = field(default_factory=set)  # told settled, and not
@@ -177,8 +178,8 @@ class Deliveries(RuleBasedStateMachine):
         for key, on_failure, on_exhausted in records:
             offset = len(self.store.truth.rows)
             there = key != "not there"
-            wanted = there and key != "not wanted"
-            name = f"u{offset}" if key == "unique" else key
+            wanted = there and not key.endswith("not wanted")
+            name = f"u{offset}" if key == "unique" else key.removesuffix(", not wanted")
             self.add(Row(offset, name, wanted, there, on_failure, on_exhausted))
 
     def add(self, row: Row) -> None:
@@ -215,9 +216,7 @@ class Deliveries(RuleBasedStateMachine):
         assert partition is not None
         missing = partition.missing()
         for offset in missing[:count]:
-            row = rows[offset]
-            partition.feed(offset, row.key, row.wanted)
-            worker.known.add(offset)
+            self.feed_row(worker, rows[offset])
         if len(missing) >= count:
             return
         if not partition.room():
@@ -225,14 +224,21 @@ class Deliveries(RuleBasedStateMachine):
             require("P8", partition.room() > 0, "a spilled lane still holds the window")
         for row in rows[partition.position :][: min(count - len(missing), partition.room())]:
             if row.there:
-                partition.feed(row.offset, row.key, row.wanted)
-                worker.known.add(row.offset)
+                self.feed_row(worker, row)
+
+    def feed_row(self, worker: Worker, row: Row) -> None:
+        assert worker.partition is not None
+        worker.partition.feed(row.offset, row.key, row.wanted)
+        worker.known.add(row.offset)
+        if not row.wanted:
+            worker.skips.setdefault(row.key, row.offset)
 
     def take_worker(self, worker: Worker, limit: int) -> list[Delivery]:
         partition = worker.partition
         assert partition is not None
         heads = {row.offset: row for row in worker.view.heads() if row.offset in worker.known}
-        waiting = [row for row in heads.values() if row.offset not in worker.out]
+        free = [row for row in heads.values() if row.offset <= worker.skips.get(row.key, row.offset)]
+        waiting = [row for row in free if row.offset not in worker.out]
         ready = {row.offset: row for row in waiting if row.due_ms <= self.now_ms}
         taken = partition.take(self.now_ms, limit)
         for delivery in taken:
@@ -241,7 +247,7 @@ class Deliveries(RuleBasedStateMachine):
             self.may_go_out[delivery.offset] -= 1
         require("P1", len(taken) == min(limit, len(ready)), f"took {taken} of {sorted(ready)}")
         later = [row.due_ms for row in waiting if row.offset not in ready]
-        if len(taken) == len(ready):
+        if len(taken) == len(ready) < limit:
             require("P1", partition.next_due_ms() == min(later, default=None), "wakes at another time")
             require("P1", partition.idle(self.now_ms) == (not worker.out), "is not as idle as it says")
         return taken
@@ -313,6 +319,8 @@ class Deliveries(RuleBasedStateMachine):
         if accepted:
             worker.finished, worker.version = [], worker.version + 1
             assert worker.partition is not None
+            worker.partition.confirm(skips=True)
+            worker.skips = {}
             counted = (worker.partition.entry_count, worker.partition.stored_count)
             rows = self.store.rows
             require("P8", counted == (len(rows.entries), len(rows.lanes)), f"{counted} is not what is stored")

@@ -1,12 +1,15 @@
 """Options that several commands share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
-from penstock.log.sql.dialects import FORMS
-from penstock.log.sql.naming import DEFAULT_PREFIX
+from penstock.log.sql.database import Database
+from penstock.log.sql.dialects import FORMS, open_database
+from penstock.log.sql.migrations import check
+from penstock.log.sql.naming import DEFAULT_PREFIX, Names
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -21,3 +24,24 @@ prefix_option: Decorator = click.option(
     "--prefix", default=DEFAULT_PREFIX, show_default=True, help="What all table names begin with."
 )
 schema_option: Decorator = click.option("--schema", help="The database schema of the tables (PostgreSQL).")
+json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+limit_option: Decorator = click.option(
+    "--limit", type=int, default=100, show_default=True, help="Most rows to list."
+)
+after_option: Decorator = click.option("--after", help="Go on from where the page before ended.")
+
+
+def store_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say which store is meant."""
+    return url_option(prefix_option(schema_option(function)))
+
+
+@contextmanager
+def opened(url: str, prefix: str, schema: str | None) -> Iterator[Database]:
+    """Open the store that those options mean. Raises SchemaMissing, SchemaBehind, SchemaTooNew."""
+    database = open_database(url, Names(prefix, schema))
+    try:
+        check(database)
+        yield database
+    finally:
+        database.close()

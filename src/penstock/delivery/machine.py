@@ -6,7 +6,9 @@ next, in which order, and what must be written down. Invariants:
 - of one lane at most one record is out at a time, and always the oldest that is not settled;
 - every offset below the base is passed: done, dead, or an entry of a lane that waits;
 - `settlement` holds all that changed since the last one, so writing it in one transaction is enough;
-- a lane is in one place: out, ready, waiting until it is due, or held.
+- a lane is in one place: out, ready, waiting until it is due, held, or behind a skip;
+- a record that no handler wants is skipped; later ones of its lane stay behind it until that is confirmed:
+  another version of the program may turn out to have a handler for it.
 
 A lane that flows lives in memory only. One that failed, snoozed or became slow waits: its offsets are
 entries, written down in the transaction that moves the cursor past them.
@@ -78,6 +80,7 @@ class Settlement:
 
     base: int
     passed: bytes  # a bitmap of the offsets from the base on that are passed
+    unskipped: tuple[int, bytes] | None  # the two without what no handler wants, if there is such
     lanes: list[StoredLane]
     lanes_gone: list[str]
     entries: list[tuple[str, int]]
@@ -105,6 +108,11 @@ class Partition:
         self._entries: dict[int, str] = {}
         self._entries_gone: list[int] = []
         self._dead: list[DeadLetter] = []
+        self._skipped: list[tuple[int, str]] = []  # passed because no handler wants them, not confirmed yet
+        self._floor = base  # the base before the first of them
+        self._skips: dict[str, int] = {}  # their lanes, each with the first
+        self._behind: list[Lane] = []  # lanes whose head comes after one of them
+        self._told = 0  # how many of them are in the last settlement
         self._dirty = False
         self.entry_count = 0  # records that wait in stored lanes
         self.stored_count = 0  # stored lanes
@@ -165,11 +173,15 @@ class Partition:
             elif new:
                 self._base = offset
             self._passed.append(_OPEN)
-        if not wanted:
-            self._pass(offset)
-            return False
         if lane[:1] == "#":
             lane = f"#{lane}"  # never the name of a record's own lane
+        if not wanted:
+            if not self._skipped:
+                self._floor = self.base
+            self._skipped.append((offset, lane))
+            self._skips.setdefault(lane, offset)
+            self._pass(offset)
+            return False
         known = self._lanes.get(lane)
         if known is None:
             known = self._lanes[lane] = Lane(lane, [offset])
@@ -186,13 +198,16 @@ class Partition:
 
     def take(self, now_ms: int, limit: int) -> list[Delivery]:
         """Hand out up to so many records, one a lane, and mark them as out."""
-        ready, due, out = self._ready, self._due, self._out
+        ready, due, out, skips = self._ready, self._due, self._out, self._skips
         while due and due[0][0] <= now_ms:
             ready.append(self._lanes[heappop(due)[1]])
         taken: list[Delivery] = []
-        for _ in range(min(limit, len(ready))):
+        while ready and len(taken) < limit:
             lane = ready.popleft()
             offset = lane.waiting[0]
+            if skips and skips.get(lane.key, offset) < offset:
+                self._behind.append(lane)
+                continue
             out[offset] = lane
             taken.append(Delivery(offset, lane.key, lane.failures))
         return taken
@@ -263,9 +278,15 @@ class Partition:
                 lanes.append(StoredLane(key, lane.held, lane.failures, lane.due_ms, lane.reason))
             else:
                 gone.append(key)
+        unskipped, self._told = None, len(self._skipped)
+        if self._skipped:
+            flags = self._without_skips()
+            count = flags.index(_OPEN)
+            unskipped = self._floor + count, _bitmap(flags[count:])
         settled = Settlement(
             base=self.base,
             passed=_bitmap(self._passed),
+            unskipped=unskipped,
             lanes=lanes,
             lanes_gone=gone,
             entries=[(lane, offset) for offset, lane in self._entries.items()],
@@ -276,7 +297,29 @@ class Partition:
         self._dirty = False
         return settled
 
+    def confirm(self, *, skips: bool) -> None:
+        """Take note that a settlement is written, with what it skips or without.
+
+        Without: others have handlers for those records, so this owner should go.
+        """
+        if self._skipped and not skips:
+            self._base, self._passed = self._floor, self._without_skips()
+            self._skipped = []
+            return
+        del self._skipped[: self._told]
+        self._skips = {lane: offset for offset, lane in reversed(self._skipped)}
+        self._ready.extend(self._behind)
+        self._behind = []
+        self._floor = min([self.base, *(offset for offset, _ in self._skipped)])
+
     # -- inside
+
+    def _without_skips(self) -> bytearray:
+        """Return a flag for each offset from the floor on, open where it was skipped."""
+        flags = bytearray(b"1" * (self.base - self._floor)) + self._passed
+        for offset, _ in self._skipped:
+            flags[offset - self._floor] = _OPEN
+        return flags
 
     def _load(self, lane: Lane) -> None:
         if not lane.waiting and not lane.held:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from penstock import points
 from penstock.clock import Clock, own_ms
 from penstock.log.contract import Topic
@@ -41,12 +43,14 @@ class Owned:
     version: int
     crashes: int
     trying: int | None
+    filter_version: int
 
 
 class GroupStore:
     """The rows of one group on one topic, as one member sees them.
 
-    `touch` is called with the ids of group and topic in each transaction that gives cursors back, so that
+    `filter` is what its handlers want: while the group's is another, nothing is taken, and nothing passed over
+    that another version of the program may have handlers for. `touch` is called with the ids of group and topic in each transaction that gives cursors back, so that
     others learn of it.
     """
 
@@ -59,10 +63,11 @@ class GroupStore:
         topic: Topic,
         owner: str,
         from_start: bool = True,
+        filter: tuple[str, ...] | None = None,
         touch: Callable[[Transaction, int, int], object] = lambda tx, group_id, topic_id: None,
     ) -> None:
         self._database, self._clock = database, clock
-        self.topic, self._owner, self._touch = topic, owner, touch
+        self.topic, self._owner, self._filter, self._touch = topic, owner, filter, touch
         self.group_id: int = database.run(lambda tx: _join(tx, group, topic, own_ms(clock), from_start))
         self._ids = {"group_id": self.group_id, "topic_id": topic.id}
 
@@ -108,10 +113,12 @@ class GroupStore:
     def settle(self, settled: Mapping[int, tuple[Owned, Settlement]]) -> set[int]:
         """Write what was settled in some partitions; return those that were lost to another owner."""
         points.reach(BEFORE_SETTLE)
-        kept = self._database.run(lambda tx: self._settle(tx, settled))
+        kept, skips = self._database.run(lambda tx: self._settle(tx, settled))
         points.reach(AFTER_SETTLE)
         for partition in kept:
-            settled[partition][0].version += 1
+            owned = settled[partition][0]
+            owned.version += 1
+            owned.machine.confirm(skips=partition in skips)
         return settled.keys() - kept
 
     def release(self, partitions: Collection[int]) -> None:
@@ -121,7 +128,9 @@ class GroupStore:
             points.reach(AFTER_RELEASE)
 
     def _take(self, tx: Transaction, living: Living, name: str, **params: Any) -> dict[int, Owned]:
-        tx.rows("delivery", "group_lock", group_id=self.group_id)
+        ((_, filters, filter_version),) = tx.rows("delivery", "group_lock", group_id=self.group_id)
+        if not self._is_mine(filters):
+            return {}
         rows = sorted(tx.rows("delivery", name, owner=self._owner, living=living(tx), **params, **self._ids))
         points.reach(AFTER_TAKE)
         lanes = self._lanes(tx, [row[0] for row in rows]) if rows else {}
@@ -132,6 +141,7 @@ class GroupStore:
                 version,
                 crashes,
                 trying,
+                filter_version,
             )
             for partition, offset, epoch, version, passed, crashes, trying in rows
         }
@@ -150,11 +160,24 @@ class GroupStore:
                 found[partition, lane][1].append(offset)
         return by_partition
 
-    def _settle(self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]]) -> set[int]:
+    def _is_mine(self, filters: str) -> bool:
+        """Return whether the group's filter is that of this member's handlers."""
+        known = msgspec.json.decode(filters, type=list[tuple[str, ...]])
+        return self._filter is None or not known or known[0] == self._filter
+
+    def _settle(
+        self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]]
+    ) -> tuple[set[int], set[int]]:
+        """Return the partitions that took their settling, and those where it includes what it skips."""
+        skips = self._skips(tx, settled)
+        progress = [
+            (each.base, each.passed) if number in skips or each.unskipped is None else each.unskipped
+            for number, (_, each) in settled.items()
+        ]
         cursors = Rows(
             partitions=list(settled),
-            bases=[each.base for _, each in settled.values()],
-            passed=[each.passed.hex() for _, each in settled.values()],
+            bases=[base for base, _ in progress],
+            passed=[passed.hex() for _, passed in progress],
             calm=[owned.crashes == 0 for owned, _ in settled.values()],
             epochs=[owned.epoch for owned, _ in settled.values()],
             versions=[owned.version for owned, _ in settled.values()],
@@ -163,7 +186,14 @@ class GroupStore:
         kept = {row[0] for row in rows}
         self._write(tx, {partition: settled[partition][1] for partition in kept})
         points.reach(BEFORE_COMMIT)
-        return kept
+        return kept, skips
+
+    def _skips(self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]]) -> set[int]:
+        """Return the partitions that may pass over what no handler wants: the group's filter is as it was."""
+        if all(each.unskipped is None for _, each in settled.values()):
+            return set(settled)
+        ((version,),) = tx.rows("delivery", "filter_keep", group_id=self.group_id)
+        return {number for number, (owned, _) in settled.items() if owned.filter_version == version}
 
     def _write(self, tx: Transaction, kept: Mapping[int, Settlement]) -> None:
         """Write dead letters, entries and lanes; drop before put, since a record may change its lane."""
@@ -199,7 +229,9 @@ def _join(tx: Transaction, group: str, topic: Topic, now_ms: int | None, from_st
     """Make the group and its cursors unless they are there; return its id."""
     tx.change("delivery", "group_create", name=group, now_ms=now_ms)
     group_id = int(tx.rows("delivery", "group_find", name=group)[0][0])
-    tx.change("delivery", "cursors_create", group_id=group_id, topic_id=topic.id, from_start=from_start)
+    made = tx.change("delivery", "cursors_create", group_id=group_id, topic_id=topic.id, from_start=from_start)
+    if made:
+        tx.execute("delivery", "cursors_measure", {})
     return group_id
 
 

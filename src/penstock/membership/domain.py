@@ -103,7 +103,9 @@ def changes(view: View, *, gather_ms: int) -> Changes:
     for domain, rows in view.rows.items():
         former = view.members.get(domain, "[]")
         sharing = _gathered(domain, _candidates(view, found, domain), rows, former, gather_ms)
-        members = _members_text(sharing)
+        members, ids = _members_text(sharing), {each.id for each in sharing}
+        if members == former and all(held.wanted in ids for held in rows.values()):
+            continue
         wanted = _wanted(rows, sharing)
         if wanted or members != former:
             found.members[domain], found.wanted[domain] = members, wanted

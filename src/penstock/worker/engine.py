@@ -57,7 +57,7 @@ class Engine:
     def __init__(self, log: SqlLog, store: GroupStore, subscription: Subscription, clock: Clock) -> None:
         self._log, self._store, self._subscription, self._clock = log, store, subscription, clock
         self._works: dict[int, _Work] = {}
-        self._ends: dict[int, int] = {}
+        self._ends: dict[int, int] | None = None  # not known yet
         self._unsettled: dict[int, tuple[Owned, Any]] = {}
         self._careful_out: Place | None = None
         self._turn = 0
@@ -311,7 +311,9 @@ class Engine:
 
     def _is_calm(self, number: int, work: _Work) -> bool:
         """Return whether all that a lost owner may have handed out is settled."""
-        end = min(work.doubtful_to, self._ends.get(number, work.doubtful_to))
+        if self._ends is None:
+            return False
+        end = min(work.doubtful_to, self._ends.get(number, 0))
         return work.machine.base >= end and not work.doubtful
 
     def _careful(self, number: int, work: _Work, now_ms: int) -> list[tuple[int, _Work, Delivery]]:
@@ -365,7 +367,7 @@ class Engine:
         work = self._works[number]
         handler = self._handler(record, error)
         if handler is None:
-            work.machine.feed(offset, "", wanted=False)
+            work.machine.feed(offset, lane_of(record), wanted=False)
             if offset >= work.settled_to:
                 work.settled_to = offset + 1
             return

@@ -1,4 +1,4 @@
-"""The event loop of async handlers, in a thread of its own that starts when it is needed first."""
+"""The event loop of async handlers: the caller's, or one in a thread of its own that starts when needed."""
 
 import asyncio
 import inspect
@@ -23,6 +23,11 @@ class AsyncLoop:
         self._thread: Thread | None = None
         self._lock = Lock()
         self._stopping = False
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def use(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let handlers run in a loop that others run; before the first call."""
+        self._loop = loop
 
     def call(self, function: Callable[..., object], *args: Any) -> None:
         """Let the loop call a function soon."""
@@ -31,7 +36,10 @@ class AsyncLoop:
     def task(self, coroutine: Coroutine[Any, Any, None], context: Context) -> "asyncio.Task[None]":
         """Run a coroutine in a context of its own. In the loop's thread."""
         assert self._loop is not None
-        return self._loop.create_task(coroutine, context=context)
+        task = self._loop.create_task(coroutine, context=context)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     def answer(self, function: Callable[..., Any], *args: Any, limit: HandlerTimeout | None = None) -> Any:
         """Call a function in this thread; if its answer is to be awaited, the loop does that meanwhile.
@@ -86,6 +94,10 @@ class AsyncLoop:
             log.warning("async handlers did not end: %s", type(error).__name__)
         finally:
             loop.close()
+
+    def _cancel(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
 
     def _end(self) -> None:
         assert self._loop is not None

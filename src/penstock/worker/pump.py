@@ -163,6 +163,8 @@ class Pump:
         filled = False
         for engine in self._engines.values():
             filled |= engine.fill(self._ends[engine.topic])
+        if filled and not self._unsettled:  # what no handler wants is settled, too
+            self._unsettled, self._first_result = 1, now
         if looked:
             self._next_look = now + (self._patience.active() if filled else self._patience.idle())
         return filled

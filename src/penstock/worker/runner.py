@@ -8,6 +8,7 @@ Invariant: a task that was begun stands in `_running` until somebody removes it;
 verdict, and nobody else does. So a handler that ends after its timeout, or after `close`, is heard no more.
 """
 
+import asyncio
 import inspect
 import logging
 from collections import deque
@@ -95,6 +96,10 @@ class Runner:
         self._bell, self._quiet, self._watch_sleeps = Event(), Event(), False
         self._shortest = _WATCH_SECONDS  # of the timeouts seen so far
         self._outstanding = 0  # handed in and not handed out again
+
+    def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let async handlers run in a loop that others run; before the first task."""
+        self._loop.use(loop)
 
     def submit(self, tasks: Sequence[Task]) -> None:
         """Let handlers be called for tasks, as soon as there is room."""

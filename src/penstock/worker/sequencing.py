@@ -61,8 +61,9 @@ class SequencingService:
         """End after the pass under way, giving the slots back; returns when the work is down."""
         self._stopping.set()
         self._bell.set()
-        if self._thread is not None:
-            self._thread.join()
+        thread = self._thread  # another thread may be stopping it too
+        if thread is not None:
+            thread.join()
             self._thread = None
 
     def _run(self) -> None:

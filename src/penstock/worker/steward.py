@@ -6,7 +6,7 @@ only read its fence, whether it lives, and who lives.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Event, Thread
 
 from penstock.clock import Clock
@@ -41,6 +41,7 @@ class Steward:
         clock: Clock,
         *,
         subscriptions: Sequence[Subscription],
+        filters: Mapping[str, tuple[str, ...]],
         new_engine: NewEngine,
         cluster: ClusterSettings,
         polling: PollingSettings,
@@ -49,7 +50,7 @@ class Steward:
         """`new_engine` makes the engine of a group on a topic, and returns the group's id with it."""
         self._member, self._log, self._pump, self._clock = member, log, pump, clock
         self._waiting, self._new_engine, self._pins = list(subscriptions), new_engine, pins
-        self._filters = filters_of(subscriptions)
+        self._filters = filters
         self._groups: dict[str, tuple[int, list[int]]] = {}
         self._cluster = cluster
         self._patience = Patience("membership", polling)

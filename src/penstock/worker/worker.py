@@ -25,7 +25,7 @@ from .patience import PollingSettings
 from .pump import Pump
 from .runner import ProcessingSettings, Runner
 from .sequencing import SequencingService
-from .steward import Steward
+from .steward import Steward, filters_of
 
 log = logging.getLogger("penstock.worker")
 
@@ -64,12 +64,15 @@ class Worker:
         self._sequencing = SequencingService(
             database, clock, cluster=cluster, polling=polling, member=self._member, moved=self._pump.ring
         )
+        subscriptions = list(handlers.subscriptions())
+        self._filters = filters_of(subscriptions)
         self._steward = Steward(
             self._member,
             self._log,
             self._pump,
             clock,
-            subscriptions=list(handlers.subscriptions()),
+            subscriptions=subscriptions,
+            filters=self._filters,
             new_engine=self._new_engine,
             cluster=cluster,
             polling=polling,
@@ -125,6 +128,7 @@ class Worker:
             topic=topic,
             owner=self._member.id,
             from_start=subscription.start == "earliest",
+            filter=self._filters[subscription.group],
             touch=lambda tx, group_id, topic_id: touch(tx, Domain(group_id, topic_id)),
         )
         return store.group_id, Engine(self._log, store, subscription, self._clock)

@@ -12,7 +12,7 @@ from penstock.cli import main
 from penstock.testing.refusal import refusal
 
 Run = Callable[..., tuple[int, str, str]]
-APPLIED = ["0001 staging", "0002 log", "0003 delivery"]
+APPLIED = ["0001 staging", "0002 log", "0003 delivery", "0004 dead_letters"]
 
 
 @pytest.fixture
@@ -42,16 +42,16 @@ def change(url: str, statement: str) -> None:
 def test_it_says_what_it_applied(run: Run, url: str) -> None:
     assert run("--url", url) == (
         0,
-        "applied: 0001 staging\napplied: 0002 log\napplied: 0003 delivery\nup to date: version 3\n",
+        "applied: 0001 staging\napplied: 0002 log\napplied: 0003 delivery\napplied: 0004 dead_letters\nup to date: version 4\n",
         "",
     )
-    assert run("--url", url) == (0, "up to date: version 3\n", "")
+    assert run("--url", url) == (0, "up to date: version 4\n", "")
 
 
 def test_it_says_so_in_json(run: Run, url: str) -> None:
     for applied in (APPLIED, []):
         code, out, _ = run("--url", url, "--json")
-        assert (code, json.loads(out)) == (0, {"applied": applied, "version": 3})
+        assert (code, json.loads(out)) == (0, {"applied": applied, "version": 4})
 
 
 def test_the_address_may_stand_in_the_environment(
@@ -64,7 +64,7 @@ def test_the_address_may_stand_in_the_environment(
 def test_check_names_what_is_pending_and_exits_with_1(run: Run, url: str) -> None:
     code, out, _ = run("--url", url, "--check")
     assert code == 1
-    assert out.startswith("pending: 0001 staging\npending: 0002 log\npending: 0003 delivery\n")
+    assert out.startswith("pending: 0001 staging\npending: 0002 log\npending: 0003 delivery\npending: 0004 dead_letters\n")
     run("--url", url)
     assert run("--url", url, "--check") == (0, "up to date\n", "")
 
@@ -106,7 +106,7 @@ def test_sql_prints_what_is_pending_and_no_more(run: Run, url: str) -> None:
     assert code == 0
     with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as conn:
         conn.executescript(script)
-    assert run("--url", url) == (0, "up to date: version 3\n", "")
+    assert run("--url", url) == (0, "up to date: version 4\n", "")
     assert run("--url", url, "--sql")[1].strip() == ""
 
 
@@ -147,4 +147,4 @@ def test_a_newer_schema_is_said_with_the_remedy(run: Run, url: str) -> None:
     for flag in ([], ["--check"], ["--sql"]):
         code, _, err = run("--url", url, *flag)
         assert code == 1
-        assert "version 99, this Penstock knows 3; update Penstock here" in err
+        assert "version 99, this Penstock knows 4; update Penstock here" in err

@@ -432,7 +432,7 @@ def test_a_settlement_holds_only_what_changed_since_the_last(partition: Partitio
     partition.finish(2, PASSED)
     second = settled(partition)
 
-    assert second == Settlement(3, b"", [], [], [], [], [])
+    assert second == Settlement(3, b"", None, [], [], [], [], [])
     assert partition.settlement() is None
 
 
@@ -443,7 +443,7 @@ def test_an_entry_settled_before_it_was_written_is_never_written(partition: Part
 
     assert work(partition) == [0, 1]
 
-    assert settled(partition) == Settlement(2, b"", [], ["a"], [], [], [])
+    assert settled(partition) == Settlement(2, b"", None, [], ["a"], [], [], [])
 
 
 def test_a_lane_that_recovered_is_written_without_its_failure(partition: Partition) -> None:
@@ -468,7 +468,7 @@ def test_a_slow_lane_that_only_goes_on_is_not_written_each_time(partition: Parti
 
     partition.finish(0, PASSED)
 
-    assert settled(partition) == Settlement(3, b"", [], [], [], [0], [])
+    assert settled(partition) == Settlement(3, b"", None, [], [], [], [0], [])
 
 
 def test_a_lane_that_ends_and_begins_again_before_a_settlement_is_gone(partition: Partition) -> None:
@@ -630,3 +630,52 @@ def test_a_bitmap_is_read_as_it_was_written(passed: bytes) -> None:
     assert partition.position == 100 + max(places, default=-1) + 1
     holes = set(range(100, partition.position)) - {100 + n for n in places}
     assert set(Partition(100, passed).missing()) == holes
+
+
+def test_what_no_handler_wants_is_settled_with_a_way_back(partition: Partition) -> None:
+    """M3: while another version of the program has handlers for it, it is left open for that one."""
+    feed(partition, "a")
+    for offset in (1, 3):
+        partition.feed(offset, "", wanted=False)
+    take(partition)
+    partition.finish(0, Passed())
+    found = settled(partition)
+    assert (found.base, found.unskipped) == (4, (1, b"\x02"))  # 2 is not in the log
+
+    partition.confirm(skips=False)
+
+    assert (partition.base, partition.position) == (1, 4)
+    feed(partition, "b")
+    take(partition)
+    partition.finish(4, Passed())
+    found = settled(partition)
+    assert (found.base, found.passed, found.unskipped) == (1, b"\x0a", None)
+
+
+def test_what_was_skipped_and_confirmed_is_passed_for_good(partition: Partition) -> None:
+    partition.feed(0, "", wanted=False)
+    assert settled(partition).unskipped == (0, b"")
+    partition.feed(1, "", wanted=False)  # after the settlement was made, before it is known to be written
+
+    partition.confirm(skips=True)
+
+    partition.touch()
+    found = settled(partition)
+    assert (found.base, found.unskipped) == (2, (1, b""))
+
+
+def test_a_record_behind_one_that_is_skipped_waits_until_that_is_confirmed(partition: Partition) -> None:
+    """P2 across versions of the program: the one before it may have a handler there."""
+    partition.feed(0, "a", wanted=False)
+    partition.feed(1, "a", wanted=True)
+    partition.feed(2, "b", wanted=True)
+    assert take(partition) == [2]
+    settled(partition)
+    partition.confirm(skips=True)
+    assert take(partition) == [1]
+    partition.finish(1, Passed())
+    partition.feed(3, "a", wanted=False)
+    partition.feed(4, "a", wanted=True)
+    settled(partition)
+    partition.confirm(skips=False)
+    assert take(partition) == []

@@ -57,6 +57,7 @@ def test_two_spellings_of_one_filter_are_one() -> None:
         pytest.param([A], [A, A], [A], id="all are alike"),
         pytest.param([A], [A, AB], [AB, A], id="who wants more counts at once"),
         pytest.param([A], [A, ALL], [ALL, A], id="who wants all counts at once"),
+        pytest.param([A, AB], [A, AB], [AB, A], id="who wants more counts at once, also when it did before"),
         pytest.param([AB], [AB, AC], [AC, AB], id="who is new and wants something else counts at once"),
         pytest.param([AB], [AB, A], [AB], id="who wants less waits"),
         pytest.param([AB, A], [A, AB], [AB, A], id="who counted before waits"),

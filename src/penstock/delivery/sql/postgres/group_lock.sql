@@ -1,2 +1,3 @@
--- Wait for the turn to take a group's cursors; locks its row, so that each taker sees what the one before it took.
-SELECT id FROM penstock_group WHERE id = %(group_id)s FOR UPDATE;
+-- Wait for the turn to take a group's cursors; locks its row, so that each taker sees what the one before it took. And the
+-- filters of its handlers, the present one first.
+SELECT id, filters, filter_version FROM penstock_group WHERE id = %(group_id)s FOR UPDATE;

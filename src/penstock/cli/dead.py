@@ -1,0 +1,179 @@
+"""`penstock dead`: dead letters: list, show, requeue, discard."""
+
+from base64 import b64encode
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from penstock.errors import Undecodable, UnknownDeadLetter
+from penstock.operate import dead
+from penstock.operate.dead import DeadLetter, DeadRecord, Outcome, Selection
+
+from .exit_codes import FAILED
+from .options import Decorator, after_option, json_option, limit_option, opened, store_options
+from .output import cell, line, moment, print_json, print_more, print_table, whole
+
+_COLUMNS = ("died", "group", "record", "key", "type", "failures", "holds", "reason", "id")
+
+
+@click.group("dead")
+def command() -> None:
+    """List, show, requeue or discard the records that handlers gave up."""
+
+
+@command.command("list")
+@store_options
+@click.option("--group", help="Only this group.")
+@click.option("--topic", help="Only this topic.")
+@click.option("--id", "id", help="Only this record id.")
+@click.option("--key", help="Only this key.")
+@click.option("--type", "type", help="Only this event type.")
+@limit_option
+@after_option
+@json_option
+def list_letters(url: str, prefix: str, schema: str | None, as_json: bool, **filters: Any) -> None:
+    """List dead letters, the newest first."""
+    with opened(url, prefix, schema) as database:
+        found = dead.dead_letters(database, **filters)
+    if as_json:
+        print_json({"dead": [whole(each) for each in found.items], "after": found.after})
+    elif not found.items:
+        click.echo("no dead letters match" if _narrowed(filters) else "no dead letters")
+    else:
+        print_table(_COLUMNS, [_row(each) for each in found.items])
+        print_more(found.after)
+
+
+@command.command("show")
+@click.argument("record", metavar="ID|TOPIC/PARTITION/OFFSET")
+@store_options
+@click.option("--group", help="The group; needed for TOPIC/PARTITION/OFFSET.")
+@json_option
+def show_letter(
+    record: str, url: str, prefix: str, schema: str | None, group: str | None, as_json: bool
+) -> None:
+    """Show a dead letter with its record: headers and value.
+
+    By the record's id, for every group that gave it up, or by its place in the log, for one group.
+    """
+    place = _place(record)
+    if place is not None and group is None:
+        raise click.UsageError("name the --group: each has dead letters of its own")
+    with opened(url, prefix, schema) as database:
+        if place is None or group is None:
+            found = dead.show_by_id(database, record, group=group)
+        else:
+            found = [dead.show(database, group, *place)]
+    if as_json:
+        print_json([_shown(each) for each in found])
+        return
+    for each in found:
+        for name, value in _shown(each).items():
+            click.echo(f"{name + ':':<12}{line(value)}")
+        click.echo()
+
+
+def _deciding(function: Callable[..., Any]) -> Callable[..., Any]:
+    options: list[Decorator] = [
+        store_options,
+        click.option("--group", required=True, help="The group whose dead letters are meant."),
+        click.option("--topic", help="Only those of this topic."),
+        click.option("--id", "id", help="The one of this record id."),
+        click.option("--key", help="Those of this key."),
+        click.option("--type", "type", help="Those of this event type."),
+        click.option("--all", "all", is_flag=True, help="All of the group."),
+        click.option("--dry-run", is_flag=True, help="Change nothing; say how many it would be."),
+        json_option,
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+@command.command("requeue")
+@_deciding
+def requeue_letters(**given: Any) -> None:
+    """Have dead letters delivered again, before the later records of their keys.
+
+    Those whose keys have gone on without them come back alone, out of order. Safe while workers run, and to
+    run again. Exits with 1 when the record of --id is no dead letter, or the log no longer holds a record.
+    """
+    _decide(given, dead.requeue, ("requeued", "would be requeued"))
+
+
+@command.command("discard")
+@_deciding
+def discard_letters(**given: Any) -> None:
+    """Let dead letters go; keys that waited for them go on.
+
+    Their records stay in the log. Exits with 1 when the record of --id is no dead letter.
+    """
+    _decide(given, dead.discard, ("discarded", "would be discarded"))
+
+
+def _decide(given: dict[str, Any], act: Callable[..., Outcome], words: tuple[str, str]) -> None:
+    url, prefix, schema = (given.pop(name) for name in ("url", "prefix", "schema"))
+    as_json, dry_run = given.pop("as_json"), given.pop("dry_run")
+    selection = Selection(**given)
+    with opened(url, prefix, schema) as database:
+        done = act(database, selection, dry_run=dry_run)
+    if as_json:
+        print_json(done)
+    elif not done.count and not done.gone:
+        if selection.id is not None:
+            raise UnknownDeadLetter(f"of record {selection.id} in group {selection.group}")
+        click.echo(f"no dead letters of group {selection.group} match")
+    else:
+        click.echo(f"{_letters(done.count)} {words[dry_run]}")
+        if done.out_of_order:
+            click.echo(f"{done.out_of_order} of them out of order: their keys have gone on without them")
+        if done.gone:
+            click.echo(f"{_letters(done.gone)} kept: the log no longer holds the record", err=True)
+    missing = selection.id is not None and not done.count
+    click.get_current_context().exit(FAILED if done.gone or missing else 0)
+
+
+def _letters(count: int) -> str:
+    return "1 dead letter" if count == 1 else f"{count} dead letters"
+
+
+def _narrowed(filters: dict[str, Any]) -> bool:
+    return any(filters[name] is not None for name in ("group", "topic", "id", "key", "type", "after"))
+
+
+def _place(text: str) -> tuple[str, int, int] | None:
+    """Return the place that TOPIC/PARTITION/OFFSET names; None for anything else: it is an id."""
+    topic, *numbers = text.split("/")
+    if topic and len(numbers) == 2 and all(each.isascii() and each.isdecimal() for each in numbers):
+        return topic, int(numbers[0]), int(numbers[1])
+    return None
+
+
+def _row(each: DeadLetter) -> tuple[str, ...]:
+    texts = (
+        moment(each.died_at),
+        each.group,
+        f"{each.topic}/{each.partition}/{each.offset}",
+        "" if each.key is None else each.key,
+        each.type,
+        str(each.failures),
+        "key" if each.holding else "",
+        each.reason,
+        each.id,
+    )
+    return tuple(map(cell, texts))
+
+
+def _shown(each: DeadRecord) -> dict[str, Any]:
+    """Return a letter and its record as JSON can hold them; bytes that are no JSON value as base64."""
+    shown = whole(each.letter) | {"timestamp": each.record.timestamp, "headers": each.record.headers}
+    try:
+        value = each.record.value
+    except Undecodable:
+        value = each.record.data
+    if isinstance(value, bytes):
+        shown |= {"value": None, "data_base64": b64encode(value).decode()}
+    else:
+        shown["value"] = value
+    return shown if each.damage is None else shown | {"damage": each.damage}

@@ -1,0 +1,272 @@
+"""`penstock pipeline`: topics into lakehouse tables, with Spark."""
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import click
+
+from penstock.clock import SYSTEM
+from penstock.log.sql.naming import Names
+
+from .options import prefix_option, schema_option, url_option
+from .output import print_json, print_table
+from .target import load
+
+_LOOK_SECONDS = 0.2
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+path_argument: Decorator = click.argument("path", type=click.Path(file_okay=False, path_type=Path))
+to_option: Decorator = click.option(
+    "--to",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The folder to write to; it also keeps the pipeline's checkpoint.",
+)
+json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def _job_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    options: list[Decorator] = [
+        url_option,
+        prefix_option,
+        schema_option,
+        click.option("--topic", default="events", show_default=True, help="The topic to read."),
+        to_option,
+        click.option("--once", is_flag=True, help="Take what the log holds now, then end."),
+        click.option(
+            "--from",
+            "starting",
+            default="earliest",
+            show_default=True,
+            help='Where a new table begins: earliest, latest, or {"events": {"0": 12}}.',
+        ),
+        click.option(
+            "--allow-loss", is_flag=True, help="Go on when retention has removed what was not read yet."
+        ),
+        click.option("--batch-records", type=click.IntRange(1), help="Most records of one micro-batch."),
+        click.option("--master", help="Where Spark runs.  [default: the setting pipeline.master]"),
+        click.option("--conf", "conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's own."),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+@click.group("pipeline")
+def command() -> None:
+    """Take topics into lakehouse tables with Spark, each record once."""
+
+
+@command.command("lake")
+@_job_options
+def lake(**given: Any) -> None:
+    """Put a topic into Delta tables, one for each event type."""
+    from penstock.pipeline.query import start_lake
+
+    _run("lake", start_lake, given)
+
+
+@command.command("run")
+@click.argument("pipeline", metavar="MODULE:FUNCTION")
+@_job_options
+def run(pipeline: str, **given: Any) -> None:
+    """Run your own function, DataFrame in and DataFrame out, into a Delta table.
+
+    The function gets the topic as a streaming DataFrame with the columns key, value, type, headers, topic,
+    partition, offset and timestamp, and returns one with the rows to append.
+    """
+    from penstock.pipeline.query import start_function
+
+    function = load(pipeline, "pipelines:revenue")
+    if not callable(function):
+        raise click.UsageError(f"{pipeline} is {type(function).__name__}, not a function")
+    _run(pipeline, lambda spark, job: start_function(spark, job, pipeline, function), given)
+
+
+@command.command("list")
+@path_argument
+@json_option
+def list_tables(path: Path, as_json: bool) -> None:
+    """List the tables of a folder: rows, files, bytes."""
+    from penstock.pipeline.tables import describe
+
+    found = describe(path.absolute())
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (each.name, *(f"{n:,}" for n in (each.size.rows, each.size.files, each.size.bytes))) for each in found
+    ]
+    print_table(("table", "rows", "files", "bytes"), rows)
+
+
+@command.command("show")
+@path_argument
+@json_option
+def show(path: Path, as_json: bool) -> None:
+    """Show up to which offset each table holds its topics."""
+    from penstock.pipeline.tables import describe
+
+    found = describe(path.absolute())
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (each.name, source.topic, str(partition), f"{end:,}")
+        for each in found
+        for source in each.sources
+        for partition, end in sorted(source.ends.items())
+        if end
+    ]
+    print_table(("table", "topic", "partition", "up to"), rows)
+
+
+@command.command("vacuum")
+@path_argument
+@click.option(
+    "--older-than",
+    "hours",
+    type=click.IntRange(0),
+    default=24,
+    show_default=True,
+    help="Hours; what is younger may belong to a batch under way.",
+)
+@click.option("--dry-run", is_flag=True, help="Remove nothing; show what would go.")
+@json_option
+def vacuum_tables(path: Path, hours: int, dry_run: bool, as_json: bool) -> None:
+    """Remove files that crashes left and that no table points to."""
+    from penstock.pipeline.tables import vacuum
+
+    done = vacuum(path.absolute(), older_than_hours=hours, dry_run=dry_run)
+    if as_json:
+        print_json(done)
+        return
+    for each in done:
+        for file in each.files:
+            click.echo(f"{each.table}/{file}")
+    word = "would go" if dry_run else "removed"
+    click.echo(f"{sum(len(each.files) for each in done)} files {word}")
+
+
+@command.command("reset")
+@path_argument
+@click.option("--rebuild", is_flag=True, help="Remove the tables, too; the next run makes them from the log.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def reset_pipeline(path: Path, rebuild: bool, yes: bool) -> None:
+    """Forget a pipeline's checkpoint; a stateless one goes on where its tables end.
+
+    A pipeline that keeps state (windows, joins) cannot go on with a new checkpoint: use --rebuild.
+    """
+    from penstock.pipeline.tables import reset
+
+    what = "the checkpoint and all tables" if rebuild else "the checkpoint"
+    if not yes:
+        click.confirm(f"remove {what} of {path}?", abort=True)
+    for each in reset(path.absolute(), rebuild=rebuild):
+        click.echo(f"removed {each}")
+
+
+def _run(title: str, start: Callable[[Any, Any], Any], given: dict[str, Any]) -> None:
+    """Start Spark and the query, tell how it goes, and stop it cleanly when asked to."""
+    from penstock.pipeline.query import Job
+    from penstock.pipeline.session import spark_session
+    from penstock.pipeline.settings import PipelineSettings
+
+    job = Job(
+        url=_absolute(given["url"]),
+        topic=given["topic"],
+        to=given["to"].absolute(),
+        names=Names(given["prefix"], given["schema"]),
+        starting=given["starting"],
+        once=given["once"],
+        fail_on_loss=not given["allow_loss"],
+        batch_records=given["batch_records"],
+    )
+    click.echo(f"starting Spark; {job.topic} goes to {job.to}", err=True)
+    spark = spark_session(f"penstock {title}", master=given["master"], conf=_conf(given["conf"]))
+    try:
+        with _asked_to_stop() as asked:
+            _follow(start(spark, job), asked, PipelineSettings.load().stop_seconds)
+    finally:
+        spark.stop()
+
+
+def _follow(running: Any, asked: Event, stop_seconds: float) -> None:
+    line = _Line()
+    rows = batches = 0
+    deadline: float | None = None
+    while running.active:
+        for each in running.progress():
+            rows, batches = rows + each.rows, batches + 1
+            line.show(
+                f"batch {each.batch}: {each.rows:,} rows, {each.rows_per_second:,.0f} rows/s, "
+                f"{each.seconds:.1f} s, lag {each.lag:,}, {rows:,} rows in all"
+            )
+        if asked.is_set() and deadline is None:
+            deadline = SYSTEM.monotonic() + stop_seconds
+            line.show("stopping after this batch")
+        if deadline is not None and (not running.busy or SYSTEM.monotonic() > deadline):
+            running.stop()
+        asked.wait(_LOOK_SECONDS) if deadline is None else Event().wait(_LOOK_SECONDS)
+    for each in running.progress():
+        rows, batches = rows + each.rows, batches + 1
+    line.end()
+    running.check()
+    click.echo(f"{'stopped' if asked.is_set() else 'done'}: {rows:,} rows in {batches:,} batches")
+
+
+class _Line:
+    """A line that rewrites itself on a terminal; elsewhere one line after another."""
+
+    def __init__(self) -> None:
+        self._width = 0
+        self._terminal = sys.stderr.isatty()
+
+    def show(self, text: str) -> None:
+        if self._terminal:
+            click.echo(f"\r{text.ljust(self._width)}", err=True, nl=False)
+            self._width = len(text)
+        else:
+            click.echo(text, err=True)
+
+    def end(self) -> None:
+        if self._terminal and self._width:
+            click.echo(err=True)
+
+
+@contextmanager
+def _asked_to_stop() -> Iterator[Event]:
+    """Give an event that SIGTERM and SIGINT set; a second signal ends the program as it would without us."""
+    asked = Event()
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def ask(number: int, _: Any) -> None:
+        asked.set()
+        signal.signal(number, signal.SIG_DFL)
+
+    for number in before:
+        signal.signal(number, ask)
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _absolute(url: str) -> str:
+    """Return a URL that means the same file in Spark's processes."""
+    path = url.removeprefix("sqlite:///")
+    return url if path == url else f"sqlite:///{Path(path).absolute()}"
+
+
+def _conf(given: tuple[str, ...]) -> dict[str, str]:
+    pairs = [each.partition("=") for each in given]
+    for name, found, _ in pairs:
+        if not name or not found:
+            raise click.BadParameter(f"{name!r} must be KEY=VALUE", param_hint="--conf")
+    return {name: value for name, _, value in pairs}

@@ -1,0 +1,37 @@
+"""The names of lanes as they are stored, and the keys they stand for.
+
+| stored            | is the lane of                                                    |
+|-------------------|-------------------------------------------------------------------|
+| `o-1`             | the key o-1, or of the keyless record with that id                |
+| `##1`             | the key #1: what begins with # has one # more                     |
+| `#7#o-1`          | the record at offset 7 of the key o-1, on its own (`alone_key`)   |
+| `\\x6f0a`          | a key that is no printable text, or begins with \\x: its bytes    |
+"""
+
+import re
+from typing import NamedTuple
+
+_ALONE = re.compile(r"#([0-9]+)#")
+_HEX = "\\x"
+
+
+class LaneName(NamedTuple):
+    """The key of a lane, and the offset of the record that has the lane to itself, if one has."""
+
+    key: str
+    alone: int | None
+
+
+def stored_name(lane: str) -> str:
+    """Return the name under which the machine keeps a lane it was fed."""
+    return f"#{lane}" if lane.startswith("#") else lane
+
+
+def read_name(stored: str) -> LaneName:
+    """Return what a stored name means."""
+    alone = _ALONE.match(stored)
+    lane = stored if alone is None else stored[alone.end() :]
+    lane = lane.removeprefix("#")
+    if lane.startswith(_HEX):
+        lane = bytes.fromhex(lane.removeprefix(_HEX)).decode("utf-8", "surrogateescape")
+    return LaneName(lane, None if alone is None else int(alone[1]))

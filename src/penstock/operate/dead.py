@@ -1,0 +1,246 @@
+"""Dead letters: list, show, requeue, discard.
+
+A requeued record goes back to the head of the lane it holds, before all later records of its key. One that
+did not hold its lane (its key went on without it) comes back alone, out of order by nature: the result says
+how many. Both may be run while workers run, and again when in doubt: what is decided is no dead letter.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+from penstock.clock import SYSTEM, Clock, from_ms
+from penstock.delivery.dead import DeadLetters, Decided, Place
+from penstock.errors import InvalidSelection, UnknownDeadLetter
+from penstock.log.sql.contract import Row
+from penstock.log.sql.database import Database, Transaction
+from penstock.log.sql.log import SqlLog
+from penstock.membership.domain import touch
+from penstock.membership.member import ClusterSettings, Member
+from penstock.membership.serving import Domain
+from penstock.model.record import RawHeaders, Record
+from penstock.wire.kafka.headers import decode_headers
+
+from .groups import group_id, ids, storable
+from .paging import LAST, Page, check_limit, page, place_after
+
+BATCH = 500  # letters decided on in one transaction
+
+_PLACE = ("died_ms", "after_group", "after_topic", "after_partition", "after_offset")
+_INTS: tuple[type, ...] = (int,) * len(_PLACE)
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A record that a group has given up. `holding`: later records of its key wait for a decision."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    id: str
+    key: str | None
+    type: str
+    failures: int
+    reason: str
+    died_at: datetime
+    holding: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeadRecord:
+    """A dead letter with its record. `damage` says what of it cannot be read."""
+
+    letter: DeadLetter
+    record: Record
+    damage: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What to act on: of one group the letters of a record id, a key or a type, or all; of one topic or any.
+
+    Raises InvalidSelection when nothing narrows it and `all` is not said, or when both are.
+    """
+
+    group: str
+    id: str | None = None
+    key: str | None = None
+    type: str | None = None
+    topic: str | None = None
+    all: bool = False
+
+    def __post_init__(self) -> None:
+        narrow = [name for name in ("id", "key", "type") if getattr(self, name) is not None]
+        if not narrow and not self.all:
+            raise InvalidSelection("say which dead letters: by id, key or type; or all")
+        if narrow and self.all:
+            raise InvalidSelection(f"all and {narrow[0]} contradict each other; say one of them")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a requeue or a discard did, or would do.
+
+    `out_of_order`: of these came back alone, since their keys had gone on. `gone`: could not be requeued,
+    since the log no longer holds the record; they stay dead letters.
+    """
+
+    count: int
+    out_of_order: int = 0
+    gone: int = 0
+
+
+def dead_letters(
+    database: Database,
+    *,
+    group: str | None = None,
+    topic: str | None = None,
+    id: str | None = None,
+    key: str | None = None,
+    type: str | None = None,
+    after: str | None = None,
+    limit: int = 100,
+) -> Page[DeadLetter]:
+    """Return a page of dead letters, the newest first.
+
+    Raises InvalidPage, UnknownGroup, UnknownTopic.
+    """
+    check_limit(limit)
+    place = dict(zip(_PLACE, place_after(after, _INTS, (LAST,) * len(_PLACE)), strict=True))
+    params = ids(database, group, topic) | _filter(id, key, type) | place
+    rows = database.look(lambda tx: tx.rows("delivery", "dead_list", limit=limit + 1, **params))
+    return page(rows, limit, len(_PLACE), _letter)
+
+
+def show(database: Database, group: str, topic: str, partition: int, offset: int) -> DeadRecord:
+    """Return a dead letter with its record. Raises UnknownDeadLetter, UnknownGroup, UnknownTopic."""
+    place: dict[str, Any] = ids(database, group, topic) | {"partition": partition, "offset": offset}
+    rows = database.look(lambda tx: tx.rows("delivery", "dead_find", **place))
+    if not rows:
+        raise UnknownDeadLetter(f"{topic}/{partition}/{offset} of group {group}")
+    return _dead_record(rows[0])
+
+
+def show_by_id(database: Database, id: str, *, group: str | None = None) -> list[DeadRecord]:
+    """Return the dead letters of a record, at most one for each group.
+
+    Raises UnknownDeadLetter, UnknownGroup.
+    """
+    letters = dead_letters(database, group=group, id=id, limit=1000).items
+    found = []
+    for each in letters:
+        try:
+            found.append(show(database, each.group, each.topic, each.partition, each.offset))
+        except UnknownDeadLetter:
+            continue  # decided on meanwhile
+    if not found:
+        raise UnknownDeadLetter(f"of record {id}" + ("" if group is None else f" in group {group}"))
+    return found
+
+
+def requeue(
+    database: Database, selection: Selection, *, dry_run: bool = False, clock: Clock = SYSTEM
+) -> Outcome:
+    """Put records back: at the head of their lane, in order; alone when their key has gone on.
+
+    Raises UnknownGroup, UnknownTopic.
+    """
+    return _decide(database, selection, DeadLetters.requeue, dry_run=dry_run, clock=clock, back=True)
+
+
+def discard(
+    database: Database, selection: Selection, *, dry_run: bool = False, clock: Clock = SYSTEM
+) -> Outcome:
+    """Let records go; a lane that waited for one goes on with its later records.
+
+    Raises UnknownGroup, UnknownTopic.
+    """
+    return _decide(database, selection, DeadLetters.discard, dry_run=dry_run, clock=clock, back=False)
+
+
+def _decide(
+    database: Database,
+    selection: Selection,
+    decide: Callable[[DeadLetters, Transaction, list[Place]], Decided],
+    *,
+    dry_run: bool,
+    clock: Clock,
+    back: bool,
+) -> Outcome:
+    member = Member(database, ClusterSettings.load(), clock)  # only asked who lives; it never joins
+    total, group = Decided(), group_id(database, selection.group)
+    for batch in _batches(database, group, selection):
+        for topic_id, rows in groupby(batch, key=lambda row: row[0]):
+            picked = list(rows)
+            if dry_run:
+                total += Decided(len(picked), sum(back and not row[3] for row in picked))
+                continue
+            letters = DeadLetters(group, topic_id, living=member.living, touch=_touch)
+            places = [(row[1], row[2]) for row in picked]
+            total += database.run(partial(_run, decide, letters, places))
+    return Outcome(total.count, total.alone, total.gone)
+
+
+def _run(
+    decide: Callable[[DeadLetters, Transaction, list[Place]], Decided],
+    letters: DeadLetters,
+    places: list[Place],
+    tx: Transaction,
+) -> Decided:
+    return decide(letters, tx, places)
+
+
+def _batches(database: Database, group: int, selection: Selection) -> Iterator[list[Row]]:
+    """Yield the places of what is selected, in the order of the log: each once, also if it dies anew."""
+    topic = None if selection.topic is None else SqlLog(database).topic(selection.topic).id
+    params = {"group_id": group, "topic_id": topic} | _filter(selection.id, selection.key, selection.type)
+    after = (0, 0, -1)
+    while True:
+        places = dict(zip(("after_topic", "after_partition", "after_offset"), after, strict=True)) | params
+        rows = database.look(partial(_picked, places))
+        if rows:
+            yield rows
+        if len(rows) < BATCH:
+            return
+        after = rows[-1][:3]
+
+
+def _picked(params: dict[str, Any], tx: Transaction) -> list[Row]:
+    return tx.rows("delivery", "dead_pick", limit=BATCH, **params)
+
+
+def _touch(tx: Transaction, group: int, topic: int) -> None:
+    touch(tx, Domain(group, topic))
+
+
+def _filter(id: str | None, key: str | None, type: str | None) -> dict[str, Any]:
+    return {
+        "id": None if id is None else storable(id),
+        "key": None if key is None else key.encode("utf-8", "surrogateescape"),
+        "type": None if type is None else storable(type),
+    }
+
+
+def _letter(row: Row) -> DeadLetter:
+    died_ms, _, _, partition, offset, group, topic, id, key, type, failures, reason, holding = row[:13]
+    text = None if key is None else key.decode("utf-8", "surrogateescape")
+    place = group, topic, partition, offset
+    return DeadLetter(*place, id, text, type, failures, reason, from_ms(died_ms), bool(holding))
+
+
+def _dead_record(row: Row) -> DeadRecord:
+    letter, (value, headers, timestamp_ms) = _letter(row), row[13:]
+    pairs: RawHeaders = ()
+    damage = None
+    if headers:
+        try:
+            pairs = decode_headers(headers)
+        except Exception as exc:  # whatever stood in the log: it is here to be looked at
+            damage = f"its headers cannot be decoded: {exc}"
+    place = letter.topic, letter.partition, letter.offset
+    record = Record(letter.id, letter.key, value, letter.type, pairs, timestamp_ms, *place)
+    return DeadRecord(letter, record, damage)

@@ -1,0 +1,108 @@
+"""Waiting lanes: keys whose records wait for a retry, for their turn, or for a person."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from itertools import groupby
+
+from penstock.clock import SYSTEM, Clock, from_ms
+from penstock.delivery.lane_names import read_name, stored_name
+from penstock.delivery.machine import SLOW
+from penstock.log.sql.contract import Row, Rows
+from penstock.log.sql.database import Database, Transaction
+from penstock.model.record import Record
+from penstock.worker.engine import lane_of
+
+from .groups import ids
+from .paging import Page, check_limit, page, place_after
+
+_PLACE = ("after_group", "after_topic", "after_partition", "after_lane")
+
+
+class LaneState(Enum):
+    """What a lane waits for."""
+
+    HELD = "held"  # a person: its head is a dead letter
+    PARKED = "parked"  # the time of its retry
+    DUE = "due"  # its owner: it may be tried now
+    SLOW = "slow"  # its turn: more came than its handler could do at once
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingLane:
+    """A key of a group that waits.
+
+    `alone`: only the record at that offset waits, later ones of the key go on. `waiting` counts the records
+    that are written down as waiting; more of the key may still be in the log.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    key: str
+    alone: int | None
+    state: LaneState
+    until: datetime | None
+    failures: int
+    reason: str
+    waiting: int
+
+
+def lanes(
+    database: Database,
+    *,
+    group: str | None = None,
+    topic: str | None = None,
+    key: str | None = None,
+    held: bool | None = None,
+    after: str | None = None,
+    limit: int = 100,
+    clock: Clock = SYSTEM,
+) -> Page[WaitingLane]:
+    """Return a page of waiting lanes, by group, topic, partition and key; `held` narrows it to one kind.
+
+    Raises InvalidPage, UnknownGroup, UnknownTopic.
+    """
+    check_limit(limit)
+    first = 0, 0, 0, ""
+    place = dict(zip(_PLACE, place_after(after, (int, int, int, str), first), strict=True))
+    params = ids(database, group, topic) | place
+    lane = None if key is None else _lane(key)
+
+    def look(tx: Transaction) -> tuple[list[Row], dict[Row, int]]:
+        rows = tx.rows("delivery", "lanes_list", lane=lane, held=held, limit=limit + 1, **params)
+        return rows, _counts(tx, rows[:limit])
+
+    rows, counts = database.look(look)
+    now_ms = clock.now_ms()
+    return page(rows, limit, len(_PLACE), lambda row: _waiting(row, counts.get(row[:4], 0), now_ms))
+
+
+def _counts(tx: Transaction, rows: list[Row]) -> dict[Row, int]:
+    """Return how many records wait in each lane of a page."""
+    counts: dict[Row, int] = {}
+    for (group_id, topic_id), each in groupby(rows, key=lambda row: row[:2]):
+        places = [(row[2], row[3]) for row in each]
+        table = Rows(partitions=[place[0] for place in places], lanes=[place[1] for place in places])
+        found = tx.rows("delivery", "entries_count", lanes=table, group_id=group_id, topic_id=topic_id)
+        counts |= {(group_id, topic_id, partition, lane): count for partition, lane, count in found}
+    return counts
+
+
+def _lane(key: str) -> str:
+    return stored_name(lane_of(Record("", key, None, "", (), 0)))
+
+
+def _waiting(row: Row, waiting: int, now_ms: int) -> WaitingLane:
+    partition, lane, group, topic, held, failures, due_ms, reason = row[2:]
+    name = read_name(lane)
+    state, until = _state(bool(held), due_ms, reason, now_ms)
+    return WaitingLane(group, topic, partition, *name, state, until, failures, reason, waiting)
+
+
+def _state(held: bool, due_ms: int, reason: str, now_ms: int) -> tuple[LaneState, datetime | None]:
+    if held:
+        return LaneState.HELD, None
+    if due_ms > now_ms:
+        return LaneState.PARKED, from_ms(due_ms)
+    return (LaneState.SLOW if reason == SLOW and not due_ms else LaneState.DUE), None

@@ -1,0 +1,59 @@
+"""Listings in pages: a limit, an opaque place to go on from, and whether there is more."""
+
+import binascii
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from penstock.errors import InvalidPage
+
+LONGEST = 1000
+LAST = (1 << 63) - 1  # the greatest number that a row can hold
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """Some items of a listing. `after` is where the next page begins; None: there is no more."""
+
+    items: list[T]
+    after: str | None
+
+
+def check_limit(limit: int) -> int:
+    """Return a limit that a page can have. Raises InvalidPage."""
+    if not 1 <= limit <= LONGEST:
+        raise InvalidPage("the limit", limit, f"1 to {LONGEST}")
+    return limit
+
+
+def page(rows: Sequence[Row], limit: int, place: int, item: Callable[[Row], T]) -> Page[T]:
+    """Return a page of rows, of which there is one too many if there is more; they begin with their place."""
+    more = len(rows) > limit
+    after = None
+    if more:
+        after = urlsafe_b64encode(msgspec.json.encode(rows[limit - 1][:place])).decode().rstrip("=")
+    return Page([item(row) for row in rows[:limit]], after)
+
+
+def place_after(after: str | None, kinds: tuple[type, ...], first: Row) -> Row:
+    """Return the place that a page's `after` names, or the first. Raises InvalidPage."""
+    if after is None:
+        return first
+    try:
+        padded = after.encode("ascii") + b"=" * (-len(after) % 4)
+        place = msgspec.json.decode(urlsafe_b64decode(padded), type=tuple[kinds])  # type: ignore[valid-type]
+    except (ValueError, binascii.Error, msgspec.MsgspecError):
+        raise _refused(after) from None
+    if any(isinstance(each, int) and not 0 <= each <= LAST for each in place):
+        raise _refused(after)
+    return tuple(place)
+
+
+def _refused(after: str) -> InvalidPage:
+    return InvalidPage("the place to go on from", after, "the `after` of a page of the same listing")

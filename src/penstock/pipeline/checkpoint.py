@@ -1,0 +1,73 @@
+"""What a sink reads from Spark's checkpoint: a batch's range, the query's id, and whether it keeps state.
+
+| file               | holds                                                                          |
+|--------------------|--------------------------------------------------------------------------------|
+| `offsets/<batch>`  | a line with a version, one with settings, then one line of JSON for each source |
+| `metadata`         | the query's id                                                                 |
+| `state/`           | the state of the query's operators; is there only if it has some               |
+
+Spark writes `offsets/<batch>` before the batch runs and never changes it, so a batch that is run again
+after a crash has the range it had.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from penstock.errors import InvalidOption
+
+from .offsets import Range
+from .paths import local_path
+
+_NOTHING = "-"  # a source that has given nothing yet
+_HEADING_LINES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One micro-batch. `ranges`: what is new of each source; None if a source is not Penstock's."""
+
+    query_id: str
+    number: int
+    ranges: tuple[Range, ...] | None
+    stateful: bool
+
+
+def read_batch(checkpoint: str, number: int) -> Batch:
+    """Return what a checkpoint says of a batch. Raises InvalidOption if it says nothing."""
+    folder = local_path("checkpointLocation", checkpoint)
+    try:
+        query_id = msgspec.json.decode((folder / "metadata").read_bytes())["id"]
+        lines = _sources(folder, number)
+        before = _sources(folder, number - 1) if number else []
+    except (OSError, msgspec.DecodeError, KeyError) as exc:
+        wanted = f"the folder of the query's checkpoint, with its batch {number}"
+        raise InvalidOption("checkpointLocation", checkpoint, wanted) from exc
+    ranges: list[Range] = []
+    foreign = False
+    for place, line in enumerate(lines):
+        if line == _NOTHING or (place < len(before) and line == before[place]):
+            continue  # nothing new: Spark repeats the last offset
+        form = _form(line)
+        if form is None:
+            foreign = True
+        else:
+            ranges.append(Range.from_json(form))
+    stateful = (folder / "state").is_dir()
+    return Batch(query_id, number, None if foreign else tuple(ranges), stateful)
+
+
+def _sources(folder: Path, number: int) -> list[str]:
+    return (folder / "offsets" / str(number)).read_text("utf-8").splitlines()[_HEADING_LINES:]
+
+
+def _form(line: str) -> dict[str, Any] | None:
+    """Return the JSON of an offset of ours; None for one of another source."""
+    try:
+        form = msgspec.json.decode(line)
+    except msgspec.DecodeError:
+        return None
+    ours = isinstance(form, dict) and {"log", "topic", "topic_id", "starts", "ends"} <= form.keys()
+    return form if ours else None

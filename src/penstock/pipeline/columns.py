@@ -1,0 +1,80 @@
+"""The columns of a record in Spark: the one contract, in Spark's words and in Arrow's.
+
+Names and types are those of Spark's Kafka source, with `type` added, which is Penstock's own.
+"""
+
+from typing import Any
+
+from penstock.errors import MissingExtra
+from penstock.wire.kafka.headers import decode_headers
+
+try:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+except ImportError as exc:
+    raise MissingExtra("a pipeline", "spark") from exc
+
+HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+COLUMNS: dict[str, tuple[str, pa.DataType]] = {
+    "key": ("BINARY", pa.binary()),
+    "value": ("BINARY", pa.binary()),
+    "type": ("STRING", pa.string()),
+    "headers": (
+        "ARRAY<STRUCT<key: STRING, value: BINARY>>",
+        pa.list_(pa.field("element", HEADER)),
+    ),
+    "topic": ("STRING", pa.string()),
+    "partition": ("INT", pa.int32()),
+    "offset": ("BIGINT", pa.int64()),
+    "timestamp": ("TIMESTAMP", pa.timestamp("us", tz="UTC")),
+}
+_MICROSECONDS = pa.scalar(1000, pa.int64())
+
+
+def spark_schema(columns: tuple[str, ...]) -> str:
+    """Return some of the columns as Spark's DDL."""
+    return ", ".join(f"`{name}` {COLUMNS[name][0]}" for name in columns)
+
+
+def arrow_schema(columns: tuple[str, ...]) -> pa.Schema:
+    """Return some of the columns as an Arrow schema, exactly the one Spark makes of the DDL."""
+    return pa.schema([pa.field(name, COLUMNS[name][1]) for name in columns])
+
+
+def record_batch(fetched: pa.RecordBatch, topic: str, columns: tuple[str, ...]) -> pa.RecordBatch:
+    """Return fetched rows in the columns asked for; headers are decoded only if they are."""
+    arrays = [_column(fetched, topic, name) for name in columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
+
+
+def _column(fetched: pa.RecordBatch, topic: str, name: str) -> pa.Array:
+    if name == "topic":
+        return pa.repeat(pa.scalar(topic), fetched.num_rows)
+    if name == "timestamp":
+        return pc.multiply(fetched.column("timestamp_ms"), _MICROSECONDS).cast(COLUMNS[name][1])
+    if name == "headers":
+        return _headers(fetched.column("headers"))
+    column = fetched.column(name)
+    wanted = COLUMNS[name][1]
+    return column if column.type == wanted else column.cast(wanted)
+
+
+def _headers(framed: pa.Array) -> pa.Array:
+    """Return headers in Kafka's framing as lists; equal ones, which most are, are decoded once.
+
+    No headers and an empty list are the same to a reader: an empty list.
+    """
+    encoded = pc.fill_null(framed, b"").dictionary_encode()
+    names: list[str] = []
+    values: list[bytes | None] = []
+    ends = [0]
+    for each in encoded.dictionary.to_pylist():
+        for name, value in decode_headers(each) if each else ():
+            names.append(name)
+            values.append(value)
+        ends.append(len(names))
+    pairs: Any = pa.StructArray.from_arrays(
+        [pa.array(names, pa.string()), pa.array(values, pa.binary())], fields=list(HEADER)
+    )
+    lists = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pairs)
+    return lists.take(encoded.indices).cast(COLUMNS["headers"][1])

@@ -1,0 +1,20 @@
+"""From a store's address to its fetcher; a task imports only the driver it needs."""
+
+from penstock.errors import StoreUnsupported
+from penstock.log.sql.naming import Names
+
+from .contract import Fetcher
+
+
+def open_fetcher(url: str, names: Names) -> Fetcher:
+    """Open the fetcher of a store. Raises MissingExtra, InvalidUrl, StoreUnreachable, StoreUnsupported."""
+    scheme = url.partition("://")[0]
+    if scheme in ("postgresql", "postgres"):
+        from .postgres import PostgresFetcher
+
+        return PostgresFetcher(url, names)
+    if scheme != "memory":
+        from .sqlite import SqliteFetcher
+
+        return SqliteFetcher(url, names)
+    raise StoreUnsupported("a pipeline", "a log that other processes can reach: in SQLite or PostgreSQL")

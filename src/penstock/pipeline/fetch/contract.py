@@ -1,0 +1,41 @@
+"""What fetching is: rows of a topic as Arrow, straight from the database's own driver.
+
+A fetcher is opened in a worker of Spark, one per task. It yields batches of a bounded size with the columns
+`partition, offset, type, timestamp_ms, key, value, headers`; a column that is not asked for is all null.
+No other connection to the same SQLite file may be open in its process: the driver brings an SQLite of its
+own, and two of them in one process drop each other's locks.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ..offsets import Piece
+
+WANTED = ("key", "value", "headers")  # the columns that cost
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Which records, and which of the costly columns."""
+
+    topic_id: int
+    pieces: Sequence[Piece]
+    columns: Sequence[str]
+
+    def wants(self, column: str) -> bool:
+        """Return whether a column is asked for."""
+        return column in self.columns
+
+
+class Fetcher(Protocol):
+    """An open connection of one task."""
+
+    def batches(self, request: Request) -> Iterator[Any]:
+        """Yield the records asked for, piece by piece and in order within a piece."""
+
+    def starts(self, topic_id: int) -> dict[int, int]:
+        """Return the first offset kept of each partition, as it is now."""
+
+    def close(self) -> None:
+        """Close it."""

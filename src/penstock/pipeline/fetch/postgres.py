@@ -1,0 +1,62 @@
+"""Fetching from PostgreSQL with its Arrow driver, by COPY in binary: memory is that of one batch of 16 MB."""
+
+from collections.abc import Iterator
+from contextlib import closing
+
+from penstock.errors import MissingExtra, StoreUnreachable
+from penstock.log.sql.address import without_password
+from penstock.log.sql.naming import Names, statement
+
+from .contract import WANTED, Request
+
+try:
+    import adbc_driver_manager
+    import pyarrow as pa
+    from adbc_driver_postgresql import dbapi
+except ImportError as exc:
+    raise MissingExtra("a pipeline", "spark") from exc
+
+_PACKAGE = "penstock.pipeline.sql.postgres"
+
+
+class PostgresFetcher:
+    """One connection; each request is a transaction of its own."""
+
+    def __init__(self, url: str, names: Names) -> None:
+        self._names = names
+        try:
+            self._conn = dbapi.connect(url)
+        except adbc_driver_manager.Error as exc:
+            raise StoreUnreachable(without_password(url), str(exc).partition("\n")[0]) from exc
+
+    def batches(self, request: Request) -> Iterator[pa.RecordBatch]:
+        """Yield the records asked for."""
+        with closing(self._conn.cursor()) as cursor:
+            self._ask(request)
+            cursor.execute(statement(_PACKAGE, "fetch", self._names))
+            for batch in cursor.fetch_record_batch():
+                if batch.num_rows:
+                    yield batch
+        self._conn.rollback()
+
+    def starts(self, topic_id: int) -> dict[int, int]:
+        """Return the first offset kept of each partition."""
+        self._ask(Request(topic_id, (), ()))
+        with closing(self._conn.cursor()) as cursor:
+            cursor.execute(statement(_PACKAGE, "starts", self._names))
+            found = dict(cursor.fetchall())
+        self._conn.rollback()
+        return found
+
+    def close(self) -> None:
+        """Close it."""
+        self._conn.close()
+
+    def _ask(self, request: Request) -> None:
+        lists = [",".join(str(each) for each in column) for column in zip(*request.pieces, strict=True)] or [
+            ""
+        ] * 3
+        wanted = ["true" if request.wants(column) else "false" for column in WANTED]
+        with closing(self._conn.cursor()) as cursor:
+            cursor.execute(statement(_PACKAGE, "ask", self._names), (str(request.topic_id), *lists, *wanted))
+            cursor.fetchall()

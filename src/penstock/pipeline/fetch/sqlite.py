@@ -1,0 +1,85 @@
+"""Fetching from SQLite with its Arrow driver, which steps through the rows: memory is that of one batch."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from urllib.parse import quote
+
+import msgspec
+
+from penstock.errors import InvalidUrl, MissingExtra, StoreUnreachable
+from penstock.log.sql.dialects import FORMS, open_database
+from penstock.log.sql.naming import Names, statement
+from penstock.log.sql.sqlite.dialect import SqliteDialect
+
+from .contract import WANTED, Request
+
+try:
+    import adbc_driver_manager
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from adbc_driver_sqlite import dbapi
+except ImportError as exc:
+    raise MissingExtra("a pipeline", "spark") from exc
+
+_PACKAGE = "penstock.pipeline.sql.sqlite"
+_BATCH_ROWS = "4096"
+
+
+class SqliteFetcher:
+    """One file, opened to read; it must be there."""
+
+    def __init__(self, url: str, names: Names) -> None:
+        dialect = open_database(url, names).dialect
+        if not isinstance(dialect, SqliteDialect):
+            raise InvalidUrl(url, FORMS)
+        self._names = names
+        try:
+            # Not mode=ro: a reader of a file in WAL mode may have to make its index anew.
+            self._conn = dbapi.connect(f"file:{quote(dialect.path)}?mode=rw")
+        except adbc_driver_manager.Error as exc:
+            raise StoreUnreachable(dialect.path, _first_line(exc)) from exc
+
+    def batches(self, request: Request) -> Iterator[pa.RecordBatch]:
+        """Yield the records asked for."""
+        wanted = [int(request.wants(column)) for column in WANTED]
+        with closing(self._conn.cursor()) as cursor:
+            cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": _BATCH_ROWS})
+            cursor.execute(self._sql("fetch"), (request.topic_id, _json(request), *wanted))
+            for batch in cursor.fetch_record_batch():
+                if batch.num_rows:
+                    yield _with_nulls(batch)
+
+    def starts(self, topic_id: int) -> dict[int, int]:
+        """Return the first offset kept of each partition."""
+        with closing(self._conn.cursor()) as cursor:
+            cursor.execute(self._sql("starts"), (topic_id,))
+            return dict(cursor.fetchall())
+
+    def close(self) -> None:
+        """Close it."""
+        self._conn.close()
+
+    def _sql(self, name: str) -> str:
+        return statement(_PACKAGE, name, self._names)
+
+
+def _json(request: Request) -> str:
+    return msgspec.json.encode(list(request.pieces)).decode()
+
+
+def _with_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the batch with NULL where the statement says so in a column of its own."""
+    columns = {name: batch.column(name) for name in ("partition", "offset", "type", "timestamp_ms")}
+    for name in WANTED:
+        absent = pc.equal(batch.column(f"{name}_null"), 1)
+        some = pc.any(absent).as_py()
+        columns[name] = (
+            pc.if_else(absent, pa.scalar(None, pa.binary()), batch.column(name))
+            if some
+            else batch.column(name)
+        )
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

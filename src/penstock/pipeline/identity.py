@@ -1,0 +1,181 @@
+"""How a table knows a batch again: by the offsets it holds, or by query and epoch.
+
+The identity of a batch is written in the table's own transaction, beside the data. By offsets: an application
+transaction id for each source partition, whose version is the end offset. So any query, with whatever
+checkpoint, finds in the table itself where it ends. Output of a query that keeps state is no function of a
+range, so it is known by the query's id and the number of the batch.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.errors import InvalidOption, RangesDiffer, StateWithoutPast
+
+from .checkpoint import Batch
+from .offsets import Ends, Range
+
+Transactions = list[tuple[str, int]]
+
+
+class Known(Protocol):
+    """What of a table an identity may ask."""
+
+    path: str
+
+    def version_of(self, application: str) -> int | None:
+        """Return the version that an application has reached in the table."""
+
+    def is_empty(self) -> bool:
+        """Return whether the table holds no data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A topic that feeds a table."""
+
+    log_id: str
+    topic: str
+    topic_id: int
+    partitions: int
+
+
+class Identity(Protocol):
+    """One batch, as tables know it."""
+
+    def sources(self) -> list[Source]:
+        """Return the topics whose offsets the table keeps."""
+
+    def is_in(self, table: Known) -> bool:
+        """Return whether the table holds the batch. Raises RangesDiffer, StateWithoutPast."""
+
+    def transactions(self, table: Known) -> Transactions:
+        """Return what is to be written beside the batch's data."""
+
+    def is_nothing(self) -> bool:
+        """Return whether a batch without data need not be written down."""
+
+
+def application(log_id: str, topic_id: int, partition: int) -> str:
+    """Return the application transaction id of a source partition."""
+    return f"penstock/{log_id}/{topic_id}/{partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class ByOffsets:
+    """A batch that is a function of the ranges it was made from."""
+
+    ranges: tuple[Range, ...]
+
+    def is_in(self, table: Known) -> bool:
+        """Compare where the table ends with where the batch begins and ends."""
+        answers = {self._answer(table, each) for each in self.ranges if each.pieces()}
+        if len(answers) > 1:
+            raise RangesDiffer(table.path, "it holds the batch of one source and not that of another")
+        return answers == {True}
+
+    def transactions(self, table: Known) -> Transactions:
+        """Give the ends of all partitions to a table that is new to the topic, else of those that moved."""
+        return [pair for each in self.ranges for pair in self._ends(table, each)]
+
+    def is_nothing(self) -> bool:
+        """A table's end must move with every batch, or the next one would not begin there."""
+        return not any(each.pieces() for each in self.ranges)
+
+    def sources(self) -> list[Source]:
+        """Return the topics of the ranges."""
+        return [Source(each.log_id, each.topic, each.topic_id, len(each.ends)) for each in self.ranges]
+
+    def feeds(self, table: Known) -> bool:
+        """Return whether the table has something of one of these topics."""
+        return any(_reached(table, each, min(each.ends)) is not None for each in self.ranges if each.ends)
+
+    def _answer(self, table: Known, batch: Range) -> bool:
+        pieces = batch.pieces()
+        ends = {piece.partition: _reached(table, batch, piece.partition) for piece in pieces}
+        if all(end is None for end in ends.values()) or all(ends[p.partition] == p.start for p in pieces):
+            return False
+        if all(ends[piece.partition] == piece.end for piece in pieces):
+            return True
+        raise RangesDiffer(table.path, "; ".join(_differences(batch, ends)))
+
+    def _ends(self, table: Known, batch: Range) -> Iterator[tuple[str, int]]:
+        moved = [piece.partition for piece in batch.pieces()]
+        new = moved and _reached(table, batch, moved[0]) is None
+        for partition in sorted(batch.ends) if new else moved:
+            yield application(batch.log_id, batch.topic_id, partition), batch.ends[partition]
+
+
+@dataclass(frozen=True, slots=True)
+class ByEpoch:
+    """A batch known by who made it and its number.
+
+    `continues`: the numbers are those of one streaming query, which must have begun with an empty table.
+    """
+
+    name: str
+    epoch: int
+    continues: bool = True
+
+    def is_in(self, table: Known) -> bool:
+        """Compare with the last number that is in the table; a query must have begun with an empty one."""
+        last = table.version_of(self._application)
+        if last is None and self.continues and not table.is_empty():
+            raise StateWithoutPast(table.path, f"query {self.name}")
+        return last is not None and self.epoch <= last
+
+    def transactions(self, table: Known) -> Transactions:
+        """Give the number."""
+        return [(self._application, self.epoch)]
+
+    def sources(self) -> list[Source]:
+        """Return none: the rows are no function of a range."""
+        return []
+
+    def is_nothing(self) -> bool:
+        """A batch without output leaves no trace, and is computed again to the same nothing."""
+        return True
+
+    @property
+    def _application(self) -> str:
+        return f"penstock-query/{self.name}" if self.continues else self.name
+
+
+def identity_of(batch: Batch) -> Identity:
+    """Return how tables know a micro-batch."""
+    if batch.stateful or batch.ranges is None:
+        return ByEpoch(batch.query_id, batch.number)
+    return ByOffsets(batch.ranges)
+
+
+def by_application(name: str | None, version: str | None) -> Identity:
+    """Return how tables know a batch write. Raises InvalidOption."""
+    if not name:
+        raise InvalidOption("txnAppId", name, "a name for this job, so that a write that is repeated is seen")
+    if version is None or not version.strip().isdigit():
+        raise InvalidOption("txnVersion", version, "a number that grows with each write of the job")
+    return ByEpoch(name, int(version), continues=False)
+
+
+def _reached(table: Known, batch: Range, partition: int) -> int | None:
+    return table.version_of(application(batch.log_id, batch.topic_id, partition))
+
+
+def _differences(batch: Range, ends: dict[int, int | None], at_most: int = 4) -> Iterator[str]:
+    wrong = [piece for piece in batch.pieces() if ends[piece.partition] != piece.start]
+    for piece in wrong[:at_most]:
+        end = ends[piece.partition]
+        yield (
+            f"{batch.topic}[{piece.partition}] is there up to {'nothing' if end is None else end}, "
+            f"the batch brings {piece.start} to before {piece.end}"
+        )
+    if len(wrong) > at_most:
+        yield f"and {len(wrong) - at_most} more partitions"
+
+
+def ends_in(table: Known, log_id: str, topic_id: int, partitions: int) -> Ends | None:
+    """Return where a table ends in each partition of a topic; None if it has nothing of it."""
+    if table.version_of(application(log_id, topic_id, 0)) is None:
+        return None
+    found = {p: table.version_of(application(log_id, topic_id, p)) for p in range(partitions)}
+    return {partition: end for partition, end in found.items() if end is not None}

@@ -1,0 +1,137 @@
+"""Where a query is in a topic: ends per partition, the range of a batch, and how a batch is cut into tasks.
+
+Values only, no I/O. An offset that Spark keeps in its checkpoint is the range of the batch it ends: starts as
+well as ends. So a batch that is run again after a crash is the same batch, also the first one, whose start
+Spark does not keep; and a sink learns from the checkpoint alone what a batch holds.
+"""
+
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+Ends = dict[int, int]  # partition → the offset after the last one
+
+
+class Piece(NamedTuple):
+    """Records of one partition: from `start` to before `end`."""
+
+    partition: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What a batch holds of a topic: for each partition from `starts` to before `ends`.
+
+    `pending`: the ends of a batch that another query has begun to write into several tables. It comes first,
+    as it was, because some of the tables hold it already.
+    """
+
+    log_id: str
+    topic: str
+    topic_id: int
+    starts: Ends
+    ends: Ends
+    pending: Ends | None = None
+
+    def pieces(self) -> list[Piece]:
+        """Return what there is to read, by partition."""
+        return [
+            Piece(partition, self.starts[partition], end)
+            for partition, end in sorted(self.ends.items())
+            if end > self.starts[partition]
+        ]
+
+    def count(self) -> int:
+        """Return how many offsets the range spans."""
+        return sum(piece.end - piece.start for piece in self.pieces())
+
+    def next(self, ends: Mapping[int, int]) -> Self:
+        """Return the range from the end of this one to other ends, which are never below it."""
+        reached = {partition: max(end, ends.get(partition, end)) for partition, end in self.ends.items()}
+        return replace(self, starts=self.ends, ends=reached, pending=None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the form that Spark keeps: offsets as lists, for partitions are numbered without gaps."""
+        form: dict[str, Any] = {
+            "log": self.log_id,
+            "topic": self.topic,
+            "topic_id": self.topic_id,
+            "starts": _listed(self.starts),
+            "ends": _listed(self.ends),
+        }
+        return form if self.pending is None else form | {"pending": _listed(self.pending)}
+
+    @classmethod
+    def from_json(cls, form: Mapping[str, Any]) -> Self:
+        """Return the range that a kept form means."""
+        pending = form.get("pending")
+        return cls(
+            form["log"],
+            form["topic"],
+            form["topic_id"],
+            _numbered(form["starts"]),
+            _numbered(form["ends"]),
+            None if pending is None else _numbered(pending),
+        )
+
+
+def _listed(ends: Ends) -> list[int]:
+    return [ends[partition] for partition in range(len(ends))]
+
+
+def _numbered(ends: Sequence[int]) -> Ends:
+    return dict(enumerate(ends))
+
+
+def admit(starts: Ends, ends: Ends, at_most: int) -> Ends:
+    """Return ends that let in at most so many records, each partition its share of what waits there."""
+    waiting = {partition: max(0, ends[partition] - start) for partition, start in starts.items()}
+    total = sum(waiting.values())
+    if total <= at_most:
+        return {partition: starts[partition] + count for partition, count in waiting.items()}
+    shares = {partition: count * at_most // total for partition, count in waiting.items()}
+    left = at_most - sum(shares.values())  # fewer than there are partitions that wait
+    by_remainder = sorted(waiting, key=lambda partition: -(waiting[partition] * at_most % total))
+    for partition in by_remainder[:left]:
+        shares[partition] += 1
+    return {partition: starts[partition] + count for partition, count in shares.items()}
+
+
+def split(pieces: Iterable[Piece], tasks: int, *, cut: bool) -> list[list[Piece]]:
+    """Deal pieces to tasks so that the tasks have about equal numbers of records.
+
+    A partition goes to one task, in order, unless it may be `cut`: then one with more than its share is.
+    """
+    whole = list(pieces)
+    total = sum(piece.end - piece.start for piece in whole)
+    if cut:
+        size = max(1, -(-total // tasks))
+        whole = [part for piece in whole for part in _cut(piece, size)]
+    loads: list[tuple[int, int, list[Piece]]] = [(0, number, []) for number in range(tasks)]
+    for piece in sorted(whole, key=lambda piece: piece.start - piece.end):
+        load, number, given = loads[0]
+        given.append(piece)
+        heapq.heapreplace(loads, (load + piece.end - piece.start, number, given))
+    by_number = sorted(loads, key=lambda task: task[1])
+    return [sorted(given) for _, _, given in by_number if given]
+
+
+def _cut(piece: Piece, size: int) -> list[Piece]:
+    return [
+        Piece(piece.partition, start, min(start + size, piece.end))
+        for start in range(piece.start, piece.end, size)
+    ]
+
+
+def said(pieces: Iterable[Piece], at_most: int = 4) -> str:
+    """Return pieces in words, the first few."""
+    listed = list(pieces)
+    words = [
+        f"partition {piece.partition}: {piece.start} to before {piece.end}" for piece in listed[:at_most]
+    ]
+    if len(listed) > at_most:
+        words.append(f"and {len(listed) - at_most} more partitions")
+    return ", ".join(words)

@@ -1,0 +1,138 @@
+"""The options of the source, read once and checked; a refusal names option, value and what it must be."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from penstock.clock import to_ms
+from penstock.errors import InvalidOption
+from penstock.log.sql.naming import DEFAULT_PREFIX, Names
+
+from .columns import COLUMNS
+
+EARLIEST, LATEST = "earliest", "latest"
+_DEFAULT_TOPIC = "events"
+_WORDS = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where reading begins or ends: the same word or moment for all partitions, or offsets of some.
+
+    `otherwise` holds for the partitions that `offsets` does not name.
+    """
+
+    otherwise: str = EARLIEST
+    timestamp_ms: int | None = None
+    offsets: Mapping[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """What a query asks of the source."""
+
+    url: str
+    names: Names
+    topic: str
+    columns: tuple[str, ...]
+    starting: Place
+    ending: Place
+    max_records: int | None
+    tasks: int
+    may_cut: bool
+    fail_on_loss: bool
+    continue_from: str | None
+
+
+def read_options(given: Mapping[str, str]) -> SourceOptions:
+    """Return the options in force. Raises InvalidOption, InvalidName."""
+    url = given.get("url") or ""
+    if not url:
+        raise InvalidOption("url", url, "the address of the store, as in sqlite:///shop.db")
+    topic = given.get("topic") or _DEFAULT_TOPIC
+    tasks = _number(given, "numPartitions")
+    return SourceOptions(
+        url=url,
+        names=Names(given.get("prefix") or DEFAULT_PREFIX, given.get("schema") or None),
+        topic=topic,
+        columns=_columns(given.get("columns")),
+        starting=_place(given, "starting", topic, EARLIEST),
+        ending=_place(given, "ending", topic, LATEST),
+        max_records=_number(given, "maxRecordsPerBatch"),
+        tasks=tasks or os.cpu_count() or 1,
+        may_cut=tasks is not None,
+        fail_on_loss=_word(given, "failOnDataLoss", True),
+        continue_from=given.get("continueFrom") or None,
+    )
+
+
+def _columns(given: str | None) -> tuple[str, ...]:
+    if not given:
+        return tuple(COLUMNS)
+    names = tuple(part.strip() for part in given.split(",") if part.strip())
+    if not names or len(set(names)) < len(names) or set(names) - set(COLUMNS):
+        raise InvalidOption("columns", given, f"some of {', '.join(COLUMNS)}, each once")
+    return names
+
+
+def _number(given: Mapping[str, str], name: str) -> int | None:
+    value = given.get(name)
+    if value is None:
+        return None
+    if not value.strip().isdigit() or int(value) < 1:
+        raise InvalidOption(name, value, "a whole number of at least 1")
+    return int(value)
+
+
+def _word(given: Mapping[str, str], name: str, default: bool) -> bool:
+    value = given.get(name)
+    if value is None:
+        return default
+    if value.strip().lower() not in _WORDS:
+        raise InvalidOption(name, value, "true or false")
+    return _WORDS[value.strip().lower()]
+
+
+def _place(given: Mapping[str, str], which: str, topic: str, default: str) -> Place:
+    """Read `startingOffsets` or `startingTimestamp`; only one of the two may be given."""
+    by_offset, by_time = f"{which}Offsets", f"{which}Timestamp"
+    offsets, moment = given.get(by_offset), given.get(by_time)
+    if offsets and moment:
+        raise InvalidOption(by_time, moment, f"left out when {by_offset} is given")
+    if moment:
+        return Place(default, timestamp_ms=_moment(by_time, moment))
+    word = (offsets or default).strip()
+    if word in (EARLIEST, LATEST):
+        return Place(word)
+    return Place(default, offsets=_offsets(by_offset, word, topic))
+
+
+def _moment(name: str, value: str) -> int:
+    if value.strip().isdigit():
+        return int(value)
+    try:
+        moment = datetime.fromisoformat(value.strip())
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise InvalidOption(
+            name, value, "milliseconds since 1970, or a time with its zone: 2026-11-01T08:00:00Z"
+        )
+    return to_ms(moment)
+
+
+def _offsets(name: str, value: str, topic: str) -> dict[int, int]:
+    """Read `{"events": {"0": 12, "1": -2}}` as Spark's Kafka source does: -2 is earliest, -1 latest."""
+    wanted = f'earliest, latest, or offsets as in {{"{topic}": {{"0": 12}}}}; -2 is earliest, -1 latest'
+    try:
+        form: Any = msgspec.json.decode(value)
+        found = {int(partition): offset for partition, offset in form[topic].items()}
+    except (msgspec.DecodeError, TypeError, KeyError, ValueError, AttributeError):
+        raise InvalidOption(name, value, wanted) from None
+    if set(form) != {topic} or any(type(offset) is not int or offset < -2 for offset in found.values()):
+        raise InvalidOption(name, value, wanted)
+    return found

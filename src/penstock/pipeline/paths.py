@@ -1,0 +1,57 @@
+"""Folders of tables: which paths are taken, and the folder that an event type's table has in a lake."""
+
+from hashlib import sha256
+from pathlib import Path
+from urllib.parse import quote, unquote, urlsplit
+
+from penstock.errors import InvalidOption
+
+CONTROL = "_penstock"  # beside the data: Delta passes over names that begin with _
+_DELTA_LOG = "_delta_log"
+_LONGEST = 180
+
+
+def local_path(option: str, given: str) -> Path:
+    """Return a path, or the path of a file:// address. Raises InvalidOption for other addresses."""
+    parts = urlsplit(given)
+    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
+        return Path(unquote(parts.path))
+    if not given or "://" in given:
+        raise InvalidOption(option, given, "a path that the driver and all executors see")
+    return Path(given).absolute()
+
+
+def table_path(option: str, given: str) -> Path:
+    """Return the path of a table or lake. Raises InvalidOption for one that Delta's library would not find."""
+    path = local_path(option, given)
+    if "%" in str(path):
+        raise InvalidOption(option, given, "a path without %, which readers of Delta tables decode")
+    return path
+
+
+def folder_of(type_name: str) -> str:
+    """Return the name of the folder for an event type: the name itself wherever it can be one.
+
+    What is no letter, digit, `.`, `-` or `_` becomes `~` and its bytes in hex; not `%`, which readers of
+    Delta tables decode. A name too long for a file system ends with its digest.
+    """
+    plain = quote(type_name, safe="").replace("~", "%7E").replace("%", "~")
+    if plain[0] in "._":  # hidden from readers, or no folder at all
+        plain = f"~{ord(plain[0]):02X}{plain[1:]}"
+    if len(plain) <= _LONGEST:
+        return plain
+    return f"{plain[:_LONGEST]}~{sha256(type_name.encode()).hexdigest()[:16]}"
+
+
+def is_table(path: Path) -> bool:
+    """Return whether a folder is a Delta table."""
+    return (path / _DELTA_LOG).is_dir()
+
+
+def tables_in(path: Path) -> list[Path]:
+    """Return the tables of a lake, by name; of a table itself: that one."""
+    if is_table(path):
+        return [path]
+    if not path.is_dir():
+        return []
+    return sorted(child for child in path.iterdir() if child.name != CONTROL and is_table(child))

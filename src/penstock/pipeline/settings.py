@@ -1,0 +1,16 @@
+"""The settings of pipelines."""
+
+from penstock.settings import Settings, setting
+
+
+class PipelineSettings(Settings, room="pipeline"):
+    """How pipelines run."""
+
+    master: str = setting("local[*]", "Where Spark runs: local[*], spark://host:7077, yarn, k8s://….")
+    batch_records: int = setting(500_000, "Most records of one micro-batch of a pipeline.", at_least=1)
+    trigger_seconds: float = setting(
+        1.0, "Pause between the starts of two micro-batches of a streaming pipeline.", at_least=0
+    )
+    stop_seconds: float = setting(
+        30.0, "How long a pipeline that is asked to stop may finish its batch.", at_least=0
+    )

@@ -1,0 +1,188 @@
+"""A Delta table: its transactions, and the commit of a batch that happens once.
+
+Single writer by rule, not by lock: before each commit the table is asked whether it ends where the batch
+begins, and the commit is refused by Delta itself if anyone committed in between; then the table is asked
+again. A crash before the commit leaves files that no one points to (`vacuum` removes them); after it, the
+batch is found to be there and its new files are dropped.
+"""
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from penstock import points
+from penstock.clock import SYSTEM
+from penstock.errors import MissingExtra, PipelineFailed, TableDiffers
+
+from .identity import Identity, Source, ends_in
+from .offsets import Ends
+from .paths import is_table, tables_in
+
+try:
+    import pyarrow as pa
+    from deltalake import DeltaTable, Schema
+    from deltalake.exceptions import CommitFailedError, DeltaError
+    from deltalake.transaction import AddAction, CommitProperties, Transaction
+except ImportError as exc:
+    raise MissingExtra("a pipeline", "spark") from exc
+
+BEFORE_COMMIT = points.declare(
+    "pipeline.before_table_commit", "The files of a batch are written; no table points to them."
+)
+AFTER_COMMIT = points.declare(
+    "pipeline.after_table_commit", "The table holds the batch; Spark's checkpoint does not know it yet."
+)
+_TRIES = 20
+_SOURCES = "penstock.sources"  # in each commit: which topics feed the table, so that it can be asked for them
+# A reader of the log walks all commits since the last checkpoint, so that a commit costs the same at any age.
+_CONFIGURATION = {"delta.checkpointInterval": "10"}
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much a table holds, at which version."""
+
+    version: int
+    rows: int
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file that a task has written into a table's folder."""
+
+    table: str
+    name: str
+    rows: int
+    size: int
+    stats: str
+
+
+class LakeTable:
+    """One Delta table as it stands at one moment."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+        self._table = DeltaTable(self.path)
+
+    def version_of(self, application: str) -> int | None:
+        """Return the version that an application has reached."""
+        return self._table.transaction_version(application)
+
+    def is_empty(self) -> bool:
+        """Return whether the table holds no files."""
+        return not self._table.file_uris()
+
+    def sources(self) -> list[Source]:
+        """Return the topics that feed the table, as its last commit of ours says."""
+        for entry in self._table.history():
+            if _SOURCES in entry:
+                return msgspec.json.decode(entry[_SOURCES], type=list[Source])
+        return []
+
+    def ends(self, source: Source) -> Ends:
+        """Return where the table ends in each partition of a topic."""
+        return ends_in(self, source.log_id, source.topic_id, source.partitions) or {}
+
+    def size(self) -> "Size":
+        """Return how much the table holds."""
+        files = pa.table(self._table.get_add_actions())
+        rows = files.column("num_records").to_pylist()
+        return Size(self._table.version(), sum(rows), len(rows), sum(files.column("size_bytes").to_pylist()))
+
+    def vacuum(self, older_than_hours: int, *, dry_run: bool) -> list[str]:
+        """Remove files that no commit points to and that are older than an age; return their names."""
+        return self._table.vacuum(
+            older_than_hours, dry_run=dry_run, enforce_retention_duration=False, full=True
+        )
+
+    def check_schema(self, schema: pa.Schema) -> None:
+        """Refuse a batch with other columns. Raises TableDiffers."""
+        found, wanted = self._table.schema(), Schema.from_arrow(schema)
+        if found.to_json() != wanted.to_json():
+            raise TableDiffers(self.path, _columns(found), _columns(wanted))
+
+    def append(self, files: Sequence[DataFile], schema: pa.Schema, identity: Identity) -> None:
+        """Add files and the batch's identity in one transaction. Raises CommitFailedError."""
+        now_ms = SYSTEM.now_ms()
+        transactions = [Transaction(name, version, now_ms) for name, version in identity.transactions(self)]
+        self._table.create_write_transaction(
+            actions=[AddAction(each.name, each.size, {}, now_ms, True, each.stats) for each in files],
+            mode="append",
+            schema=schema,
+            partition_by=[],
+            # No retry by itself: what came in between must be looked at first.
+            commit_properties=CommitProperties(
+                app_transactions=transactions,
+                max_commit_retries=0,
+                custom_metadata={_SOURCES: msgspec.json.encode(identity.sources()).decode()},
+            ),
+        )
+        _sync(Path(self.path) / "_delta_log" / f"{self._table.version():020}.json")
+
+
+def commit(path: Path, schema: pa.Schema, files: Sequence[DataFile], identity: Identity) -> bool:
+    """Put a batch into a table, made if it is not there; return False if it was there already.
+
+    Raises RangesDiffer, StateWithoutPast, TableDiffers; nothing is written then.
+    """
+    if not files and identity.is_nothing():
+        return False
+    for _ in range(_TRIES):
+        table = _opened(path, schema)
+        table.check_schema(schema)
+        if identity.is_in(table):
+            discard(files)
+            return False
+        points.reach(BEFORE_COMMIT)
+        try:
+            table.append(files, schema, identity)
+        except CommitFailedError:
+            continue
+        points.reach(AFTER_COMMIT)
+        return True
+    raise PipelineFailed(f"table {path} was changed by others {_TRIES} times while a batch was to be written")
+
+
+def discard(files: Sequence[DataFile]) -> None:
+    """Remove files that no table points to."""
+    for each in files:
+        with suppress(OSError):
+            (Path(each.table) / each.name).unlink()
+
+
+def ends_of(path: Path, log_id: str, topic_id: int, partitions: int) -> dict[Path, Ends]:
+    """Return where the tables of a lake (or one table) end in each partition of a topic."""
+    found = {each: ends_in(LakeTable(each), log_id, topic_id, partitions) for each in tables_in(path)}
+    return {each: ends for each, ends in found.items() if ends is not None}
+
+
+def _opened(path: Path, schema: pa.Schema) -> LakeTable:
+    if not is_table(path):
+        path.mkdir(parents=True, exist_ok=True)
+        with suppress(DeltaError):  # another driver made it at the same moment
+            DeltaTable.create(str(path), schema, mode="ignore", configuration=_CONFIGURATION)
+    return LakeTable(path)
+
+
+def _columns(schema: Schema) -> str:
+    return ", ".join(f"{field.name} {_type(field.type)}" for field in schema.fields)
+
+
+def _type(kind: object) -> str:
+    return str(getattr(kind, "type", kind))
+
+
+def _sync(file: Path) -> None:
+    """Bring a commit to the disk: Spark's checkpoint must not be ahead of the table after a power cut."""
+    for path in (file, file.parent):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,105 @@
+"""A topic as planning sees it: where its partitions begin and end. Asked in the driver, never in a task."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.errors import InvalidOption, RecordsRemoved, StoreUnsupported, UnknownTopic
+from penstock.log.contract import Bounds, Topic
+from penstock.log.sql.database import Database
+from penstock.log.sql.dialects import open_database
+from penstock.log.sql.log import SqlLog
+from penstock.log.sql.naming import Names
+
+from .offsets import Ends, Piece, said
+from .options import LATEST, Place
+
+log = logging.getLogger("penstock.pipeline")
+_EARLIEST_MARK, _LATEST_MARK = -2, -1  # as in Spark's Kafka source
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """The topic and the bounds of all its partitions at one moment."""
+
+    topic: Topic
+    bounds: Mapping[int, Bounds]
+
+    def starts(self) -> Ends:
+        """Return the first offset kept of each partition."""
+        return {partition: bounds.start for partition, bounds in self.bounds.items()}
+
+    def ends(self) -> Ends:
+        """Return the next offset to be given in each partition."""
+        return {partition: bounds.end for partition, bounds in self.bounds.items()}
+
+
+class TopicView:
+    """One topic of one log. Each call looks anew."""
+
+    def __init__(self, url: str, names: Names, topic: str) -> None:
+        if url.startswith("memory://"):
+            raise StoreUnsupported(
+                "a pipeline", "a log that other processes can reach: in SQLite or PostgreSQL"
+            )
+        self._database: Database = open_database(url, names)
+        self._log = SqlLog(self._database)
+        self._name = topic
+
+    def log_id(self) -> str:
+        """Return the id of the log, given when its tables were made."""
+        rows = self._database.look(lambda tx: tx.rows("log", "meta_read", name="log_id"))
+        return str(rows[0][0])
+
+    def heads(self) -> Heads:
+        """Return the topic's bounds. Raises UnknownTopic."""
+        topic = self._log.topic(self._name)
+        rows = self._database.look(lambda tx: tx.rows("pipeline", "heads", topic_id=topic.id))
+        if not rows:
+            raise UnknownTopic(self._name)
+        return Heads(topic, {partition: Bounds(start, end) for partition, start, end in rows})
+
+    def resolve(self, place: Place, heads: Heads, option: str) -> Ends:
+        """Return the offsets that a place means now. Raises InvalidOption."""
+        general = self._general(place, heads)
+        if not place.offsets:
+            return general
+        unknown = sorted(place.offsets.keys() - heads.bounds.keys())
+        if unknown:
+            wanted = f"one of the partitions 0 to {heads.topic.partitions - 1}"
+            raise InvalidOption(option, unknown[0], wanted)
+        for partition, offset in place.offsets.items():
+            bounds = heads.bounds[partition]
+            general[partition] = {_EARLIEST_MARK: bounds.start, _LATEST_MARK: bounds.end}.get(offset, offset)
+            if general[partition] > bounds.end:
+                raise InvalidOption(option, offset, f"at most {bounds.end}, the end of partition {partition}")
+        return general
+
+    def _general(self, place: Place, heads: Heads) -> Ends:
+        if place.timestamp_ms is not None:
+            moment = place.timestamp_ms
+            return {p: self._log.offset_at(self._name, p, moment) for p in heads.bounds}
+        return heads.ends() if place.otherwise == LATEST else heads.starts()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._database.close()
+
+
+def removed(starts: Mapping[int, int], ends: Mapping[int, int], kept: Mapping[int, int]) -> list[Piece]:
+    """Return what of a range is no longer kept."""
+    return [
+        Piece(partition, start, min(kept[partition], ends[partition]))
+        for partition, start in sorted(starts.items())
+        if partition in kept and start < kept[partition] and start < ends[partition]
+    ]
+
+
+def report_removed(topic: str, lost: list[Piece], *, fail: bool) -> None:
+    """Raise RecordsRemoved, or say in the log that a query goes on without them."""
+    if lost and fail:
+        raise RecordsRemoved(topic, said(lost))
+    if lost:
+        log.warning(
+            "topic %s no longer holds %s; going on without them (failOnDataLoss=false)", topic, said(lost)
+        )

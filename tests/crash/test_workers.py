@@ -1,0 +1,242 @@
+"""Workers in processes of their own: killed, stopped, joined and left under load."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from threading import Event, Thread
+
+from tests.crash.children import Child
+from tests.crash.diary import WORKED, breaches, read
+from tests.crash.store import Store
+from tests.crash.waiting import wait_until
+from tests.services.budget import Budget
+
+LEASE_SECONDS = 2.0
+WORKERS = 4
+KEYS = 1000
+STEP_SECONDS = 2.0
+
+
+class Load:
+    """Publishes in a thread of its own, a few events in each transaction."""
+
+    def __init__(
+        self, store: Store, *, types: Sequence[str] = ("t",), keys: int = KEYS, pause: float = 0.02
+    ) -> None:
+        self._store, self._types, self._keys, self._pause = store, types, keys, pause
+        self._stopping = Event()
+        self.published = 0
+        self._thread = Thread(target=self._run)
+
+    def __enter__(self) -> Load:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        rng = random.Random(1)
+        with closing(self._store.connect()) as conn:
+            while not self._stopping.wait(self._pause):
+                self._store.begin(conn)
+                some = [
+                    {"type": rng.choice(self._types), "value": 1, "key": f"k-{rng.randrange(self._keys)}"}
+                    for _ in range(10)
+                ]
+                self._store.outbox.publish_many(conn, some, topic=WORKED)
+                conn.commit()
+                self.published += len(some)
+
+
+@contextmanager
+def a_worker(
+    store: Store, diary: Path, *, handles: Sequence[str] = ("t",), work_ms: float = 1.0
+) -> Iterator[Child]:
+    """Give a worker process that has started."""
+    with Child(
+        "work",
+        url=store.url,
+        diary=str(diary),
+        lease_seconds=LEASE_SECONDS,
+        handles=list(handles),
+        work_ms=work_ms,
+    ) as child:
+        assert child.says() == {"ready": True}
+        yield child
+
+
+def test_workers_killed_and_stopped_lose_double_and_reorder_nothing(
+    postgres_store: Store, tmp_path: Path, budget: Budget
+) -> None:
+    """P1, P2, P5, P6: every two seconds one of four is killed -9, or stopped past its lease and continued."""
+    diary, disturbed = tmp_path / "diary", set[int]()
+    with ExitStack() as stack, Load(postgres_store) as load:
+        workers = [stack.enter_context(a_worker(postgres_store, diary)) for _ in range(WORKERS)]
+        stopped: list[Child] = []
+        for turn in budget("crash.workers"):
+            rng = random.Random(turn.seed)
+            time.sleep(STEP_SECONDS)
+            for each in stopped:
+                each.resume()
+            stopped = []
+            victim = workers.pop(rng.randrange(WORKERS))
+            disturbed.add(victim.pid)
+            if rng.random() < 0.5:
+                victim.kill()
+                workers.append(stack.enter_context(a_worker(postgres_store, diary)))
+            else:
+                victim.pause()
+                stopped.append(victim)
+                workers.append(victim)
+        for each in stopped:
+            each.resume()
+        load.__exit__()
+        wait_until(
+            lambda: settled(postgres_store, load.published), "all is delivered and settled", seconds=90
+        )
+        for each in workers:
+            each.stop()
+    deliveries = read(diary)
+    assert list(breaches(deliveries, disturbed)) == []
+    assert len({(each.partition, each.offset) for each in deliveries}) == load.published
+    assert postgres_store.rows("SELECT count(*) FROM penstock_dead") == [(0,)]
+    assert len({each.pid for each in deliveries}) > WORKERS
+
+
+def test_joining_and_leaving_under_load_repeats_nothing(postgres_store: Store, tmp_path: Path) -> None:
+    """B-02: and no partition changes hands that need not."""
+    diary = tmp_path / "diary"
+    with ExitStack() as stack, Load(postgres_store) as load:
+        for _ in range(2):
+            stack.enter_context(a_worker(postgres_store, diary))
+        wait_until(lambda: shares(postgres_store) == [128, 128], "two share the partitions")
+        before = owners(postgres_store)
+        with a_worker(postgres_store, diary) as third:
+            wait_until(lambda: shares(postgres_store) == [85, 85, 86], "three share the partitions")
+            assert moved(before, owners(postgres_store)) in (85, 86)
+            time.sleep(1)
+            before = owners(postgres_store)
+            third.stop()
+        wait_until(lambda: shares(postgres_store) == [128, 128], "the two share again")
+        assert moved(before, owners(postgres_store)) in (85, 86)
+        load.__exit__()
+        wait_until(lambda: settled(postgres_store, load.published), "all is delivered and settled")
+    deliveries = read(diary)
+    assert list(breaches(deliveries, ())) == []
+    assert len(deliveries) == load.published
+    assert not any(each.redelivered for each in deliveries)
+
+
+def test_a_rolling_deploy_skips_nothing_that_only_the_new_version_handles(
+    postgres_store: Store, tmp_path: Path
+) -> None:
+    """M3: the old one owns everything when the new one comes, and passes by what it has no handler for."""
+    diary = tmp_path / "diary"
+    with ExitStack() as stack:
+        stack.enter_context(a_worker(postgres_store, diary, handles=["old"]))
+        with Load(postgres_store, types=["old"]):
+            wait_until(lambda: len(read(diary)) > 0, "the old one is at work")
+            stack.enter_context(a_worker(postgres_store, diary, handles=["old", "new"]))
+            wait_until(lambda: "new" in filters(postgres_store), "the new one has said what it handles")
+            with Load(postgres_store, types=["new"]) as load:
+                time.sleep(3)
+            wait_until(lambda: count(diary, "new") == load.published, "all the new ones are handled")
+        deliveries = read(diary)
+    assert list(breaches(deliveries, ())) == []
+    assert len({each.pid for each in deliveries if each.type == "new"}) == 1
+
+
+def test_an_old_version_that_comes_back_gets_nothing(postgres_store: Store, tmp_path: Path) -> None:
+    """M3: a pod of the old version that is started again in the middle of a deploy."""
+    diary = tmp_path / "diary"
+    with ExitStack() as stack, Load(postgres_store, types=["old", "new"]) as load:
+        stack.enter_context(a_worker(postgres_store, diary, handles=["old", "new"]))
+        wait_until(lambda: len(read(diary)) > 0, "the new one is at work")
+        with a_worker(postgres_store, diary, handles=["old"]):
+            time.sleep(2)
+            load.__exit__()
+            wait_until(lambda: len(read(diary)) == load.published, "all are handled")
+            assert len({each.pid for each in read(diary)}) == 1
+
+
+def test_a_record_that_kills_its_process_is_given_up_after_three_times(
+    postgres_store: Store, tmp_path: Path
+) -> None:
+    """D-08: its neighbours, in its partition and of its key, are delivered and not blamed."""
+    diary, deaths = tmp_path / "diary", 0
+    with closing(postgres_store.connect()) as conn:
+        before = [{"type": "t", "value": 1, "key": f"k-{n}"} for n in range(60)]
+        poison = [{"type": "t", "value": "kill", "key": "k-7"}]
+        postgres_store.outbox.publish_many(conn, [*before, *poison, *before], topic=WORKED)
+        conn.commit()
+    while True:
+        with a_worker(postgres_store, diary) as worker:
+            wait_until(lambda: worker.is_gone() or bool(dead(postgres_store)), "it dies, or gives up")
+            if not worker.is_gone():
+                wait_until(lambda: len({d[2:4] for d in read(diary)}) == 120, "all the others are delivered")
+                worker.stop()
+                break
+            deaths += 1
+    assert deaths == 3
+    ((key, reason, holding),) = dead(postgres_store)
+    assert (bytes(key), reason, holding) == (b"k-7", "killed its worker 3 times", True)
+    deliveries = read(diary)
+    last = max(d.offset for d in deliveries if d.key == "k-7")
+    held = postgres_store.rows("SELECT count(*) FROM penstock_lane_entry")
+    assert held == [(1,)], "the record behind it waits for a person"
+    assert [d.offset for d in deliveries if d.offset == last and d.key == "k-7"] == [last] * 3
+
+
+def settled(store: Store, published: int) -> bool:
+    """Return whether so many are in the log, and the group has passed them all with nothing waiting."""
+    logged = (
+        "SELECT coalesce(sum(next_offset), 0) FROM penstock_head h JOIN penstock_topic t ON t.id = h.topic_id"
+    )
+    passed = (
+        'SELECT coalesce(sum("offset"), 0) FROM penstock_cursor c JOIN penstock_topic t ON t.id = c.topic_id'
+    )
+    one = f" WHERE t.name = '{WORKED}'"
+    return store.rows(logged + one) == store.rows(passed + one) == [(published,)] and store.rows(
+        "SELECT count(*) FROM penstock_lane_entry"
+    ) == [(0,)]
+
+
+def owners(store: Store) -> dict[int, str]:
+    """Return who owns each partition."""
+    return dict(store.rows("SELECT partition, owner FROM penstock_cursor WHERE owner IS NOT NULL"))
+
+
+def shares(store: Store) -> list[int]:
+    """Return how many partitions each owner has."""
+    rows = store.rows(
+        "SELECT count(*) FROM penstock_cursor WHERE owner IS NOT NULL GROUP BY owner ORDER BY 1"
+    )
+    return [row[0] for row in rows]
+
+
+def moved(before: dict[int, str], after: dict[int, str]) -> int:
+    """Return how many partitions have another owner."""
+    return sum(before[partition] != owner for partition, owner in after.items())
+
+
+def filters(store: Store) -> str:
+    """Return what the handlers of the group match now."""
+    rows = store.rows("SELECT filters FROM penstock_group WHERE name = 'readers'")
+    return str(json.loads(rows[0][0])[:1]) if rows else ""
+
+
+def dead(store: Store) -> list[tuple[bytes, str, bool]]:
+    """Return the dead letters."""
+    return [tuple(row) for row in store.rows("SELECT key, reason, holding FROM penstock_dead")]  # type: ignore[misc]
+
+
+def count(diary: Path, type: str) -> int:
+    """Return how many records of a type were delivered."""
+    return len({each[2:4] for each in read(diary) if each.type == type})

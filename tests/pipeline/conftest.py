@@ -1,0 +1,57 @@
+"""A filled log on each engine, and one Spark session for the whole process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.errors import NoJava
+from penstock.pipeline.java import find_java
+from tests.pipeline.stores import LogStore
+from tests.services import missing
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKERS_PATH = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
+
+
+def need_java() -> None:
+    """Skip at home, fail in CI, when there is no Java for Spark."""
+    try:
+        find_java()
+    except NoJava as error:
+        missing("Java", str(error))
+
+
+@pytest.fixture
+def sqlite_store(tmp_path: Path) -> Iterator[LogStore]:
+    """Give a log in an SQLite file."""
+    store = LogStore(f"sqlite:///{tmp_path}/shop.db")
+    yield store
+    store.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store(request: pytest.FixtureRequest) -> Iterator[LogStore]:
+    """Give a log on one engine after the other."""
+    if request.param == "sqlite":
+        yield request.getfixturevalue("sqlite_store")
+        return
+    store = LogStore(request.getfixturevalue("postgres_url"))
+    yield store
+    store.close()
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """Give the process's one Spark session, on two cores."""
+    from penstock.pipeline.session import spark_session
+
+    need_java()
+    os.environ["PYTHONPATH"] = WORKERS_PATH  # Spark's workers import the sinks of this folder
+    session = spark_session("tests", master="local[2]")
+    yield session
+    session.stop()

@@ -1,0 +1,80 @@
+"""kill -9 of the driver around the table's commit: nothing lost, nothing doubled; unchecked it doubles."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from penstock.pipeline.tables import vacuum
+from tests.pipeline.conftest import ROOT, WORKERS_PATH, need_java
+from tests.pipeline.killing import RECORDS_PER_BATCH, KillingSink, start
+from tests.pipeline.stores import LogStore
+from tests.services.budget import Budget
+
+POINTS = ["pipeline.before_table_commit", "pipeline.after_table_commit"]
+BATCHES = 5
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
+
+
+def die(store: LogStore, folder: Path, point: str, batch: int) -> None:
+    """Run a driver of its own until it is killed at a point of a batch."""
+    need_java()
+    arguments = [store.url, str(folder / "table"), str(folder / "checkpoint"), point, str(batch)]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.pipeline.killing", *arguments],
+        env=os.environ | {"PYTHONPATH": WORKERS_PATH},
+        cwd=ROOT,
+        capture_output=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()[-2000:]
+
+
+def finish(spark: Any, store: LogStore, folder: Path, **options: str) -> None:
+    """Go on from the same checkpoint, in this process, to the end of the log."""
+    spark.dataSource.register(KillingSink)
+    start(spark, store.url, str(folder / "table"), str(folder / "checkpoint"), **options).awaitTermination()
+
+
+def places(table: Path) -> list[tuple[int, int]]:
+    found = DeltaTable(table).to_pyarrow_table(columns=["partition", "offset"]).to_pylist()
+    return sorted((row["partition"], row["offset"]) for row in found)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_killed_driver_loses_and_doubles_nothing(
+    point: str, sqlite_store: LogStore, spark: Any, tmp_path: Path, budget: Budget
+) -> None:
+    sqlite_store.fill(RECORDS_PER_BATCH * BATCHES)
+    for each in budget("pipeline.kill"):
+        folder = tmp_path / str(each.number)
+        for batch in sorted(random.Random(each.seed).sample(range(BATCHES), 1 + (each.number > 1))):
+            die(sqlite_store, folder, point, batch)
+        finish(spark, sqlite_store, folder)
+        assert places(folder / "table") == sorted(sqlite_store.records())
+        for file in (folder / "table").glob("*.parquet"):
+            os.utime(file, (1_000, 1_000))
+        vacuum(folder / "table", older_than_hours=1, dry_run=False)
+        kept = {Path(uri).name for uri in DeltaTable(folder / "table").file_uris()}
+        assert {file.name for file in (folder / "table").glob("*.parquet")} == kept
+        assert places(folder / "table") == sorted(sqlite_store.records())
+
+
+def test_without_the_check_a_driver_killed_after_the_commit_doubles(
+    sqlite_store: LogStore, spark: Any, tmp_path: Path
+) -> None:
+    sqlite_store.fill(RECORDS_PER_BATCH * BATCHES)
+    die(sqlite_store, tmp_path, POINTS[1], 1)
+    finish(spark, sqlite_store, tmp_path, unchecked="true")
+    found = places(tmp_path / "table")
+    assert len(found) == len(sqlite_store.records()) + RECORDS_PER_BATCH
+    assert len(set(found)) == len(sqlite_store.records())

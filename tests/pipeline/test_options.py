@@ -1,0 +1,60 @@
+"""The options of the source: what is taken, and what a refusal says."""
+
+import pytest
+
+from penstock.errors import InvalidOption
+from penstock.pipeline.columns import COLUMNS
+from penstock.pipeline.options import Place, read_options
+
+URL = "sqlite:///shop.db"
+
+
+def test_what_is_left_out_has_a_default() -> None:
+    options = read_options({"url": URL})
+    assert options.topic == "events"
+    assert options.columns == tuple(COLUMNS)
+    assert (options.starting, options.ending) == (Place("earliest"), Place("latest"))
+    assert options.max_records is None
+    assert options.fail_on_loss
+    assert not options.may_cut
+
+
+def test_offsets_are_given_as_to_the_kafka_source() -> None:
+    place = read_options({"url": URL, "startingOffsets": '{"events": {"0": 12, "1": -1}}'}).starting
+    assert place == Place("earliest", offsets={0: 12, 1: -1})
+
+
+@pytest.mark.parametrize("moment", ["1700000000000", "2023-11-14T22:13:20Z", "2023-11-14T23:13:20+01:00"])
+def test_a_moment_is_milliseconds_or_a_time_with_its_zone(moment: str) -> None:
+    assert read_options({"url": URL, "startingTimestamp": moment}).starting.timestamp_ms == 1_700_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("url", ""),
+        ("columns", "key,size"),
+        ("columns", "key,key"),
+        ("columns", ","),
+        ("startingOffsets", "first"),
+        ("startingOffsets", '{"other": {"0": 1}}'),
+        ("startingOffsets", '{"events": {"0": -3}}'),
+        ("startingOffsets", '{"events": {"0": "1"}}'),
+        ("startingOffsets", '{"events": {"0": true}}'),
+        ("endingOffsets", '{"events": 3}'),
+        ("startingTimestamp", "2023-11-14T22:13:20"),
+        ("startingTimestamp", "yesterday"),
+        ("maxRecordsPerBatch", "0"),
+        ("numPartitions", "many"),
+        ("failOnDataLoss", "maybe"),
+    ],
+)
+def test_a_refusal_names_option_and_value(name: str, value: str) -> None:
+    with pytest.raises(InvalidOption, match=name) as refused:
+        read_options({"url": URL} | {name: value})
+    assert repr(value) in str(refused.value)
+
+
+def test_offsets_and_a_moment_do_not_go_together() -> None:
+    with pytest.raises(InvalidOption, match="left out"):
+        read_options({"url": URL, "startingOffsets": "latest", "startingTimestamp": "1"})

@@ -1,0 +1,80 @@
+"""B-03: handlers that burn every slot cost no membership; one that stops the whole interpreter is fenced."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from tests.crash.account import breaches
+from tests.crash.store import Store
+from tests.crash.waiting import wait_until
+from tests.regressions.ledger import entries, two_owners
+from tests.regressions.worker_process import WorkerProcess
+from tests.regressions.workers import KEYS, PARTITIONS, TOPIC, Diary, a_worker, epochs, owned, unsettled
+from tests.services.budget import Budget
+
+SLOTS = 8
+
+
+@pytest.mark.parametrize("how_long", ["short", pytest.param("long", marks=pytest.mark.slow)])
+def test_b_03_handlers_that_burn_every_slot_do_not_make_membership_flap(
+    shop: Store, tmp_path: Path, budget: Budget, how_long: str
+) -> None:
+    rest = tmp_path / "rest"
+    with (
+        WorkerProcess(shop.url, "burns", act="burn", argument=str(rest), concurrency=SLOTS) as burns,
+        a_worker(shop.url, "quiet", Diary().handler("quiet"), concurrency=1) as quiet,
+    ):
+        quiet.start()
+        wait_until(lambda: owned(shop, burns.id) == owned(shop, quiet.id) == PARTITIONS // 2, "both share")
+        shop.publish_committed(TOPIC, KEYS)
+        for _ in range(SLOTS):
+            burns.handles()
+        before, looks = epochs(shop), 0
+        for _ in budget("regressions.burning"):
+            ((left_ms,),) = shop.rows(LEASE_LEFT, burns.id)
+            assert left_ms > 0, f"the lease of a busy member ran out {-left_ms} ms ago"
+            looks += not Event().wait(0.05)
+        assert epochs(shop) == before
+        rest.touch()
+        wait_until(lambda: unsettled(shop) == 0, "all is done")
+        quiet.stop()
+        burns.stop()
+    assert looks > 1
+    assert breaches(shop) == []
+
+
+def test_b_03_a_handler_that_holds_the_interpreter_past_the_lease_is_fenced(
+    shop: Store, tmp_path: Path
+) -> None:
+    diary, pipe = Diary(), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with (
+        WorkerProcess(shop.url, "grips", act="grip", argument=str(pipe), elsewhere=True) as grips,
+        a_worker(shop.url, "heir", diary.handler("heir")) as heir,
+    ):
+        wait_until(lambda: owned(shop, grips.id) == PARTITIONS, "it owns everything")
+        shop.publish_committed(TOPIC, KEYS[:1])
+        held = grips.handles()
+        heir.start()
+        wait_until(lambda: owned(shop, heir.id) == PARTITIONS, "the heir owns everything")
+        wait_until(lambda: unsettled(shop) == 0, "the heir has done it")
+        noted = entries(shop)
+        pipe.write_text("!")
+        wait_until(lambda: owned(shop, grips.id) > 0, "the stalled one is back")
+        assert [each for each in grips.stop() if held.partition in each.get("settled", [])] == []
+        assert entries(shop) == noted
+    assert [(each.partition, each.offset, each.redelivered) for each in diary] == [
+        (held.partition, held.offset, True)
+    ]
+    assert two_owners(noted) == []
+    assert breaches(shop) == []
+
+
+LEASE_LEFT = (
+    "SELECT lease_until_ms - floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint "
+    "FROM penstock_member WHERE id = ?"
+)
