@@ -11,7 +11,7 @@ WORKED = "worked"  # the topic
 
 
 class Delivered(NamedTuple):
-    """One delivery, as it began: when (by a clock all processes share), in which process, of what, as whose."""
+    """One delivery, as it began: when (by a clock all processes share), in which process, and of what."""
 
     at: int
     pid: int

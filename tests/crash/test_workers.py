@@ -234,7 +234,7 @@ def filters(store: Store) -> str:
 
 def dead(store: Store) -> list[tuple[bytes, str, bool]]:
     """Return the dead letters."""
-    return [tuple(row) for row in store.rows("SELECT key, reason, holding FROM penstock_dead")]  # type: ignore[misc]
+    return [tuple(row) for row in store.rows("SELECT key, reason, holding FROM penstock_dead")]
 
 
 def count(diary: Path, type: str) -> int:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from contextlib import closing
+from typing import Any
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from tests.crash.account import breaches
 from tests.crash.proxy import Cut, FaultProxy
@@ -23,7 +25,11 @@ from tests.regressions.workers import KEYS, TOPIC
 def test_b_26_after_a_cut_at_commit_the_caller_can_tell_whether_the_event_is_there(
     shop: Store, cut: Cut, there: int, sequenced: bool
 ) -> None:
-    """By its own row and by the event's id alike; so it publishes again exactly when it has to."""
+    """By its own row and by the event's id alike; so it publishes again exactly when it has to.
+
+    It asks after locking the row that it had locked before it published: a COMMIT that still runs is waited
+    for, or the answer would be "not there" a moment before it is.
+    """
     key = KEYS[0]
     with FaultProxy(shop.url) as proxy, closing(Store(named(proxy.url, "caller"))) as caller:
         with caller.connection() as conn:
@@ -34,8 +40,12 @@ def test_b_26_after_a_cut_at_commit_the_caller_can_tell_whether_the_event_is_the
         assert proxy.has_cut.wait(30)
         if sequenced:
             drain(shop)
-        assert places(caller, event_id) == there
-        assert len(caller.rows("SELECT id FROM promised WHERE id = ?", event_id)) == there
+        with caller.connection() as conn:
+            conn.execute(
+                "SELECT version FROM counter WHERE topic = %s AND name = %s FOR UPDATE", (TOPIC, key)
+            )
+            assert places(conn, event_id) == there
+            assert found(conn, "promised", event_id) == there
         if not there:
             caller.publish_committed(TOPIC, [key])
     drain(shop)
@@ -43,12 +53,15 @@ def test_b_26_after_a_cut_at_commit_the_caller_can_tell_whether_the_event_is_the
     assert breaches(shop) == []
 
 
-def places(store: Store, event_id: str) -> int:
+def places(conn: psycopg.Connection[Any], event_id: str) -> int:
     """Return in how many places, the stage and the log, an event is found by its id."""
-    return sum(
-        len(store.rows(f"SELECT 1 FROM penstock_{table} WHERE id = ?", event_id))
-        for table in ("staged", "log")
-    )
+    return found(conn, "penstock_staged", event_id) + found(conn, "penstock_log", event_id)
+
+
+def found(conn: psycopg.Connection[Any], table: str, id: str) -> int:
+    """Return how many rows of a table have an id."""
+    query = sql.SQL("SELECT 1 FROM {} WHERE id = %s").format(sql.Identifier(table))
+    return len(conn.execute(query, (id,)).fetchall())
 
 
 def drain(shop: Store) -> None:

@@ -49,9 +49,9 @@ class Owned:
 class GroupStore:
     """The rows of one group on one topic, as one member sees them.
 
-    `filter` is what its handlers want: while the group's is another, nothing is taken, and nothing passed over
-    that another version of the program may have handlers for. `touch` is called with the ids of group and topic in each transaction that gives cursors back, so that
-    others learn of it.
+    `filter` is what its handlers want: while the group's is another, nothing is taken, and nothing passed
+    over that another version of the program may have handlers for. `touch` is called with the ids of group
+    and topic in each transaction that gives cursors back, so that others learn of it.
     """
 
     def __init__(
@@ -229,8 +229,8 @@ def _join(tx: Transaction, group: str, topic: Topic, now_ms: int | None, from_st
     """Make the group and its cursors unless they are there; return its id."""
     tx.change("delivery", "group_create", name=group, now_ms=now_ms)
     group_id = int(tx.rows("delivery", "group_find", name=group)[0][0])
-    made = tx.change("delivery", "cursors_create", group_id=group_id, topic_id=topic.id, from_start=from_start)
-    if made:
+    place = {"group_id": group_id, "topic_id": topic.id}
+    if tx.change("delivery", "cursors_create", from_start=from_start, **place):
         tx.execute("delivery", "cursors_measure", {})
     return group_id
 

@@ -233,5 +233,5 @@ def test_exit_codes_tell_what_went_wrong(run: Run, shop: Outbox, url: str, tmp_p
         assert run(*args, "--url", f"sqlite:///{tmp_path}/no/such/folder/shop.db")[0] == 3
         code, _, err = run(*args, "--url", f"sqlite:///{tmp_path}/empty.db")
         assert code == 1
-        assert "penstock migrate" in err
+        assert "migrate" in err
     assert run("dead", "requeue", "--group", "nobody", "--all")[0] == 1
