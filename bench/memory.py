@@ -34,6 +34,10 @@ class Resident:
         """Return the most it held since the block began, in megabytes of a million bytes."""
         return self._read("VmHWM")
 
+    def now_mb(self) -> float:
+        """Return what it holds at this moment."""
+        return self._read("VmRSS")
+
     def growth_mb(self) -> float:
         """Return the peak minus what it held when the block began."""
         return max(0.0, self.peak_mb() - self._before)

@@ -34,10 +34,9 @@ def rest(run: Run, idle: Team) -> Extra:
     statements, cpu = worker.statements(), process.cpu_seconds() or 0.0
     time.sleep(seconds)
     used = (process.cpu_seconds() or 0.0) - cpu
-    return {
-        "statements_per_second": (worker.statements() - statements) / seconds,
-        "core_percent": used / seconds * 100,
-    }
+    run_since = worker.statements() - statements
+    cost = {"core_percent": used / seconds * 100}
+    return cost | ({"statements_per_second": run_since / seconds} if run_since else {})  # not of SQLite
 
 
 CASE = Case(

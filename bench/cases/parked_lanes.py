@@ -26,6 +26,7 @@ CASE = Case(
     name="parked_lanes",
     about="delivering to other keys beside ten thousand parked lanes",
     records=Size(quick=20_000, full=100_000),
+    rounds=Size(quick=3, full=5),
     variants=[
         Variant("none parked", deliver, setup=waiting(team(postgres, "park"))),
         Variant("10 000 parked", deliver, setup=waiting(with_parked)),

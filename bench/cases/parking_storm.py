@@ -10,10 +10,11 @@ from bench.workers import Waiting, deliver, team, waiting
 
 
 def rage(run: Run, at: Waiting) -> Extra:
-    """Deliver, with an eye on the worker's memory."""
+    """Deliver, with an eye on the worker's memory; it grew since the worker had joined, before all rounds."""
     with Resident(at.team.workers[0].pid) as memory:
         cost = deliver(run, at)
-        return {**(cost or {}), "growth_mb": memory.growth_mb(), "peak_mb": memory.peak_mb()}
+        peak_mb = memory.peak_mb()
+        return {**(cost or {}), "growth_mb": peak_mb - at.team.rested_mb[0], "peak_mb": peak_mb}
 
 
 CASE = Case(

@@ -8,7 +8,7 @@ from bench import Case, Extra, NotMeasured, Ratio, Run, Size, Target, Variant
 from bench.stores import postgres
 from bench.workers import SLOW, SLOW_SECONDS, Waiting, team, waiting
 
-_MANY = Size(quick=10, full=40)  # slow records: the lane must be busy to the end of the round
+_MANY = Size(quick=8, full=40)  # slow records: the lane must be busy to the end of the round
 _quiet = waiting(team(postgres, "slow"))
 
 
@@ -42,6 +42,7 @@ CASE = Case(
     name="slow_lane",
     about="delivering to other keys beside one whose handlers take a second",
     records=Size(quick=20_000, full=100_000),
+    rounds=Size(quick=3, full=5),
     variants=[
         Variant("no slow lane", others, setup=_quiet),
         Variant("one slow lane", others, setup=beside_slow),

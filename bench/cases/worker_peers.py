@@ -31,7 +31,7 @@ CASE = Case(
             work,
             setup=rival(PROCRASTINATE),
             peer=PROCRASTINATE,
-            records=Size(quick=1_000, full=10_000),
+            records=Size(quick=500, full=10_000),
         ),
     ],
     targets=[

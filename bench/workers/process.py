@@ -82,7 +82,10 @@ def worker_process(url: str, job: str) -> Iterator[WorkerProcess]:
     process.start()
     its.close()
     try:
-        ours.recv()
+        try:
+            ours.recv()
+        except EOFError as exc:
+            raise NotMeasured("the worker's process ended at its start; its words are above") from exc
         assert process.pid is not None
         yield WorkerProcess(process.pid, ours)
     finally:

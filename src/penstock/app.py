@@ -22,12 +22,14 @@ from penstock.model.record import Record
 from penstock.model.retry import RetryPolicy
 from penstock.model.retry_settings import RetrySettings
 from penstock.outbox.adapters import adapter_for
+from penstock.outbox.bell import Bell, BellSettings
 from penstock.outbox.event import DEFAULT_TOPIC, StagedEvent, check_options, parts_of, staged_event
 from penstock.outbox.sequencer import SequencerSettings
 from penstock.outbox.staging import Steps, cancel_steps, run, stage_steps
 from penstock.settings import Settings, check_names
 from penstock.worker import running
 from penstock.worker.drain import Counts, Drain
+from penstock.worker.ear import notify_others
 from penstock.worker.handlers import DEFAULT_TIMEOUT_SECONDS, Handlers, Match, rules_of
 from penstock.worker.patience import PollingSettings
 from penstock.worker.runner import ProcessingSettings
@@ -41,6 +43,7 @@ _NOT_GIVEN: Any = object()
 _TOPIC_OF = attrgetter("topic")
 # What an outbox and its services read: looked at when it is made, so that a mistake shows at the start.
 _SETTINGS: tuple[type[Settings], ...] = (
+    BellSettings,
     ClusterSettings,
     LimitsSettings,
     PollingSettings,
@@ -76,6 +79,9 @@ class Outbox:
         self._limits = limits or LimitsSettings.load()
         self._clock = clock
         self._event_types = EventTypes()
+        self._workers: list[Worker] = []
+        heard = self._database.dialect.notifies and BellSettings.load().enabled
+        self._bell = Bell(self._ring) if heard else None  # else nobody hears it, unless a worker runs here
         self._handlers = Handlers(self._event_types)
 
     def migrate(self) -> list[str]:
@@ -210,23 +216,44 @@ class Outbox:
         waits for the handlers that run, settles and leaves. `partitions` pins it to some partitions. Raises
         SchemaMissing, SchemaBehind; a database that is away is waited for.
         """
-        running.run(self._worker(partitions), until)
+        with self._working(partitions) as worker:
+            running.run(worker, until)
 
     async def arun(self, *, partitions: Iterable[int] | None = None) -> None:
         """Run a worker until SIGTERM, Ctrl-C or cancellation; async handlers run in this event loop."""
-        await running.arun(self._worker(partitions))
+        with self._working(partitions) as worker:
+            await running.arun(worker)
 
     @asynccontextmanager
     async def running(self, *, partitions: Iterable[int] | None = None) -> AsyncIterator[None]:
         """Run a worker while an async block lasts; async handlers run in this event loop."""
-        async with running.running(self._worker(partitions)):
-            yield
+        with self._working(partitions) as worker:
+            async with running.running(worker):
+                yield
+
+    @contextmanager
+    def _working(self, partitions: Iterable[int] | None) -> Iterator[Worker]:
+        """Give a worker that hears what is published through this outbox."""
+        worker = self._worker(partitions)
+        self._workers.append(worker)
+        if self._bell is None and BellSettings.load().enabled:
+            self._bell = Bell(self._ring)
+        try:
+            yield worker
+        finally:
+            self._workers.remove(worker)
 
     def _worker(self, partitions: Iterable[int] | None) -> Worker:
         with suppress(StoreUnreachable):
             check(self._database)
         pins = None if partitions is None else frozenset(partitions)
         return Worker(self._database, self._handlers, self._clock, pins=pins)
+
+    def _ring(self) -> None:
+        for worker in list(self._workers):
+            worker.ring()
+        if self._database.dialect.notifies:
+            notify_others(self._database)
 
     @property
     def log(self) -> SqlLog:
@@ -241,6 +268,8 @@ class Outbox:
 
     def close(self) -> None:
         """Close the connections that Penstock itself has opened."""
+        if self._bell is not None:
+            self._bell.close()
         self._database.close()
 
     def _checked(self, type: Any, value: Any, options: dict[str, Any], now_ms: int) -> StagedEvent:
@@ -262,8 +291,12 @@ class Outbox:
         )
 
     def _stage(self, conn: Any, events: list[StagedEvent]) -> list[str]:
+        adapter = adapter_for(conn, self._database.dialect.name)
+        adapter.check(conn)
         with tracing.span("penstock.publish", events=len(events)):
-            ids = self._on(conn, stage_steps(events))
+            ids = run(stage_steps(events), lambda step: adapter.run(conn, step, self._names))
+        if self._bell is not None:
+            self._bell.watch(adapter.driver_connection(conn), adapter.is_open)
         if len(events) == 1:  # a Counter costs more than the event
             metrics.PUBLISHED.add(1, topic=events[0].topic)
         else:

@@ -720,8 +720,8 @@ class StateWithoutPast(PipelineError):
 
     def __init__(self, table: str, query: str) -> None:
         super().__init__(
-            f"table {table} holds the output of another query, and {query} keeps state: with a new checkpoint "
-            "it cannot know what is in there; go on with the old checkpoint, or make the table anew: "
+            f"table {table} holds the output of another query, and {query} keeps state: with a new "
+            "checkpoint it cannot know what is in there; go on with the old one, or make the table anew: "
             "penstock pipeline reset --rebuild"
         )
 

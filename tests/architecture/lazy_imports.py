@@ -10,9 +10,11 @@ Table = Mapping[str, tuple[int, str]]
 
 COUNTED: Table = {
     "cli/__init__.py": (1, "a command is imported when it is called: `penstock --version` stays quick"),
+    "cli/pipeline.py": (9, "Spark, Arrow and Delta are optional, and slow to import: help must not wait"),
     "log/sql/dialects.py": (3, "a dialect brings its driver, and only one is needed"),
     "outbox/adapters/__init__.py": (1, "an adapter brings its driver; the connection says which one"),
     "outbox/adapters/sqlalchemy.py": (3, "SQLAlchemy on SQLite must not ask for psycopg"),
+    "pipeline/fetch/__init__.py": (2, "a fetcher brings its driver; the address says which one"),
     "tracing.py": (2, "OpenTelemetry is optional and slow to import"),
 }
 

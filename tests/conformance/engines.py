@@ -92,7 +92,8 @@ BEGIN
             EXECUTE format('DELETE FROM %I', made.name);
         END IF;
     END LOOP;
-    UPDATE penstock_slot SET owner = NULL, epoch = 0 WHERE owner IS NOT NULL OR epoch <> 0;
+    UPDATE penstock_slot SET owner = NULL, owner_wanted = NULL, epoch = 0
+        WHERE owner IS NOT NULL OR owner_wanted IS NOT NULL OR epoch <> 0;
 END $$
 """
 

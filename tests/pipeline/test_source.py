@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import pickle
+import sqlite3
 from collections.abc import Iterable
+from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +14,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from penstock.errors import InvalidOption, RecordsRemoved, StoreUnreachable, StoreUnsupported, UnknownTopic
+from penstock.log.sql.naming import Names, statement
 from penstock.pipeline.columns import arrow_schema
 from penstock.pipeline.offsets import Range
 from penstock.pipeline.options import SourceOptions, read_options
@@ -257,6 +260,16 @@ def test_an_unknown_topic_and_an_unknown_file_say_so(sqlite_store: LogStore) -> 
 def test_a_store_in_memory_cannot_be_reached_by_spark() -> None:
     with pytest.raises(StoreUnsupported):
         BatchReader(read_options({"url": "memory://x"})).partitions()
+
+
+def test_each_range_walks_the_index_and_not_the_topic(sqlite_store: LogStore) -> None:
+    """Left alone, SQLite walks the whole topic and looks up the ranges for each record: ten times as dear."""
+    sqlite_store.fill(10)
+    sql = statement("penstock.pipeline.sql.sqlite", "fetch", Names())
+    with closing(sqlite3.connect(sqlite_store.url.removeprefix("sqlite:///"))) as conn:
+        steps = [row[3] for row in conn.execute(f"EXPLAIN QUERY PLAN {sql}", (1, "[[0, 0, 5]]", 1, 1, 1))]
+    assert steps[0].startswith("SCAN w")
+    assert "partition=? AND offset>? AND offset<?" in steps[1]
 
 
 def test_an_unreachable_server_says_so() -> None:

@@ -80,7 +80,8 @@ def test_a_lake_read_back_by_duckdb_is_what_was_published(
         for row in by_duckdb(
             table,
             'SELECT partition, "offset", key, value, type, epoch_ms(timestamp), '
-            "list_transform(headers, lambda h: h.key), list_transform(headers, lambda h: h.value) FROM events",
+            "list_transform(headers, lambda h: h.key), "
+            "list_transform(headers, lambda h: h.value) FROM events",
         )
     ]
     wanted = [
@@ -163,9 +164,8 @@ def test_windows_with_late_events_equal_a_plain_computation_and_state_refuses_a_
         for each in progress["stateOperators"]
     ]
     # An event of another day closes all windows; a second run goes on from the state of the first.
-    sqlite_store.fill(
-        1, key="shop", type="order.placed", data=b'{"cents": 0}', timestamp_ms=1_800_000_000_000
-    )
+    closing = a_record("shop", b'{"cents": 0}', timestamp_ms=1_800_000_000_000)
+    sqlite_store.outbox.log.append(TOPIC, [closing])
     finished(start_function(spark, job(sqlite_store, to), "revenue", revenue))
     found = by_duckdb(to, "SELECT epoch_ms(start), cents FROM events ORDER BY start")
     assert found == sorted(sums.items())

@@ -216,6 +216,20 @@ def test_a_source_without_news_in_a_batch_is_not_compared(query: Query, to: Path
     assert rows_of(to) == all_places(10)
 
 
+def test_of_two_sources_only_the_one_with_news_is_compared(query: Query, to: Path) -> None:
+    one = Range("log", "orders", 1, ends(0), ends(5))
+    two = replace(one, topic="refunds", topic_id=2)
+    for number, batch in enumerate(
+        [(one, two), (one.next(ends(7)), two), (one.next(ends(7)), two.next(ends(6)))]
+    ):
+        lines = "\n".join(json.dumps(each.to_json()) for each in batch)
+        (query.folder / "offsets" / str(number)).write_text(f"v1\n{{}}\n{lines}\n")
+        query.commit(number, [])
+    assert [source.ends[0] for source in describe(to)[0].sources] == [6]
+    table = LakeTable(to)
+    assert [table.version_of(f"penstock/log/{topic}/0") for topic in (1, 2)] == [7, 6]
+
+
 def test_commits_do_not_become_dearer_with_age(query: Query, to: Path) -> None:
     for n in range(25):
         query.run(ends(n), ends(n + 1))
@@ -340,6 +354,15 @@ def test_a_crash_between_two_tables_is_made_good_by_the_same_batch(
     assert {state.sources[0].ends[0] for state in describe(to)} == {10, 20}
     lake.commit(number, lake.write(ends(10), ends(20), ["a", "b"]))
     assert lake_rows(to) == all_places(20)
+
+
+def test_a_table_that_began_with_some_partitions_moves_with_all(lake: Query, to: Path) -> None:
+    """Partition 0 had nothing in the table's first batch, and still is known to it."""
+    lake.run(ends(0), {0: 0, 1: 5, 2: 5}, ["a"])
+    lake.run({0: 0, 1: 5, 2: 5}, {0: 4, 1: 5, 2: 5}, ["b"])
+    assert {state.name: state.sources[0].ends for state in describe(to)} == {
+        name: {0: 4, 1: 5, 2: 5} for name in "ab"
+    }
 
 
 def test_a_table_of_others_in_the_folder_is_left_alone(lake: Query, to: Path) -> None:

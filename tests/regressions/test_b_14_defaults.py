@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
@@ -32,6 +33,10 @@ def seconds(count: float) -> timedelta:
 
 def handler_default(name: str) -> Any:
     return inspect.signature(Outbox.handler).parameters[name].default
+
+
+def outbox_default(name: str) -> Any:
+    return inspect.signature(Outbox).parameters[name].default
 
 
 # Appendix D's name, where it is asked, and the figure of appendix D.
@@ -62,8 +67,7 @@ AS_REQUIRED: list[tuple[str, Callable[[], Any], Any]] = [
     ("limits.owner_bytes", lambda: LimitsSettings.load().owner_bytes, 512),
     ("limits.max_partitions", lambda: partition.MAX_PARTITIONS, 10_000),
     ("column limits: id, key, type", lambda: NAME_CHARACTERS, 255),
-    ("store.table_prefix", lambda: inspect.signature(Outbox).parameters["prefix"].default, "penstock_"),
-    ("store.schema_name", lambda: inspect.signature(Outbox).parameters["schema"].default, None),
+    ("store.schema_name", lambda: outbox_default("schema"), None),
 ]
 # The design's own figure where it differs from the seed's (design §4 and §6).
 BY_DESIGN: list[tuple[str, Callable[[], Any], Any, str]] = [
@@ -75,6 +79,7 @@ BY_DESIGN: list[tuple[str, Callable[[], Any], Any, str]] = [
     ),
     ("dead_letter.on_exhausted", lambda: handler_default("on_exhausted"), "hold", "D-03"),
     ("cluster.gather_joins", lambda: ClusterSettings.load().gather_joins, seconds(3), "design §6"),
+    ("store.table_prefix", lambda: outbox_default("prefix"), "penstock_", "design §6, schema"),
     ("partitions of a topic", lambda: topic_partitions(), 256, "T-05"),
 ]
 # Nobody has these yet: the issue that brings each, or why it never comes.
@@ -140,6 +145,7 @@ def test_b_14_what_is_declared_and_what_is_loaded_are_the_same() -> None:
     differ = [
         one.path
         for room in Settings._rooms.values()
+        if room.__module__.startswith("penstock.")
         for one in room.declared()
         if getattr(room.load(), one.name) != one.default
     ]
@@ -148,8 +154,8 @@ def test_b_14_what_is_declared_and_what_is_loaded_are_the_same() -> None:
 
 def topic_partitions() -> int:
     """Return how many partitions a topic has that comes to be by its first event."""
-    outbox = memory_outbox()
-    with outbox.transaction() as conn:
-        outbox.publish(conn, "t", 1)
-    outbox.drain()
-    return outbox.log.topic(DEFAULT_TOPIC).partitions
+    with closing(memory_outbox()) as outbox:
+        with outbox.transaction() as conn:
+            outbox.publish(conn, "t", 1)
+        outbox.drain()
+        return outbox.log.topic(DEFAULT_TOPIC).partitions

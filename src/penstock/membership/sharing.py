@@ -57,6 +57,11 @@ class SharingMember(Member):
         self._neighbours = {row[0]: Process(*row[1:4]) for row in rows if row[0] != self.id}
         self._mourned &= self._neighbours.keys()
 
+    @property
+    def has_neighbours(self) -> bool:
+        """Whether there were other members at the last heartbeat."""
+        return bool(self._neighbours)
+
     def neighbours_died(self) -> bool:
         """Return whether a process of this host has gone since the last call; asks no database."""
         dead = {id for id, process in self._neighbours.items() if process.is_surely_dead()}

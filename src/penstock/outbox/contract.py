@@ -20,6 +20,12 @@ class Adapter(Protocol):
     def check(self, conn: Any) -> None:
         """Refuse a connection that would commit by itself. Raises NoTransaction."""
 
+    def driver_connection(self, conn: Any) -> Any:
+        """Return the driver's own connection, whose transaction the bell can watch."""
+
+    def is_open(self, driver_connection: Any) -> bool:
+        """Return whether a transaction is open on it; from another thread, without I/O."""
+
     def run(self, conn: Any, step: Step, names: Names) -> int:
         """Run one step and return how many rows it changed.
 

@@ -22,7 +22,7 @@ def local_path(option: str, given: str) -> Path:
 
 
 def table_path(option: str, given: str) -> Path:
-    """Return the path of a table or lake. Raises InvalidOption for one that Delta's library would not find."""
+    """Return the path of a table or lake. Raises InvalidOption for one that readers would not find."""
     path = local_path(option, given)
     if "%" in str(path):
         raise InvalidOption(option, given, "a path without %, which readers of Delta tables decode")

@@ -95,6 +95,15 @@ class LakeTable:
         rows = files.column("num_records").to_pylist()
         return Size(self._table.version(), sum(rows), len(rows), sum(files.column("size_bytes").to_pylist()))
 
+    def has_columns(self, names: Sequence[str]) -> bool:
+        """Return whether the table has columns of these names."""
+        return set(names) <= {field.name for field in self._table.schema().fields}
+
+    def columns(self, names: Sequence[str], *, topic: str) -> pa.Table:
+        """Return some columns; of a table that names the topic in its rows, only those of that topic."""
+        mine = [("topic", "=", topic)] if self.has_columns(["topic"]) else None
+        return self._table.to_pyarrow_table(columns=list(names), filters=mine)
+
     def vacuum(self, older_than_hours: int, *, dry_run: bool) -> list[str]:
         """Remove files that no commit points to and that are older than an age; return their names."""
         return self._table.vacuum(

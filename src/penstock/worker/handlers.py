@@ -4,6 +4,7 @@ A record that no handler of a group wants is done there without a call: unknown 
 """
 
 import inspect
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -20,6 +21,8 @@ from penstock.model.retry import Exponential, RetryPolicy
 
 from .binding import Binding, id_of, required
 from .rate import per_second
+
+log = logging.getLogger("penstock.handlers")
 
 Match = str | Callable[[Record], bool] | None
 Function = Callable[..., Any]
@@ -133,6 +136,7 @@ class Handlers:
         self._types = types or EventTypes()
         self._handlers: list[Handler] = []
         self._subscriptions: tuple[Subscription, ...] | None = None
+        self.is_served = False  # a worker runs that took what was registered before it
 
     def add(
         self,
@@ -181,6 +185,10 @@ class Handlers:
             _check_beside(handler, other)
         self._handlers.append(handler)
         self._subscriptions = None
+        if self.is_served:
+            log.warning(
+                "handler %s is registered too late for the worker that runs; start it anew", handler.id
+            )
         return handler
 
     def subscriptions(self) -> Iterator[Subscription]:

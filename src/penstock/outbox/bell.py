@@ -1,0 +1,110 @@
+"""The bell: rings when a transaction that staged something has ended, so that nobody needs to look often.
+
+Drivers have no hook for a commit. So a thread looks at the state of connections that staged something, which
+costs no I/O: every millisecond while that is fresh, then less often, and not at all after five seconds, when
+polling will do. It rings after a rollback too; that costs a look. Nothing is done on the caller's connection.
+"""
+
+import os
+from collections.abc import Callable
+from threading import Event, Lock, Thread
+from typing import Any
+from weakref import ref
+
+from penstock.clock import SYSTEM
+from penstock.settings import Settings, setting
+
+_FRESH_SECONDS, _OLD_SECONDS, _GIVEN_UP_SECONDS = 0.05, 1.0, 5.0
+_SHORT_PAUSE, _PAUSE, _LONG_PAUSE = 0.001, 0.01, 0.1
+_AGAIN_SECONDS = 0.005  # a connection met again after so long has perhaps committed in between
+
+IsOpen = Callable[[Any], bool]
+
+
+class BellSettings(Settings, room="bell"):
+    """How workers learn of new events without looking."""
+
+    enabled: bool = setting(True, "Wake workers when a transaction that published has ended.")
+
+
+class Bell:
+    """Watches connections and rings. Safe from any thread, and after a fork."""
+
+    def __init__(self, ring: Callable[[], object]) -> None:
+        self._ring = ring
+        self._watched: dict[int, tuple[Callable[[], Any], IsOpen, float]] = {}
+        self._lock, self._wake = Lock(), Event()
+        self._asleep, self._closed = True, False
+        self._thread: Thread | None = None
+        self._pid = 0
+
+    def watch(self, conn: Any, is_open: IsOpen) -> None:
+        """Ring once the transaction on this driver's connection has ended."""
+        now, key = SYSTEM.monotonic(), id(conn)
+        known = self._watched.get(key)
+        if known is None:
+            self._watched[key] = (_reference(conn), is_open, now)
+        elif now - known[2] > _AGAIN_SECONDS:
+            self._watched[key] = (known[0], is_open, now)
+            self._ring()
+        if self._asleep:
+            self._rouse()
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._closed = True
+        self._wake.set()
+
+    def _rouse(self) -> None:
+        with self._lock:
+            if self._thread is None or self._pid != os.getpid():
+                self._pid, self._wake, self._asleep = os.getpid(), Event(), False
+                self._thread = Thread(target=self._run, name="penstock-bell", daemon=True)
+                self._thread.start()
+        self._wake.set()
+
+    def _run(self) -> None:
+        wake = self._wake
+        while not self._closed:
+            if not self._watched:
+                self._asleep = True
+                if not self._watched:  # else it came in between
+                    wake.wait()
+                self._asleep = False
+                wake.clear()
+                continue
+            pause = self._look()
+            if self._watched:
+                wake.wait(pause)
+                wake.clear()
+
+    def _look(self) -> float:
+        """Ring if a transaction has ended; return how long to wait before the next look."""
+        now, pause, ended = SYSTEM.monotonic(), _LONG_PAUSE, False
+        for key, (reference, is_open, since) in list(self._watched.items()):
+            conn, age = reference(), now - since
+            if conn is None or age > _GIVEN_UP_SECONDS or not _is_open(conn, is_open):
+                del self._watched[key]
+                ended = True
+            elif age < _FRESH_SECONDS:
+                pause = _SHORT_PAUSE
+            elif age < _OLD_SECONDS:
+                pause = min(pause, _PAUSE)
+        if ended:
+            self._ring()
+        return pause
+
+
+def _reference(conn: Any) -> Callable[[], Any]:
+    """Return a weak reference; a strong one, for the seconds it is watched, where there is none."""
+    try:
+        return ref(conn)
+    except TypeError:
+        return lambda: conn
+
+
+def _is_open(conn: Any, is_open: IsOpen) -> bool:
+    try:
+        return is_open(conn)
+    except Exception:  # closed, or broken
+        return False

@@ -1,0 +1,142 @@
+"""`penstock pipeline` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from penstock.cli import group
+from penstock.pipeline.paths import tables_in
+from penstock.pipeline.tables import describe
+from tests.pipeline.conftest import need_java
+from tests.pipeline.stores import TOPIC, TYPES, LogStore
+from tests.pipeline.test_table import Query, ends
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """Give a lake of two tables."""
+    to = tmp_path / "lake"
+    Query(to / "_penstock" / "checkpoint", to, tableBy="type").run(ends(0), ends(10), ["a", "b"])
+    return to
+
+
+def run(*words: str, **options: Any) -> Any:
+    return CliRunner().invoke(group, ["pipeline", *words], catch_exceptions=False, **options)
+
+
+def test_the_tables_of_a_lake_are_listed(lake: Path) -> None:
+    assert [line.split()[:2] for line in run("list", str(lake)).output.splitlines()[3:5]] == [
+        ["a", "15"],
+        ["b", "15"],
+    ]
+    found = json.loads(run("list", str(lake), "--json").output)
+    assert [(each["name"], each["size"]["rows"]) for each in found] == [("a", 15), ("b", 15)]
+
+
+def test_a_table_shows_up_to_where_it_holds_its_topics(lake: Path) -> None:
+    assert "orders" in run("show", str(lake)).output
+    (first, _) = json.loads(run("show", str(lake), "--json").output)
+    assert first["sources"][0]["ends"] == {"0": 10, "1": 10, "2": 10}
+
+
+def test_vacuum_says_what_goes(lake: Path) -> None:
+    (lake / "a" / "part-x.zstd.parquet").write_bytes(b"x")
+    os.utime(lake / "a" / "part-x.zstd.parquet", (1_000, 1_000))
+    assert "1 files would go" in run("vacuum", str(lake), "--dry-run").output
+    assert "a/part-x.zstd.parquet\n1 files removed" in run("vacuum", str(lake)).output
+    assert json.loads(run("vacuum", str(lake), "--json").output)[0]["files"] == []
+
+
+def test_reset_asks_first(lake: Path) -> None:
+    assert run("reset", str(lake), input="n\n").exit_code == 1
+    assert (lake / "_penstock").exists()
+    run("reset", str(lake), "--rebuild", "--yes")
+    assert tables_in(lake) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "nowhere"], "MODULE:NAME"),
+        (["run", "json:nothing"], "has no 'nothing'"),
+        (["run", "json:__name__"], "not a function"),
+        (["lake", "--conf", "x"], "KEY=VALUE"),
+    ],
+)
+def test_a_wrong_word_is_a_usage_error(words: list[str], said: str, tmp_path: Path) -> None:
+    done = run(*words, "--url", "sqlite:///x.db", "--to", str(tmp_path / "t"))
+    assert done.exit_code == 2
+    assert said in done.output
+
+
+def a_command(*words: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", "from penstock.cli import main; main()", "pipeline", *words],
+        env=os.environ | (env or {}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_on_sigterm_a_streaming_lake_ends_its_batch_and_leaves_with_zero(
+    sqlite_store: LogStore, tmp_path: Path
+) -> None:
+    need_java()
+    sqlite_store.fill(300)
+    to = tmp_path / "lake"
+    words = ["lake", "--url", sqlite_store.url, "--topic", TOPIC, "--to", str(to), "--batch-records", "100"]
+    with a_command(*words, "--master", "local[2]") as command:
+        assert command.stderr is not None
+        told = [command.stderr.readline() for _ in range(2)]
+        assert told[1].startswith("batch 0: 100 rows, ")
+        command.send_signal(signal.SIGTERM)
+        said, rest = command.communicate(timeout=120)
+    assert command.returncode == 0, rest
+    assert said.startswith("stopped: ")
+    assert "Exception" not in rest
+    assert "\tat " not in rest
+    rows = {state.name: state.size.rows for state in describe(to)}
+    assert sum(rows.values()) in (100, 200, 300)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_without_a_java_of_the_system_the_one_from_pip_runs_the_lake(
+    sqlite_store: LogStore, tmp_path: Path
+) -> None:
+    sqlite_store.fill(100)
+    old = tmp_path / "bin"
+    old.mkdir()
+    (old / "java").write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    (old / "java").chmod(0o755)
+    to = tmp_path / "lake"
+    env = {"PATH": f"{old}{os.pathsep}{os.environ['PATH']}", "JAVA_HOME": ""}
+    words = ["lake", "--url", sqlite_store.url, "--topic", TOPIC, "--to", str(to), "--once"]
+    with a_command(*words, "--master", "local[2]", env=env) as command:
+        said, rest = command.communicate(timeout=200)
+    assert command.returncode == 0, rest
+    assert said == "done: 100 rows in 1 batches\n"
+    assert len(describe(to)) == len(TYPES)
+
+
+def test_no_java_at_all_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from penstock.errors import NoJava
+    from penstock.pipeline import java
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(java, "find_spec", lambda name: None)
+    with pytest.raises(NoJava, match="Java 17 or later, and here is none"):
+        run("lake", "--url", "sqlite:///x.db", "--to", str(tmp_path / "t"))

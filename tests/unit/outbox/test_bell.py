@@ -1,0 +1,135 @@
+"""The bell: rings once a transaction that staged something has ended, and never asks the database."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterator
+from threading import Event
+
+import pytest
+
+from penstock.outbox import bell as bell_module
+from penstock.outbox.bell import Bell
+from tests.crash.waiting import wait_until
+
+
+class Conn:
+    """A connection whose transaction ends when the test says so."""
+
+    def __init__(self) -> None:
+        self.open, self.looks = True, 0
+
+
+class Broken(Conn):
+    """One that was closed: asking it raises."""
+
+    @property
+    def broken(self) -> bool:
+        raise RuntimeError("the connection is closed")
+
+
+def is_open(conn: Conn) -> bool:
+    conn.looks += 1
+    return conn.open
+
+
+class Rings(list[int]):
+    """Counts how often the bell rang."""
+
+    def __call__(self) -> None:
+        self.append(1)
+
+
+@pytest.fixture
+def rings() -> Rings:
+    return Rings()
+
+
+@pytest.fixture
+def bell(rings: Rings) -> Iterator[Bell]:
+    made = Bell(rings)
+    yield made
+    made.close()
+
+
+def test_it_rings_once_when_the_transaction_has_ended(bell: Bell, rings: Rings) -> None:
+    conn = Conn()
+    bell.watch(conn, is_open)
+    wait_until(lambda: conn.looks > 3, "it looks")
+    assert rings == []
+    conn.open = False
+    wait_until(lambda: rings, "it rings")
+    looks = conn.looks
+    Event().wait(0.02)
+    assert (len(rings), conn.looks) == (1, looks)
+
+
+def test_of_transactions_that_end_together_none_is_missed(
+    bell: Bell, rings: Rings
+) -> None:
+    conns = [Conn() for _ in range(5)]
+    for conn in conns:
+        bell.watch(conn, is_open)
+    for conn in conns:
+        conn.open = False
+    wait_until(lambda: rings, "it rings")
+    late = Conn()
+    bell.watch(late, is_open)
+    before = len(rings)
+    late.open = False
+    wait_until(lambda: len(rings) > before, "it rings for the late one, too")
+
+
+def test_a_connection_that_is_gone_or_broken_rings(bell: Bell, rings: Rings) -> None:
+    conn = Conn()
+    bell.watch(conn, is_open)
+    del conn
+    gc.collect()
+    wait_until(lambda: len(rings) == 1, "it rings for the one that is gone")
+    broken = Broken()
+    bell.watch(broken, lambda conn: bool(conn.broken))
+    wait_until(lambda: len(rings) == 2, "it rings for the broken one")
+
+
+def test_a_connection_busy_with_the_next_transaction_is_not_forgotten(
+    bell: Bell, rings: Rings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It published again: in between it may have committed, unseen."""
+    monkeypatch.setattr(bell_module, "_AGAIN_SECONDS", 0.0)
+    conn = Conn()
+    bell.watch(conn, is_open)
+    Event().wait(0.001)
+    bell.watch(conn, is_open)
+    assert len(rings) == 1
+
+
+def test_a_transaction_that_stays_open_is_given_up(
+    bell: Bell, rings: Rings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Polling will find what it publishes; the bell does not look for ever."""
+    monkeypatch.setattr(bell_module, "_GIVEN_UP_SECONDS", 0.01)
+    conn = Conn()
+    bell.watch(conn, is_open)
+    wait_until(lambda: rings, "it gives up, with a last ring")
+    looks = conn.looks
+    Event().wait(0.02)
+    assert conn.looks == looks
+
+
+def test_it_works_again_in_a_forked_process(bell: Bell, rings: Rings) -> None:
+    first = Conn()
+    bell.watch(first, is_open)
+    first.open = False
+    wait_until(lambda: rings, "it rings in the parent")
+    pid = os.fork()
+    if pid == 0:
+        conn = Conn()
+        bell.watch(conn, is_open)
+        conn.open = False
+        for _ in range(500):
+            if len(rings) > 1:
+                os._exit(0)
+            Event().wait(0.01)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0

@@ -1,0 +1,203 @@
+"""Running a worker: started, woken, stopped, in threads and in event loops."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import pytest
+
+from penstock import Outbox, Record
+from penstock.errors import SchemaBehind, SchemaMissing
+from penstock.testing.handling_suite import Seen, publish_values, subscribe
+from tests.conformance.engines import StoreEngine
+from tests.crash.waiting import wait_until
+
+
+@contextmanager
+def running(outbox: Outbox) -> Iterator[threading.Event]:
+    """Run a worker in a thread while the block lasts."""
+    until = threading.Event()
+    thread = threading.Thread(target=outbox.run, kwargs={"until": until})
+    thread.start()
+    try:
+        yield until
+    finally:
+        until.set()
+        thread.join()
+
+
+@pytest.fixture
+def outbox(engine: StoreEngine) -> Outbox:
+    """Give an outbox on the system's clock."""
+    from penstock.clock import SYSTEM
+
+    return engine.another(SYSTEM)
+
+
+def publish(outbox: Outbox, *values: int, key: str = "k") -> None:
+    with outbox.transaction() as conn:
+        outbox.publish_many(conn, [{"type": "t", "value": value, "key": key} for value in values])
+
+
+def test_a_worker_delivers_what_is_there_and_what_comes(outbox: Outbox) -> None:
+    seen = Seen()
+    subscribe(outbox, "g", seen)
+    publish(outbox, 1, 2)
+    with running(outbox):
+        wait_until(lambda: len(seen) == 2, "what was there is delivered")
+        publish(outbox, 3)
+        wait_until(lambda: len(seen) == 3, "what comes is delivered")
+    assert seen.values() == [1, 2, 3]
+    assert not any(record.redelivered for record in seen)
+
+
+def test_nothing_stays_owned_after_a_stop(outbox: Outbox, engine: StoreEngine) -> None:
+    subscribe(outbox, "g", Seen())
+    publish(outbox, 1)
+    with running(outbox):
+        publish(outbox, 2)
+    with engine.connect() as conn:
+        for table in ("member", "slot WHERE owner IS NOT NULL", "cursor WHERE owner IS NOT NULL"):
+            assert conn.execute(f"SELECT count(*) FROM penstock_{table}").fetchone()[0] == 0
+
+
+def test_a_stop_waits_for_handlers_and_settles_what_they_did(outbox: Outbox, engine: StoreEngine) -> None:
+    begun, go, done = threading.Event(), threading.Event(), []
+
+    def slow(record: Record) -> None:
+        begun.set()
+        go.wait(30)
+        done.append(record.value)
+
+    subscribe(outbox, "g", slow)
+    publish(outbox, 1, 2)
+    with running(outbox) as until:
+        assert begun.wait(30)
+        until.set()
+        go.set()
+    assert done in ([1], [1, 2])  # the second may have begun before the stop was heard
+    other, seen = engine.another(), Seen()
+    subscribe(other, "g", seen)
+    other.drain()
+    assert done + seen.values() == [1, 2]
+
+
+def test_a_failing_handler_parks_its_key_in_a_worker_too(outbox: Outbox) -> None:
+    seen = Seen(1)
+    from penstock import Fixed
+
+    subscribe(outbox, "g", seen, retry=Fixed(timedelta(milliseconds=50), max_retries=5))
+    publish(outbox, 1, 2, key="a")
+    publish(outbox, 3, key="b")
+    with running(outbox):
+        wait_until(lambda: 3 in seen.values() and seen.values().count(1) > 1, "the other key is delivered")
+        assert 2 not in seen.values()
+        seen.failing.clear()
+        wait_until(lambda: 2 in seen.values(), "the key goes on")
+
+
+def test_async_handlers_run_in_the_loop_of_the_block(outbox: Outbox) -> None:
+    loops = []
+
+    async def handler(record: Record) -> None:
+        await asyncio.sleep(0)
+        loops.append(asyncio.get_running_loop())
+
+    async def main() -> None:
+        async with outbox.running():
+            await asyncio.to_thread(publish, outbox, 1, 2)
+            while len(loops) < 2:
+                await asyncio.sleep(0.01)
+        assert set(loops) == {asyncio.get_running_loop()}
+
+    subscribe(outbox, "g", handler)
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_a_cancelled_arun_leaves_in_order(outbox: Outbox, engine: StoreEngine) -> None:
+    seen = Seen()
+    subscribe(outbox, "g", seen)
+    publish(outbox, 1)
+
+    async def main() -> None:
+        task = asyncio.create_task(outbox.arun())
+        while not seen:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+    with engine.connect() as conn:
+        assert conn.execute("SELECT count(*) FROM penstock_member").fetchone()[0] == 0
+
+
+def test_signal_handlers_are_put_back(outbox: Outbox) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    done = threading.Event()
+    done.set()
+    outbox.run(until=done)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_no_logger_but_our_own_is_touched(outbox: Outbox) -> None:
+    root = logging.getLogger()
+    before = (list(root.handlers), root.level)
+    done = threading.Event()
+    done.set()
+    outbox.run(until=done)
+    assert (list(root.handlers), root.level) == before
+
+
+def test_a_worker_needs_the_tables_of_its_version(engine: StoreEngine) -> None:
+    bare = Outbox("memory://")
+    with pytest.raises(SchemaMissing, match=r"outbox\.migrate\(\)"):
+        bare.run()
+    bare.close()
+    with engine.connect() as conn:
+        read = "SELECT value FROM penstock_meta WHERE name = 'schema_version'"
+        version = conn.execute(read).fetchone()[0]
+        conn.execute("UPDATE penstock_meta SET value = '2' WHERE name = 'schema_version'")
+        conn.commit()
+        with pytest.raises(SchemaBehind, match="has schema version 2, this Penstock needs"):
+            engine.outbox.run()
+        conn.execute(f"UPDATE penstock_meta SET value = '{version}' WHERE name = 'schema_version'")
+        conn.commit()
+
+
+def test_two_workers_share_and_one_goes_on_alone(outbox: Outbox, engine: StoreEngine) -> None:
+    from penstock.clock import SYSTEM
+
+    first, second, other = Seen(), Seen(), engine.another(SYSTEM)
+    subscribe(outbox, "g", first)
+    subscribe(other, "g", second)
+    publish(outbox, 0)
+    with running(outbox):
+        wait_until(lambda: len(first) == 1, "the first is at work")
+        with running(other):
+            for value in range(1, 20):
+                publish(outbox, value, key=f"k-{value}")
+            wait_until(lambda: len(first) + len(second) == 20, "all are delivered")
+        publish(outbox, 20)
+        wait_until(lambda: 20 in first.values(), "the first goes on alone")
+    assert sorted(first.values() + second.values()) == list(range(21))
+
+
+def test_a_transaction_that_rolls_back_rings_in_vain(
+    outbox: Outbox, engine: StoreEngine
+) -> None:
+    seen = Seen()
+    subscribe(outbox, "g", seen)
+    with running(outbox):
+        with engine.connect() as conn:
+            outbox.publish(conn, "t", 1, key="k")
+            conn.rollback()
+        publish_values(engine, 2)
+        wait_until(lambda: seen, "the committed one is delivered")
+    assert seen.values() == [2]
