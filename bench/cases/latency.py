@@ -75,14 +75,13 @@ def notification(run: Run) -> Iterator[Bell]:
 
 @contextmanager
 def worker_of_sqlite(run: Run) -> Iterator[Bell]:
-    """A worker in this process, rung by hand as a bell in the process will."""
+    """A worker in this process, on the outbox that publishes."""
     here: _Here = run.once(_worker_here)
     with closing(here.store.connect()) as conn:
 
         def ring(number: int) -> int:
             before = here.tally.count()
             begun_ns = _publish(here.outbox, conn, number)
-            here.ring()
             if here.tally.wait(before + 1, _LONGEST_SECONDS) is None:
                 raise NotMeasured("the event was not handled")
             return here.tally.stamps[-1] - begun_ns
@@ -113,7 +112,6 @@ class _Here:
     store: Store
     outbox: Outbox
     tally: Tally
-    ring: Callable[[], None]
 
 
 @contextmanager
@@ -121,15 +119,14 @@ def _worker_here(run: Run) -> Iterator[_Here]:
     with empty(sqlite)(run) as store:
         outbox, tally = Outbox(store.url), Tally()
         JOBS["stamp"](outbox, tally)
-        worker = outbox._worker(None)  # what `outbox.run` runs; that would keep it to itself
-        worker.start()
-        try:
-            made = Team(run.once(sqlite), store, [])
-            made.wait_until_shared(1)
-            yield _Here(store, outbox, tally, worker.ring)
-        finally:
-            worker.stop()
-            outbox.close()
+        with outbox._working(None) as worker:  # what `outbox.run` runs; that would stay until it is told
+            worker.start()
+            try:
+                Team(run.once(sqlite), store, []).wait_until_shared(1)
+                yield _Here(store, outbox, tally)
+            finally:
+                worker.stop()
+        outbox.close()
 
 
 def _once(

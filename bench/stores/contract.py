@@ -27,6 +27,9 @@ class Store(Protocol):
     def database(self) -> Database:
         """Return Penstock's own way to it, nothing opened yet."""
 
+    def tidy(self) -> None:
+        """Do what the database does by itself long before a store is old: its plans depend on it."""
+
     def recording(self, tape: Tape) -> AbstractContextManager[None]:
         """Put on a tape what runs on connections that are opened within a block."""
 

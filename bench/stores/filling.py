@@ -97,8 +97,7 @@ def _in_use(engine: EngineOpener) -> StoreSetup:
         _stage(store, EVEN, pick(HISTORY, run.full))
         with closing(Mover(store)) as mover:
             mover.drain()
-        with closing(store.connect(autocommit=True)) as conn:
-            conn.execute("VACUUM")  # as autovacuum has done long before a store is as old as this
+        store.tidy()
         yield store
 
     return made

@@ -41,6 +41,11 @@ class PostgresStore:
         """Return Penstock's own way to it."""
         return open_database(self.url, Names())
 
+    def tidy(self) -> None:
+        """Vacuum and analyze, as autovacuum does."""
+        with self.connect(autocommit=True) as conn:
+            conn.execute("VACUUM (ANALYZE)")
+
     @contextmanager
     def recording(self, tape: Tape) -> Iterator[None]:
         """Record every cursor: Penstock makes its own, whatever the connection's are."""

@@ -42,6 +42,11 @@ class SqliteStore:
             return open_database(self.url, Names())
         return Database(_RecordedDialect(self), Names())
 
+    def tidy(self) -> None:
+        """Vacuum; SQLite gathers no statistics unless it is asked to."""
+        with closing(self.connect(autocommit=True)) as conn:
+            conn.execute("VACUUM")
+
     @contextmanager
     def recording(self, tape: Tape) -> Iterator[None]:
         """Record by a class of connections of our own."""

@@ -41,7 +41,7 @@ class Team:
         self._engine.watch(run)
 
     def ring(self) -> None:
-        """Tell all workers that something was staged, as a bell will."""
+        """Tell all workers that something was staged; when no bell rings, or it is late."""
         for worker in self.workers:
             worker.ring()
 

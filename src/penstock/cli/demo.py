@@ -2,12 +2,21 @@
 
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from penstock.testing.shop import Shop, Tally
+from penstock.clock import SYSTEM
+from penstock.log.sql.dialects import open_database
+from penstock.log.sql.naming import Names
+from penstock.operate.dead import Selection, dead_letters, requeue
+from penstock.testing.shop import POISON, Shop, ShopWorker, Tally
+
+_PATIENCE_SECONDS = 120.0
 
 
 @click.command("demo")
@@ -24,8 +33,8 @@ def command(orders: int, folder: Path | None) -> None:
     """Run a small shop on SQLite and show that nothing is lost.
 
     Each order and its event are written in one transaction. Every fifth payment is declined after both
-    were written, so the transaction is rolled back: neither may be left behind. Then the events are
-    sequenced into the log and handed to two groups of handlers.
+    were written, so the transaction is rolled back: neither may be left behind. Two worker processes hand the
+    events to two groups of handlers; one of them is killed meanwhile, and one order cannot be mailed.
     """
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -40,35 +49,91 @@ def _run(path: Path, orders: int) -> None:
         raise click.UsageError(f"{path} is there already; remove it or name another --dir")
     click.echo(f"a shop opens, its orders and its outbox in one SQLite file: {path}")
     shop = Shop(path)
-    tally = _trade(shop, orders)
-    click.echo(f"{orders} orders, one transaction each: {tally.placed} paid, {tally.declined} rolled back")
-    counts = shop.deliver()
-    click.echo(f"the sequencer gave {counts.sequenced} events their offsets in the log")
-    click.echo(f"two groups read it, each with its own cursor: {counts.delivered} deliveries")
-    for customer, cents in shop.revenue_cents.most_common(3):
+    workers = [ShopWorker(path), ShopWorker(path)]
+    try:
+        click.echo(f"two workers serve it, each a process of its own: {workers[0].pid} and {workers[1].pid}")
+        tally = _trade(shop, orders, workers[1])
+        click.echo(
+            f"{orders} orders, one transaction each: {tally.placed} paid, {tally.declined} rolled back"
+        )
+        click.echo(f"worker {workers[1].pid} was killed (kill -9) in the middle of it; the other went on")
+        _deliver(shop)
+    finally:
+        for worker in workers:
+            worker.stop()
+    click.echo(f"mails sent again after the kill, each marked as perhaps sent before: {shop.repeated()}")
+    for customer, cents in shop.revenue_cents().most_common(3):
         click.echo(f"  {customer:<10} {cents / 100:>10.2f}")
     agrees = _reconcile(shop)
     shop.outbox.close()
     click.get_current_context().exit(0 if agrees else 1)
 
 
-def _trade(shop: Shop, orders: int) -> Tally:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, transient=True, disable=not sys.stdout.isatty()) as progress:
-        bar = progress.add_task("orders", total=orders)
+def _trade(shop: Shop, orders: int, victim: ShopWorker) -> Tally:
+    """Place the orders, with both workers at work; kill one of them half way."""
+    with _bar("orders", orders) as advance:
         tally = Tally()
-        for tally in shop.trade(orders):  # noqa: B007 - the last one is wanted
-            progress.update(bar, advance=1)
+        for number, tally in enumerate(shop.trade(orders), 1):  # noqa: B007 - the last one is wanted
+            advance(number)
+            if number == (orders + 1) // 2:
+                _wait(lambda: shop.mailed().total() > 0 or not shop.order_ids() - {POISON})
+                victim.kill()
     return tally
 
 
+def _deliver(shop: Shop) -> None:
+    """Wait until both groups have all they can have, then put right what is in the way of the rest."""
+    orders = shop.order_ids()
+    with _bar("mails", len(orders)) as advance:
+
+        def all_mailed() -> bool:
+            mailed = shop.mailed()
+            advance(len(mailed))
+            return mailed.keys() >= orders - {POISON}
+
+        _wait(all_mailed)
+    if POISON not in orders:
+        _wait(lambda: shop.booked() >= orders)
+        return
+    database = open_database(shop.outbox.url, Names())
+    try:
+        letters: list[DeadLetter] = []
+        _wait(lambda: letters.extend(dead_letters(database, group="mailer").items) or letters)
+        for letter in letters:
+            click.echo(
+                f"order {letter.key} failed {letter.failures} times and is a dead letter: {letter.reason}"
+            )
+        click.echo(f"  only its own key waits; its address is put right, and it is requeued: {POISON}")
+        shop.put_right(POISON)
+        requeue(database, Selection(group="mailer", key=POISON))
+        _wait(lambda: shop.mailed().keys() >= orders and shop.booked() >= orders)
+    finally:
+        database.close()
+
+
+def _wait(condition: Callable[[], object]) -> None:
+    """Wait until something is so; after long enough the counts at the end will tell what is not."""
+    pause, end = Event(), SYSTEM.monotonic() + _PATIENCE_SECONDS
+    while not condition() and SYSTEM.monotonic() < end:
+        pause.wait(0.02)
+
+
+@contextmanager
+def _bar(name: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Give a function that shows how far something is, on a terminal only."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, transient=True, disable=not sys.stdout.isatty()) as progress:
+        bar = progress.add_task(name, total=total)
+        yield lambda done: progress.update(bar, completed=done)
+
+
 def _reconcile(shop: Shop) -> bool:
-    """Compare the shop's own orders with the log and with what the mailer got; each must be there once."""
-    orders, logged, mailed = shop.order_ids(), shop.logged_ids(), shop.mailed
+    """Compare the shop's own orders with the log and with what the mailer got; none may be missing."""
+    orders, logged, mailed = shop.order_ids(), shop.logged_ids(), shop.mailed()
     lost, phantom = orders - set(logged), set(logged) - orders
     click.echo(f"orders without an event (lost): {len(lost)}")
     click.echo(f"events without an order (from a rollback): {len(phantom)}")
-    agrees = sorted(orders) == sorted(filter(None, logged)) == sorted(mailed.elements())
+    agrees = sorted(orders) == sorted(filter(None, logged)) == sorted(mailed)
     word = "reconciled" if agrees else "NOT reconciled"
-    click.echo(f"{word}: committed={len(orders)} logged={len(logged)} delivered={mailed.total()}")
+    click.echo(f"{word}: committed={len(orders)} logged={len(logged)} delivered={len(mailed)}")
     return agrees

@@ -18,6 +18,7 @@ from .sink import DeltaSink
 from .source import PenstockSource
 
 try:
+    from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
@@ -64,7 +65,7 @@ def _start(name: str, master: str, conf: Mapping[str, str], log_file: Path | Non
         try:
             gateway = launch_gateway(settings, popen_kwargs={"stdout": said, "stderr": said})  # type: ignore[no-untyped-call]
             return SparkSession(SparkContext(conf=settings, gateway=gateway))
-        except (PySparkException, OSError) as exc:
+        except (PySparkException, Py4JError, OSError) as exc:
             raise SparkNotStarted(_reason(log_file) or str(exc).partition("\n")[0], str(log_file)) from exc
 
 

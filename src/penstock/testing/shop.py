@@ -1,23 +1,54 @@
-"""The demo shop: orders in a SQLite file, an event for each in the same transaction, and two readers."""
+"""The demo shop: orders in a SQLite file, an event for each in the same transaction, and two readers.
 
+The readers write down what they did in tables of the same file, so that any number of workers, in processes
+of their own, can serve the shop. One order has an address that no mail can be sent to, until it is put right.
+"""
+
+import os
 import random
+import signal
 import sqlite3
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from penstock.app import Outbox
 from penstock.model.record import Record
+from penstock.model.retry import Fixed
 from penstock.worker.drain import Counts
 
-_SCHEMA = "CREATE TABLE orders (id TEXT PRIMARY KEY, customer TEXT NOT NULL, cents INTEGER NOT NULL)"
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS orders (id TEXT PRIMARY KEY, customer TEXT NOT NULL, cents INTEGER NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS mailed (order_id TEXT NOT NULL, redelivered INTEGER NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS booked (order_id TEXT PRIMARY KEY, customer TEXT NOT NULL, "
+    "cents INTEGER NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS put_right (order_id TEXT PRIMARY KEY)",
+)
 _CUSTOMERS = ("ada", "grace", "edsger", "barbara", "alan", "katherine", "dennis")
+_FILE = "PENSTOCK_DEMO_SHOP"  # where a worker process finds the shop
+_WORKER = "import sys; from penstock.cli import main; main(sys.argv[1:])"
+# So that a demo takes seconds: heartbeats and leases as for a test, not for a data centre.
+_HASTE = {
+    "PENSTOCK_CLUSTER_HEARTBEAT_INTERVAL": "0.3",
+    "PENSTOCK_CLUSTER_LEASE_TTL": "3",
+    "PENSTOCK_CLUSTER_GATHER_JOINS": "0.2",
+    "PENSTOCK_CLUSTER_REBALANCE_INTERVAL": "1",
+}
+POISON = "o-13"
 
 
 class CardDeclined(Exception):
     """The payment failed after order and event had been written: the transaction is rolled back."""
+
+
+class NoSuchAddress(Exception):
+    """A mail cannot be sent."""
 
 
 @dataclass(slots=True)
@@ -34,14 +65,14 @@ class Shop:
     def __init__(self, path: Path, *, decline_every: int = 5, seed: int = 7) -> None:
         self.path, self._decline_every = path, decline_every
         self._random = random.Random(seed)
-        self.mailed: Counter[str] = Counter()
-        self.revenue_cents: Counter[str] = Counter()
         self.outbox = Outbox(f"sqlite:///{path}")
         self.outbox.migrate()
-        self.outbox.handler("order.placed", group="mailer")(self._mail)
+        patient = Fixed(timedelta(milliseconds=200), max_retries=2)
+        self.outbox.handler("order.placed", group="mailer", retry=patient)(self._mail)
         self.outbox.handler("order.*", group="accounting")(self._book)
         with closing(self._connect()) as conn, conn:
-            conn.execute(_SCHEMA)
+            for table in _TABLES:
+                conn.execute(table)
 
     def trade(self, orders: int) -> Iterator[Tally]:
         """Place so many orders, one transaction each; yield the tally after each."""
@@ -57,13 +88,34 @@ class Shop:
                 yield tally
 
     def deliver(self) -> Counts:
-        """Move the events into the log and hand them to the readers."""
+        """Move the events into the log and hand them to the readers, here and now."""
         return self.outbox.drain()
+
+    def put_right(self, order_id: str) -> None:
+        """Correct an address, so that its mail can be sent."""
+        self._write("INSERT OR IGNORE INTO put_right VALUES (?)", order_id)
 
     def order_ids(self) -> set[str]:
         """Return the ids of the committed orders."""
-        with closing(self._connect()) as conn:
-            return {row[0] for row in conn.execute("SELECT id FROM orders")}
+        return {row[0] for row in self._rows("SELECT id FROM orders")}
+
+    def mailed(self) -> Counter[str]:
+        """Return how often a mail was sent for each order."""
+        return Counter(
+            {row[0]: row[1] for row in self._rows("SELECT order_id, count(*) FROM mailed GROUP BY 1")}
+        )
+
+    def repeated(self) -> int:
+        """Return how many mails were sent again; each was marked as perhaps delivered before."""
+        return sum(count - 1 for count in self.mailed().values())
+
+    def booked(self) -> set[str]:
+        """Return the orders that accounting has."""
+        return {row[0] for row in self._rows("SELECT order_id FROM booked")}
+
+    def revenue_cents(self) -> Counter[str]:
+        """Return what each customer has spent."""
+        return Counter(dict(self._rows("SELECT customer, sum(cents) FROM booked GROUP BY 1")))
 
     def logged_ids(self) -> list[str | None]:
         """Return the order that each record in the log is about."""
@@ -85,10 +137,57 @@ class Shop:
             raise CardDeclined(order_id)
 
     def _mail(self, record: Record) -> None:
-        self.mailed[record.value["order_id"]] += 1
+        order_id = record.value["order_id"]
+        if order_id == POISON and not self._rows("SELECT 1 FROM put_right WHERE order_id = ?", order_id):
+            raise NoSuchAddress(f"nobody lives at the address of order {order_id}")
+        self._write("INSERT INTO mailed VALUES (?, ?)", order_id, record.redelivered)
 
     def _book(self, record: Record) -> None:
-        self.revenue_cents[record.value["customer"]] += record.value["cents"]
+        event = record.value
+        values = (event["order_id"], event["customer"], event["cents"])
+        self._write("INSERT OR IGNORE INTO booked VALUES (?, ?, ?)", *values)
+
+    def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        with closing(self._connect()) as conn:
+            return conn.execute(query, values).fetchall()
+
+    def _write(self, statement: str, *values: object) -> None:
+        with closing(self._connect()) as conn, conn:
+            conn.execute(statement, values)
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(self.path, timeout=30)
+
+
+class ShopWorker:
+    """A worker of the shop in a process of its own: `penstock worker penstock.testing.shop:outbox`."""
+
+    def __init__(self, path: Path) -> None:
+        self._process = subprocess.Popen(  # noqa: S603 - this Python, and a program of ours
+            [sys.executable, "-c", _WORKER, "worker", "penstock.testing.shop:outbox", "--log-level", "error"],
+            env=os.environ | _HASTE | {_FILE: str(path)},
+            stderr=subprocess.DEVNULL,
+        )
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    def stop(self) -> int:
+        """Ask it to finish and leave; return its exit code."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        return self._process.wait()
+
+
+def __getattr__(name: str) -> Outbox:
+    """Give a worker process the outbox of the shop that it was started for."""
+    if name != "outbox" or _FILE not in os.environ:
+        raise AttributeError(f"module {__name__} has no attribute {name!r}")
+    return Shop(Path(os.environ[_FILE])).outbox

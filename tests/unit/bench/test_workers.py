@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 
@@ -9,8 +10,12 @@ import psycopg
 import pytest
 
 from bench import NotMeasured, Run, Size
+from bench.catalogue import catalogue
+from bench.meter import ProcessMeter
+from bench.result import Settings
 from bench.rivals import PGQUEUER, PROCRASTINATE
 from bench.run import Shared
+from bench.runner import Runner
 from bench.stores import EVEN, Load, sqlite
 from bench.stores import filling as filling_module
 from bench.stores.sqlite import SqliteEngine, SqliteStore
@@ -19,6 +24,7 @@ from bench.workers import teams as team_module
 from bench.workers.bells import sleeper
 from bench.workers.counting import StatementCount
 from bench.workers.tally import Tally
+from tests.unit.bench.fakes import Journal
 
 HISTORY = 50
 
@@ -48,7 +54,12 @@ def owners(store: SqliteStore) -> set[str | None]:
 
 def test_a_tally_of_many_threads_is_exact() -> None:
     tally = Tally()
-    threads = [Thread(target=lambda: [tally.add() for _ in range(1_000)]) for _ in range(8)]
+
+    def add_many() -> None:
+        for _ in range(1_000):
+            tally.add()
+
+    threads = [Thread(target=add_many) for _ in range(8)]
     for thread in threads:
         thread.start()
     assert tally.wait(8_000, 30) is not None
@@ -121,3 +132,13 @@ def test_a_round_delivers_what_it_staged_and_no_history(run: Run) -> None:
     assert at.team.handled() == 2 * run.records
     assert len(at.team.workers[0].stamps()) == 2 * run.records
     assert at.team.workers[0].stamps() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["parking_storm", "worker_scaling", "latency"])
+def test_the_cases_about_workers_run(name: str) -> None:
+    case = replace(catalogue()[name](), records=30)
+    journal = Journal()
+    result = Runner(Settings(rounds=1), ProcessMeter(), journal).run(case)
+    assert [variant.not_measured for variant in result.variants] == [None] * len(case.variants), journal.lines
+    assert all(target.value is not None for target in result.targets)

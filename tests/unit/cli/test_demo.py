@@ -32,6 +32,8 @@ def test_the_demo_ends_reconciled(run: Run) -> None:
     assert (code, err) == (0, "")
     assert lines[-1] == "reconciled: committed=40 logged=40 delivered=40"
     assert "50 orders, one transaction each: 40 paid, 10 rolled back" in lines
+    assert any("was killed (kill -9)" in line for line in lines)
+    assert any(line.startswith("order o-13 failed 3 times and is a dead letter") for line in lines)
 
 
 def test_one_order_is_enough(run: Run) -> None:

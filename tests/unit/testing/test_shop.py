@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.testing.shop import Shop, Tally
+from penstock.testing import shop as shop_module
+from penstock.testing.shop import POISON, Shop, ShopWorker, Tally
+from tests.crash.waiting import wait_until
 
 
 @pytest.fixture
@@ -31,10 +33,17 @@ def test_every_fifth_order_is_declined(shop: Shop) -> None:
 def test_the_log_has_one_event_for_each_committed_order(shop: Shop) -> None:
     traded(shop, 23)
     counts = shop.deliver()
-    assert (counts.sequenced, counts.delivered) == (19, 38)
-    assert sorted(map(str, shop.logged_ids())) == sorted(shop.order_ids())
-    assert shop.mailed.total() == 19
-    assert shop.revenue_cents.total() > 0
+    assert (counts.sequenced, counts.delivered, counts.retried) == (19, 37, 1)
+    assert sorted(map(str, shop.logged_ids())) == sorted(shop.order_ids()) == sorted(shop.booked())
+    assert set(shop.mailed()) == shop.order_ids() - {POISON}
+    assert (shop.repeated(), shop.revenue_cents().total() > 0) == (0, True)
+
+
+def test_the_order_that_cannot_be_mailed_is_mailed_once_its_address_is_put_right(shop: Shop) -> None:
+    traded(shop, 13)
+    shop.put_right(POISON)
+    shop.deliver()
+    assert set(shop.mailed()) == shop.order_ids()
 
 
 def test_two_shops_with_one_seed_sell_the_same(tmp_path: Path) -> None:
@@ -43,6 +52,19 @@ def test_two_shops_with_one_seed_sell_the_same(tmp_path: Path) -> None:
         shop = Shop(tmp_path / name, seed=3)
         traded(shop, 10)
         shop.deliver()
-        revenues.append(shop.revenue_cents)
+        revenues.append(shop.revenue_cents())
         shop.outbox.close()
     assert revenues[0] == revenues[1]
+
+
+def test_workers_in_processes_of_their_own_serve_it_and_leave_when_asked(shop: Shop) -> None:
+    worker = ShopWorker(shop.path)
+    traded(shop, 6)
+    wait_until(lambda: set(shop.mailed()) == shop.order_ids(), "all mails are sent")
+    assert worker.stop() == 0
+    assert shop.repeated() == 0
+
+
+def test_a_worker_without_a_shop_says_so() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'outbox'"):
+        _ = shop_module.outbox

@@ -1,0 +1,2 @@
+-- The ids and keys of a partition's records before an offset; walks the primary key, locks nothing.
+SELECT id, key FROM penstock_log WHERE topic_id = %(topic_id)s AND partition = %(partition)s AND "offset" < %(end)s;

@@ -1,0 +1,7 @@
+-- Where a group is in each partition of a topic, with what it has passed and not settled; walks the primary keys.
+SELECT c.partition, c."offset", c.passed,
+       (SELECT count(*) FROM penstock_lane_entry e
+        WHERE e.group_id = c.group_id AND e.topic_id = c.topic_id AND e.partition = c.partition) AS held,
+       (SELECT count(*) FROM penstock_dead d
+        WHERE d.group_id = c.group_id AND d.topic_id = c.topic_id AND d.partition = c.partition) AS dead
+FROM penstock_cursor c WHERE c.group_id = :group_id AND c.topic_id = :topic_id;
