@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
@@ -214,6 +215,20 @@ def test_a_source_without_news_in_a_batch_is_not_compared(query: Query, to: Path
     (query.folder / "offsets" / "1").write_text(same)
     query.commit(1, [])
     assert rows_of(to) == all_places(10)
+
+
+@pytest.mark.parametrize("condition", ["type = 'a'", "partition = 1", '"offset" >= 8', "type IS NOT NULL"])
+def test_a_reader_that_filters_by_any_column_finds_its_rows(query: Query, to: Path, condition: str) -> None:
+    """Readers leave out files by their statistics: wrong ones would hide rows."""
+    query.run(ends(0), ends(10), ["a", "b"])
+    with duckdb.connect() as conn:
+        conn.register("lazily", DeltaTable(to).to_pyarrow_dataset())
+        conn.register("wholly", DeltaTable(to).to_pyarrow_table())
+        counts = [
+            conn.execute(f"SELECT count(*) FROM {each} WHERE {condition}").fetchone()
+            for each in ("lazily", "wholly")
+        ]
+    assert counts[0] == counts[1] != (0,)
 
 
 def test_of_two_sources_only_the_one_with_news_is_compared(query: Query, to: Path) -> None:

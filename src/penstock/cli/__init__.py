@@ -21,6 +21,7 @@ COMMANDS = {
     "worker": "Run the handlers of an outbox until told to stop.",
     "migrate": "Bring Penstock's tables in a database up to date.",
     "pipeline": "Take topics into lakehouse tables with Spark, each record once.",
+    "reconcile": "Compare your table, the log, the groups and the lake, and show what differs.",
     "dead": "List, show, requeue or discard the records that handlers gave up.",
     "lanes": "List the keys that wait, and for what.",
     "doctor": "Show what this machine has and what each missing part would enable.",

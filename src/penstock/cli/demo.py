@@ -97,12 +97,9 @@ def _deliver(shop: Shop) -> None:
         return
     database = open_database(shop.outbox.url, Names())
     try:
-        letters: list[DeadLetter] = []
-        _wait(lambda: letters.extend(dead_letters(database, group="mailer").items) or letters)
-        for letter in letters:
-            click.echo(
-                f"order {letter.key} failed {letter.failures} times and is a dead letter: {letter.reason}"
-            )
+        _wait(lambda: dead_letters(database, group="mailer").items)
+        for each in dead_letters(database, group="mailer").items:
+            click.echo(f"order {each.key} failed {each.failures} times and is a dead letter: {each.reason}")
         click.echo(f"  only its own key waits; its address is put right, and it is requeued: {POISON}")
         shop.put_right(POISON)
         requeue(database, Selection(group="mailer", key=POISON))

@@ -13,12 +13,11 @@ import click
 from penstock.clock import SYSTEM
 from penstock.log.sql.naming import Names
 
-from .options import prefix_option, schema_option, url_option
+from .options import Decorator, json_option, prefix_option, schema_option, url_option
 from .output import print_json, print_table
 from .target import load
 
 _LOOK_SECONDS = 0.2
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 path_argument: Decorator = click.argument("path", type=click.Path(file_okay=False, path_type=Path))
 to_option: Decorator = click.option(
@@ -27,7 +26,6 @@ to_option: Decorator = click.option(
     type=click.Path(file_okay=False, path_type=Path),
     help="The folder to write to; it also keeps the pipeline's checkpoint.",
 )
-json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def _job_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -31,11 +31,15 @@ _OPEN, _PASSED = ord("0"), ord("1")
 
 
 class Delivery(NamedTuple):
-    """One record to hand out: where it stands, its lane, and how often it has failed."""
+    """One record to hand out: where it stands, its lane, and how often it has failed.
+
+    `again`: it was handed out before, whatever became of that.
+    """
 
     offset: int
     lane: str
     failures: int
+    again: bool = False
 
 
 @dataclass(slots=True)
@@ -209,7 +213,7 @@ class Partition:
                 self._behind.append(lane)
                 continue
             out[offset] = lane
-            taken.append(Delivery(offset, lane.key, lane.failures))
+            taken.append(Delivery(offset, lane.key, lane.failures, lane.stored and lane.reason != SLOW))
         return taken
 
     def next_due_ms(self) -> int | None:
@@ -228,6 +232,10 @@ class Partition:
     def out(self) -> int:
         """Return how many records are handed out."""
         return len(self._out)
+
+    def out_offsets(self) -> set[int]:
+        """Return the records that are handed out."""
+        return set(self._out)
 
     def idle(self, now_ms: int) -> bool:
         """Return whether nothing is out and nothing may be handed out now."""

@@ -60,23 +60,6 @@ def account(path: Path, source: Source) -> Account:
     return Account(len(order), int(new.sum()), tuple(runs), _least([table.ends(source) for table in fed]))
 
 
-def missing(held: tuple[Piece, ...], starts: Ends, ends: Ends) -> list[Piece]:
-    """Return what lies between starts and ends and is not held."""
-    found = []
-    by_partition: dict[int, list[Piece]] = {}
-    for piece in held:
-        by_partition.setdefault(piece.partition, []).append(piece)
-    for partition, end in sorted(ends.items()):
-        place = starts.get(partition, 0)
-        for piece in by_partition.get(partition, []):
-            if place < min(piece.start, end):
-                found.append(Piece(partition, place, min(piece.start, end)))
-            place = max(place, piece.end)
-        if place < end:
-            found.append(Piece(partition, place, end))
-    return found
-
-
 def _numbers(table: pa.Table, column: str) -> Numbers:
     return np.asarray(table.column(column).to_numpy(), dtype=np.int64)
 

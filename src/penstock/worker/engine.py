@@ -44,7 +44,7 @@ class _Work:
     owned: Owned
     machine: Partition
     doubtful_to: int  # records below may have been handed out before
-    doubtful: set[int]  # and these, which waited in lanes
+    doubtful: set[int]  # and these: they waited in lanes, or were out when we lost the partition
     records: dict[int, tuple[Record, Handler]] = field(default_factory=dict)
     settled_to: int = 0  # nothing at or above is settled
     has_holes: bool = True
@@ -60,6 +60,7 @@ class Engine:
         self._ends: dict[int, int] | None = None  # not known yet
         self._unsettled: dict[int, tuple[Owned, Any]] = {}
         self._careful_out: Place | None = None
+        self._lost_out: dict[int, set[int]] = {}  # what was handed out when a partition was lost
         self._turn = 0
         self._held_bytes, self._record_bytes = 0, READ_BYTES // 500
 
@@ -270,7 +271,8 @@ class Engine:
                 owned,
                 machine,
                 doubtful_to=reach + AHEAD if crashed else 0,
-                doubtful=set(machine.due_heads(self._clock.now_ms())) if crashed else set(),
+                doubtful=self._lost_out.pop(number, set())
+                | (set(machine.due_heads(self._clock.now_ms())) if crashed else set()),
                 settled_to=reach,
             )
 
@@ -295,6 +297,9 @@ class Engine:
 
     def _lose(self, number: int) -> None:
         work = self._works.pop(number)
+        out = work.machine.out_offsets()
+        if out:
+            self._lost_out.setdefault(number, set()).update(out)
         for offset in list(work.records):
             self._drop(work, offset)
         if self._careful_out is not None and self._careful_out.partition == number:
@@ -356,7 +361,7 @@ class Engine:
             work.machine.finish(offset, Passed())
             return None
         record, handler = known
-        if delivery.failures or offset < work.doubtful_to or offset in work.doubtful:
+        if delivery.again or offset < work.doubtful_to or offset in work.doubtful:
             record = structs.replace(record, attempt=delivery.failures + 1, redelivered=True)
         return Task(Place(number, offset), delivery.lane, handler, record, delivery.failures)
 

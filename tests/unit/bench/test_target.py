@@ -41,6 +41,8 @@ def test_a_measure_that_nobody_gave_is_named() -> None:
         (Target("t", Value("A", "rss_growth_mb"), at_most=100), 100, 101, "at most 100 MB"),
         (Target("t", Difference("A", "B", "poll_ms"), at_most=2), -5, 2.5, "at most 2 ms"),
         (Target("t", Value("A", "queries_per_tick"), at_most=5), 0, 6, "at most 5"),
+        (Target("t", Value("A", "statements_per_second"), at_most=5), 5, 5.1, "at most 5 /s"),
+        (Target("t", Value("A", "core_percent"), at_most=2), 2, 2.1, "at most 2 %"),
     ],
 )
 def test_a_bound_itself_is_kept(target: Target, inside: float, outside: float, words: str) -> None:

@@ -167,7 +167,7 @@ def test_a_parked_record_is_tried_again_when_it_is_due_and_before_its_followers(
     assert take(partition, LATER - 1) == []
     assert partition.idle(LATER - 1)
     assert not partition.idle(LATER)
-    assert partition.take(LATER, ALL) == [Delivery(0, "a", failures=1)]
+    assert partition.take(LATER, ALL) == [Delivery(0, "a", failures=1, again=True)]
     assert partition.next_due_ms() is None
     partition.finish(0, PASSED)
     assert partition.take(LATER, ALL) == [Delivery(1, "a", failures=0)]
@@ -182,7 +182,7 @@ def test_a_record_that_fails_again_waits_again(partition: Partition) -> None:
     partition.finish(0, Parked(2 * LATER, 2, "again"))
 
     assert take(partition, 2 * LATER - 1) == []
-    assert partition.take(2 * LATER, ALL) == [Delivery(0, "a", failures=2)]
+    assert partition.take(2 * LATER, ALL) == [Delivery(0, "a", failures=2, again=True)]
 
 
 def test_a_snoozed_record_keeps_its_failures_and_its_lane_waits(partition: Partition) -> None:
@@ -194,7 +194,7 @@ def test_a_snoozed_record_keeps_its_failures_and_its_lane_waits(partition: Parti
     partition.finish(0, Parked(2 * LATER, 1, "snoozed"))
 
     assert take(partition, LATER) == []
-    assert partition.take(2 * LATER, ALL) == [Delivery(0, "a", failures=1)]
+    assert partition.take(2 * LATER, ALL) == [Delivery(0, "a", failures=1, again=True)]
 
 
 def test_parked_lanes_go_out_in_the_order_they_are_due(partition: Partition) -> None:
@@ -215,7 +215,7 @@ def test_a_record_retried_alone_lets_its_followers_go_on(partition: Partition) -
     partition.finish(0, ALONE)
 
     assert work(partition) == [1, 2]
-    assert partition.take(LATER, ALL) == [Delivery(0, alone_key("a", 0), failures=1)]
+    assert partition.take(LATER, ALL) == [Delivery(0, alone_key("a", 0), failures=1, again=True)]
 
 
 def test_a_record_retried_alone_may_fail_alone_again(partition: Partition) -> None:
@@ -227,7 +227,7 @@ def test_a_record_retried_alone_may_fail_alone_again(partition: Partition) -> No
     partition.finish(0, Parked(2 * LATER, 2, "again", alone=True))
 
     assert partition.stored_count == 1
-    assert partition.take(2 * LATER, ALL) == [Delivery(0, alone_key("a", 0), failures=2)]
+    assert partition.take(2 * LATER, ALL) == [Delivery(0, alone_key("a", 0), failures=2, again=True)]
 
 
 def test_a_key_that_looks_like_the_lane_of_a_lone_record_is_a_lane_of_its_own(partition: Partition) -> None:
@@ -533,7 +533,7 @@ def test_a_retry_keeps_its_count_and_its_time_over_a_take_over(partition: Partit
 
     assert after.next_due_ms() == LATER
     assert take(after, LATER - 1) == []
-    assert after.take(LATER, ALL) == [Delivery(0, "a", failures=3)]
+    assert after.take(LATER, ALL) == [Delivery(0, "a", failures=3, again=True)]
 
 
 def test_holes_are_fed_first_and_until_then_are_missing(partition: Partition, rows: Rows) -> None:

@@ -1,0 +1,68 @@
+"""`penstock reconcile`: do the numbers agree, from the database to the tables?"""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from penstock.operate.reconcile import Reconciliation, TableFigures, reconcile
+
+from .exit_codes import FAILED
+from .options import json_option, opened, store_options
+from .output import print_json
+
+
+@click.command("reconcile")
+@store_options
+@click.option("--topic", default="events", show_default=True, help="The topic to look at.")
+@click.option(
+    "--group", "groups", multiple=True, help="Only these groups (default: all that read the topic)."
+)
+@click.option("--no-groups", is_flag=True, help="Leave the groups out.")
+@click.option(
+    "--lake",
+    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    help="The folder of the tables that the topic is put into.",
+)
+@click.option("--against", metavar="SELECT", help="Your own table: a SELECT of the records' ids, or keys.")
+@click.option(
+    "--by", type=click.Choice(["id", "key"]), default="id", show_default=True, help="What it selects."
+)
+@json_option
+def command(url: str, prefix: str, schema: str | None, as_json: bool, **given: Any) -> None:
+    """Compare your table, the log, the groups and the lake, and show what differs.
+
+    Exits with 1 when something is missing, doubled, waiting or too much.
+    """
+    groups = () if given["no_groups"] else given["groups"] or None
+    with opened(url, prefix, schema) as database:
+        found = reconcile(
+            database,
+            given["topic"],
+            groups=groups,
+            tables=_tables(given["lake"], given["topic"]),
+            against=given["against"],
+            by=given["by"],
+        )
+    if as_json:
+        print_json({"topic": found.topic, "agrees": found.agrees, "figures": found.figures})
+    else:
+        _tell(found)
+    click.get_current_context().exit(0 if found.agrees else FAILED)
+
+
+def _tell(found: Reconciliation) -> None:
+    for figure in found.figures:
+        for fault in figure.faults:
+            click.echo(f"{figure.name}: {fault}")
+    click.echo(found.line())
+
+
+def _tables(lake: Path | None, topic: str) -> list[TableFigures]:
+    if lake is None:
+        return []
+    from penstock.pipeline.account import account, sources
+
+    path = lake.absolute()
+    fed = [account(path, source) for source in sources(path) if source.topic == topic]
+    return [TableFigures("table", each.rows, each.held) for each in fed] or [TableFigures("table", 0, ())]

@@ -1,0 +1,138 @@
+"""Figures of a topic: each counted where it is, each fault with its range or its number."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock import Outbox, Record
+from penstock.errors import UnknownTopic
+from penstock.log.contract import Bounds
+from penstock.log.sql.database import Database
+from penstock.log.sql.dialects import open_database
+from penstock.log.sql.naming import Names
+from penstock.operate.reconcile import Reconciliation, TableFigures, gaps, reconcile
+
+
+class Shop:
+    """Orders and their events in one SQLite file."""
+
+    def __init__(self, path: Path) -> None:
+        self.outbox = Outbox(f"sqlite:///{path}")
+        self.outbox.migrate()
+        self.database: Database = open_database(self.outbox.url, Names())
+        self.run("CREATE TABLE orders (id TEXT, event TEXT)")
+
+    def order(self, many: int, start: int = 0) -> None:
+        with self.outbox.transaction() as conn:
+            for n in range(start, start + many):
+                event = self.outbox.publish(conn, "order.placed", {"n": n}, key=f"o-{n}")
+                conn.execute("INSERT INTO orders VALUES (?, ?)", (f"o-{n}", event))
+
+    def run(self, sql: str) -> None:
+        with self.outbox.transaction() as conn:
+            conn.execute(sql)
+
+    def reconciled(self, **given: Any) -> Reconciliation:
+        return reconcile(self.database, "events", **given)
+
+    def held(self) -> list[tuple[int, int, int]]:
+        """Return the places of the whole log, as tables would hold them."""
+        with self.outbox.transaction() as conn:
+            rows = conn.execute("SELECT partition, next_offset FROM penstock_head WHERE next_offset > 0")
+            return [(partition, 0, end) for partition, end in rows.fetchall()]
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    shop = Shop(tmp_path / "shop.db")
+    yield shop
+    shop.database.close()
+    shop.outbox.close()
+
+
+def deliver(shop: Shop, fail: str | None = None) -> None:
+    @shop.outbox.handler(group="mailer", on_failure="dead")
+    def mail(record: Record) -> None:
+        assert record.key != fail
+
+    shop.outbox.drain()
+
+
+def test_all_figures_agree_when_all_is_there(shop: Shop) -> None:
+    shop.order(60)
+    deliver(shop)
+    table = TableFigures("table", 60, shop.held())
+    found = shop.reconciled(tables=[table], against="SELECT event FROM orders")
+    assert found.agrees, found.figures
+    assert found.line() == "reconciled: committed=60 logged=60 delivered[mailer]=60 table=60"
+    assert shop.reconciled(against="SELECT id FROM orders", by="key").agrees
+
+
+def test_a_deleted_row_of_the_log_is_named_by_its_range(shop: Shop) -> None:
+    for n in range(5):
+        shop.order(1, n)
+    with shop.outbox.transaction() as conn:
+        for _ in range(5):
+            shop.outbox.publish(conn, "order.paid", {}, key="o-1")
+    shop.outbox.drain()
+    shop.run("DELETE FROM penstock_log WHERE \"offset\" IN (0, 2, 3, 5) AND key = CAST('o-1' AS BLOB)")
+    (figure,) = shop.reconciled().figures
+    spans = [fault.split(", ", 1)[1] for fault in figure.faults]
+    assert spans == [
+        "0 to before 1, is not in the log",
+        "2 to before 4, is not in the log",
+        "5 to before 6, is not in the log",
+    ]
+
+
+def test_a_group_that_waits_or_has_dead_letters_does_not_agree(shop: Shop) -> None:
+    shop.order(10)
+    deliver(shop, fail="o-3")
+    shop.order(4, start=10)
+    Outbox(shop.outbox.url).drain()
+    found = shop.reconciled()
+    assert found.figures[1].count == 9
+    assert found.figures[1].faults == ["1 are dead letters", "4 are not delivered yet"]
+    assert not shop.reconciled(groups=["mailer"]).agrees
+    assert shop.reconciled(groups=[]).agrees
+    assert shop.reconciled(groups=["nobody"]).figures[1].faults == ["no such group reads this topic"]
+
+
+def test_tables_with_less_or_more_do_not_agree(shop: Shop) -> None:
+    shop.order(30)
+    shop.outbox.drain()
+    (partition, _, end), *rest = shop.held()
+    less = shop.reconciled(tables=[TableFigures("table", 30 - end, rest)]).figures[1]
+    assert less.faults == [f"partition {partition}, 0 to before {end}, is not in the tables"]
+    doubled = shop.reconciled(tables=[TableFigures("table", 33, shop.held())]).figures[1]
+    assert doubled.faults == ["3 rows are doubled"]
+    more = [(partition, 0, end + 2), *rest]
+    beyond = shop.reconciled(tables=[TableFigures("table", 32, more)]).figures[1]
+    assert beyond.faults == [
+        f"partition {partition}, {end} to before {end + 2}, is in the tables and not in the log"
+    ]
+
+
+def test_an_order_without_an_event_and_an_event_without_an_order_are_named(shop: Shop) -> None:
+    shop.order(3)
+    shop.outbox.drain()
+    shop.run("DELETE FROM orders WHERE id = 'o-1'")
+    shop.run("INSERT INTO orders VALUES ('o-9', 'x')")
+    found = shop.reconciled(against="SELECT id FROM orders", by="key").figures[0]
+    assert found.faults == ["o-9 has no record in the log", "o-1 is in the log and not there"]
+
+
+def test_an_unknown_topic_is_refused(shop: Shop) -> None:
+    with pytest.raises(UnknownTopic):
+        reconcile(shop.database, "nope")
+
+
+@given(st.sets(st.integers(0, 30)), st.integers(0, 30), st.integers(0, 30))
+def test_what_is_held_and_what_is_missing_make_the_whole(there: set[int], start: int, end: int) -> None:
+    lost = gaps([(0, n, n + 1) for n in there], {0: Bounds(start, end)})
+    named = [n for gap in lost for n in range(gap.start, gap.end)]
+    assert named == [n for n in range(start, end) if n not in there]
