@@ -7,6 +7,7 @@ from pathlib import Path
 # What a statement's first lines must speak of: what it locks, or which way it walks.
 _SAYS = re.compile(r"\b(lock(s|ed)?|walks?|probes?|takes?|appends?|reads?|writes|waits?)\b", re.IGNORECASE)
 _INDEX = re.compile(r"\bix_\w+")
+_LOCKS_IN = re.compile(r"\bIN\s*\(\s*SELECT[^;]*\bFOR UPDATE", re.IGNORECASE)
 _QUOTED = re.compile(r"'[^']*'")
 
 
@@ -31,6 +32,8 @@ def _faults(text: str, indexes: set[str]) -> Iterator[str]:
     count = len([part for part in body.split(";") if part.strip()])
     if count != 1:
         yield f"has {count} statements, not one"
+    if _LOCKS_IN.search(body):
+        yield "locks in an IN (SELECT …): a plan may run that again for each row; use = ANY(ARRAY(SELECT …))"
 
 
 def _opening(lines: list[str]) -> Iterator[str]:

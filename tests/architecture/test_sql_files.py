@@ -12,6 +12,10 @@ BREACHES = {
     "silent comment": ("-- A fact.\nSELECT 1;", "do not say what it locks or walks"),
     "two statements": ("-- Locks it.\nSELECT 1;\nSELECT 2;", "has 2 statements"),
     "no statement": ("-- Locks it.\n", "has 0 statements"),
+    "locks again for each row": (
+        "-- Locks them.\nUPDATE a SET b = 1 WHERE b IN (\n  SELECT b FROM a ORDER BY b FOR UPDATE);",
+        "use = ANY(ARRAY(SELECT",
+    ),
     "unknown index": ("-- Walks ix_gone.\nSELECT 1;", "the index ix_gone"),
 }
 LAWFUL = {

@@ -113,7 +113,7 @@ class FileWriter:
 def _stats(rows: int) -> str:
     """Return Delta's statistics of a file: its rows, and no bounds.
 
-    Readers (delta-rs 1.6) take a column without bounds beside columns with some for one that holds nothing, and
-    leave the file out; and a column of nulls has no bounds.
+    Readers (delta-rs 1.6) take a column without bounds, beside columns with some, for one that holds nothing,
+    and leave the file out; and a column of nulls has no bounds.
     """
     return msgspec.json.encode({"numRecords": rows}).decode()
