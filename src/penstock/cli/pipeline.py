@@ -198,7 +198,9 @@ def _follow(running: Any, asked: Event, stop_seconds: float) -> None:
     line = _Line()
     rows = batches = 0
     deadline: float | None = None
-    while running.active:
+    active = True
+    while active:
+        active = running.active  # asked before the progress, so that the last batch is told, too
         for each in running.progress():
             rows, batches = rows + each.rows, batches + 1
             line.show(
@@ -210,9 +212,7 @@ def _follow(running: Any, asked: Event, stop_seconds: float) -> None:
             line.show("stopping after this batch")
         if deadline is not None and (not running.busy or SYSTEM.monotonic() > deadline):
             running.stop()
-        asked.wait(_LOOK_SECONDS) if deadline is None else Event().wait(_LOOK_SECONDS)
-    for each in running.progress():
-        rows, batches = rows + each.rows, batches + 1
+        (asked if deadline is None else Event()).wait(_LOOK_SECONDS if active else 0)
     line.end()
     running.check()
     click.echo(f"{'stopped' if asked.is_set() else 'done'}: {rows:,} rows in {batches:,} batches")

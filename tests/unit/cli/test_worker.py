@@ -1,0 +1,128 @@
+"""`penstock worker`: runs the handlers of a program's outbox until a signal; wrong arguments are named."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from penstock import Outbox
+from tests.crash.waiting import wait_until
+from tests.unit.cli.program import penstock
+
+PROGRAM = """
+import time
+from pathlib import Path
+from penstock import Outbox, Record
+
+outbox = Outbox("sqlite:///shop.db")
+other = "not an outbox"
+
+@outbox.handler(group="g")
+def handle(record: Record) -> None:
+    with open("seen", "a") as seen:
+        print(record.value, file=seen)
+    if record.value == "slow":
+        time.sleep(60)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Give a folder with a program and its database."""
+    (tmp_path / "shop.py").write_text(PROGRAM)
+    with closing(Outbox(f"sqlite:///{tmp_path}/shop.db")) as outbox:
+        outbox.migrate()
+    return tmp_path
+
+
+def publish(folder: Path, value: str) -> None:
+    with (
+        closing(Outbox(f"sqlite:///{folder}/shop.db")) as outbox,
+        closing(sqlite3.connect(folder / "shop.db", timeout=30)) as conn,
+        conn,
+    ):
+        outbox.publish(conn, "t", value, key="k")
+
+
+def seen(folder: Path) -> list[str]:
+    path = folder / "seen"
+    return path.read_text().split() if path.exists() else []
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Give a worker that is ended at the end, whatever happens."""
+    process = subprocess.Popen(
+        penstock("worker", "shop:outbox"), cwd=folder, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_it_delivers_and_leaves_when_told_to(folder: Path) -> None:
+    publish(folder, "one")
+    with running(folder) as worker:
+        wait_until(lambda: seen(folder) == ["one"], "the event is handled")
+        worker.send_signal(signal.SIGTERM)
+        _, said = worker.communicate(timeout=60)
+    assert worker.returncode == 0
+    assert "SIGTERM: stopping" in said
+    with closing(sqlite3.connect(folder / "shop.db")) as conn:
+        assert conn.execute("SELECT count(*) FROM penstock_member").fetchone() == (0,)
+        assert conn.execute('SELECT max("offset") FROM penstock_cursor').fetchone() == (1,)
+
+
+def test_a_second_signal_waits_for_no_handler(folder: Path) -> None:
+    publish(folder, "slow")
+    with running(folder) as worker:
+        wait_until(lambda: seen(folder) == ["slow"], "the handler is at work")
+        worker.send_signal(signal.SIGTERM)
+        assert worker.stderr is not None
+        while "SIGTERM: stopping" not in worker.stderr.readline():
+            pass
+        worker.send_signal(signal.SIGINT)
+        _, said = worker.communicate(timeout=30)
+    assert worker.returncode == 0
+    assert "SIGINT again: not waiting for handlers" in said
+    assert "still runs on t" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["shop"], "'shop' must be MODULE:NAME, such as shop:outbox"),
+        (["nothing:outbox"], "there is no module 'nothing' here"),
+        (["shop:nothing"], "shop has no 'nothing'"),
+        (["shop:other"], "shop:other is str, not an Outbox"),
+        (["shop:outbox", "--partitions", "5-1"], "'5-1' is no range such as 0-63"),
+        ([], "Missing argument 'MODULE:OUTBOX'"),
+    ],
+)
+def test_what_is_wrong_with_the_arguments_is_said(folder: Path, arguments: list[str], words: str) -> None:
+    done = subprocess.run(penstock("worker", *arguments), cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_program_that_fails_is_not_taken_for_a_missing_one(folder: Path) -> None:
+    (folder / "broken.py").write_text("import a_package_that_is_not_there")
+    done = subprocess.run(penstock("worker", "broken:outbox"), cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "No module named 'a_package_that_is_not_there'" in done.stderr
+
+
+def test_tables_that_are_missing_are_named_with_the_remedy(folder: Path) -> None:
+    (folder / "bare.py").write_text(PROGRAM.replace("shop.db", "bare.db"))
+    done = subprocess.run(penstock("worker", "bare:outbox"), cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "run outbox.migrate() once" in done.stderr
