@@ -1,6 +1,6 @@
 """procrastinate at its fast settings. Runs with its own Python; arguments: the database's address.
 
-The async connector (psycopg with its C parts), an async task that does nothing, many at once, no lock (so no
+The async connector (psycopg with its C parts), an async task that does nothing, ten at once, no lock (so no
 order), jobs deleted when they are done; a worker that ends when it has caught up, without LISTEN.
 """
 

@@ -29,7 +29,7 @@ log = logging.getLogger("penstock.delivery")
 
 AHEAD = 100  # records of a partition fed beyond the last that is settled: what may be handed out at most
 READ_RECORDS = 5000  # in one look at the log, over all partitions
-READ_BYTES = 16_000_000  # in one look, as far as the records before tell
+READ_BYTES = 16_000_000  # of values in one look
 HELD_BYTES = 64_000_000  # of values in memory; above it nothing more is read
 LANES_BOUND = 10_000  # waiting lanes of a group in one process; above it nothing more is fed
 ENTRIES_BOUND = 100_000  # records in them
@@ -62,7 +62,7 @@ class Engine:
         self._careful_out: Place | None = None
         self._lost_out: dict[int, set[int]] = {}  # what was handed out when a partition was lost
         self._turn = 0
-        self._held_bytes, self._record_bytes = 0, READ_BYTES // 500
+        self._held_bytes = self._first = 0
 
     @property
     def subscription(self) -> Subscription:
@@ -135,17 +135,19 @@ class Engine:
     def fill(self, ends: dict[int, int]) -> bool:
         """Read what the log holds beyond what is known; return whether there was anything."""
         self._ends = ends
+        if self._is_full():
+            return False
         holes = self._fill_holes()
         behind = [
             (number, work)
             for number, work in self._works.items()
-            if ends.get(number, 0) > work.machine.position and not work.leaving
+            if ends.get(number, 0) > work.machine.position and not work.leaving and not work.has_holes
         ]
-        if not behind or self._is_full():
+        if not behind:
             return holes
-        total = min(READ_RECORDS, READ_BYTES // self._record_bytes)
-        ranges, share = [], max(1, total // len(behind))
-        for number, work in behind:
+        ranges, share = [], max(1, READ_RECORDS // len(behind))
+        self._first = (self._first + 1) % len(behind)  # so that a read that is cut off starves nobody
+        for number, work in behind[self._first :] + behind[: self._first]:
             machine = work.machine
             position = machine.position
             if machine.room() <= 0:
@@ -154,16 +156,10 @@ class Engine:
             count = min(share, ahead, machine.room(), ends[number] - position)
             if count > 0:
                 ranges.append((number, position, position + count))
-            total -= max(count, 0)
-            if total <= 0:
-                break
-        records = self._read(ranges)
+        records, _ = self._read(ranges)
         for record, error in records:
             self._feed(record, error)
-        if records:
-            size = sum(len(record.data or b"") for record, _ in records) // len(records)
-            self._record_bytes = max(size, self._record_bytes // 2, 1)
-        return bool(records)
+        return holes or bool(records)
 
     def _is_full(self) -> bool:
         lanes = sum(work.machine.stored_count for work in self._works.values())
@@ -187,12 +183,14 @@ class Engine:
                 self._turn = number + 1
                 break
         try:
-            self._fetch(taken)
+            cut = self._fetch(taken)
         except BaseException:
-            for _, work, delivery in taken:
-                work.machine.untake(delivery.offset)
+            self._take_back(taken)
             self._careful_out = None
             raise
+        if cut:
+            self._take_back([each for each in taken if (each[0], each[2].offset) in cut])
+            taken = [each for each in taken if (each[0], each[2].offset) not in cut]
         return [task for each in taken if (task := self._task(*each)) is not None]
 
     def next_due_ms(self) -> int | None:
@@ -237,7 +235,7 @@ class Engine:
         self._write()
         for number, work in self._works.items():
             if work.owned.crashes and self._is_calm(number, work):
-                work.owned.crashes, work.owned.trying = 0, None
+                work.owned.crashes, work.owned.trying, work.doubtful_to = 0, None, 0
                 work.machine.touch()
             settlement = work.machine.settlement()
             if settlement is not None:
@@ -278,21 +276,22 @@ class Engine:
 
     def _fill_holes(self) -> bool:
         """Feed what a former owner had not settled below the place it had reached."""
-        holes = [
-            (number, hole)
-            for number, work in self._works.items()
-            if work.has_holes
-            for hole in work.machine.missing()
-        ]
-        records = self._read([(number, hole, hole + 1) for number, hole in holes])
+        with_holes = {number: work for number, work in self._works.items() if work.has_holes}
+        holes = sorted(
+            (number, hole) for number, work in with_holes.items() for hole in work.machine.missing()
+        )
+        records, is_cut = self._read([(number, hole, hole + 1) for number, hole in holes])
         found = {(record.partition, record.offset): (record, error) for record, error in records}
+        last = max(found, default=None) if is_cut else None
         for number, hole in holes:
+            if last is not None and (number, hole) > last:
+                break  # there is too much: the rest is read next time
             if (number, hole) in found:
                 self._feed(*found[number, hole])
             else:
                 self._works[number].machine.feed(hole, "", wanted=False)
-        for work in self._works.values():
-            work.has_holes = False
+        for work in with_holes.values():
+            work.has_holes = bool(work.machine.missing())
         return bool(holes)
 
     def _lose(self, number: int) -> None:
@@ -385,20 +384,30 @@ class Engine:
             return self._subscription.handlers[0].failing(error)
         return self._subscription.handler_for(record)
 
-    def _fetch(self, taken: Sequence[tuple[int, _Work, Delivery]]) -> None:
-        """Read the records of lanes that waited: only their offsets were kept."""
+    def _fetch(self, taken: Sequence[tuple[int, _Work, Delivery]]) -> set[tuple[int, int]]:
+        """Read the records of lanes that waited: only their offsets were kept.
+
+        Return the places that were not read this time, because there is too much.
+        """
         missing = sorted(
-            (number, each.offset, each.offset + 1)
-            for number, work, each in taken
-            if each.offset not in work.records
+            (number, each.offset) for number, work, each in taken if each.offset not in work.records
         )
-        for record, error in self._read(missing):
+        if not missing:
+            return set()
+        records, is_cut = self._read([(number, offset, offset + 1) for number, offset in missing])
+        last = missing[0]
+        for record, error in records:
             assert record.partition is not None
             assert record.offset is not None
+            last = record.partition, record.offset
             handler = self._handler(record, error)
-            if handler is None:
-                continue  # it was wanted when it failed, by a handler that is no more
-            self._keep(self._works[record.partition], record.offset, record, handler)
+            if handler is not None:  # else it was wanted when it failed, by a handler that is no more
+                self._keep(self._works[record.partition], record.offset, record, handler)
+        return {place for place in missing if place > last} if is_cut else set()
+
+    def _take_back(self, taken: Sequence[tuple[int, _Work, Delivery]]) -> None:
+        for _, work, delivery in reversed(taken):
+            work.machine.untake(delivery.offset)
 
     def _keep(self, work: _Work, offset: int, record: Record, handler: Handler) -> None:
         work.records[offset] = (record, handler)
@@ -409,11 +418,11 @@ class Engine:
         if known is not None:
             self._held_bytes -= len(known[0].data or b"")
 
-    def _read(self, ranges: list[tuple[int, int, int]]) -> list[tuple[Record, Exception | None]]:
+    def _read(self, ranges: list[tuple[int, int, int]]) -> tuple[list[tuple[Record, Exception | None]], bool]:
         if not ranges:
-            return []
+            return [], False
         fences = {number: work.owned.epoch for number, work in self._works.items()}
-        return self._log.read_ranges(self._store.topic, ranges, fences)
+        return self._log.read_ranges(self._store.topic, ranges, fences, max_bytes=READ_BYTES)
 
 
 def lane_of(record: Record) -> str:

@@ -87,16 +87,23 @@ class SqlLog:
         return {partition: end for partition, _, end in rows}
 
     def read_ranges(
-        self, topic: Topic, ranges: Sequence[tuple[int, int, int]], fences: Mapping[int, int]
-    ) -> list[tuple[Record, Exception | None]]:
+        self,
+        topic: Topic,
+        ranges: Sequence[tuple[int, int, int]],
+        fences: Mapping[int, int],
+        *,
+        max_bytes: int,
+    ) -> tuple[list[tuple[Record, Exception | None]], bool]:
         """Return the records of several ranges (partition, from, to before) in one look, for their owner.
 
-        `fences` are the epochs of the partitions. A record that cannot be read whole comes with the error.
+        In the order of the ranges, and no more than so many bytes of values, but one record at least; also
+        whether some may have been cut off after the last one for that reason. `fences` are the epochs of the partitions. A record that cannot be read whole comes with the error.
         """
         partitions, starts, ends = (list(column) for column in zip(*ranges, strict=True))
         wanted = Rows(partitions=partitions, starts=starts, ends=ends)
-        rows = self._database.look(lambda tx: tx.rows("log", "read_ranges", topic_id=topic.id, ranges=wanted))
-        name, found = topic.name, []
+        params = {"topic_id": topic.id, "ranges": wanted, "max_bytes": max_bytes}
+        rows = self._database.look(lambda tx: tx.rows("log", "read_ranges", **params))
+        name, found, size = topic.name, [], 0
         for partition, offset, id, key, type, value, headers, timestamp_ms in rows:
             error: Exception | None = None
             pairs: RawHeaders = ()
@@ -109,7 +116,8 @@ class SqlLog:
             place = name, partition, offset
             record = Record(id, text, value, type, pairs, timestamp_ms, *place, fence=fences[partition])
             found.append((record, error))
-        return found
+            size += len(value or b"")
+        return found, size >= max_bytes
 
     def bounds(self, topic: str, partition: int) -> Bounds:
         """Return the first offset kept and the next to be given."""

@@ -1,6 +1,13 @@
--- Records of several partitions, a range of offsets each; walks the primary key, locks nothing.
-SELECT l.partition, l."offset", l.id, l.key, l.type, l.value, l.headers, l.timestamp_ms
-FROM unnest(%(partitions)s::integer[], %(starts)s::bigint[], %(ends)s::bigint[]) AS w (partition, low, high)
-JOIN penstock_log l ON l.topic_id = %(topic_id)s AND l.partition = w.partition
- AND l."offset" >= w.low AND l."offset" < w.high
-ORDER BY l.partition, l."offset";
+-- Records of several partitions, a range of offsets each, in that order, and of these no more than so many bytes of values
+-- (but one record at least); walks the primary key, locks nothing.
+SELECT partition, "offset", id, key, type, value, headers, timestamp_ms
+FROM (
+    SELECT w.place, l.partition, l."offset", l.id, l.key, l.type, l.value, l.headers, l.timestamp_ms,
+           sum(coalesce(octet_length(l.value), 0)) OVER before AS bytes
+    FROM unnest(%(partitions)s::integer[], %(starts)s::bigint[], %(ends)s::bigint[])
+         WITH ORDINALITY AS w (partition, low, high, place)
+    JOIN penstock_log l ON l.topic_id = %(topic_id)s AND l.partition = w.partition
+     AND l."offset" >= w.low AND l."offset" < w.high
+    WINDOW before AS (ORDER BY w.place, l."offset" ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS found
+WHERE coalesce(bytes, 0) < %(max_bytes)s
+ORDER BY place, "offset";

@@ -1,0 +1,361 @@
+"""The engine: what is read, handed out and settled, with its bounds, its care after a crash and its repetitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from penstock import Record, points
+from penstock.delivery.store import GroupStore
+from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
+from penstock.errors import StoreUnreachable
+from penstock.log.sql.database import Database
+from penstock.log.sql.dialects import open_database
+from penstock.log.sql.log import SqlLog
+from penstock.log.sql.naming import Names
+from penstock.testing.handling_suite import Seen, publish_values, subscribe
+from penstock.testing.outbox_suite import in_one_partition
+from penstock.worker import engine as engine_module
+from penstock.worker.engine import Engine, lane_of
+from penstock.worker.task import Task
+from tests.conformance.engines import StoreEngine
+
+
+@pytest.fixture(params=["memory"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def database(engine: StoreEngine) -> Iterator[Database]:
+    opened = open_database(engine.url, Names())
+    yield opened
+    opened.close()
+
+
+Make = Callable[..., Engine]
+
+
+@pytest.fixture
+def make(engine: StoreEngine, database: Database) -> Make:
+    """Give a way to make the engine of a group as a member of some name."""
+    in_one_partition(engine)
+
+    def made(owner: str = "me", handler: Callable[[Record], Any] | None = None) -> Engine:
+        outbox = engine.another()
+        subscribe(outbox, "g", handler or Seen())
+        (subscription,) = outbox._handlers.subscriptions()
+        log = SqlLog(database, engine.clock)
+        topic = log.topic("events")
+        store = GroupStore(database, engine.clock, group="g", topic=topic, owner=owner)
+        return Engine(log, store, subscription, engine.clock)
+
+    return made
+
+
+def fill(engine: Engine, store: StoreEngine) -> bool:
+    return engine.fill(store.outbox.log.ends(store.outbox.log.topic("events")))
+
+
+def taken(engine: Engine, store: StoreEngine, *living: str) -> list[Task]:
+    """Take what nobody living owns, read, and hand out."""
+    engine.take(lambda tx: list(living))
+    fill(engine, store)
+    return engine.start(1000)
+
+
+def values(tasks: list[Task]) -> list[Any]:
+    return [task.record.value for task in tasks]
+
+
+def finish(engine: Engine, tasks: list[Task], verdict: Verdict | None = None) -> None:
+    for task in tasks:
+        engine.finish(task, verdict or Passed())
+
+
+def publish(store: StoreEngine, *pairs: tuple[str, int]) -> None:
+    for key, value in pairs:
+        publish_values(store, value, key=key)
+    store.outbox.drain()
+
+
+def test_of_each_key_one_record_is_out_and_the_next_follows(make: Make, engine: StoreEngine) -> None:
+    publish(engine, ("a", 1), ("a", 2), ("b", 3))
+    mine = make()
+    tasks = taken(mine, engine)
+    assert values(tasks) == [1, 3]
+    assert mine.start(1000) == []
+    finish(mine, tasks)
+    assert values(mine.start(1000)) == [2]
+
+
+def test_what_a_lost_owner_had_is_handed_out_again_with_care(make: Make, engine: StoreEngine) -> None:
+    """D6: one at a time, written down first, marked; and without care once it is settled."""
+    publish(engine, ("a", 1), ("b", 2), ("c", 3))
+    taken(make("lost"), engine)
+    mine = make("heir")
+    seen = []
+    for _ in range(3):
+        (task,) = taken(mine, engine, "heir")
+        assert (task.record.redelivered, tried(engine)) == (True, task.record.offset)
+        seen.append(task.record.value)
+        finish(mine, [task])
+        mine.settle()
+    assert seen == [1, 2, 3]
+    assert crashes(engine) == 0
+    publish(engine, ("a", 4), ("b", 5))
+    tasks = taken(mine, engine, "heir")
+    assert [(task.record.value, task.record.redelivered) for task in tasks] == [(4, False), (5, False)]
+
+
+def test_a_record_that_takes_three_owners_with_it_is_given_up(make: Make, engine: StoreEngine) -> None:
+    """D-08: the records before and behind it are not blamed."""
+    publish(engine, ("a", 1), ("b", 2), ("c", 3))
+    for number in range(3):
+        victim = make(f"victim-{number}")
+        tasks = taken(victim, engine)
+        while 2 not in values(tasks):  # it works until it comes to the one that kills it
+            finish(victim, tasks)
+            victim.settle()
+            tasks = victim.start(1000)
+    mine = make("heir")
+    done = []
+    for _ in range(3):
+        tasks = taken(mine, engine, "heir")
+        done += values(tasks)
+        finish(mine, tasks)
+        mine.settle()
+    assert done == [3]
+    assert rows(engine, 'SELECT "offset", reason, holding FROM penstock_dead') == [
+        (1, "killed its worker 3 times", True)
+    ]
+
+
+def test_an_owner_that_released_is_no_crash(make: Make, engine: StoreEngine) -> None:
+    publish(engine, ("a", 1), ("b", 2))
+    first = make("first")
+    first.untake(taken(first, engine))
+    first.release()
+    mine = make("second")
+    assert [task.record.redelivered for task in taken(mine, engine, "second")] == [False, False]
+
+
+def test_the_result_of_an_epoch_that_is_over_is_not_heard(make: Make, engine: StoreEngine) -> None:
+    """A handler that ended late: its partition was lost and taken again meanwhile."""
+    publish(engine, ("a", 1), ("a", 2))
+    mine = make()
+    (task,) = taken(mine, engine)
+    mine.release()
+    (again,) = taken(mine, engine)
+    mine.finish(task, Passed())
+    assert mine.start(1000) == []
+    assert (again.record.offset, again.record.redelivered) == (0, True)
+    mine.finish(again, Passed())
+    assert values(mine.start(1000)) == [2]
+
+
+def test_a_settling_that_failed_is_written_by_the_next_call(
+    make: Make, engine: StoreEngine, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P9: the database was away; nothing is lost, and nothing is handed out twice."""
+    publish(engine, ("a", 1), ("a", 2), ("b", 3))
+    mine = make()
+    finish(mine, taken(mine, engine))
+    run, refusals = database.run, [StoreUnreachable("db", "away")]
+
+    def away(work: Callable[..., Any]) -> Any:
+        if refusals:
+            raise refusals.pop()
+        return run(work)
+
+    monkeypatch.setattr(database, "run", away)
+    with pytest.raises(StoreUnreachable):
+        mine.settle()
+    finish(mine, mine.start(1000))
+    mine.settle()
+    assert rows(engine, 'SELECT "offset" FROM penstock_cursor') == [(3,)]
+
+
+def test_a_settling_in_doubt_is_taken_afresh(
+    make: Make, engine: StoreEngine, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D5: it was written and the answer was lost; the same again is refused, the partition loaded anew."""
+    publish(engine, ("a", 1), ("a", 2))
+    mine = make()
+    finish(mine, taken(mine, engine))
+    with monkeypatch.context() as patch:
+        points.arm("delivery.after_settle", points.fail(StoreUnreachable("db", "cut")))
+        with pytest.raises(StoreUnreachable):
+            mine.settle()
+        points.disarm()
+        patch.undo()
+    mine.settle()
+    assert mine.owns() == 0
+    mine.check()
+    assert values(taken(mine, engine, "me")) == [2]
+
+
+def test_waiting_lanes_are_bounded_and_the_storm_ends(
+    make: Make, engine: StoreEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P8: every key fails once; above the bound nothing more is read until some have gone on."""
+    monkeypatch.setattr(engine_module, "LANES_BOUND", 5)
+    monkeypatch.setattr(engine_module, "AHEAD", 4)
+    publish(engine, *((f"k-{number}", number) for number in range(60)))
+    mine, failed, done, most = make(), set[int](), list[int](), 0
+    mine.take(lambda tx: [])
+    for _ in range(400):
+        fill(mine, engine)
+        for task in mine.start(1000):
+            if task.record.value in failed:
+                done.append(task.record.value)
+                mine.finish(task, Passed())
+            else:
+                failed.add(task.record.value)
+                mine.finish(task, Parked(engine.clock.now_ms() + 1000, 1, "no"))
+        mine.settle()
+        most = max(most, rows(engine, "SELECT count(*) FROM penstock_lane")[0][0])
+        engine.clock.advance(timedelta(milliseconds=500))
+        if len(done) == 60:
+            break
+    assert sorted(done) == list(range(60))
+    assert most <= 5 + 4 + 1
+
+
+def test_what_is_in_memory_is_bounded_by_bytes(
+    make: Make, engine: StoreEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_module, "HELD_BYTES", 3000)
+    monkeypatch.setattr(engine_module, "READ_BYTES", 2000)
+    with engine.connect() as conn:
+        for number in range(20):
+            engine.outbox.publish(conn, "t", "x" * 1000, key=f"k-{number}")
+        conn.commit()
+    engine.outbox.drain()
+    mine, total = make(), 0
+    mine.take(lambda tx: [])
+    while fill(mine, engine) or total < 20:
+        tasks = mine.start(1000)
+        assert len(tasks) <= 6
+        total += len(tasks)
+        finish(mine, tasks)
+    assert total == 20
+
+
+def test_a_record_whose_headers_cannot_be_read_is_a_dead_letter_with_its_bytes(engine: StoreEngine) -> None:
+    seen = Seen()
+    subscribe(engine.outbox, "g", seen, on_exhausted="release")
+    publish_values(engine, 1, 2, key="k")
+    engine.another().drain()
+    with engine.connect() as conn:
+        conn.execute("UPDATE penstock_log SET headers = X'FFFFFF' WHERE \"offset\" = 0")
+        conn.commit()
+    counts = engine.outbox.drain()
+    assert (counts.delivered, counts.dead, seen.values()) == (1, 1, [2])
+    ((reason, headers, value),) = rows(engine, "SELECT reason, headers, value FROM penstock_dead")
+    assert "cannot be decoded" in reason
+    assert (bytes(headers), bytes(value)) == (b"\xff\xff\xff", b"1")
+
+
+def test_a_lane_that_is_slow_lets_the_cursor_pass(make: Make, engine: StoreEngine) -> None:
+    """D2: one key holds its first record; the others of the partition go on, far beyond the window of reading."""
+    publish(engine, ("slow", 0), *((f"k-{number % 7}", number) for number in range(1, 400)))
+    mine = make()
+    mine.take(lambda tx: [])
+    fill(mine, engine)
+    (slow, *others) = mine.start(1000)
+    done = values(others)
+    finish(mine, others)
+    for _ in range(200):
+        fill(mine, engine)
+        tasks = mine.start(1000)
+        done += values(tasks)
+        finish(mine, tasks)
+        mine.settle()
+    assert len(done) == 399
+    mine.finish(slow, Passed())
+    mine.settle()
+    assert rows(engine, 'SELECT "offset" FROM penstock_cursor') == [(400,)]
+
+
+def test_a_dead_letter_of_a_handler_is_kept_and_holds_its_lane(make: Make, engine: StoreEngine) -> None:
+    publish(engine, ("a", 1), ("a", 2))
+    mine = make()
+    finish(mine, taken(mine, engine), Dead(4, "no", hold=True))
+    mine.settle()
+    assert mine.start(1000) == []
+    assert rows(engine, "SELECT reason, holding FROM penstock_dead") == [("no", True)]
+
+
+@pytest.mark.parametrize(
+    ("key", "lane"),
+    [("o-1", "o-1"), ("", ""), ("a\0b", "\\x610062"), ("\\x61", "\\x5c783631"), ("a\udcff", "\\x61ff")],
+)
+def test_the_name_of_a_lane_can_be_stored_and_is_no_other_key(key: str, lane: str) -> None:
+    record = Record(id="r", key=key, data=None, type="t", raw_headers=(), timestamp_ms=0)
+    assert lane_of(record) == lane
+
+
+def rows(engine: StoreEngine, query: str) -> list[tuple[Any, ...]]:
+    with engine.connect() as conn:
+        return [tuple(row) for row in conn.execute(query).fetchall()]
+
+
+def tried(engine: StoreEngine) -> int | None:
+    found: int | None = rows(engine, "SELECT trying FROM penstock_cursor")[0][0]
+    return found
+
+
+def crashes(engine: StoreEngine) -> int:
+    return int(rows(engine, "SELECT crashes FROM penstock_cursor")[0][0])
+
+
+def big(engine: StoreEngine, count: int) -> None:
+    with engine.connect() as conn:
+        for number in range(count):
+            engine.outbox.publish(conn, "t", f"{number:03}" + "x" * 1000, key=f"k-{number}")
+        conn.commit()
+    engine.outbox.drain()
+
+
+def test_waiting_records_that_are_too_much_for_one_look_come_in_turn(
+    make: Make, engine: StoreEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P1, P8: what a bounded look cuts off is neither lost nor taken for gone."""
+    big(engine, 10)
+    mine = make()
+    finish(mine, taken(mine, engine), Parked(engine.clock.now_ms() + 10, 1, "no"))
+    mine.settle()
+    engine.clock.advance(timedelta(seconds=1))
+    monkeypatch.setattr(engine_module, "READ_BYTES", 2500)
+    seen: list[str] = []
+    for _ in range(10):
+        tasks = mine.start(1000)
+        assert len(tasks) <= 3
+        seen += [task.record.value[:3] for task in tasks]
+        finish(mine, tasks)
+    assert sorted(seen) == [f"{number:03}" for number in range(10)]
+
+
+def test_holes_that_are_too_much_for_one_look_are_filled_in_turn(
+    make: Make, engine: StoreEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    big(engine, 10)
+    first = make("first")
+    tasks = taken(first, engine)
+    finish(first, tasks[9:])
+    first.settle()
+    first.untake(tasks[:9])
+    first.release()
+    monkeypatch.setattr(engine_module, "READ_BYTES", 2500)
+    mine, seen = make("second"), list[str]()
+    mine.take(lambda tx: [])
+    for _ in range(10):
+        fill(mine, engine)
+        tasks = mine.start(1000)
+        seen += [task.record.value[:3] for task in tasks]
+        finish(mine, tasks)
+    assert seen == [f"{number:03}" for number in range(9)]
