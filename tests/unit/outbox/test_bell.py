@@ -65,9 +65,7 @@ def test_it_rings_once_when_the_transaction_has_ended(bell: Bell, rings: Rings) 
     assert (len(rings), conn.looks) == (1, looks)
 
 
-def test_of_transactions_that_end_together_none_is_missed(
-    bell: Bell, rings: Rings
-) -> None:
+def test_of_transactions_that_end_together_none_is_missed(bell: Bell, rings: Rings) -> None:
     conns = [Conn() for _ in range(5)]
     for conn in conns:
         bell.watch(conn, is_open)

@@ -1,4 +1,4 @@
-"""The engine: what is read, handed out and settled, with its bounds, its care after a crash and its repetitions."""
+"""The engine: what is read, handed out and settled; its bounds, its care after a crash, its repetitions."""
 
 from __future__ import annotations
 
@@ -261,7 +261,7 @@ def test_a_record_whose_headers_cannot_be_read_is_a_dead_letter_with_its_bytes(e
 
 
 def test_a_lane_that_is_slow_lets_the_cursor_pass(make: Make, engine: StoreEngine) -> None:
-    """D2: one key holds its first record; the others of the partition go on, far beyond the window of reading."""
+    """D2: one key holds its first record; the others go on, far beyond what is read ahead."""
     publish(engine, ("slow", 0), *((f"k-{number % 7}", number) for number in range(1, 400)))
     mine = make()
     mine.take(lambda tx: [])

@@ -97,7 +97,8 @@ class SqlLog:
         """Return the records of several ranges (partition, from, to before) in one look, for their owner.
 
         In the order of the ranges, and no more than so many bytes of values, but one record at least; also
-        whether some may have been cut off after the last one for that reason. `fences` are the epochs of the partitions. A record that cannot be read whole comes with the error.
+        whether some may have been cut off after the last one for that reason. `fences` are the epochs of the
+        partitions. A record that cannot be read whole comes with the error.
         """
         partitions, starts, ends = (list(column) for column in zip(*ranges, strict=True))
         wanted = Rows(partitions=partitions, starts=starts, ends=ends)
