@@ -21,11 +21,12 @@ from penstock.model.limits import Headers, LimitsSettings
 from penstock.model.record import Record
 from penstock.model.retry import RetryPolicy
 from penstock.model.retry_settings import RetrySettings
-from penstock.outbox.adapters import adapter_for
+from penstock.outbox.adapters import adapter_for, async_adapter_for
 from penstock.outbox.bell import Bell, BellSettings
+from penstock.outbox.contract import Adapter, AsyncAdapter
 from penstock.outbox.event import DEFAULT_TOPIC, StagedEvent, check_options, parts_of, staged_event
 from penstock.outbox.sequencer import SequencerSettings
-from penstock.outbox.staging import Steps, cancel_steps, run, stage_steps
+from penstock.outbox.staging import Steps, arun, cancel_steps, run, stage_steps
 from penstock.settings import Settings, check_names
 from penstock.worker import running
 from penstock.worker.drain import Counts, Drain
@@ -139,13 +140,7 @@ class Outbox:
         Each is a registered event, or a mapping with the arguments of `publish`:
         `{"type": "order.placed", "value": {...}, "key": "o-1"}`. All are checked before any is written.
         """
-        now_ms = self._clock.now_ms()
-        staged = [
-            self._checked(*parts_of(each, topic), now_ms)
-            if isinstance(each, (dict, Mapping))  # dict first: asking for a Mapping costs a microsecond
-            else self._checked(each, _NOT_GIVEN, {}, now_ms)
-            for each in events
-        ]
+        staged = self._all_checked(events, topic)
         return self._stage(conn, staged) if staged else []
 
     def cancel(self, conn: Any, id: str, /, *, topic: str = DEFAULT_TOPIC) -> int:
@@ -154,6 +149,39 @@ class Outbox:
         Raises as `publish` does.
         """
         return self._on(conn, cancel_steps(id, topic))
+
+    @overload
+    async def apublish(
+        self, conn: Any, event: object, /, *, at: At = None, owner: str | None = None
+    ) -> str: ...
+    @overload
+    async def apublish(
+        self,
+        conn: Any,
+        type: str,
+        value: Any,
+        /,
+        *,
+        key: str | None = None,
+        topic: str = DEFAULT_TOPIC,
+        headers: Headers | None = None,
+        at: At = None,
+        owner: str | None = None,
+    ) -> str: ...
+    async def apublish(self, conn: Any, type: Any, value: Any = _NOT_GIVEN, /, **options: Any) -> str:
+        """Write one event in the open transaction of an async connection; else as `publish`."""
+        return (await self._astage(conn, [self._checked(type, value, options, self._clock.now_ms())]))[0]
+
+    async def apublish_many(
+        self, conn: Any, events: Iterable[object | Mapping[str, Any]], /, *, topic: str = DEFAULT_TOPIC
+    ) -> list[str]:
+        """Write many events in the open transaction of an async connection; else as `publish_many`."""
+        staged = self._all_checked(events, topic)
+        return await self._astage(conn, staged) if staged else []
+
+    async def acancel(self, conn: Any, id: str, /, *, topic: str = DEFAULT_TOPIC) -> int:
+        """Take a scheduled event back in the open transaction of an async connection; else as `cancel`."""
+        return await self._aon(conn, cancel_steps(id, topic))
 
     def handler(
         self,
@@ -281,6 +309,15 @@ class Outbox:
             check_options(options)  # asked only now: for every event it would cost as much as its hash
             raise
 
+    def _all_checked(self, events: Iterable[object | Mapping[str, Any]], topic: str) -> list[StagedEvent]:
+        now_ms = self._clock.now_ms()
+        return [
+            self._checked(*parts_of(each, topic), now_ms)
+            if isinstance(each, (dict, Mapping))  # dict first: asking for a Mapping costs a microsecond
+            else self._checked(each, _NOT_GIVEN, {}, now_ms)
+            for each in events
+        ]
+
     def _typed(self, event: Any, options: dict[str, Any]) -> tuple[str, Any, dict[str, Any]]:
         kind = self._event_types.of(event)
         headers = kind.headers_of(event) if kind.headers_of else None
@@ -295,6 +332,19 @@ class Outbox:
         adapter.check(conn)
         with tracing.span("penstock.publish", events=len(events)):
             ids = run(stage_steps(events), lambda step: adapter.run(conn, step, self._names))
+        self._was_staged(conn, adapter, events)
+        return ids
+
+    async def _astage(self, conn: Any, events: list[StagedEvent]) -> list[str]:
+        adapter = async_adapter_for(conn, self._database.dialect.name)
+        await adapter.acheck(conn)
+        with tracing.span("penstock.publish", events=len(events)):
+            ids = await arun(stage_steps(events), lambda step: adapter.arun(conn, step, self._names))
+        self._was_staged(conn, adapter, events)
+        return ids
+
+    def _was_staged(self, conn: Any, adapter: Adapter | AsyncAdapter, events: list[StagedEvent]) -> None:
+        """Let the bell watch for the end of the transaction, and count."""
         if self._bell is not None:
             self._bell.watch(adapter.driver_connection(conn), adapter.is_open)
         if len(events) == 1:  # a Counter costs more than the event
@@ -302,10 +352,15 @@ class Outbox:
         else:
             for topic, count in Counter(map(_TOPIC_OF, events)).items():
                 metrics.PUBLISHED.add(count, topic=topic)
-        return ids
 
     def _on(self, conn: Any, steps: Steps[T]) -> T:
         """Run steps on the caller's connection."""
         adapter = adapter_for(conn, self._database.dialect.name)
         adapter.check(conn)
         return run(steps, lambda step: adapter.run(conn, step, self._names))
+
+    async def _aon(self, conn: Any, steps: Steps[T]) -> T:
+        """Run steps on the caller's async connection."""
+        adapter = async_adapter_for(conn, self._database.dialect.name)
+        await adapter.acheck(conn)
+        return await arun(steps, lambda step: adapter.arun(conn, step, self._names))

@@ -14,7 +14,6 @@ COUNTED: Table = {
     "cli/reconcile.py": (1, "only a lake needs Arrow and Delta"),
     "log/sql/dialects.py": (3, "a dialect brings its driver, and only one is needed"),
     "outbox/adapters/__init__.py": (1, "an adapter brings its driver; the connection says which one"),
-    "outbox/adapters/sqlalchemy.py": (3, "SQLAlchemy on SQLite must not ask for psycopg"),
     "pipeline/fetch/__init__.py": (2, "a fetcher brings its driver; the address says which one"),
     "tracing.py": (2, "OpenTelemetry is optional and slow to import"),
 }

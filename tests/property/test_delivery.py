@@ -525,7 +525,7 @@ class LanesStay(Partition):
 class TooEarly(Partition):
     """Does not wait until a parked lane is due."""
 
-    def take(self, now_ms: int, limit: int) -> list[Delivery]:
+    def take(self, now_ms: int, limit: int, run: int = 1) -> list[Delivery]:
         return super().take(now_ms + SNOOZE_MS, limit)
 
 

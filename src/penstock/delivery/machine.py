@@ -3,7 +3,8 @@
 It is told which offsets the log holds and what became of those handed out; it says which may be handed out
 next, in which order, and what must be written down. Invariants:
 
-- of one lane at most one record is out at a time, and always the oldest that is not settled;
+- what is out of one lane is a run of its oldest records, to be worked one after the other; when one of them
+  does not pass, those behind it are taken back;
 - every offset below the base is passed: done, dead, or an entry of a lane that waits;
 - `settlement` holds all that changed since the last one, so writing it in one transaction is enough;
 - a lane is in one place: out, ready, waiting until it is due, held, or behind a skip;
@@ -18,6 +19,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import islice
 from typing import NamedTuple
 
 from .verdict import Dead, Parked, Passed, Verdict
@@ -50,6 +52,8 @@ class Lane:
     waiting: list[int] | deque[int]  # a deque once it is stored and may grow long
     stored: bool = False  # its offsets are entries, the cursor may pass them
     held: bool = False  # until a person decides
+    out: int = 0  # how many of `waiting`, from the first on, are handed out
+    resting: bool = False  # held, or until it is due
     failures: int = 0
     due_ms: int = 0
     reason: str = ""
@@ -121,7 +125,10 @@ class Partition:
         self.entry_count = 0  # records that wait in stored lanes
         self.stored_count = 0  # stored lanes
         for stored, offsets in lanes:
-            self._load(Lane(stored.key, deque(sorted(offsets)), True, *stored[1:]))
+            _, held, failures, due_ms, reason = stored
+            lane = Lane(stored.key, deque(sorted(offsets)), stored=True, held=held)
+            lane.failures, lane.due_ms, lane.reason, lane.resting = failures, due_ms, reason, held
+            self._load(lane)
 
     # -- what comes in
 
@@ -200,11 +207,16 @@ class Partition:
 
     # -- what goes out
 
-    def take(self, now_ms: int, limit: int) -> list[Delivery]:
-        """Hand out up to so many records, one a lane, and mark them as out."""
+    def take(self, now_ms: int, limit: int, run: int = 1) -> list[Delivery]:
+        """Hand out up to so many records, of each lane a run of up to so many, and mark them as out.
+
+        Deliveries of one lane that follow each other are a run, to be worked in that order.
+        """
         ready, due, out, skips = self._ready, self._due, self._out, self._skips
         while due and due[0][0] <= now_ms:
-            ready.append(self._lanes[heappop(due)[1]])
+            lane = self._lanes[heappop(due)[1]]
+            lane.resting = False
+            ready.append(lane)
         taken: list[Delivery] = []
         while ready and len(taken) < limit:
             lane = ready.popleft()
@@ -213,8 +225,22 @@ class Partition:
                 self._behind.append(lane)
                 continue
             out[offset] = lane
+            lane.out = 1
             taken.append(Delivery(offset, lane.key, lane.failures, lane.stored and lane.reason != SLOW))
+            most = min(run, len(lane.waiting), limit - len(taken) + 1)
+            if most > 1:
+                self._take_run(lane, most, taken)
         return taken
+
+    def _take_run(self, lane: Lane, most: int, taken: list[Delivery]) -> None:
+        """Hand out what follows the head of a lane."""
+        last = self._skips.get(lane.key, lane.waiting[-1])
+        for offset in islice(lane.waiting, 1, most):
+            if offset > last:
+                return
+            self._out[offset] = lane
+            lane.out += 1
+            taken.append(Delivery(offset, lane.key, 0))
 
     def next_due_ms(self) -> int | None:
         """Return when the next waiting lane is due, if one waits."""
@@ -244,8 +270,9 @@ class Partition:
     # -- what comes back
 
     def finish(self, offset: int, verdict: Verdict) -> None:
-        """Take note of what became of a record that was handed out."""
+        """Take note of what became of a record that was handed out; of a run in its order."""
         lane = self._out.pop(offset)
+        lane.out -= 1
         match verdict:
             case Passed():
                 self._leave(lane)
@@ -266,8 +293,11 @@ class Partition:
                 self._park(lane, verdict)
 
     def untake(self, offset: int) -> None:
-        """Take back a record that was handed out and never started."""
-        self._ready.appendleft(self._out.pop(offset))
+        """Take back a record that was handed out and never started, with all behind it in its run."""
+        lane = self._out.pop(offset)
+        lane.out -= 1
+        if not lane.out and not lane.resting:
+            self._ready.appendleft(lane)
 
     # -- what is written
 
@@ -348,6 +378,7 @@ class Partition:
         """Take the head out of its lane."""
         offset = lane.waiting[0]
         del lane.waiting[0]
+        assert offset not in self._out, "a run is finished in its order"
         if not lane.stored:
             self._pass(offset)
             return
@@ -367,11 +398,13 @@ class Partition:
         if lane.stored and (lane.failures or lane.due_ms or lane.reason != SLOW):
             lane.failures, lane.due_ms, lane.reason = 0, 0, SLOW
             self._changed_lanes.add(lane.key)
-        self._ready.append(lane)
+        if not lane.out:
+            self._ready.append(lane)
 
     def _hold(self, lane: Lane, reason: str) -> None:
         """Keep a lane, even one without records, until a person decides."""
         lane.held, lane.failures, lane.due_ms, lane.reason = True, 0, 0, reason
+        lane.resting = True
         self._store(lane)
 
     def _park(self, lane: Lane, verdict: Parked) -> None:
@@ -381,6 +414,7 @@ class Partition:
         self._schedule(lane)
 
     def _schedule(self, lane: Lane) -> None:
+        lane.resting = True
         heappush(self._due, (lane.due_ms, lane.key))
 
     def _spill(self, lane: Lane) -> None:

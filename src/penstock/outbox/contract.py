@@ -2,6 +2,8 @@
 
 An adapter never begins, commits or rolls back; it only refuses a connection on which staging would commit
 by itself. One short file per kind of connection in `adapters/`.
+
+An adapter is sync or async, as its connections are.
 """
 
 from typing import Any, Protocol
@@ -31,3 +33,22 @@ class Adapter(Protocol):
 
         Raises SchemaMissing, or the driver's own error untouched.
         """
+
+
+class AsyncAdapter(Protocol):
+    """One kind of async connection; what does no I/O is as in `Adapter`."""
+
+    def dialect_of(self, conn: Any) -> str:
+        """Return the dialect of the database behind the connection."""
+
+    async def acheck(self, conn: Any) -> None:
+        """Refuse a connection that would commit by itself. Raises NoTransaction."""
+
+    def driver_connection(self, conn: Any) -> Any:
+        """Return the driver's own connection, whose transaction the bell can watch."""
+
+    def is_open(self, driver_connection: Any) -> bool:
+        """Return whether a transaction is open on it; from another thread, without I/O."""
+
+    async def arun(self, conn: Any, step: Step, names: Names) -> int:
+        """Run one step and return how many rows it changed. Raises as `Adapter.run` does."""

@@ -4,7 +4,7 @@ One event costs one statement. Rows for the future go to `scheduled`, all others
 caller's order.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from penstock import points
@@ -57,6 +57,17 @@ def run(steps: Generator[Any, Any, T], execute: Callable[[Any], Any]) -> T:
         request = next(steps)
         while True:
             request = steps.send(execute(request))
+    except StopIteration as finished:
+        result: T = finished.value
+        return result
+
+
+async def arun(steps: Generator[Any, Any, T], execute: Callable[[Any], Awaitable[Any]]) -> T:
+    """Drive steps on an async connection."""
+    try:
+        request = next(steps)
+        while True:
+            request = steps.send(await execute(request))
     except StopIteration as finished:
         result: T = finished.value
         return result

@@ -168,8 +168,8 @@ class Engine:
 
     # -- tasks out
 
-    def start(self, limit: int) -> list[Task]:
-        """Hand out up to so many records, each the oldest unsettled one of its lane."""
+    def start(self, limit: int, run: int = 1) -> list[Task]:
+        """Hand out up to so many records: of each lane its oldest, and of a run up to so many."""
         now_ms, taken = self._clock.now_ms(), list[tuple[int, _Work, Delivery]]()
         for number, work in self._in_turn():
             if work.leaving or work.machine.idle(now_ms):
@@ -178,7 +178,7 @@ class Engine:
                 if self._careful_out is None:
                     taken += self._careful(number, work, now_ms)
                 continue
-            taken += [(number, work, each) for each in work.machine.take(now_ms, limit - len(taken))]
+            taken += [(number, work, each) for each in work.machine.take(now_ms, limit - len(taken), run)]
             if len(taken) >= limit:
                 self._turn = number + 1
                 break
@@ -191,15 +191,18 @@ class Engine:
         if cut:
             self._take_back([each for each in taken if (each[0], each[2].offset) in cut])
             taken = [each for each in taken if (each[0], each[2].offset) not in cut]
-        return [task for each in taken if (task := self._task(*each)) is not None]
+        return self._tasks(taken)
 
     def next_due_ms(self) -> int | None:
         """Return when the next waiting lane is due, if one waits."""
         due = [work.machine.next_due_ms() for work in self._works.values() if not work.leaving]
         return min((each for each in due if each is not None), default=None)
 
-    def finish(self, task: Task, verdict: Verdict) -> None:
-        """Take note of what became of a task."""
+    def finish(self, task: Task, verdict: Verdict | None) -> None:
+        """Take note of what became of a task; None: it was not begun."""
+        if verdict is None:
+            self.untake([task])
+            return
         number, offset = task.place
         if task.place == self._careful_out:
             self._careful_out = None
@@ -353,16 +356,42 @@ class Engine:
         work.doubtful.discard(delivery.offset)
         work.owned.crashes = 1
 
-    def _task(self, number: int, work: _Work, delivery: Delivery) -> Task | None:
-        offset = delivery.offset
-        known = work.records.get(offset)
+    def _tasks(self, taken: Sequence[tuple[int, _Work, Delivery]]) -> list[Task]:
+        """Return a task for the head of each run, linked with those that follow it."""
+        tasks: list[Task] = []
+        begin, count = 0, len(taken)
+        while begin < count:
+            number, work, head = taken[begin]
+            end = begin + 1
+            while end < count and taken[end][2].lane == head.lane and taken[end][0] == number:
+                end += 1
+            task = self._run(number, work, [each for _, _, each in taken[begin:end]])
+            if task is not None:
+                tasks.append(task)
+            begin = end
+        return tasks
+
+    def _run(self, number: int, work: _Work, run: list[Delivery]) -> Task | None:
+        """Return the tasks of one run, as far as they are for the same handler; the rest is taken back."""
+        records, machine = work.records, work.machine
+        known = records.get(run[0].offset)
+        kept = 1
+        if known is not None and known[1].is_plain:
+            while kept < len(run) and (other := records.get(run[kept].offset)) and other[1] is known[1]:
+                kept += 1
+        for each in run[kept:]:
+            machine.untake(each.offset)
         if known is None:  # its topic or its handler is gone
-            work.machine.finish(offset, Passed())
+            machine.finish(run[0].offset, Passed())
             return None
-        record, handler = known
-        if delivery.again or offset < work.doubtful_to or offset in work.doubtful:
-            record = structs.replace(record, attempt=delivery.failures + 1, redelivered=True)
-        return Task(Place(number, offset), delivery.lane, handler, record, delivery.failures)
+        task: Task | None = None
+        for more, delivery in enumerate(reversed(run[:kept])):
+            record, handler = records[delivery.offset]
+            if delivery.again or delivery.offset < work.doubtful_to or delivery.offset in work.doubtful:
+                record = structs.replace(record, attempt=delivery.failures + 1, redelivered=True)
+            place = Place(number, delivery.offset)
+            task = Task(place, delivery.lane, handler, record, delivery.failures, task, more)
+        return task
 
     def _feed(self, record: Record, error: Exception | None) -> None:
         number, offset = record.partition, record.offset

@@ -25,6 +25,7 @@ from .task import Task
 log = logging.getLogger("penstock.delivery")
 
 _IN_FLIGHT = 4000  # tasks handed to the runner and not finished
+_RUN = 100  # records of one key that a handler gets one after the other, without a word in between
 _SETTLE_RESULTS = 2000  # results that are settled at once,
 _SETTLE_SECONDS = 0.02  # and how long the first of them waits while handlers are busy
 _LONGEST_WAIT_SECONDS = 5.0
@@ -172,9 +173,9 @@ class Pump:
     def _start(self) -> None:
         for engine in self._engines.values():
             room = _IN_FLIGHT - self._in_flight
-            tasks = engine.start(room) if room > 0 else []
+            tasks = engine.start(room, _RUN) if room > 0 else []
             if tasks:
-                self._in_flight += len(tasks)
+                self._in_flight += sum(1 + task.more for task in tasks)
                 self._runner.submit(tasks)
 
     def _pause(self, now: float, now_ms: int) -> float:

@@ -87,7 +87,7 @@ class Runner:
         self._last_tries: deque[_LastTry] = deque()
         self._gates: dict[str, Gate] = {}
         self._running: dict[_Running, float] = {}  # each with the moment it began
-        self._results: deque[tuple[Task, Verdict, float]] = deque()
+        self._results: deque[tuple[Task, Verdict | None, float]] = deque()
         self._told = self._promised = self._held_back = self._closing = False
         self._idle: deque[Any] = deque()  # the locks that idle threads sleep on, the latest sleeper last
         self._pool_lock, self._alive, self._left, self._made = Lock(), 0, 0, 0
@@ -103,7 +103,7 @@ class Runner:
 
     def submit(self, tasks: Sequence[Task]) -> None:
         """Let handlers be called for tasks, as soon as there is room."""
-        self._outstanding += len(tasks)
+        self._outstanding += sum(1 + task.more for task in tasks)
         handlers = {task.handler for task in tasks}
         for handler in handlers:
             self._shortest = min(self._shortest, handler.timeout_seconds or _WATCH_SECONDS)
@@ -115,14 +115,19 @@ class Runner:
         if self._watch_sleeps or self._watch is None:
             self._keep_watch()
 
-    def finished(self) -> list[tuple[Task, Verdict]]:
-        """Return the verdicts that have come in since the last call; never waits."""
+    def finished(self) -> list[tuple[Task, Verdict | None]]:
+        """Return the verdicts that have come in since the last call; never waits.
+
+        None: it was not begun, since the one before it in its run did not pass.
+        """
         self._told = False  # before the look: a result that comes after it wakes the pump again
-        results, found = self._results, list[tuple[Task, Verdict]]()
+        results, found = self._results, list[tuple[Task, Verdict | None]]()
         by_handler: dict[Handler, tuple[list[Verdict], list[float]]] = {}
         for _ in range(len(results)):
             task, verdict, seconds = results.popleft()
             found.append((task, verdict))
+            if verdict is None:
+                continue
             counted = by_handler.get(task.handler)
             if counted is None:
                 counted = by_handler[task.handler] = ([], [])
@@ -144,7 +149,7 @@ class Runner:
             except IndexError:  # a thread was quicker
                 break
             if isinstance(item, Task) and wanted(item):
-                found.append(item)
+                found.extend(item.run())
             else:
                 kept.append(item)
         self._queue.extend(kept)
@@ -159,7 +164,8 @@ class Runner:
         """Return how many tasks have not begun."""
         gates = list(self._gates.values())
         turns = sum(gate.granted for gate in gates if not gate.handler.binding.is_async)
-        return max(0, len(self._queue) - turns) + sum(map(len, gates))
+        following = sum(item.more for item in list(self._queue) if isinstance(item, Task))
+        return max(0, len(self._queue) - turns) + following + sum(map(len, gates))
 
     def running(self) -> int:
         """Return how many tasks have begun and are not fetched by `finished` yet."""
@@ -183,6 +189,7 @@ class Runner:
             since = self._running.pop(item, None)
             if since is not None:
                 left += _tasks_of(item)
+                self._leave_out(item)
                 in_thread = not isinstance(item, Turn) or item.running is None
                 if in_thread and since != _NOT_BEGUN:
                     with self._pool_lock:
@@ -276,19 +283,26 @@ class Runner:
         may_start, monotonic, clock = self._may_start, self._clock.monotonic, self._clock
         copied = self._context.copy
         now = monotonic()
+        following: Task | None = None
+        item: Task | Gate
         while True:
-            if last_tries:
+            if last_tries and following is None:
                 if not self._try_last():
                     return
                 now = monotonic()
             if self._closing:
+                if following is not None:
+                    queue.appendleft(following)
                 break
-            try:
-                item = queue.popleft()
-            except IndexError:
-                self._rest(bed)
-                now = monotonic()
-                continue
+            if following is not None:
+                item, following = following, None
+            else:
+                try:
+                    item = queue.popleft()
+                except IndexError:
+                    self._rest(bed)
+                    now = monotonic()
+                    continue
             if may_start is not None and not may_start():
                 self._hold_back(item)
                 self._rest(bed)
@@ -317,10 +331,12 @@ class Runner:
                     return
             elif verdict is PASSED:
                 results.append((item, verdict, now - began))
+                following = item.next
                 if not self._told:
-                    self._tell(bool(queue))
+                    self._tell(following is not None or bool(queue))
             else:
                 self._finish(item, verdict, now - began)
+                self._leave_out(item)
         with self._pool_lock:
             self._alive -= 1
         self._quiet.set()
@@ -469,6 +485,12 @@ class Runner:
         else:
             self._report(task, verdict, seconds)
 
+    def _leave_out(self, item: _Running) -> None:
+        """Hand back those that follow a task in its run and will not be begun."""
+        if isinstance(item, Task) and item.next is not None:
+            for task in item.next.run():
+                self._results.append((task, None, 0.0))
+
     def _report(self, task: Task, verdict: Verdict, seconds: float) -> None:
         self._results.append((task, verdict, seconds))
         if not self._told:
@@ -510,6 +532,7 @@ class Runner:
             self._leave_behind()
             verdict = after_error(item.handler, item.record, error, failures=item.failures, clock=self._clock)
             self._finish(item, verdict, limit)
+            self._leave_out(item)
         else:
             self._leave_behind()
             log.error("the fallback of handler %s: %s", item.handler.id, error)

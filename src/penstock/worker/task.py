@@ -1,5 +1,6 @@
 """One record on its way to its handler: the value that the engine hands to whoever calls handlers."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -16,11 +17,24 @@ class Place(NamedTuple):
     offset: int
 
 
-class Task(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """One record to hand to its handler; `failures` counts what went wrong before. Compared by identity."""
+class Task(msgspec.Struct, frozen=True, eq=False):
+    """One record to hand to its handler; `failures` counts what went wrong before. Compared by identity.
+
+    `next` is the following record of the same key, if that is for the same handler: it is called after this
+    one, by the same thread, when this one has passed. `more` counts those that follow.
+    """
 
     place: Place
     lane: str
     handler: Handler
     record: Record
     failures: int
+    next: "Task | None" = None
+    more: int = 0
+
+    def run(self) -> "Iterator[Task]":
+        """Yield this task and those that follow it."""
+        task: Task | None = self
+        while task is not None:
+            yield task
+            task = task.next

@@ -679,3 +679,69 @@ def test_a_record_behind_one_that_is_skipped_waits_until_that_is_confirmed(parti
     settled(partition)
     partition.confirm(skips=False)
     assert take(partition) == []
+
+
+def run_of(partition: Partition, limit: int = ALL, run: int = 3) -> list[int]:
+    return [delivery.offset for delivery in partition.take(NOW, limit, run)]
+
+
+def test_a_run_is_the_oldest_records_of_a_lane_in_order(partition: Partition) -> None:
+    feed(partition, "abaaab")
+    assert run_of(partition) == [0, 2, 3, 1, 5]
+    assert run_of(partition) == []
+    for offset in (0, 2):
+        partition.finish(offset, Passed())
+    assert run_of(partition) == []
+    partition.finish(3, Passed())
+    assert run_of(partition) == [4]
+
+
+def test_a_run_counts_against_the_limit(partition: Partition) -> None:
+    feed(partition, "aaaab")
+    assert run_of(partition, limit=2) == [0, 1]
+
+
+def test_when_one_of_a_run_parks_those_behind_it_are_taken_back_and_wait(partition: Partition) -> None:
+    feed(partition, "aaa")
+    assert run_of(partition) == [0, 1, 2]
+    partition.finish(0, Passed())
+    partition.finish(1, Parked(LATER, 1, "no"))
+    partition.untake(2)
+    assert run_of(partition) == []
+    found = settled(partition)
+    assert (found.base, found.entries) == (3, [("a", 1), ("a", 2)])
+    assert [(each.offset, each.failures) for each in partition.take(LATER, ALL, 3)] == [(1, 1), (2, 0)]
+
+
+def test_when_one_of_a_run_dies_and_holds_those_behind_it_wait(partition: Partition) -> None:
+    feed(partition, "aaa")
+    run_of(partition)
+    partition.finish(0, HELD)
+    for offset in (1, 2):
+        partition.untake(offset)
+    assert (run_of(partition), partition.out()) == ([], 0)
+
+
+def test_a_run_that_was_not_begun_is_handed_out_again(partition: Partition) -> None:
+    feed(partition, "aaa")
+    for offset in run_of(partition):
+        partition.untake(offset)
+    assert run_of(partition) == [0, 1, 2]
+    partition.finish(0, Passed())
+    for offset in (1, 2):
+        partition.untake(offset)
+    assert run_of(partition) == [1, 2]
+
+
+def test_a_run_out_of_its_order_is_refused(partition: Partition) -> None:
+    feed(partition, "aa")
+    run_of(partition)
+    with pytest.raises(AssertionError, match="in its order"):
+        partition.finish(1, Passed())
+
+
+def test_a_run_stops_before_a_skip_that_is_not_confirmed(partition: Partition) -> None:
+    partition.feed(0, "a", wanted=True)
+    partition.feed(1, "a", wanted=False)
+    partition.feed(2, "a", wanted=True)
+    assert run_of(partition) == [0]

@@ -359,3 +359,28 @@ def test_holes_that_are_too_much_for_one_look_are_filled_in_turn(
         seen += [task.record.value[:3] for task in tasks]
         finish(mine, tasks)
     assert seen == [f"{number:03}" for number in range(9)]
+
+
+def test_a_run_is_for_one_handler_only(engine: StoreEngine, database: Database) -> None:
+    """Another handler of the same key would be called at the same time; it comes when its turn has come."""
+    in_one_partition(engine)
+    with engine.connect() as conn:
+        for type in ("x", "x", "y", "x"):
+            engine.outbox.publish(conn, type, type, key="k")
+        conn.commit()
+    engine.outbox.drain()
+    outbox = engine.another()
+    for type in ("x", "y"):
+        subscribe(outbox, "g", Seen(), match=type, id=type)
+    (subscription,) = outbox._handlers.subscriptions()
+    log = SqlLog(database, engine.clock)
+    store = GroupStore(database, engine.clock, group="g", topic=log.topic("events"), owner="me")
+    mine = Engine(log, store, subscription, engine.clock)
+    mine.take(lambda tx: [])
+    fill(mine, engine)
+    runs = []
+    while tasks := mine.start(1000, 100):
+        (head,) = tasks
+        runs.append([task.record.offset for task in head.run()])
+        finish(mine, list(head.run()))
+    assert runs == [[0, 1], [2], [3]]

@@ -34,13 +34,13 @@ class Pump:
         self.woken = threading.Event()
         self.wakes = 0
         self.runner = runner(wake=self.wake, **options)
-        self.results: list[tuple[Task, Verdict]] = []
+        self.results: list[tuple[Task, Verdict | None]] = []
 
     def wake(self) -> None:
         self.wakes += 1
         self.woken.set()
 
-    def collect(self, many: int) -> list[Verdict]:
+    def collect(self, many: int) -> list[Any]:
         """Wait for so many results and return their verdicts, in the order of the offsets."""
         while len(self.results) < many:
             assert self.woken.wait(WAIT), f"{len(self.results)} of {many} results came"
@@ -360,7 +360,7 @@ def test_a_batch_that_fails_is_called_again_one_by_one(pump: Callable[..., Pump]
     mine.runner.submit([*tasks[:2], poison, *tasks[3:]])
     verdicts = mine.collect(5)
     assert [type(each) for each in verdicts] == [Passed, Passed, Parked, Passed, Passed]
-    assert verdicts[2] == Parked(verdicts[2].due_ms, 1, "LookupError: poisoned")  # type: ignore[union-attr]
+    assert verdicts[2] == Parked(verdicts[2].due_ms, 1, "LookupError: poisoned")
     assert sorted(calls) == [1, 1, 1, 1, 1, 5]
 
 
@@ -681,3 +681,92 @@ def test_every_task_comes_out_once_under_load(pump: Callable[..., Pump]) -> None
         task.place for task in sent
     )
     assert (mine.runner.waiting(), mine.runner.running()) == (0, 0)
+
+
+def a_run(handler: Handler, many: int) -> Task:
+    """Return the first of so many tasks that follow each other."""
+    task: Task | None = None
+    for more, at in enumerate(reversed(range(many))):
+        task = Task(Place(0, at), "k", handler, a_record(id=f"r-{at}"), 0, task, more)
+    assert task is not None
+    return task
+
+
+def test_a_run_is_worked_one_after_the_other_while_others_go_on(pump: Callable[..., Pump]) -> None:
+    running, most, order = [0], [0], list[str]()
+
+    def handler(record: Record) -> None:
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+        order.append(record.id)
+        running[0] -= 1
+
+    mine = pump(threads=4)
+    mine.runner.submit([a_run(a_handler(handler), 50)])
+    assert mine.collect(50) == [Passed()] * 50
+    assert (most, order) == ([1], [f"r-{at}" for at in range(50)])
+    assert (mine.runner.waiting(), mine.runner.running()) == (0, 0)
+
+
+def test_those_behind_a_failure_in_a_run_are_not_begun(pump: Callable[..., Pump]) -> None:
+    seen: list[str] = []
+
+    def handler(record: Record) -> None:
+        seen.append(record.id)
+        if record.id == "r-2":
+            raise ValueError("no")
+
+    mine = pump(threads=2)
+    mine.runner.submit([a_run(a_handler(handler), 5)])
+    first, second, third, *rest = mine.collect(5)
+    assert (first, second, rest) == (Passed(), Passed(), [None, None])
+    assert reason(third) == "ValueError: no"
+    assert seen == ["r-0", "r-1", "r-2"]
+
+
+def test_those_behind_a_timeout_in_a_run_are_not_begun(pump: Callable[..., Pump]) -> None:
+    go = threading.Event()
+    mine = pump(threads=1)
+    mine.runner.submit([a_run(a_handler(lambda record: go.wait(WAIT), timeout_seconds=0.05), 3)])
+    first, *rest = mine.collect(3)
+    assert "did not end within" in reason(first)
+    assert rest == [None, None]
+    go.set()
+
+
+def test_a_run_that_waits_is_taken_back_whole_and_one_that_runs_as_far_as_it_has_not_begun(
+    pump: Callable[..., Pump],
+) -> None:
+    begun, go = threading.Event(), threading.Event()
+
+    def handler(record: Record) -> None:
+        begun.set()
+        go.wait(WAIT)
+
+    mine, doer = pump(threads=1), a_handler(handler)
+    mine.runner.submit([a_run(doer, 3), a_run(doer, 4)])
+    assert begun.wait(WAIT)
+    assert (mine.runner.waiting(), mine.runner.running()) == (4, 3)
+    assert len(mine.runner.take_back()) == 4
+    left = mine.runner.close(0.0)
+    assert [task.place.offset for task in left] == [0]
+    assert [verdict for _, verdict in mine.runner.finished()] == [None, None]
+    go.set()
+
+
+def test_a_run_held_back_without_a_lease_goes_on_where_it_was(pump: Callable[..., Pump]) -> None:
+    live, seen = threading.Event(), list[str]()
+    live.set()
+
+    def handler(record: Record) -> None:
+        seen.append(record.id)
+        if len(seen) == 2:
+            live.clear()
+
+    mine = pump(threads=1, may_start=live.is_set)
+    mine.runner.submit([a_run(a_handler(handler), 4)])
+    assert mine.collect(2) == [Passed()] * 2
+    live.set()
+    mine.runner.look()
+    assert mine.collect(2) == [Passed()] * 2
+    assert seen == ["r-0", "r-1", "r-2", "r-3"]

@@ -1,37 +1,74 @@
 """One adapter per kind of connection, found by the connection's class without importing its driver."""
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
 from penstock.errors import UnsupportedConnection
 
-from ..contract import Adapter
+from ..contract import Adapter, AsyncAdapter
+
+_Kinds = Mapping[tuple[str, str], str]
 
 # The class a connection is or derives from, and the module here that knows it.
-_KINDS = {
+_KINDS: _Kinds = {
     ("sqlite3", "Connection"): "sqlite",
     ("psycopg", "Connection"): "psycopg",
     ("sqlalchemy", "Connection"): "sqlalchemy",
     ("sqlalchemy", "Session"): "sqlalchemy",
+    ("django", "ConnectionProxy"): "django",  # django.db.connection
+    ("django", "BaseDatabaseWrapper"): "django",  # django.db.connections["default"]
 }
+_ASYNC_KINDS: _Kinds = {
+    ("aiosqlite", "Connection"): "aiosqlite",
+    ("psycopg", "AsyncConnection"): "psycopg_async",
+    ("asyncpg", "Connection"): "asyncpg",
+    ("asyncpg", "PoolConnectionProxy"): "asyncpg",  # what a pool gives
+    ("sqlalchemy", "AsyncConnection"): "sqlalchemy_async",
+    ("sqlalchemy", "AsyncSession"): "sqlalchemy_async",
+}
+_IS_ASYNC = "it is async: `await outbox.apublish(…)`, `apublish_many` and `acancel` take it"
+_IS_SYNC = "it is sync: `outbox.publish(…)`, `publish_many` and `cancel` take it, without await"
+
 _found: dict[type, Adapter] = {}
+_found_async: dict[type, AsyncAdapter] = {}
 
 
 def adapter_for(conn: Any, dialect: str) -> Adapter:
     """Return the adapter for a connection to a database of that dialect. Raises UnsupportedConnection."""
     cls = type(conn)
-    adapter = _found.get(cls) or _find(cls, conn)
-    if adapter.dialect_of(conn) != dialect:
-        raise UnsupportedConnection(conn, f"this outbox is on {dialect}: pass a connection to that database")
+    adapter = _found.get(cls)
+    if adapter is None:
+        adapter = _found[cls] = _load(conn, _KINDS, _ASYNC_KINDS, _IS_ASYNC)
+    _check_dialect(conn, adapter.dialect_of(conn), dialect)
     return adapter
 
 
-def _find(cls: type, conn: Any) -> Adapter:
-    for base in cls.__mro__:
-        kind = _KINDS.get((base.__module__.partition(".")[0], base.__name__))
-        if kind is not None:
-            adapter: Adapter = import_module(f"{__name__}.{kind}").ADAPTER
-            _found[cls] = adapter
-            return adapter
-    known = ", ".join(".".join(kind) for kind in _KINDS)
+def async_adapter_for(conn: Any, dialect: str) -> AsyncAdapter:
+    """Return the adapter for an async connection. Raises UnsupportedConnection."""
+    cls = type(conn)
+    adapter = _found_async.get(cls)
+    if adapter is None:
+        adapter = _found_async[cls] = _load(conn, _ASYNC_KINDS, _KINDS, _IS_SYNC)
+    _check_dialect(conn, adapter.dialect_of(conn), dialect)
+    return adapter
+
+
+def _check_dialect(conn: Any, found: str, wanted: str) -> None:
+    if found != wanted:
+        raise UnsupportedConnection(conn, f"this outbox is on {wanted}: pass a connection to that database")
+
+
+def _load(conn: Any, kinds: _Kinds, others: _Kinds, remedy: str) -> Any:
+    module = _module_of(type(conn), kinds)
+    if module is not None:
+        return import_module(f"{__name__}.{module}").ADAPTER
+    if _module_of(type(conn), others) is not None:
+        raise UnsupportedConnection(conn, remedy)
+    known = ", ".join(".".join(kind) for kind in kinds)
     raise UnsupportedConnection(conn, f"pass the connection of your own transaction: {known}")
+
+
+def _module_of(cls: type, kinds: _Kinds) -> str | None:
+    names = ((base.__module__.partition(".")[0], base.__name__) for base in cls.__mro__)
+    return next((kinds[name] for name in names if name in kinds), None)

@@ -1,7 +1,6 @@
 """Publishing on a psycopg 3 `Connection`.
 
-Outside autocommit the driver opens the transaction before our statement, as before any other. Many events
-are one statement: an array a column.
+Outside autocommit the driver opens the transaction before our statement, as before any other.
 """
 
 from typing import Any
@@ -10,12 +9,10 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from penstock.errors import NoTransaction
-from penstock.log.sql.naming import Names, statement
-from penstock.log.sql.postgres.dialect import missing_table
+from penstock.log.sql.naming import Names
 
 from ..staging import Step
-
-_SQL = "penstock.outbox.sql.postgres"
+from .postgres_calls import missing_relation, postgres_call, postgres_sql
 
 
 class PsycopgAdapter:
@@ -43,23 +40,16 @@ class PsycopgAdapter:
         """Run one statement for one row or many."""
         name, params = postgres_call(step)
         try:
-            cursor = conn.execute(statement(_SQL, name, names), params)
+            cursor = conn.execute(postgres_sql(name, names), params)
             if step.counts and cursor.rowcount < 0:  # in pipeline mode nothing has been answered yet
                 with conn.pipeline():
                     pass
             return cursor.rowcount
         except psycopg.errors.UndefinedTable as exc:
-            missing = missing_table(exc)
+            missing = missing_relation(exc)
             if missing is None:
                 raise
             raise missing from exc
-
-
-def postgres_call(step: Step) -> tuple[str, tuple[Any, ...]]:
-    """Return the name and parameters of the statement that takes these rows."""
-    if len(step.rows) == 1:
-        return step.statement, step.rows[0]
-    return f"{step.statement}_many", tuple(list(column) for column in zip(*step.rows, strict=True))
 
 
 ADAPTER = PsycopgAdapter()

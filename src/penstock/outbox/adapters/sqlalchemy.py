@@ -4,20 +4,20 @@ Our statement goes through SQLAlchemy's own connection, so that it begins its tr
 statement and knows that there is something to commit.
 """
 
-import sqlite3
 from typing import Any
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from penstock.errors import NoTransaction, SchemaMissing, UnsupportedConnection
+from penstock.errors import NoTransaction, UnsupportedConnection
 from penstock.log.sql.naming import Names, statement
+from penstock.log.sql.sqlite.dialect import missing_table
 
 from ..staging import Step
-from .sqlite import would_commit
+from .driver_state import commits_alone, innermost, is_open
+from .postgres_calls import missing_relation, numbered_sql, postgres_call, postgres_sql
 
-_IDLE = 0  # libpq's transaction status
 _DIALECTS = {"sqlite": "sqlite", "postgresql": "postgres"}
 
 
@@ -26,73 +26,58 @@ class SqlalchemyAdapter:
 
     def dialect_of(self, conn: Connection | Session) -> str:
         """Return the dialect behind the connection."""
-        name = _connection(conn).dialect.name
-        if name not in _DIALECTS:
-            raise UnsupportedConnection(conn, f"its database is {name}; there is {', '.join(_DIALECTS)}")
-        return _DIALECTS[name]
+        return dialect_named(conn, _connection(conn).dialect.name)
 
     def check(self, conn: Connection | Session) -> None:
         """Refuse a connection in autocommit, unless the program's own `begin` event has said BEGIN."""
         connection = _connection(conn)
         begun = None if connection.in_transaction() else connection.begin()  # as our statement would
-        if _would_commit(connection.connection.dbapi_connection):
+        autocommit = bool(getattr(connection.connection.dbapi_connection, "autocommit", False))
+        if commits_alone(self.driver_connection(connection), autocommit=autocommit):
             if begun is not None:
                 begun.rollback()
             raise NoTransaction('publish on a connection that is not in isolation level "AUTOCOMMIT"')
 
     def driver_connection(self, conn: Connection | Session) -> Any:
-        """Return what the driver made, beneath SQLAlchemy's pool."""
-        return _connection(conn).connection.dbapi_connection
+        """Return what the driver made, beneath SQLAlchemy's pool and its adapters of async drivers."""
+        return innermost(_connection(conn).connection.driver_connection)
 
     def is_open(self, driver_connection: Any) -> bool:
-        """Ask as the driver can tell without I/O; libpq's status 1 to 3 is an open transaction."""
-        if isinstance(driver_connection, sqlite3.Connection):
-            return driver_connection.in_transaction
-        return getattr(getattr(driver_connection, "info", None), "transaction_status", _IDLE) in (1, 2, 3)
+        """Ask as the driver can tell without I/O."""
+        return is_open(driver_connection)
 
     def run(self, conn: Connection | Session, step: Step, names: Names) -> int:
         """Run the statement for one row or many."""
-        connection, dialect = _connection(conn), self.dialect_of(conn)
-        name, params = _CALLS[dialect](step)
+        connection = _connection(conn)
+        sql, params = _call(connection, step, names)
         try:
-            sql = statement(f"penstock.outbox.sql.{dialect}", name, names)
             return connection.exec_driver_sql(sql, params).rowcount
         except DBAPIError as exc:
-            missing = _missing_table(dialect, exc.orig)
+            missing = missing_relation(exc.orig) or missing_table(exc.orig or exc)
             if missing is None:
                 raise
             raise missing from exc
+
+
+def dialect_named(conn: object, name: str) -> str:
+    """Return our name for one of SQLAlchemy's dialects. Raises UnsupportedConnection."""
+    if name not in _DIALECTS:
+        raise UnsupportedConnection(conn, f"its database is {name}; there is {', '.join(_DIALECTS)}")
+    return _DIALECTS[name]
 
 
 def _connection(conn: Connection | Session) -> Connection:
     return conn.connection() if isinstance(conn, Session) else conn
 
 
-def _would_commit(raw: Any) -> bool:
-    """Return whether the driver's own connection would commit a statement by itself."""
-    if isinstance(raw, sqlite3.Connection):
-        return would_commit(raw)
-    status = getattr(getattr(raw, "info", None), "transaction_status", _IDLE)
-    return bool(getattr(raw, "autocommit", False)) and status == _IDLE
+def _call(connection: Connection, step: Step, names: Names) -> tuple[str, Any]:
+    """Return the statement as the driver wants it, and its parameters: a list runs it once for each."""
+    if connection.dialect.name == "sqlite":
+        rows = step.rows[0] if len(step.rows) == 1 else list(step.rows)
+        return statement("penstock.outbox.sql.sqlite", step.statement, names), rows
+    name, params = postgres_call(step)
+    numbered = connection.dialect.paramstyle == "numeric_dollar"  # asyncpg
+    return (numbered_sql if numbered else postgres_sql)(name, names), params
 
 
-def _sqlite_call(step: Step) -> tuple[str, Any]:
-    return step.statement, step.rows[0] if len(step.rows) == 1 else list(step.rows)
-
-
-def _postgres_call(step: Step) -> tuple[str, Any]:
-    from .psycopg import postgres_call
-
-    return postgres_call(step)
-
-
-def _missing_table(dialect: str, error: Any) -> SchemaMissing | None:
-    if dialect == "sqlite":
-        from penstock.log.sql.sqlite.dialect import missing_table
-    else:
-        from penstock.log.sql.postgres.dialect import missing_table
-    return missing_table(error)
-
-
-_CALLS = {"sqlite": _sqlite_call, "postgres": _postgres_call}
 ADAPTER = SqlalchemyAdapter()

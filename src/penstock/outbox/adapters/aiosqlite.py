@@ -1,0 +1,52 @@
+"""Publishing on an `aiosqlite.Connection`.
+
+It is a `sqlite3.Connection` in a thread of its own, and so is what we do: the sync adapter runs there. By
+`_execute`, as the driver's own methods do, since the public ones cost a second trip to close their cursor
+and cannot ask for the newer autocommit, which only that thread may.
+"""
+
+import sqlite3
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import aiosqlite
+
+from penstock.log.sql.naming import Names
+
+from ..staging import Step
+from .sqlite import ADAPTER as SQLITE
+
+T = TypeVar("T")
+
+
+class AiosqliteAdapter:
+    """Runs staging on the standard library's driver, in aiosqlite's thread."""
+
+    def dialect_of(self, conn: aiosqlite.Connection) -> str:
+        """Return the dialect behind the connection."""
+        return "sqlite"
+
+    async def acheck(self, conn: aiosqlite.Connection) -> None:
+        """Refuse autocommit without an open transaction."""
+        if not conn.in_transaction:  # else a trip to the thread is saved
+            await _in_its_thread(conn, SQLITE.check, conn._conn)
+
+    def driver_connection(self, conn: aiosqlite.Connection) -> sqlite3.Connection:
+        """Return the inner connection, whose flag every thread may read."""
+        return conn._conn
+
+    def is_open(self, driver_connection: sqlite3.Connection) -> bool:
+        """Ask SQLite's own flag."""
+        return driver_connection.in_transaction
+
+    async def arun(self, conn: aiosqlite.Connection, step: Step, names: Names) -> int:
+        """Run the statement for one row or many."""
+        return await _in_its_thread(conn, SQLITE.run, conn._conn, step, names)
+
+
+async def _in_its_thread(conn: Any, function: Callable[..., T], *arguments: Any) -> T:
+    result: T = await conn._execute(function, *arguments)
+    return result
+
+
+ADAPTER = AiosqliteAdapter()

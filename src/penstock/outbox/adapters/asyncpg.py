@@ -1,0 +1,51 @@
+"""Publishing on an asyncpg `Connection`, or on what its pool gives.
+
+This driver is in autocommit until `conn.transaction()` begins, so an open transaction is always asked for.
+A pool's proxy is watched, not the connection beneath: once released, it never belongs to another.
+"""
+
+from typing import Any
+
+from asyncpg.exceptions import UndefinedTableError
+
+from penstock.errors import NoTransaction
+from penstock.log.sql.naming import Names
+
+from ..staging import Step
+from .postgres_calls import missing_relation, numbered_sql, postgres_call
+
+
+class AsyncpgAdapter:
+    """Runs staging on asyncpg."""
+
+    def dialect_of(self, conn: Any) -> str:
+        """Return the dialect behind the connection."""
+        return "postgres"
+
+    async def acheck(self, conn: Any) -> None:
+        """Refuse a connection on which no transaction is open."""
+        if not conn.is_in_transaction():
+            raise NoTransaction("publish inside `async with conn.transaction():`")
+
+    def driver_connection(self, conn: Any) -> Any:
+        """Return the connection itself."""
+        return conn
+
+    def is_open(self, driver_connection: Any) -> bool:
+        """Ask the driver, which knows without asking the server."""
+        return bool(driver_connection.is_in_transaction())
+
+    async def arun(self, conn: Any, step: Step, names: Names) -> int:
+        """Run one statement for one row or many; the driver answers with its tag, such as `INSERT 0 3`."""
+        name, params = postgres_call(step)
+        try:
+            tag: str = await conn.execute(numbered_sql(name, names), *params)
+        except UndefinedTableError as exc:
+            missing = missing_relation(exc)
+            if missing is None:
+                raise
+            raise missing from exc
+        return int(tag.rpartition(" ")[2])
+
+
+ADAPTER = AsyncpgAdapter()

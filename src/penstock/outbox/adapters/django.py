@@ -1,0 +1,73 @@
+"""Publishing on Django's connection: `django.db.connection`, or one of `django.db.connections`.
+
+Our statement goes through Django's own cursor, so that its query log, its wrappers and its errors are the
+same as for any other. Its placeholders are `%s` on every database.
+"""
+
+from functools import lru_cache
+from typing import Any
+
+from django.db import DatabaseError
+
+from penstock.errors import NoTransaction, UnsupportedConnection
+from penstock.log.sql.naming import Names, statement
+from penstock.log.sql.sqlite.dialect import missing_table
+
+from ..staging import Step
+from .driver_state import is_open
+from .postgres_calls import missing_relation, postgres_call, postgres_sql
+
+_DIALECTS = {"sqlite": "sqlite", "postgresql": "postgres"}
+
+
+class DjangoAdapter:
+    """Runs staging through Django, on the driver of its database backend."""
+
+    def dialect_of(self, conn: Any) -> str:
+        """Return the dialect behind the connection. Raises UnsupportedConnection."""
+        vendor = getattr(conn, "vendor", None)
+        if vendor not in _DIALECTS:
+            raise UnsupportedConnection(conn, f"its database is {vendor}; there is {', '.join(_DIALECTS)}")
+        return _DIALECTS[vendor]
+
+    def check(self, conn: Any) -> None:
+        """Refuse Django's autocommit, which `atomic` turns off."""
+        if conn.get_autocommit():
+            raise NoTransaction("publish inside `with transaction.atomic():`")
+
+    def driver_connection(self, conn: Any) -> Any:
+        """Return what the driver made."""
+        return conn.connection
+
+    def is_open(self, driver_connection: Any) -> bool:
+        """Ask as the driver can tell without I/O."""
+        return is_open(driver_connection)
+
+    def run(self, conn: Any, step: Step, names: Names) -> int:
+        """Run the statement for one row or many."""
+        try:
+            with conn.cursor() as cursor:
+                if conn.vendor == "postgresql":
+                    name, params = postgres_call(step)
+                    cursor.execute(postgres_sql(name, names), params)
+                elif len(step.rows) == 1:
+                    cursor.execute(_sqlite_sql(step.statement, names), step.rows[0])
+                else:
+                    cursor.executemany(_sqlite_sql(step.statement, names), step.rows)
+                changed: int = cursor.rowcount
+                return changed
+        except DatabaseError as exc:
+            drivers = exc.__cause__ if isinstance(exc.__cause__, Exception) else exc
+            missing = missing_relation(drivers) or missing_table(drivers)
+            if missing is None:
+                raise
+            raise missing from exc
+
+
+@lru_cache(maxsize=1024)
+def _sqlite_sql(name: str, names: Names) -> str:
+    """Return a statement for SQLite with Django's placeholders; its own, `?`, would break the query log."""
+    return statement("penstock.outbox.sql.sqlite", name, names).replace("?", "%s")
+
+
+ADAPTER = DjangoAdapter()

@@ -1,0 +1,46 @@
+"""What every driver for PostgreSQL needs: which statement takes some rows, its placeholders, its errors.
+
+The SQL files have psycopg's placeholders, `%s`; for drivers that want `$1` they are numbered once.
+"""
+
+import re
+from functools import lru_cache
+from itertools import count
+from typing import Any
+
+from penstock.errors import SchemaMissing
+from penstock.log.sql.naming import Names, statement
+
+from ..staging import Step
+
+_SQL = "penstock.outbox.sql.postgres"
+_UNDEFINED_TABLE = "42P01"
+_QUOTED = re.compile(r'"([^"]+)"')
+
+
+def postgres_call(step: Step) -> tuple[str, tuple[Any, ...]]:
+    """Return the name and parameters of the statement that takes these rows: many are an array a column."""
+    if len(step.rows) == 1:
+        return step.statement, step.rows[0]
+    return f"{step.statement}_many", tuple(list(column) for column in zip(*step.rows, strict=True))
+
+
+def postgres_sql(name: str, names: Names) -> str:
+    """Return a statement with `%s` as its placeholders."""
+    return statement(_SQL, name, names)
+
+
+@lru_cache(maxsize=1024)
+def numbered_sql(name: str, names: Names) -> str:
+    """Return a statement with `$1`, `$2`, … as its placeholders."""
+    number = count(1)
+    return re.sub("%s", lambda _: f"${next(number)}", postgres_sql(name, names))
+
+
+def missing_relation(error: BaseException | None) -> SchemaMissing | None:
+    """Return SchemaMissing if that is what PostgreSQL's error says, whichever driver brings it."""
+    code = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+    if code != _UNDEFINED_TABLE:
+        return None
+    named = _QUOTED.search(str(error))
+    return SchemaMissing(named[1] if named else "penstock_*")

@@ -1,0 +1,52 @@
+"""Publishing on a psycopg 3 `AsyncConnection`: as on the sync one, awaited."""
+
+from typing import Any
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from penstock.errors import NoTransaction
+from penstock.log.sql.naming import Names
+
+from ..staging import Step
+from .driver_state import is_open
+from .postgres_calls import missing_relation, postgres_call, postgres_sql
+
+
+class PsycopgAsyncAdapter:
+    """Runs staging on psycopg 3, async."""
+
+    def dialect_of(self, conn: "psycopg.AsyncConnection[Any]") -> str:
+        """Return the dialect behind the connection."""
+        return "postgres"
+
+    async def acheck(self, conn: "psycopg.AsyncConnection[Any]") -> None:
+        """Refuse autocommit without an open transaction."""
+        if conn.autocommit and conn.info.transaction_status == TransactionStatus.IDLE:
+            raise NoTransaction("publish inside `async with conn.transaction():`")
+
+    def driver_connection(self, conn: "psycopg.AsyncConnection[Any]") -> "psycopg.AsyncConnection[Any]":
+        """Return the connection itself."""
+        return conn
+
+    def is_open(self, driver_connection: Any) -> bool:
+        """Ask libpq, which knows without asking the server."""
+        return is_open(driver_connection)
+
+    async def arun(self, conn: "psycopg.AsyncConnection[Any]", step: Step, names: Names) -> int:
+        """Run one statement for one row or many."""
+        name, params = postgres_call(step)
+        try:
+            cursor = await conn.execute(postgres_sql(name, names), params)
+            if step.counts and cursor.rowcount < 0:  # in pipeline mode nothing has been answered yet
+                async with conn.pipeline():
+                    pass
+            return cursor.rowcount
+        except psycopg.errors.UndefinedTable as exc:
+            missing = missing_relation(exc)
+            if missing is None:
+                raise
+            raise missing from exc
+
+
+ADAPTER = PsycopgAsyncAdapter()
