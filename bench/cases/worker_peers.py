@@ -19,12 +19,7 @@ CASE = Case(
     rounds=Size(quick=3, full=5),
     variants=[
         Variant("Penstock", deliver, setup=waiting(team(postgres, "count"))),
-        Variant(
-            "Penstock, one hot key",
-            deliver,
-            setup=waiting(team(postgres, "count"), ONE_KEY),
-            records=Size(quick=500, full=10_000),
-        ),
+        Variant("Penstock, one hot key", deliver, setup=waiting(team(postgres, "count"), ONE_KEY)),
         Variant("PgQueuer", work, setup=rival(PGQUEUER), peer=PGQUEUER),
         Variant(
             "procrastinate",

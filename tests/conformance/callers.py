@@ -11,17 +11,43 @@ import psycopg
 import sqlalchemy
 from sqlalchemy.orm import Session
 
+from penstock import Outbox
+
 Block = AbstractContextManager[Any]
+
+
+def _itself(outbox: Outbox) -> Any:
+    return outbox
+
+
+def _execute(conn: Any, sql: str) -> None:
+    conn.execute(sqlalchemy.text(sql) if isinstance(conn, sqlalchemy.Connection | Session) else sql)
 
 
 @dataclass(frozen=True)
 class Caller:
-    """One kind: `transaction` gives what is handed to publish, commits at its end, rolls back on an error."""
+    """One kind: `transaction` gives what is handed to publish, commits at its end, rolls back on an error.
+
+    `face` makes of an outbox what takes such connections by `publish`, `publish_many` and `cancel`.
+    """
 
     name: str
     engine: str
     transaction: Callable[[str], Block]
     savepoint: Callable[[Any], Block]
+    face: Callable[[Outbox], Any] = _itself
+    execute: Callable[[Any, str], None] = _execute
+
+
+@dataclass(frozen=True)
+class Autocommitter:
+    """One kind in autocommit, and a word of the remedy: `connection` gives it with no transaction open."""
+
+    name: str
+    engine: str
+    connection: Callable[[str], Block]
+    remedy: str
+    face: Callable[[Outbox], Any] = _itself
 
 
 def _path(url: str) -> str:
@@ -217,3 +243,41 @@ if sys.version_info >= (3, 12):
         Caller("sqlite3 without autocommit", "sqlite", _sqlite_modern, _sql_savepoint),
         Caller("sqlite3 in autocommit with BEGIN", "sqlite", _sqlite_modern_begin, _sql_savepoint),
     ]
+
+
+@contextmanager
+def _sqlite_autocommit(url: str) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(_path(url), isolation_level=None)) as conn:
+        yield conn
+
+
+@contextmanager
+def _psycopg_autocommit(url: str) -> Iterator["psycopg.Connection[Any]"]:
+    with psycopg.connect(url, autocommit=True) as conn:
+        yield conn
+
+
+@contextmanager
+def _alchemy_autocommit(url: str) -> Iterator[sqlalchemy.Connection]:
+    with sqlalchemy_engine(url, isolation_level="AUTOCOMMIT") as engine, engine.connect() as conn:
+        yield conn
+
+
+@contextmanager
+def _alchemy_session_autocommit(url: str) -> Iterator[Session]:
+    with sqlalchemy_engine(url, isolation_level="AUTOCOMMIT") as engine, Session(engine) as session:
+        yield session
+
+
+AUTOCOMMITTERS = [
+    Autocommitter("sqlite3", "sqlite", _sqlite_autocommit, "BEGIN IMMEDIATE"),
+    Autocommitter("psycopg", "postgres", _psycopg_autocommit, r"with conn\.transaction\(\)"),
+    *[
+        Autocommitter(f"SQLAlchemy {name} on {engine}", engine, connection, "AUTOCOMMIT")
+        for engine in ("sqlite", "postgres")
+        for name, connection in {
+            "connection": _alchemy_autocommit,
+            "session": _alchemy_session_autocommit,
+        }.items()
+    ],
+]

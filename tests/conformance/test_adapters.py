@@ -1,22 +1,23 @@
 """Publishing on every kind of connection a caller may have: the same promises on each."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 import pytest
-import sqlalchemy
-from sqlalchemy.orm import Session
 
 from penstock import Outbox
-from penstock.errors import SchemaMissing, UnsupportedConnection
+from penstock.errors import NoTransaction, SchemaMissing, UnsupportedConnection
 from penstock.testing.outbox_suite import OrderDeclined, keys, logged
-from tests.conformance.callers import CALLERS, Caller
+from tests.conformance.async_callers import ASYNC_AUTOCOMMITTERS, ASYNC_CALLERS
+from tests.conformance.callers import AUTOCOMMITTERS, CALLERS, Autocommitter, Caller
+from tests.conformance.django_callers import DJANGO_AUTOCOMMITTERS, DJANGO_CALLERS
 from tests.conformance.engines import StoreEngine
 
 
-@pytest.fixture(params=CALLERS, ids=lambda caller: caller.name)
+@pytest.fixture(params=[*CALLERS, *DJANGO_CALLERS, *ASYNC_CALLERS], ids=lambda caller: caller.name)
 def caller(request: pytest.FixtureRequest) -> Caller:
     """Give each kind of connection."""
     found: Caller = request.param
@@ -32,43 +33,51 @@ def store(caller: Caller, request: pytest.FixtureRequest) -> Iterator[StoreEngin
     opened.close()
 
 
+@pytest.fixture
+def face(caller: Caller, store: StoreEngine) -> Any:
+    """Give what publishes on connections of that kind."""
+    return caller.face(store.outbox)
+
+
 def drained(store: StoreEngine) -> list[str | None]:
     """Return the keys in the log after a drain."""
     store.outbox.drain()
     return keys(logged(store))
 
 
-def test_a_commit_brings_the_event(caller: Caller, store: StoreEngine) -> None:
+def test_a_commit_brings_the_event(caller: Caller, store: StoreEngine, face: Any) -> None:
     with caller.transaction(store.url) as conn:
-        given = store.outbox.publish(conn, "t", {"n": 1}, key="a", headers={"h": "v"}, owner="me")
+        given = face.publish(conn, "t", {"n": 1}, key="a", headers={"h": "v"}, owner="me")
     assert drained(store) == ["a"]
     (record,) = logged(store)
     assert (record.id, record.value, record.headers) == (given, {"n": 1}, {"h": "v"})
 
 
-def test_a_rollback_leaves_nothing(caller: Caller, store: StoreEngine) -> None:
+def test_a_rollback_leaves_nothing(caller: Caller, store: StoreEngine, face: Any) -> None:
     with suppress(OrderDeclined), caller.transaction(store.url) as conn:
-        store.outbox.publish(conn, "t", 1, key="never")
-        store.outbox.publish(conn, "t", 1, key="never", at=timedelta(seconds=1))
-        store.outbox.publish_many(conn, [{"type": "t", "value": 1, "key": "never"}] * 3)
+        face.publish(conn, "t", 1, key="never")
+        face.publish(conn, "t", 1, key="never", at=timedelta(seconds=1))
+        face.publish_many(conn, [{"type": "t", "value": 1, "key": "never"}] * 3)
         raise OrderDeclined
     store.clock.advance(timedelta(hours=1))
     assert drained(store) == []
 
 
-def test_a_savepoint_rolled_back_leaves_nothing_of_its_own(caller: Caller, store: StoreEngine) -> None:
+def test_a_savepoint_rolled_back_leaves_nothing_of_its_own(
+    caller: Caller, store: StoreEngine, face: Any
+) -> None:
     with caller.transaction(store.url) as conn:
-        store.outbox.publish(conn, "t", 1, key="before")
+        face.publish(conn, "t", 1, key="before")
         with suppress(OrderDeclined), caller.savepoint(conn):
-            store.outbox.publish(conn, "t", 1, key="never")
+            face.publish(conn, "t", 1, key="never")
             raise OrderDeclined
         with caller.savepoint(conn):
-            store.outbox.publish(conn, "t", 1, key="inside")
-        store.outbox.publish(conn, "t", 1, key="after")
+            face.publish(conn, "t", 1, key="inside")
+        face.publish(conn, "t", 1, key="after")
     assert drained(store) == ["before", "inside", "after"]
 
 
-def test_many_are_staged_in_order(caller: Caller, store: StoreEngine) -> None:
+def test_many_are_staged_in_order(caller: Caller, store: StoreEngine, face: Any) -> None:
     """With every column null in some and not in others, so that no type is guessed from the first."""
     events: list[dict[str, Any]] = [
         {"type": "t", "value": None},
@@ -76,42 +85,44 @@ def test_many_are_staged_in_order(caller: Caller, store: StoreEngine) -> None:
         {"type": "t", "value": {"x": "'%s"}, "key": "c", "headers": {"h": None}, "owner": "me"},
     ]
     with caller.transaction(store.url) as conn:
-        ids = store.outbox.publish_many(conn, events * 100)
+        ids = face.publish_many(conn, events * 100)
     assert drained(store) == [None, "b", "c"] * 100
     assert [record.id for record in logged(store)] == ids
     assert [record.data for record in logged(store)][:3] == [None, b"\x00\xff", b'{"x":"\'%s"}']
 
 
-def test_events_for_later_are_scheduled_and_can_be_cancelled(caller: Caller, store: StoreEngine) -> None:
+def test_events_for_later_are_scheduled_and_can_be_cancelled(
+    caller: Caller, store: StoreEngine, face: Any
+) -> None:
     """1 in time, 0 too late or never there; what a rolled-back cancel took back comes all the same."""
     later = {"type": "t", "value": 1, "at": timedelta(seconds=1)}
     with caller.transaction(store.url) as conn:
-        kept = store.outbox.publish(conn, "t", 1, key="kept", at=timedelta(seconds=1))
-        ids = store.outbox.publish_many(conn, [later | {"key": key} for key in ("x", "y", "z")])
+        kept = face.publish(conn, "t", 1, key="kept", at=timedelta(seconds=1))
+        ids = face.publish_many(conn, [later | {"key": key} for key in ("x", "y", "z")])
     with caller.transaction(store.url) as conn:
-        assert [store.outbox.cancel(conn, id) for id in (*ids, ids[0], "no such")] == [1, 1, 1, 0, 0]
+        assert [face.cancel(conn, id) for id in (*ids, ids[0], "no such")] == [1, 1, 1, 0, 0]
     with suppress(OrderDeclined), caller.transaction(store.url) as conn:
-        assert store.outbox.cancel(conn, kept) == 1
+        assert face.cancel(conn, kept) == 1
         raise OrderDeclined
     assert drained(store) == []
     store.clock.advance(timedelta(seconds=1))
     assert drained(store) == ["kept"]
     with caller.transaction(store.url) as conn:
-        assert store.outbox.cancel(conn, kept) == 0
+        assert face.cancel(conn, kept) == 0
 
 
-def test_the_callers_own_rows_share_the_transaction(caller: Caller, store: StoreEngine) -> None:
+def test_the_callers_own_rows_share_the_transaction(caller: Caller, store: StoreEngine, face: Any) -> None:
     """T-01: both or neither."""
     with store.connect() as conn:
         conn.execute("CREATE TABLE orders (id integer)")
         conn.commit()
     with caller.transaction(store.url) as conn:
-        _insert_order(conn)
-        store.outbox.publish(conn, "t", 1, key="a")
-        _insert_order(conn)
+        caller.execute(conn, "INSERT INTO orders VALUES (1)")
+        face.publish(conn, "t", 1, key="a")
+        caller.execute(conn, "INSERT INTO orders VALUES (1)")
     with suppress(OrderDeclined), caller.transaction(store.url) as conn:
-        _insert_order(conn)
-        store.outbox.publish(conn, "t", 1, key="never")
+        caller.execute(conn, "INSERT INTO orders VALUES (1)")
+        face.publish(conn, "t", 1, key="never")
         raise OrderDeclined
     with store.connect() as conn:
         assert conn.execute("SELECT count(*) FROM orders").fetchone()[0] == 2
@@ -122,11 +133,12 @@ def test_missing_tables_are_named_with_the_remedy(caller: Caller, request: pytes
     if "pipeline" in caller.name:
         pytest.skip("in a pipeline the driver reports at its next synchronisation, in its own words")
     outbox = Outbox(request.getfixturevalue(f"{caller.engine}_store"))
+    face = caller.face(outbox)
     calls = (
-        lambda conn: outbox.publish(conn, "t", 1),
-        lambda conn: outbox.publish(conn, "t", 1, at=timedelta(hours=1)),
-        lambda conn: outbox.publish_many(conn, [{"type": "t", "value": 1}] * 2),
-        lambda conn: outbox.cancel(conn, "x"),
+        lambda conn: face.publish(conn, "t", 1),
+        lambda conn: face.publish(conn, "t", 1, at=timedelta(hours=1)),
+        lambda conn: face.publish_many(conn, [{"type": "t", "value": 1}] * 2),
+        lambda conn: face.cancel(conn, "x"),
     )
     for call in calls:
         with (
@@ -141,15 +153,71 @@ def test_missing_tables_are_named_with_the_remedy(caller: Caller, request: pytes
 def test_a_connection_to_another_kind_of_database_is_refused(caller: Caller, request: Any) -> None:
     other = "sqlite" if caller.engine == "postgres" else "postgres"
     outbox = Outbox(request.getfixturevalue(f"{other}_store"))
+    face = caller.face(outbox)
     with caller.transaction(request.getfixturevalue(f"{caller.engine}_store")) as conn:
-        for call in (lambda: outbox.publish(conn, "t", 1), lambda: outbox.cancel(conn, "x")):
+        for call in (lambda: face.publish(conn, "t", 1), lambda: face.cancel(conn, "x")):
             with pytest.raises(UnsupportedConnection, match=f"this outbox is on {other}"):
                 call()
     outbox.close()
 
 
-def _insert_order(conn: Any) -> None:
-    if isinstance(conn, sqlalchemy.Connection | Session):
-        conn.execute(sqlalchemy.text("INSERT INTO orders VALUES (1)"))
-    else:
-        conn.execute("INSERT INTO orders VALUES (1)")
+@pytest.mark.parametrize(
+    "kind",
+    [*AUTOCOMMITTERS, *DJANGO_AUTOCOMMITTERS, *ASYNC_AUTOCOMMITTERS],
+    ids=lambda kind: kind.name,
+)
+def test_autocommit_is_refused_with_the_remedy(kind: Autocommitter, request: pytest.FixtureRequest) -> None:
+    """N-11: the event would be a write of its own. All ways to write, and nothing is written."""
+    store = StoreEngine(request.getfixturevalue(f"migrated_{kind.engine}"))
+    face = kind.face(store.outbox)
+    with kind.connection(store.url) as conn:
+        for call in (
+            lambda: face.publish(conn, "t", 1),
+            lambda: face.publish(conn, "t", 1, at=timedelta(hours=1)),
+            lambda: face.publish_many(conn, [{"type": "t", "value": 1}] * 2),
+            lambda: face.cancel(conn, "x"),
+        ):
+            with pytest.raises(NoTransaction, match=kind.remedy):
+                call()
+    store.clock.advance(timedelta(days=1))
+    assert store.outbox.drain().sequenced == 0
+    store.close()
+
+
+class Watched(list[tuple[Any, Any]]):
+    """A bell that only notes what it shall watch."""
+
+    def watch(self, conn: Any, is_open: Any) -> None:
+        self.append((conn, is_open))
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def is_open(self) -> bool:
+        """Look as the bell does: from a thread of its own, and what raises has ended."""
+        ((conn, is_open),) = self
+
+        def look() -> bool:
+            try:
+                return bool(is_open(conn))
+            except Exception:
+                return False
+
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(look).result()
+
+
+@pytest.mark.parametrize("declined", [False, True], ids=["commit", "rollback"])
+def test_the_bell_sees_the_transaction_end(
+    declined: bool, caller: Caller, store: StoreEngine, face: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "pipeline" in caller.name:
+        pytest.skip("in a pipeline the driver's status is that of its last synchronisation")
+    watched = Watched()
+    monkeypatch.setattr(store.outbox, "_bell", watched)
+    with suppress(OrderDeclined), caller.transaction(store.url) as conn:
+        face.publish(conn, "t", 1)
+        assert watched.is_open()
+        if declined:
+            raise OrderDeclined
+    assert not watched.is_open()

@@ -11,6 +11,7 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from penstock.clock import SYSTEM
+from penstock.errors import MissingExtra, PipelineError
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
 from penstock.operate.dead import Selection, dead_letters, requeue
@@ -29,22 +30,29 @@ _PATIENCE_SECONDS = 120.0
     type=click.Path(file_okay=False, path_type=Path),
     help="Keep the shop's database in this folder (default: a temporary one, removed at the end).",
 )
-def command(orders: int, folder: Path | None) -> None:
+@click.option(
+    "--lake/--no-lake",
+    default=True,
+    show_default=True,
+    help="Carry the events on into Delta tables with Spark.",
+)
+def command(orders: int, folder: Path | None, lake: bool) -> None:
     """Run a small shop on SQLite and show that nothing is lost.
 
     Each order and its event are written in one transaction. Every fifth payment is declined after both
     were written, so the transaction is rolled back: neither may be left behind. Two worker processes hand the
-    events to two groups of handlers; one of them is killed meanwhile, and one order cannot be mailed.
+    events to two groups of handlers; one of them is killed meanwhile, and one order cannot be mailed. Then
+    Spark puts the events into Delta tables, and the revenue of each minute into another.
     """
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        _run(folder / "shop.db", orders)
+        _run(folder / "shop.db", orders, lake)
         return
     with tempfile.TemporaryDirectory(prefix="penstock-demo-") as temporary:
-        _run(Path(temporary) / "shop.db", orders)
+        _run(Path(temporary) / "shop.db", orders, lake)
 
 
-def _run(path: Path, orders: int) -> None:
+def _run(path: Path, orders: int, lake: bool) -> None:
     if path.exists():
         raise click.UsageError(f"{path} is there already; remove it or name another --dir")
     click.echo(f"a shop opens, its orders and its outbox in one SQLite file: {path}")
@@ -64,7 +72,8 @@ def _run(path: Path, orders: int) -> None:
     click.echo(f"mails sent again after the kill, each marked as perhaps sent before: {shop.repeated()}")
     for customer, cents in shop.revenue_cents().most_common(3):
         click.echo(f"  {customer:<10} {cents / 100:>10.2f}")
-    agrees = _reconcile(shop)
+    table = _lake(shop, path.parent / "lake") if lake else None
+    agrees = _reconcile(shop, table)
     shop.outbox.close()
     click.get_current_context().exit(0 if agrees else 1)
 
@@ -124,13 +133,42 @@ def _bar(name: str, total: int) -> Iterator[Callable[[int], None]]:
         yield lambda done: progress.update(bar, completed=done)
 
 
-def _reconcile(shop: Shop) -> bool:
-    """Compare the shop's own orders with the log and with what the mailer got; none may be missing."""
+def _lake(shop: Shop, folder: Path) -> int | None:
+    """Put the events into tables with Spark, show the revenue of each minute; return the rows of the tables.
+
+    None, with the reason said, where Spark or Java is missing: the shop works without.
+    """
+    try:
+        from .demo_lake import Lake
+
+        click.echo("Spark starts; it takes the log into Delta tables, each record once")
+        lake = Lake(shop.outbox.url, folder)
+    except (ImportError, MissingExtra, PipelineError) as exc:
+        why = MissingExtra("the lake", "spark") if isinstance(exc, ImportError) else exc
+        click.echo(f"the lake is left out: {why}")
+        return None
+    try:
+        rows = lake.fill()
+        click.echo(f"  {rows} rows in {folder / 'events'}")
+        minutes = lake.revenue()
+    finally:
+        lake.close()
+    click.echo("revenue of each minute, by Spark, in windows of event time (the last ones are still open):")
+    most = max((cents for _, cents in minutes), default=1)
+    for minute, cents in minutes:
+        click.echo(f"  {minute}  {cents / 100:>9.2f}  {'█' * max(1, round(cents / most * 40))}")
+    return rows
+
+
+def _reconcile(shop: Shop, table: int | None) -> bool:
+    """Compare the shop's own orders with the log, with what the mailer got and with the tables."""
     orders, logged, mailed = shop.order_ids(), shop.logged_ids(), shop.mailed()
     lost, phantom = orders - set(logged), set(logged) - orders
     click.echo(f"orders without an event (lost): {len(lost)}")
     click.echo(f"events without an order (from a rollback): {len(phantom)}")
     agrees = sorted(orders) == sorted(filter(None, logged)) == sorted(mailed)
+    agrees = agrees and table in (None, len(orders))
     word = "reconciled" if agrees else "NOT reconciled"
-    click.echo(f"{word}: committed={len(orders)} logged={len(logged)} delivered={len(mailed)}")
+    counts = f"committed={len(orders)} logged={len(logged)} delivered={len(mailed)}"
+    click.echo(f"{word}: {counts}" + ("" if table is None else f" table={table}"))
     return agrees

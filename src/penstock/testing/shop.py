@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.app import Outbox
+from penstock.clock import from_ms
 from penstock.model.record import Record
 from penstock.model.retry import Fixed
 from penstock.worker.drain import Counts
@@ -41,6 +42,8 @@ _HASTE = {
     "PENSTOCK_CLUSTER_REBALANCE_INTERVAL": "1",
 }
 POISON = "o-13"
+_OPENED_MS = 1_767_258_000_000  # 1 January 2026, 9:00; the demo sells in seconds what a shop sells in an hour
+_BETWEEN_ORDERS_MS = 2_000
 
 
 class CardDeclined(Exception):
@@ -131,7 +134,8 @@ class Shop:
         order_id, customer = f"o-{number}", self._random.choice(_CUSTOMERS)
         cents = self._random.randrange(500, 20_000)
         conn.execute("INSERT INTO orders VALUES (?, ?, ?)", (order_id, customer, cents))
-        event = {"order_id": order_id, "customer": customer, "cents": cents}
+        placed_at = from_ms(_OPENED_MS + number * _BETWEEN_ORDERS_MS).isoformat()
+        event = {"order_id": order_id, "customer": customer, "cents": cents, "placed_at": placed_at}
         self.outbox.publish(conn, "order.placed", event, key=order_id)
         if number % self._decline_every == 0:
             raise CardDeclined(order_id)

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +21,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     """Give a way to run the demo; it returns the exit code, the lines and the complaints."""
 
     def demonstrate(*args: str) -> tuple[int, list[str], str]:
-        left = refusal(SystemExit, main, ["demo", *args])
+        left = refusal(SystemExit, main, ["demo", "--no-lake", *args])
         printed = capsys.readouterr()
         return left.code if isinstance(left.code, int) else 0, printed.out.splitlines(), printed.err
 
@@ -89,7 +90,36 @@ def test_an_event_that_came_twice_turns_it_red(run: Run, monkeypatch: pytest.Mon
 
 def test_the_demo_runs_as_a_program_in_a_pipe(tmp_path: Path) -> None:
     """Without a terminal there is no bar, and each line is a plain one."""
-    done = subprocess.run(penstock("demo", "--orders", "20"), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        penstock("demo", "--no-lake", "--orders", "20"), capture_output=True, text=True, check=True
+    )
     assert done.stdout.splitlines()[-1] == "reconciled: committed=16 logged=16 delivered=16"
     assert not re.search(r"\x1b|\r", done.stdout)
     assert done.stderr == ""
+
+
+@pytest.mark.slow
+def test_the_events_reach_the_lake(tmp_path: Path) -> None:
+    done = subprocess.run(
+        penstock("demo", "--orders", "200", "--dir", str(tmp_path)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    if any(line.startswith("the lake is left out") for line in lines):
+        pytest.skip(next(line for line in lines if line.startswith("the lake is left out")))
+    assert lines[-1] == "reconciled: committed=160 logged=160 delivered=160 table=160"
+    assert any(re.match(r"  \d\d:\d\d +\d+\.\d\d  █", line) for line in lines)
+
+
+def test_without_spark_the_lake_is_left_out_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "penstock.cli.demo_lake", None)
+    left = refusal(SystemExit, main, ["demo", "--orders", "3"])
+    out = capsys.readouterr().out
+    assert left.code == 0
+    assert "the lake is left out" in out
+    assert out.splitlines()[-1] == "reconciled: committed=3 logged=3 delivered=3"

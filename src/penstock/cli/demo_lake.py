@@ -1,0 +1,56 @@
+"""The lake of the demo: the shop's events in Delta tables, and its revenue of each minute."""
+
+from pathlib import Path
+
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, functions
+
+from penstock.pipeline.account import account, sources
+from penstock.pipeline.query import Job, Running, start_function, start_lake
+from penstock.pipeline.session import spark_session
+
+_ORDER = "cents BIGINT, placed_at TIMESTAMP"
+
+
+class Lake:
+    """A Spark session and the folder it fills. Raises NoJava, SparkNotStarted."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self._url, self._folder = url, folder.absolute()
+        self._spark = spark_session("penstock demo")
+
+    def fill(self) -> int:
+        """Take the log into one table for each type; return how many distinct records they hold."""
+        to = self._folder / "events"
+        _wait(start_lake(self._spark, Job(url=self._url, topic="events", to=to, once=True)))
+        held = [account(to, each).held for each in sources(to)]
+        return sum(end - start for runs in held for _, start, end in runs)
+
+    def revenue(self) -> list[tuple[str, int]]:
+        """Take the log into windows of a minute; return them as the table has them, in order."""
+        to = self._folder / "revenue"
+        job = Job(url=self._url, topic="events", to=to, once=True)
+        _wait(start_function(self._spark, job, "revenue", revenue))
+        rows = DeltaTable(str(to)).to_pyarrow_table().to_pylist()
+        return sorted((f"{row['minute']:%H:%M}", row["cents"]) for row in rows)
+
+    def close(self) -> None:
+        """Stop Spark."""
+        self._spark.stop()
+
+
+def revenue(events: DataFrame) -> DataFrame:
+    """Return the revenue of each minute, by the time that stands in the order."""
+    order = functions.from_json(functions.col("value").cast("string"), _ORDER).alias("order")
+    orders = events.where("type = 'order.placed'").select(order).select("order.*")
+    minutes = orders.withWatermark("placed_at", "1 minute").groupBy(
+        functions.window("placed_at", "1 minute").alias("w")
+    )
+    return minutes.agg(functions.sum("cents").alias("cents")).select(
+        functions.col("w.start").alias("minute"), "cents"
+    )
+
+
+def _wait(running: Running) -> None:
+    running.wait()
+    running.check()
