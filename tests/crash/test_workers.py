@@ -10,6 +10,8 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from threading import Event, Thread
 
+import pytest
+
 from tests.crash.children import Child
 from tests.crash.diary import WORKED, breaches, read
 from tests.crash.store import Store
@@ -75,6 +77,18 @@ def a_worker(
 def test_workers_killed_and_stopped_lose_double_and_reorder_nothing(
     postgres_store: Store, tmp_path: Path, budget: Budget
 ) -> None:
+    disturb(postgres_store, tmp_path, budget)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_workers_killed_and_stopped_for_long_lose_double_and_reorder_nothing(
+    postgres_store: Store, tmp_path: Path, budget: Budget
+) -> None:
+    disturb(postgres_store, tmp_path, budget)
+
+
+def disturb(postgres_store: Store, tmp_path: Path, budget: Budget) -> None:
     """P1, P2, P5, P6: every two seconds one of four is killed -9, or stopped past its lease and continued."""
     diary, disturbed = tmp_path / "diary", set[int]()
     with ExitStack() as stack, Load(postgres_store) as load:
