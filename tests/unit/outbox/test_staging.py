@@ -1,5 +1,6 @@
 """The core of publishing, without a database: which steps there are, and what an event becomes."""
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -9,7 +10,7 @@ from penstock import points
 from penstock.errors import InvalidInput, InvalidTopic
 from penstock.model.limits import LimitsSettings
 from penstock.outbox.event import StagedEvent, staged_event
-from penstock.outbox.staging import Step, cancel_steps, run, stage_steps
+from penstock.outbox.staging import Step, arun, cancel_steps, run, stage_steps
 
 NOW_MS = 1_700_000_000_000
 
@@ -101,3 +102,23 @@ def test_what_a_step_raises_comes_out_as_it_was() -> None:
 
     with pytest.raises(LookupError, match="as it was"):
         run(stage_steps([an_event()]), execute)
+
+
+def test_the_async_driver_takes_the_same_steps() -> None:
+    events = [an_event(), an_event(at=timedelta(seconds=1)), an_event()]
+    taken: list[Step] = []
+
+    async def execute(step: Step) -> int:
+        taken.append(step)
+        return len(step.rows)
+
+    assert (taken, asyncio.run(arun(stage_steps(events), execute))) == steps_of(*events)
+    assert asyncio.run(arun(cancel_steps("an-id", "events"), execute)) == 1
+
+
+def test_what_an_async_step_raises_comes_out_as_it_was() -> None:
+    async def execute(step: Step) -> int:
+        raise LookupError("as it was")
+
+    with pytest.raises(LookupError, match="as it was"):
+        asyncio.run(arun(stage_steps([an_event()]), execute))

@@ -103,6 +103,9 @@ class PostgresDialect:
         flat: dict[str, Any] = {}
         for name, value in params.items():
             flat.update(value.columns if isinstance(value, Rows) else {name: value})
+        for name, value in flat.items():
+            if type(value) is list and value and all(type(each) is int for each in value):
+                flat[name] = f"{{{str(value)[1:-1]}}}"  # the driver takes 2 us a number for the same text
         cursor = psycopg.Cursor(conn, row_factory=tuple_row)  # a caller may have set the connection's own
         cursor.execute(sql, flat, binary=True)
         return Result(cursor.fetchall() if cursor.description else [], cursor.rowcount)

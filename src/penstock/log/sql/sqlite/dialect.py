@@ -18,7 +18,7 @@ from penstock.errors import Error, SchemaMissing, StoreFull, StoreReadOnly, Stor
 from ..contract import Params, Result, Row, Rows
 
 BUSY_SECONDS = 30.0
-_LOOK_SECONDS = 0.005
+_LOOK_SECONDS, _IDLE_LOOK_SECONDS = 0.005, 0.025
 _encode = msgspec.json.encode
 OLDEST = (3, 35, 0)  # RETURNING
 
@@ -114,16 +114,17 @@ class SqliteListener:
 
     def __init__(self, conn: sqlite3.Connection) -> None:
         self._conn, self._pause = conn, Event()
-        self._version = self._read()
+        self._version, self._seconds = self._read(), _LOOK_SECONDS
 
     def wait(self, seconds: float) -> bool:
-        """Look every few milliseconds until somebody has written."""
-        for _ in range(max(1, round(seconds / _LOOK_SECONDS))):
+        """Look every few milliseconds until somebody has written, less often when that is long ago."""
+        for _ in range(max(1, round(seconds / self._seconds))):
             version = self._read()
             if version != self._version:
-                self._version = version
+                self._version, self._seconds = version, _LOOK_SECONDS
                 return True
-            self._pause.wait(_LOOK_SECONDS)
+            self._pause.wait(self._seconds)
+        self._seconds = _IDLE_LOOK_SECONDS
         return False
 
     def close(self) -> None:

@@ -2,8 +2,10 @@
 -- Slots and heads are locked already, by this transaction; walks the primary keys.
 WITH gone AS (
     DELETE FROM penstock_staged s
-    USING unnest(%(slots)s::smallint[], %(seqs)s::bigint[]) AS i (slot, seq)
-    WHERE s.slot = i.slot AND s.seq = i.seq
+    WHERE s.ctid = ANY (ARRAY(
+        SELECT f.ctid FROM unnest(%(slots)s::smallint[], %(seqs)s::bigint[]) AS i (slot, seq)
+        CROSS JOIN LATERAL (
+            SELECT r.ctid FROM penstock_staged r WHERE r.slot = i.slot AND r.seq = i.seq LIMIT 1) AS f))
     RETURNING s.*
 ), placed AS (
     SELECT g.*, t.id AS topic_id, mod(g.key_hash, t.partitions) AS partition,
