@@ -313,7 +313,7 @@ def _autocommitter(name: str, engine: str, opened: Callable[[str], AsyncBlock], 
 
 _IN_A_BLOCK = r"async with conn\.transaction\(\)"
 ASYNC_AUTOCOMMITTERS = [
-    _autocommitter("aiosqlite", "sqlite", _aiosqlite_autocommit, "BEGIN IMMEDIATE"),
+    _autocommitter("aiosqlite", "sqlite", _aiosqlite_autocommit, 'await conn.execute."BEGIN'),
     _autocommitter("psycopg async", "postgres", _psycopg_autocommit, _IN_A_BLOCK),
     _autocommitter("asyncpg", "postgres", _asyncpg_autocommit, _IN_A_BLOCK),
     _autocommitter("asyncpg from a pool", "postgres", _asyncpg_pool_autocommit, _IN_A_BLOCK),

@@ -11,10 +11,12 @@ from typing import Any, TypeVar
 
 import aiosqlite
 
+from penstock.errors import NoTransaction
 from penstock.log.sql.naming import Names
 
 from ..staging import Step
 from .sqlite import ADAPTER as SQLITE
+from .sqlite import would_commit
 
 T = TypeVar("T")
 
@@ -28,8 +30,10 @@ class AiosqliteAdapter:
 
     async def acheck(self, conn: aiosqlite.Connection) -> None:
         """Refuse autocommit without an open transaction."""
-        if not conn.in_transaction:  # else a trip to the thread is saved
-            await _in_its_thread(conn, SQLITE.check, conn._conn)
+        if conn.in_transaction:  # a trip to the thread is saved
+            return
+        if await _in_its_thread(conn, would_commit, conn._conn):
+            raise NoTransaction('run `await conn.execute("BEGIN IMMEDIATE")` first')
 
     def driver_connection(self, conn: aiosqlite.Connection) -> sqlite3.Connection:
         """Return the inner connection, whose flag every thread may read."""
