@@ -82,7 +82,7 @@ def test_a_change_of_folder_does_not_change_the_store(
 def test_a_store_in_memory_without_a_name_is_new_each_time() -> None:
     first, second = Outbox("memory://"), Outbox("memory://")
     first.migrate()
-    assert len(second.migrate()) == 2
+    assert second.migrate()
     first.close()
     second.close()
 
@@ -93,7 +93,7 @@ def test_a_store_in_memory_with_a_name_is_shared_by_all_that_say_it(name: str, t
     first, second, other = Outbox(f"memory://{name}"), Outbox(f"memory://{name}"), Outbox(f"memory://{name}2")
     first.migrate()
     assert second.migrate() == []
-    assert len(other.migrate()) == 2
+    assert other.migrate()
     for outbox in (first, second, other):
         outbox.close()
     assert os.listdir(tmp_path) == []
@@ -111,7 +111,7 @@ def test_a_store_in_memory_lives_as_long_as_somebody_holds_it() -> None:
     del second
     gc.collect()
     third = Outbox("memory://held")
-    assert len(third.migrate()) == 2
+    assert third.migrate()
     third.close()
 
 
