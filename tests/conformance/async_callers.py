@@ -308,7 +308,7 @@ def _alchemy_session_autocommit(driver: str) -> Callable[[str], AsyncBlock]:
 
 
 def _autocommitter(name: str, engine: str, opened: Callable[[str], AsyncBlock], remedy: str) -> Autocommitter:
-    return Autocommitter(name, engine, _sync(opened), remedy, AsyncFace)
+    return Autocommitter(name, engine, _sync(opened), remedy, AsyncFace, _execute)
 
 
 _IN_A_BLOCK = r"async with conn\.transaction\(\)"

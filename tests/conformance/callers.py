@@ -48,6 +48,7 @@ class Autocommitter:
     connection: Callable[[str], Block]
     remedy: str
     face: Callable[[Outbox], Any] = _itself
+    execute: Callable[[Any, str], None] = _execute
 
 
 def _path(url: str) -> str:

@@ -128,6 +128,6 @@ DJANGO_CALLERS = [
     }.items()
 ]
 DJANGO_AUTOCOMMITTERS = [
-    Autocommitter(f"Django on {engine}", engine, _connection, r"transaction\.atomic\(\)")
+    Autocommitter(f"Django on {engine}", engine, _connection, r"transaction\.atomic\(\)", execute=_execute)
     for engine in ("sqlite", "postgres")
 ]

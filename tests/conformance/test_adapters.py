@@ -11,6 +11,7 @@ import pytest
 
 from penstock import Outbox
 from penstock.errors import NoTransaction, SchemaMissing, UnsupportedConnection
+from penstock.outbox.adapters import adapter_for, async_adapter_for
 from penstock.testing.outbox_suite import OrderDeclined, keys, logged
 from tests.conformance.async_callers import ASYNC_AUTOCOMMITTERS, ASYNC_CALLERS, AsyncFace, Held
 from tests.conformance.callers import AUTOCOMMITTERS, CALLERS, Autocommitter, Caller
@@ -22,6 +23,13 @@ WAYS_TO_WRITE: tuple[Callable[[Any, Any], Any], ...] = (
     lambda face, conn: face.publish(conn, "t", 1, at=timedelta(hours=1)),
     lambda face, conn: face.publish_many(conn, [{"type": "t", "value": 1}] * 2),
     lambda face, conn: face.cancel(conn, "x"),
+)
+
+
+IN_AUTOCOMMIT = pytest.mark.parametrize(
+    "kind",
+    [*AUTOCOMMITTERS, *DJANGO_AUTOCOMMITTERS, *ASYNC_AUTOCOMMITTERS],
+    ids=lambda kind: kind.name,
 )
 
 
@@ -161,11 +169,7 @@ def test_a_connection_to_another_kind_of_database_is_refused(caller: Caller, req
     outbox.close()
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [*AUTOCOMMITTERS, *DJANGO_AUTOCOMMITTERS, *ASYNC_AUTOCOMMITTERS],
-    ids=lambda kind: kind.name,
-)
+@IN_AUTOCOMMIT
 def test_autocommit_is_refused_with_the_remedy(kind: Autocommitter, request: pytest.FixtureRequest) -> None:
     """N-11: the event would be a write of its own. All ways to write, and nothing is written."""
     store = StoreEngine(request.getfixturevalue(f"migrated_{kind.engine}"))
@@ -229,3 +233,18 @@ def test_the_bell_sees_the_transaction_end(
         if declined:
             raise OrderDeclined
     assert not watched.is_open()
+
+
+@IN_AUTOCOMMIT
+def test_the_bell_sees_no_transaction_on_an_idle_connection(
+    kind: Autocommitter, request: pytest.FixtureRequest
+) -> None:
+    """Open, used and idle: as after the end of a transaction, while the program keeps its connection."""
+    with kind.connection(request.getfixturevalue(f"{kind.engine}_store")) as conn:
+        kind.execute(conn, "SELECT 1")
+        if isinstance(conn, Held):
+            adapter = async_adapter_for(conn.conn, kind.engine)
+            assert not adapter.is_open(adapter.driver_connection(conn.conn))
+        else:
+            sync = adapter_for(conn, kind.engine)
+            assert not sync.is_open(sync.driver_connection(conn))

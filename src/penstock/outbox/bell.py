@@ -34,7 +34,7 @@ class Bell:
         self._ring = ring
         self._watched: dict[int, tuple[Callable[[], Any], IsOpen, float]] = {}
         self._lock, self._wake = Lock(), Event()
-        self._asleep, self._closed = True, False
+        self._asleep, self._closed, self._again = True, False, False
         self._thread: Thread | None = None
         self._pid = 0
 
@@ -46,7 +46,7 @@ class Bell:
             self._watched[key] = (_reference(conn), is_open, now)
         elif now - known[2] > _AGAIN_SECONDS:
             self._watched[key] = (known[0], is_open, now)
-            self._ring()
+            self._again = True  # rung by the bell's own thread: this one may be an event loop's
         if self._asleep:
             self._rouse()
 
@@ -80,7 +80,8 @@ class Bell:
 
     def _look(self) -> float:
         """Ring if a transaction has ended; return how long to wait before the next look."""
-        now, pause, ended = SYSTEM.monotonic(), _LONG_PAUSE, False
+        now, pause = SYSTEM.monotonic(), _LONG_PAUSE
+        ended, self._again = self._again, False
         for key, (reference, is_open, since) in list(self._watched.items()):
             conn, age = reference(), now - since
             if conn is None or age > _GIVEN_UP_SECONDS or not _is_open(conn, is_open):
