@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from penstock.clock import Clock
 from penstock.delivery.store import GroupStore
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
-from penstock.errors import UnknownTopic
 from penstock.log.contract import Topic
 from penstock.log.sql.database import Database
 from penstock.log.sql.log import SqlLog
@@ -19,7 +18,7 @@ from penstock.outbox.sequencer import Sequencer, SequencerSettings
 
 from .attempt import attempt
 from .calls import Calls
-from .engine import Engine
+from .engine import Engine, topic_of
 from .handlers import Handlers, Subscription
 from .task import Task
 
@@ -76,7 +75,7 @@ class Drain:
         return any(worked)
 
     def _deliver_to(self, subscription: Subscription) -> bool:
-        topic = self._topic(subscription)
+        topic = topic_of(self._log, subscription)
         if topic is None:
             return False
         engine = self._engine(subscription, topic)
@@ -104,13 +103,6 @@ class Drain:
             known = Engine(self._log, store, subscription, self._clock)
             self._engines[subscription.group, topic.id] = known
         return known
-
-    def _topic(self, subscription: Subscription) -> Topic | None:
-        """Return the topic; a group that starts at the latest record needs it now, to know where that is."""
-        try:
-            return self._log.topic(subscription.topic)
-        except UnknownTopic:
-            return None if subscription.start == "earliest" else self._log.create_topic(subscription.topic)
 
     def _work(self, engine: Engine) -> bool:
         """Hand out what may run now and settle it in lots; return whether there was anything."""

@@ -19,6 +19,8 @@ from penstock.clock import Clock
 from penstock.delivery.machine import Delivery, Partition
 from penstock.delivery.store import CRASHES_UNTIL_DEAD, GroupStore, Living, Owned
 from penstock.delivery.verdict import Dead, OnExhausted, Passed, Verdict
+from penstock.errors import UnknownTopic
+from penstock.log.contract import Topic
 from penstock.log.sql.log import SqlLog
 from penstock.model.record import Record
 
@@ -452,6 +454,17 @@ class Engine:
             return [], False
         fences = {number: work.owned.epoch for number, work in self._works.items()}
         return self._log.read_ranges(self._store.topic, ranges, fences, max_bytes=READ_BYTES)
+
+
+def topic_of(log: SqlLog, subscription: Subscription) -> Topic | None:
+    """Return the topic of a group, if it is there yet.
+
+    A group that starts at the latest record needs it now, to know where that is: then it is made.
+    """
+    try:
+        return log.topic(subscription.topic)
+    except UnknownTopic:
+        return None if subscription.start == "earliest" else log.create_topic(subscription.topic)
 
 
 def lane_of(record: Record) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Event, Thread
 
 from penstock.clock import Clock
-from penstock.errors import UnknownTopic
 from penstock.log.contract import Topic
 from penstock.log.sql.log import SqlLog
 from penstock.membership.filters import filter_of
@@ -18,7 +17,7 @@ from penstock.membership.member import ClusterSettings
 from penstock.membership.serving import SLOTS, Domain, ServedGroup, Serves
 from penstock.membership.sharing import SharingMember
 
-from .engine import Engine
+from .engine import Engine, topic_of
 from .handlers import Subscription
 from .patience import Patience, PollingSettings
 from .pump import Pump
@@ -118,7 +117,7 @@ class Steward:
 
     def _discover(self) -> bool:
         """Make the engines of groups whose topics have come to be; return whether there are any."""
-        found = [(each, topic) for each in self._waiting if (topic := self._topic(each)) is not None]
+        found = [(each, topic) for each in self._waiting if (topic := topic_of(self._log, each)) is not None]
         for subscription, topic in found:
             group_id, engine = self._new_engine(subscription, topic)
             self._groups.setdefault(subscription.group, (group_id, []))[1].append(topic.id)
@@ -127,13 +126,6 @@ class Steward:
         if found:
             self._member.serve(self._serves())
         return bool(found)
-
-    def _topic(self, subscription: Subscription) -> Topic | None:
-        """Return the topic; a group that starts at the latest record needs it now, to know where that is."""
-        try:
-            return self._log.topic(subscription.topic)
-        except UnknownTopic:
-            return None if subscription.start == "earliest" else self._log.create_topic(subscription.topic)
 
     def _serves(self) -> Serves:
         groups = tuple(
