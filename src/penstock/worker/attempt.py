@@ -170,4 +170,5 @@ def _tell(
 
 
 def _what(handler: Handler, record: Record) -> str:
-    return f"handler {handler.id} on {record.type} {record.id} (key {record.key}), attempt {record.attempt},"
+    what = f"{record.type} {record.id} (key {record.key!r})"  # a key may hold anything
+    return f"handler {handler.id} on {what}, attempt {record.attempt},"

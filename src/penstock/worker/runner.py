@@ -386,7 +386,7 @@ class Runner:
         """Say that an answer is dropped; return whether this thread, replaced meanwhile, is needed again."""
         for task in item.tasks if isinstance(item, Turn) else [item]:
             log.warning(
-                "handler %s ended on %s %s (key %s) after it was given up; what it answered is dropped",
+                "handler %s ended on %s %s (key %r) after it was given up; what it answered is dropped",
                 task.handler.id,
                 task.record.type,
                 task.record.id,

@@ -201,7 +201,7 @@ def test_b16_log_and_reason_hold_the_whole_chain_root_cause_first(
     assert parked.reason == dead.reason == chain
     first, last = caplog.records
     for line in (first, last):
-        for part in ("shop.mail", "order.placed", record.id, "key o-7", "attempt 1", chain):
+        for part in ("shop.mail", "order.placed", record.id, "key 'o-7'", "attempt 1", chain):
             assert part in line.getMessage()
     assert (first.levelno, first.exc_info) == (logging.WARNING, None)
     assert last.levelno == logging.ERROR
