@@ -3,6 +3,7 @@
 Drivers have no hook for a commit. So a thread looks at the state of connections that staged something, which
 costs no I/O: every millisecond while that is fresh, then less often, and not at all after five seconds, when
 polling will do. It rings after a rollback too; that costs a look. Nothing is done on the caller's connection.
+After a ring it neither looks nor rings for a while: workers that are busy need no bell.
 """
 
 import os
@@ -16,6 +17,7 @@ from penstock.settings import Settings, setting
 
 _FRESH_SECONDS, _OLD_SECONDS, _GIVEN_UP_SECONDS = 0.05, 1.0, 5.0
 _SHORT_PAUSE, _PAUSE, _LONG_PAUSE = 0.001, 0.01, 0.1
+_BETWEEN_SECONDS = 0.02  # between two rings
 _AGAIN_SECONDS = 0.005  # a connection met again after so long has perhaps committed in between
 
 IsOpen = Callable[[Any], bool]
@@ -33,7 +35,7 @@ class Bell:
     def __init__(self, ring: Callable[[], object]) -> None:
         self._ring = ring
         self._watched: dict[int, tuple[Callable[[], Any], IsOpen, float]] = {}
-        self._lock, self._wake = Lock(), Event()
+        self._lock, self._wake, self._rest = Lock(), Event(), Event()
         self._asleep, self._closed, self._again = True, False, False
         self._thread: Thread | None = None
         self._pid = 0
@@ -47,18 +49,20 @@ class Bell:
         elif now - known[2] > _AGAIN_SECONDS:
             self._watched[key] = (known[0], is_open, now)
             self._again = True  # rung by the bell's own thread: this one may be an event loop's
-        if self._asleep:
+        if self._asleep or self._pid != os.getpid():
             self._rouse()
 
     def close(self) -> None:
         """Stop watching."""
         self._closed = True
         self._wake.set()
+        self._rest.set()
 
     def _rouse(self) -> None:
         with self._lock:
             if self._thread is None or self._pid != os.getpid():
-                self._pid, self._wake, self._asleep = os.getpid(), Event(), False
+                self._pid, self._asleep = os.getpid(), False
+                self._wake, self._rest = Event(), Event()
                 self._thread = Thread(target=self._run, name="penstock-bell", daemon=True)
                 self._thread.start()
         self._wake.set()
@@ -74,12 +78,17 @@ class Bell:
                 wake.clear()
                 continue
             pause = self._look()
-            if self._watched:
+            if pause == _BETWEEN_SECONDS:
+                self._rest.wait(pause)
+            elif self._watched:
                 wake.wait(pause)
                 wake.clear()
 
     def _look(self) -> float:
-        """Ring if a transaction has ended; return how long to wait before the next look."""
+        """Ring if a transaction has ended; return how long to wait before the next look.
+
+        After a ring that is `_BETWEEN_SECONDS`, whatever comes meanwhile.
+        """
         now, pause = SYSTEM.monotonic(), _LONG_PAUSE
         ended, self._again = self._again, False
         for key, (reference, is_open, since) in list(self._watched.items()):
@@ -93,6 +102,7 @@ class Bell:
                 pause = min(pause, _PAUSE)
         if ended:
             self._ring()
+            return _BETWEEN_SECONDS
         return pause
 
 

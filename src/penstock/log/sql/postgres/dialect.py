@@ -124,8 +124,10 @@ class PostgresDialect:
         conn.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
 
     def notify(self, conn: "psycopg.Connection[Any]", channel: str) -> None:
-        """Notify; by itself, in no transaction."""
-        conn.execute("SELECT pg_notify(%s, '')", (channel,))
+        """Notify in a transaction of its own that waits for no disk: the sign need not survive a crash."""
+        conn.execute(
+            SQL("BEGIN; SET LOCAL synchronous_commit TO off; NOTIFY {}; COMMIT").format(Identifier(channel))
+        )
 
     def listen(self, channel: str) -> "PostgresListener":
         """Listen for notifications."""
