@@ -90,7 +90,8 @@ class Pump:
 
     def stop(self, grace_seconds: float) -> None:
         """Start nothing more, wait so long for what runs, settle it and give everything back."""
-        self._grace_ends = self._clock.monotonic() + grace_seconds
+        if self._grace_ends is None:  # else somebody was in a hurry already
+            self._grace_ends = self._clock.monotonic() + grace_seconds
         self._stopping.set()
         self._wake.set()
 

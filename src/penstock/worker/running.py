@@ -60,13 +60,16 @@ def _signals(worker: Worker, stopping: Event) -> Iterator[None]:
         yield
         return
 
+    heard: list[int] = []
+
     def hear(number: int, frame: FrameType | None) -> None:
-        if stopping.is_set():
-            log.warning("%s again: not waiting for handlers", signal.Signals(number).name)
+        heard.append(number)  # first of all: the next signal may come while this one is being heard
+        if len(heard) > 1:
             worker.hurry()
+            log.warning("%s again: not waiting for handlers", signal.Signals(number).name)
         else:
-            log.info("%s: stopping", signal.Signals(number).name)
             stopping.set()
+            log.info("%s: stopping", signal.Signals(number).name)
 
     former: dict[signal.Signals, Any] = {each: signal.signal(each, hear) for each in _SIGNALS}
     try:
