@@ -121,6 +121,7 @@ class Partition:
         self._skips: dict[str, int] = {}  # their lanes, each with the first
         self._behind: list[Lane] = []  # lanes whose head comes after one of them
         self._told = 0  # how many of them are in the last settlement
+        self._refused = False  # others have handlers for some of them
         self._dirty = False
         self.entry_count = 0  # records that wait in stored lanes
         self.stored_count = 0  # stored lanes
@@ -342,8 +343,9 @@ class Partition:
         """
         if self._skipped and not skips:
             self._base, self._passed = self._floor, self._without_skips()
-            self._skipped = []
-            return
+            self._skipped, self._refused = [], True
+        if self._refused:
+            return  # what is behind a skip stays there, whatever else is written: it is for the next owner
         del self._skipped[: self._told]
         self._skips = {lane: offset for offset, lane in reversed(self._skipped)}
         self._ready.extend(self._behind)

@@ -745,3 +745,17 @@ def test_a_run_stops_before_a_skip_that_is_not_confirmed(partition: Partition) -
     partition.feed(1, "a", wanted=False)
     partition.feed(2, "a", wanted=True)
     assert run_of(partition) == [0]
+
+
+def test_a_settlement_after_a_refused_skip_frees_nothing(partition: Partition) -> None:
+    """P2 across versions: the next one has no skip in it, and is no confirmation of the first."""
+    partition.feed(0, "a", wanted=False)
+    partition.feed(1, "a", wanted=True)
+    partition.feed(2, "b", wanted=True)
+    assert take(partition) == [2]
+    settled(partition)
+    partition.confirm(skips=False)
+    partition.finish(2, Passed())
+    assert settled(partition).unskipped is None
+    partition.confirm(skips=True)
+    assert take(partition) == []
