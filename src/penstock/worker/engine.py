@@ -173,22 +173,23 @@ class Engine:
     def start(self, limit: int, run: int = 1) -> list[Task]:
         """Hand out up to so many records: of each lane its oldest, and of a run up to so many."""
         now_ms, taken = self._clock.now_ms(), list[tuple[int, _Work, Delivery]]()
-        for number, work in self._in_turn():
-            if work.leaving or work.machine.idle(now_ms):
-                continue
-            if work.owned.crashes:
-                if self._careful_out is None:
-                    taken += self._careful(number, work, now_ms)
-                continue
-            taken += [(number, work, each) for each in work.machine.take(now_ms, limit - len(taken), run)]
-            if len(taken) >= limit:
-                self._turn = number + 1
-                break
         try:
+            for number, work in self._in_turn():
+                if work.leaving or work.machine.idle(now_ms):
+                    continue
+                if work.owned.crashes:
+                    if self._careful_out is None:
+                        taken += self._careful(number, work, now_ms)
+                    continue
+                taken += [(number, work, each) for each in work.machine.take(now_ms, limit - len(taken), run)]
+                if len(taken) >= limit:
+                    self._turn = number + 1
+                    break
             cut = self._fetch(taken)
-        except BaseException:
+        except BaseException:  # nothing stays out that nobody was told of
             self._take_back(taken)
-            self._careful_out = None
+            if self._careful_out in [Place(number, each.offset) for number, _, each in taken]:
+                self._careful_out = None
             raise
         if cut:
             self._take_back([each for each in taken if (each[0], each[2].offset) in cut])

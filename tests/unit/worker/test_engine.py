@@ -18,6 +18,7 @@ from penstock.log.sql.log import SqlLog
 from penstock.log.sql.naming import Names
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from penstock.testing.outbox_suite import in_one_partition
+from penstock.testing.records import some_records
 from penstock.worker import engine as engine_module
 from penstock.worker.engine import Engine, lane_of
 from penstock.worker.task import Task
@@ -384,3 +385,28 @@ def test_a_run_is_for_one_handler_only(engine: StoreEngine, database: Database) 
         runs.append([task.record.offset for task in head.run()])
         finish(mine, list(head.run()))
     assert runs == [[0, 1], [2], [3]]
+
+
+def test_what_was_taken_before_the_database_went_away_is_handed_out_later(
+    engine: StoreEngine, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P1: writing down what is tried in one partition fails; the records of the other must not stay out."""
+    engine.outbox.log.create_topic("events", partitions=2)
+    for partition in (0, 1):
+        engine.outbox.log.append("events", some_records(1), partition=partition)
+    outbox = engine.another()
+    subscribe(outbox, "g", Seen())
+    (subscription,) = outbox._handlers.subscriptions()
+    log = SqlLog(database, engine.clock)
+    store = GroupStore(database, engine.clock, group="g", topic=log.topic("events"), owner="me")
+    with engine.connect() as conn:
+        conn.execute("UPDATE penstock_cursor SET crashes = 1 WHERE partition = 1")
+        conn.commit()
+    mine = Engine(log, store, subscription, engine.clock)
+    mine.take(lambda tx: [])
+    fill(mine, engine)
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "trying", lambda *_: (_ for _ in ()).throw(StoreUnreachable("db", "away")))
+        with pytest.raises(StoreUnreachable):
+            mine.start(1000)
+    assert sorted(task.place.partition for task in mine.start(1000)) == [0, 1]

@@ -111,7 +111,7 @@ class SqlLog:
             if headers:
                 try:
                     pairs = decode_headers(headers)
-                except Exception as exc:
+                except Undecodable as exc:
                     error = Undecodable(f"the headers of {name}/{partition}/{offset}", str(exc))
             text = None if key is None else key.decode("utf-8", "surrogateescape")
             place = name, partition, offset
