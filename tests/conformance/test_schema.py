@@ -16,7 +16,7 @@ from tests.conformance.introspection import columns, facts
 ALTERATIONS = {
     "sqlite": [
         "ALTER TABLE penstock_log ADD COLUMN extra INTEGER",
-        "ALTER TABLE penstock_log DROP COLUMN owner",
+        "ALTER TABLE penstock_log DROP COLUMN headers",
         "ALTER TABLE penstock_log RENAME COLUMN owner TO tag",
         "DROP INDEX ix_penstock_scheduled_due",
         "CREATE INDEX ix_other ON penstock_log (id)",
@@ -26,7 +26,7 @@ ALTERATIONS = {
     ],
     "postgres": [
         "ALTER TABLE penstock_log ADD COLUMN extra integer",
-        "ALTER TABLE penstock_log DROP COLUMN owner",
+        "ALTER TABLE penstock_log DROP COLUMN headers",
         "ALTER TABLE penstock_log ALTER COLUMN value SET NOT NULL",
         "ALTER TABLE penstock_log ALTER COLUMN id TYPE text",
         "ALTER TABLE penstock_head ALTER COLUMN max_ms DROP DEFAULT",

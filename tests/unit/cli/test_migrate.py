@@ -12,7 +12,7 @@ from penstock.cli import main
 from penstock.testing.refusal import refusal
 
 Run = Callable[..., tuple[int, str, str]]
-APPLIED = ["0001 staging", "0002 log", "0003 delivery", "0004 dead_letters"]
+APPLIED = ["0001 staging", "0002 log", "0003 delivery", "0004 dead_letters", "0005 operations"]
 
 
 @pytest.fixture

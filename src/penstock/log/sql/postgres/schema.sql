@@ -7,7 +7,7 @@ CREATE TABLE penstock_meta (
     value text NOT NULL
 );
 INSERT INTO penstock_meta (name, value)
-VALUES ('schema_version', '4'), ('incarnation', '1'), ('log_id', gen_random_uuid()::text);
+VALUES ('schema_version', '5'), ('incarnation', '1'), ('log_id', gen_random_uuid()::text);
 
 -- Events that committed and have no offset yet. seq is the order of staging: CACHE 1, or sessions would hand
 -- out numbers in another order than they were asked for.
@@ -27,6 +27,7 @@ CREATE TABLE penstock_staged (
     PRIMARY KEY (slot, seq)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
 ALTER SEQUENCE penstock_staged_seq OWNED BY penstock_staged.seq;
+CREATE INDEX ix_penstock_staged_owner ON penstock_staged (owner) WHERE owner IS NOT NULL;
 
 -- Events for the future, apart from the hot table: they cost a poll nothing until they are due.
 CREATE TABLE penstock_scheduled (
@@ -45,14 +46,20 @@ CREATE TABLE penstock_scheduled (
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
 CREATE INDEX ix_penstock_scheduled_due ON penstock_scheduled (due_ms, seq);
 CREATE INDEX ix_penstock_scheduled_id ON penstock_scheduled (id);
+CREATE INDEX ix_penstock_scheduled_key ON penstock_scheduled (key_hash) WHERE key IS NOT NULL;
+CREATE INDEX ix_penstock_scheduled_owner ON penstock_scheduled (owner) WHERE owner IS NOT NULL;
 
 -- A named log. Everything else is keyed by its id, so a name given again is another topic.
+-- retention_*: how long, how much and how many records are kept; NULL: as the settings say.
 CREATE TABLE penstock_topic (
-    id          integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    name        text COLLATE "C" NOT NULL UNIQUE,
-    partitions  integer NOT NULL,
-    partitioner text NOT NULL,
-    created_ms  bigint NOT NULL
+    id                integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name              text COLLATE "C" NOT NULL UNIQUE,
+    partitions        integer NOT NULL,
+    partitioner       text NOT NULL,
+    created_ms        bigint NOT NULL,
+    retention_ms      bigint,
+    retention_bytes   bigint,
+    retention_records bigint
 );
 
 -- Where a partition begins and ends. The next offset is taken under this row's lock: that makes offsets dense.
@@ -79,6 +86,7 @@ CREATE TABLE penstock_log (
     owner        text COLLATE "C",
     PRIMARY KEY (topic_id, partition, "offset")
 );
+CREATE INDEX ix_penstock_log_owner ON penstock_log (owner) WHERE owner IS NOT NULL;
 
 -- Time to offset, sparse: all records below this offset have a timestamp of at most max_ms.
 CREATE TABLE penstock_log_time (
@@ -110,12 +118,15 @@ CREATE TABLE penstock_slot (
 INSERT INTO penstock_slot (slot) SELECT generate_series(0, 255);
 
 -- A named reader. filters: what its handlers match, as JSON, the present one first, then those it had before.
+-- paused_ms: since when it is given nothing; NULL while it flows. seen_ms: when it last had a member.
 CREATE TABLE penstock_group (
     id             integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name           text COLLATE "C" NOT NULL UNIQUE,
     created_ms     bigint NOT NULL,
     filters        text NOT NULL DEFAULT '[]',
-    filter_version bigint NOT NULL DEFAULT 0
+    filter_version bigint NOT NULL DEFAULT 0,
+    paused_ms      bigint,
+    seen_ms        bigint NOT NULL DEFAULT 0
 );
 
 -- Where a group is in a partition, and who may move it. Settling compares epoch and version, and raises the version.
@@ -158,17 +169,27 @@ CREATE TABLE penstock_lane (
     PRIMARY KEY (group_id, topic_id, partition, lane)
 );
 
--- The records of waiting lanes that the cursor has passed; offsets only.
+-- The records of waiting lanes that the cursor has passed; offsets only, until retention deletes the record in the log:
+-- it copies it here before.
 CREATE TABLE penstock_lane_entry (
-    group_id  integer NOT NULL,
-    topic_id  integer NOT NULL,
-    partition integer NOT NULL,
-    "offset"  bigint NOT NULL,
-    lane      text COLLATE "C" NOT NULL,
+    group_id     integer NOT NULL,
+    topic_id     integer NOT NULL,
+    partition    integer NOT NULL,
+    "offset"     bigint NOT NULL,
+    lane         text COLLATE "C" NOT NULL,
+    id           text COLLATE "C",
+    key          bytea,
+    type         text COLLATE "C",
+    value        bytea,
+    headers      bytea,
+    timestamp_ms bigint,
+    owner        text COLLATE "C",
     PRIMARY KEY (group_id, topic_id, partition, "offset")
 );
+CREATE INDEX ix_penstock_lane_entry_owner ON penstock_lane_entry (owner) WHERE owner IS NOT NULL;
 
 -- Records given up, kept with their payload until requeued or discarded. holding: their lane waits for that.
+-- reset_ms: when their group was reset, after they died.
 CREATE TABLE penstock_dead (
     group_id     integer NOT NULL,
     topic_id     integer NOT NULL,
@@ -185,6 +206,27 @@ CREATE TABLE penstock_dead (
     value        bytea,
     headers      bytea,
     timestamp_ms bigint NOT NULL,
+    owner        text COLLATE "C",
+    reset_ms     bigint,
     PRIMARY KEY (group_id, topic_id, partition, "offset")
 );
 CREATE INDEX ix_penstock_dead_died ON penstock_dead (died_ms, group_id, topic_id, partition, "offset");
+CREATE INDEX ix_penstock_dead_owner ON penstock_dead (owner) WHERE owner IS NOT NULL;
+
+-- Events published with a token: the same token again, within its window, is the same event. token: 16 bytes of hash.
+CREATE TABLE penstock_token (
+    token      bytea NOT NULL PRIMARY KEY,
+    id         text COLLATE "C" NOT NULL,
+    created_ms bigint NOT NULL
+);
+CREATE INDEX ix_penstock_token_created ON penstock_token (created_ms);
+
+-- Who did what to this store, and to how much of it. subject: what it was done to, as JSON; never a payload.
+CREATE TABLE penstock_audit (
+    id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at_ms   bigint NOT NULL,
+    actor   text NOT NULL,
+    action  text NOT NULL,
+    subject text NOT NULL,
+    count   bigint NOT NULL
+);

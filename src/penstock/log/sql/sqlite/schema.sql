@@ -7,7 +7,7 @@ CREATE TABLE penstock_meta (
     value TEXT NOT NULL
 ) WITHOUT ROWID;
 INSERT INTO penstock_meta (name, value)
-VALUES ('schema_version', '4'), ('incarnation', '1'), ('log_id', lower(hex(randomblob(16))));
+VALUES ('schema_version', '5'), ('incarnation', '1'), ('log_id', lower(hex(randomblob(16))));
 
 -- Events that committed and have no offset yet. seq is the order of staging; SQLite has one writer at a
 -- time, so it is also the order of commits.
@@ -24,6 +24,7 @@ CREATE TABLE penstock_staged (
     timestamp_ms INTEGER NOT NULL,
     owner        TEXT
 );
+CREATE INDEX ix_penstock_staged_owner ON penstock_staged (owner) WHERE owner IS NOT NULL;
 
 -- Events for the future, apart from the hot table: they cost a poll nothing until they are due.
 CREATE TABLE penstock_scheduled (
@@ -42,14 +43,20 @@ CREATE TABLE penstock_scheduled (
 );
 CREATE INDEX ix_penstock_scheduled_due ON penstock_scheduled (due_ms, seq);
 CREATE INDEX ix_penstock_scheduled_id ON penstock_scheduled (id);
+CREATE INDEX ix_penstock_scheduled_key ON penstock_scheduled (key_hash) WHERE key IS NOT NULL;
+CREATE INDEX ix_penstock_scheduled_owner ON penstock_scheduled (owner) WHERE owner IS NOT NULL;
 
 -- A named log. Everything else is keyed by its id, so a name given again is another topic.
+-- retention_*: how long, how much and how many records are kept; NULL: as the settings say.
 CREATE TABLE penstock_topic (
-    id          INTEGER PRIMARY KEY AUTOINCREMENT,
-    name        TEXT NOT NULL UNIQUE,
-    partitions  INTEGER NOT NULL,
-    partitioner TEXT NOT NULL,
-    created_ms  INTEGER NOT NULL
+    id                INTEGER PRIMARY KEY AUTOINCREMENT,
+    name              TEXT NOT NULL UNIQUE,
+    partitions        INTEGER NOT NULL,
+    partitioner       TEXT NOT NULL,
+    created_ms        INTEGER NOT NULL,
+    retention_ms      INTEGER,
+    retention_bytes   INTEGER,
+    retention_records INTEGER
 );
 
 -- Where a partition begins and ends. The next offset is taken under this row's lock: that makes offsets dense.
@@ -76,6 +83,7 @@ CREATE TABLE penstock_log (
     owner        TEXT,
     PRIMARY KEY (topic_id, partition, "offset")
 );
+CREATE INDEX ix_penstock_log_owner ON penstock_log (owner) WHERE owner IS NOT NULL;
 
 -- Time to offset, sparse: all records below this offset have a timestamp of at most max_ms.
 CREATE TABLE penstock_log_time (
@@ -108,12 +116,15 @@ WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHER
 INSERT INTO penstock_slot (slot) SELECT n FROM numbers;
 
 -- A named reader. filters: what its handlers match, as JSON, the present one first, then those it had before.
+-- paused_ms: since when it is given nothing; NULL while it flows. seen_ms: when it last had a member.
 CREATE TABLE penstock_group (
     id             INTEGER PRIMARY KEY AUTOINCREMENT,
     name           TEXT NOT NULL UNIQUE,
     created_ms     INTEGER NOT NULL,
     filters        TEXT NOT NULL DEFAULT '[]',
-    filter_version INTEGER NOT NULL DEFAULT 0
+    filter_version INTEGER NOT NULL DEFAULT 0,
+    paused_ms      INTEGER,
+    seen_ms        INTEGER NOT NULL DEFAULT 0
 );
 
 -- Where a group is in a partition, and who may move it. Settling compares epoch and version, and raises the version.
@@ -156,17 +167,27 @@ CREATE TABLE penstock_lane (
     PRIMARY KEY (group_id, topic_id, partition, lane)
 ) WITHOUT ROWID;
 
--- The records of waiting lanes that the cursor has passed; offsets only.
+-- The records of waiting lanes that the cursor has passed; offsets only, until retention deletes the record in the log:
+-- it copies it here before.
 CREATE TABLE penstock_lane_entry (
-    group_id  INTEGER NOT NULL,
-    topic_id  INTEGER NOT NULL,
-    partition INTEGER NOT NULL,
-    "offset"  INTEGER NOT NULL,
-    lane      TEXT NOT NULL,
+    group_id     INTEGER NOT NULL,
+    topic_id     INTEGER NOT NULL,
+    partition    INTEGER NOT NULL,
+    "offset"     INTEGER NOT NULL,
+    lane         TEXT NOT NULL,
+    id           TEXT,
+    key          BLOB,
+    type         TEXT,
+    value        BLOB,
+    headers      BLOB,
+    timestamp_ms INTEGER,
+    owner        TEXT,
     PRIMARY KEY (group_id, topic_id, partition, "offset")
 ) WITHOUT ROWID;
+CREATE INDEX ix_penstock_lane_entry_owner ON penstock_lane_entry (owner) WHERE owner IS NOT NULL;
 
 -- Records given up, kept with their payload until requeued or discarded. holding: their lane waits for that.
+-- reset_ms: when their group was reset, after they died.
 CREATE TABLE penstock_dead (
     group_id     INTEGER NOT NULL,
     topic_id     INTEGER NOT NULL,
@@ -183,6 +204,27 @@ CREATE TABLE penstock_dead (
     value        BLOB,
     headers      BLOB,
     timestamp_ms INTEGER NOT NULL,
+    owner        TEXT,
+    reset_ms     INTEGER,
     PRIMARY KEY (group_id, topic_id, partition, "offset")
 );
 CREATE INDEX ix_penstock_dead_died ON penstock_dead (died_ms, group_id, topic_id, partition, "offset");
+CREATE INDEX ix_penstock_dead_owner ON penstock_dead (owner) WHERE owner IS NOT NULL;
+
+-- Events published with a token: the same token again, within its window, is the same event. token: 16 bytes of hash.
+CREATE TABLE penstock_token (
+    token      BLOB NOT NULL PRIMARY KEY,
+    id         TEXT NOT NULL,
+    created_ms INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX ix_penstock_token_created ON penstock_token (created_ms);
+
+-- Who did what to this store, and to how much of it. subject: what it was done to, as JSON; never a payload.
+CREATE TABLE penstock_audit (
+    id      INTEGER PRIMARY KEY AUTOINCREMENT,
+    at_ms   INTEGER NOT NULL,
+    actor   TEXT NOT NULL,
+    action  TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    count   INTEGER NOT NULL
+);
