@@ -12,6 +12,7 @@ from bench.workers.tally import Tally
 from penstock import Fixed, Outbox, Record
 
 GROUP = "bench"
+MANY_GROUPS = 20
 SLOW = "slow"  # the key whose records take their time
 SLOW_SECONDS = 1.0
 PARKED = "parked"  # how keys begin whose records fail
@@ -27,6 +28,15 @@ def count(outbox: Outbox, tally: Tally) -> None:
     @outbox.handler(group=GROUP, start="latest")
     def handle(record: Record) -> None:
         tally.add()
+
+
+def count_in_groups(outbox: Outbox, tally: Tally) -> None:
+    """Do nothing but count, in each of many groups."""
+    for number in range(MANY_GROUPS):
+
+        @outbox.handler(group=f"{GROUP}-{number}", id=f"count-{number}", start="latest")
+        def handle(record: Record) -> None:
+            tally.add()
 
 
 def pause(outbox: Outbox, tally: Tally) -> None:
@@ -78,4 +88,34 @@ def stamp(outbox: Outbox, tally: Tally) -> None:
         tally.add()
 
 
-JOBS: dict[str, Job] = {job.__name__: job for job in (count, pause, slow, park, storm, stamp)}
+def write(outbox: Outbox, tally: Tally) -> None:
+    """Write a row in a transaction of its own."""
+    insert = _table(outbox)
+
+    @outbox.handler(group=GROUP, start="latest")
+    def handle(record: Record) -> None:
+        with outbox.transaction() as conn:
+            conn.execute(insert, (record.id,))
+        tally.add()
+
+
+def write_with_cursor(outbox: Outbox, tally: Tally) -> None:
+    """Write a row in the transaction that moves the cursor."""
+    insert = _table(outbox)
+
+    @outbox.handler(group=GROUP, start="latest", transaction=True)
+    def handle(record: Record) -> None:
+        record.tx.execute(insert, (record.id,))
+        tally.add()
+
+
+def _table(outbox: Outbox) -> str:
+    with outbox.transaction() as conn:
+        conn.execute("CREATE TABLE IF NOT EXISTS written (id text NOT NULL)")
+    return f"INSERT INTO written VALUES ({'%s' if outbox.url.startswith('postgresql') else '?'})"
+
+
+JOBS: dict[str, Job] = {
+    job.__name__: job
+    for job in (count, count_in_groups, pause, slow, park, storm, stamp, write, write_with_cursor)
+}

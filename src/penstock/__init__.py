@@ -5,6 +5,7 @@ This module is the façade: what stands in `__all__` is the public API, and no r
 
 from penstock.app import Outbox
 from penstock.errors import Error
+from penstock.model.context import context
 from penstock.model.outcome import Cancel, Done, Retry, Snooze
 from penstock.model.record import Record
 from penstock.model.retry import Custom, Exponential, Fixed, Linear, PowerOfTwo, RetryPolicy
@@ -23,4 +24,5 @@ __all__ = [
     "Retry",
     "RetryPolicy",
     "Snooze",
+    "context",
 ]

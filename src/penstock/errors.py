@@ -8,6 +8,7 @@
     │   ├── InvalidHeaders
     │   ├── InvalidOwner
     │   ├── InvalidTime             a naive datetime, or a moment before 1970
+    │   ├── InvalidToken
     │   ├── InvalidValue            a value that has no JSON form
     │   ├── ValueTooLarge
     │   ├── InvalidPartitions       a partition count out of range
@@ -17,11 +18,13 @@
     │   ├── InvalidUrl              a store address of no known form
     │   ├── InvalidName             a table prefix or schema that is no plain identifier
     │   ├── InvalidPage             a limit or a place to go on from that no listing has
+    │   ├── InvalidRetention        how long or how much of a topic is kept
     │   └── InvalidSelection        what to act on is not said, or said twice
     ├── EventTypeError              the registry of typed events
     │   ├── NotAnEventClass
     │   ├── EventNameTaken
-    │   └── UnregisteredEvent
+    │   ├── UnregisteredEvent
+    │   └── InvalidTracking         a model, or the writes to it, cannot be tracked so
     ├── Undecodable                 stored bytes that do not give the value they should
     ├── ConnectionRefused           a connection `publish` cannot work on
     │   ├── UnsupportedConnection
@@ -36,15 +39,20 @@
     │   ├── StoreUnreachable        a file that cannot be opened, a server that is away
     │   ├── StoreFull
     │   ├── StoreReadOnly
-    │   └── StoreUnsupported        a kind of store that this Python cannot have
+    │   ├── StoreBusy               members are at work, so its tables are not dropped
+    │   ├── StoreUnsupported        a kind of store that this Python cannot have
+    │   └── BellUnheard             notifications do not come through: a pooler stands in between
     ├── LogError                    topics, partitions and offsets
     │   ├── UnknownTopic
     │   ├── UnknownPartition
     │   ├── PartitionsDiffer        a topic is there with another partition count
     │   ├── OffsetOutOfRange
+    │   ├── TopicBusy               members serve it, so it is not deleted
+    │   ├── UnknownScheduled        no event of that id waits for its time
     │   └── TopicVanished           deleted while records were on their way to it; tried again
     ├── GroupError                  groups and what they have put aside
     │   ├── UnknownGroup
+    │   ├── GroupBusy               members serve it, so it is not deleted
     │   └── UnknownDeadLetter
     ├── SettingError                file, environment, code or flags
     │   ├── UnknownSetting
@@ -55,7 +63,9 @@
     ├── HandlerError                what was registered as a handler
     │   ├── InvalidHandler
     │   ├── DuplicateHandler
-    │   └── HandlerTimeout          it ran longer than it may; the retry policy decides
+    │   ├── HandlerTimeout          it ran longer than it may; the retry policy decides
+    │   ├── NotTransactional        record.tx, where there is no transaction to share
+    │   └── TransactionEnded        it committed, rolled back or broke the transaction it shares
     ├── PipelineError               from a topic into a table
     │   ├── NoJava                  Spark needs a Java that is not here
     │   ├── SparkNotStarted
@@ -66,8 +76,10 @@
     │   ├── StateWithoutPast        a new checkpoint cannot continue the figures in a table
     │   ├── TableDiffers            the columns of a table are not those of the batch
     │   └── PipelineFailed          what Spark says, in one line
+    ├── CommitOutcomeUnknown        the connection was lost while COMMIT ran
     ├── PickChanged                 rows picked for the log were taken back meanwhile; tried again
-    └── UnknownPoint                a test armed a point that nobody declared
+    ├── UnknownPoint                a test armed a point that nobody declared
+    └── LabFailed                   a crash laboratory could not do its work
 
 Each class answers four questions: its `code` (stable; a removed code is retired, never given to another
 error), whose `fault` it is, whether the same call may be `retryable`, and whether the connection it came
@@ -121,12 +133,13 @@ class InvalidInput(Error):
 
 
 class InvalidType(InvalidInput):
-    """The name of an event type is empty, unprintable or too long."""
+    """The name of an event type is empty, unprintable, too long or reserved."""
 
     code = "invalid_type"
 
-    def __init__(self, value: object, limit: int) -> None:
-        super().__init__(f"event type {shown(value)} must be 1 to {limit} printable characters")
+    def __init__(self, value: object, limit: int, hint: str = "") -> None:
+        said = f"event type {shown(value)} must be 1 to {limit} printable characters"
+        super().__init__(f"{said}; {hint}" if hint else said)
 
 
 class InvalidKey(InvalidInput):
@@ -177,6 +190,18 @@ class InvalidTime(InvalidInput):
 
     def __init__(self, name: str, value: object, why: str) -> None:
         super().__init__(f"{name}={shown(value)}: {why}")
+
+
+class InvalidToken(InvalidInput):
+    """A token is empty, too long, or no string, bytes or UUID."""
+
+    code = "invalid_token"
+
+    def __init__(self, value: object, limit: int) -> None:
+        super().__init__(
+            f"token {shown(value)} must be a UUID, or a string or bytes of length 1 to {limit}; "
+            "name what may happen only once, for example token=f'paid:{order_id}'"
+        )
 
 
 class InvalidValue(InvalidInput):
@@ -267,6 +292,15 @@ class InvalidPage(InvalidInput):
         super().__init__(f"{what} {shown(value)} must be {wanted}")
 
 
+class InvalidRetention(InvalidInput):
+    """A topic cannot be kept so long, or so much of it."""
+
+    code = "invalid_retention"
+
+    def __init__(self, what: str, value: object, wanted: str) -> None:
+        super().__init__(f"{what} {shown(value)} must be {wanted}")
+
+
 class InvalidSelection(InvalidInput):
     """What to act on is not said, or said in two ways that contradict each other."""
 
@@ -313,6 +347,15 @@ class UnregisteredEvent(EventTypeError):
             f"{cls.__qualname__} is not registered as an event; decorate it with "
             '@outbox.event("its.name"), or call publish(conn, "its.name", value)'
         )
+
+
+class InvalidTracking(EventTypeError):
+    """A model, or the writes to it, cannot be tracked as asked for."""
+
+    code = "invalid_tracking"
+
+    def __init__(self, model: object, why: str) -> None:
+        super().__init__(f"{getattr(model, '__qualname__', model)} cannot be tracked: {why}")
 
 
 class Undecodable(Error):
@@ -453,6 +496,19 @@ class StoreReadOnly(StoreError):
         )
 
 
+class StoreBusy(StoreError):
+    """Tables are not dropped while members are at work on them."""
+
+    code = "store_busy"
+    fault = Fault.CALLER
+    retryable = True
+
+    def __init__(self, members: list[str]) -> None:
+        super().__init__(
+            f"{len(members)} members are at work ({shown(', '.join(members))}): stop them first, or force it"
+        )
+
+
 class StoreUnsupported(StoreError):
     """This kind of store needs something that this Python has not."""
 
@@ -460,6 +516,22 @@ class StoreUnsupported(StoreError):
 
     def __init__(self, store: str, needs: str) -> None:
         super().__init__(f"{store} needs {needs}")
+
+
+class BellUnheard(StoreError):
+    """A notification of our own did not come back: whoever listens there hears nothing."""
+
+    code = "bell_unheard"
+    retryable = True
+
+    def __init__(self, where: str, seconds: float, *, pooled: bool) -> None:
+        seen = "a pooler stands in between" if pooled else "the cause is not known, perhaps a pooler in between"
+        super().__init__(
+            f"the bell is not heard through {where}: a notification did not come back within {seconds:g} s, and "
+            f"{seen}; set bell.listen_url (PENSTOCK_BELL_LISTEN_URL) to an address of the database itself. Until "
+            f"then workers look for themselves, at first often, when idle once in polling.longest_seconds"
+        )
+        self.where, self.pooled = where, pooled
 
 
 class LogError(Error):
@@ -513,6 +585,30 @@ class OffsetOutOfRange(LogError):
         self.start, self.end = start, end
 
 
+class TopicBusy(LogError):
+    """A topic is not deleted while members serve it."""
+
+    code = "topic_busy"
+    fault = Fault.CALLER
+    retryable = True
+
+    def __init__(self, topic: str, members: list[str]) -> None:
+        super().__init__(
+            f"topic {topic} is served by {len(members)} members ({shown(', '.join(members))}): stop them "
+            "first, or force it"
+        )
+
+
+class UnknownScheduled(LogError):
+    """No event of that id waits for its time: it is in the log, was cancelled, or never was."""
+
+    code = "unknown_scheduled"
+    fault = Fault.CALLER
+
+    def __init__(self, id: str) -> None:
+        super().__init__(f"no event {shown(id)} is scheduled; perhaps it came due: see `penstock why`")
+
+
 class TopicVanished(LogError):
     """A topic was deleted while records were on their way to it; the work is tried again."""
 
@@ -537,6 +633,19 @@ class UnknownGroup(GroupError):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"there is no group {shown(name)}; a group comes to be when its handlers first run")
+
+
+class GroupBusy(GroupError):
+    """A group is not deleted while members serve it."""
+
+    code = "group_busy"
+    retryable = True
+
+    def __init__(self, group: str, members: list[str]) -> None:
+        super().__init__(
+            f"group {group} is served by {len(members)} members ({shown(', '.join(members))}): stop them "
+            "first"
+        )
 
 
 class UnknownDeadLetter(GroupError):
@@ -639,6 +748,29 @@ class HandlerTimeout(HandlerError):
             f"handler {id} did not end within {seconds:g} s; make it quicker, or raise its timeout="
         )
         self.id, self.seconds = id, seconds
+
+
+class NotTransactional(HandlerError):
+    """A handler asked for `record.tx` and was not registered with `transaction=True`."""
+
+    code = "not_transactional"
+
+    def __init__(self, type: str, id: str) -> None:
+        super().__init__(
+            f"record.tx of {type} {id}: it is there only while a handler registered with transaction=True runs"
+        )
+
+
+class TransactionEnded(HandlerError):
+    """A handler ended the transaction it shares with its cursor, so it cannot be one with it."""
+
+    code = "transaction_ended"
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what}, but Penstock commits record.tx together with the cursor; leave out commit, rollback and "
+            "close, and use a savepoint for what may fail"
+        )
 
 
 class PipelineError(Error):
@@ -744,6 +876,23 @@ class PipelineFailed(PipelineError):
         super().__init__(f"the pipeline stopped: {why}")
 
 
+class CommitOutcomeUnknown(Error):
+    """A transaction may have committed or not; `tokens` are those it published with, to look up the truth."""
+
+    code = "commit_outcome_unknown"
+    fault = Fault.OUTSIDE
+
+    def __init__(self, why: str, tokens: Iterable[Any]) -> None:
+        self.tokens = tuple(tokens)
+        remedy = (
+            "ask outbox.published(None, token) for one of its tokens: "
+            + ", ".join(shown(token) for token in self.tokens[:3])
+            if self.tokens
+            else "publish with token=... to be able to ask outbox.published(None, token)"
+        )
+        super().__init__(f"nobody can say whether the transaction has committed ({why}); {remedy}")
+
+
 class PickChanged(Error):
     """Rows picked for the log were taken back by another transaction; the move is tried again."""
 
@@ -764,6 +913,16 @@ class UnknownPoint(Error):
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         super().__init__(f"no point {shown(name)} is declared; there are {', '.join(known)}")
+
+
+class LabFailed(Error):
+    """A crash laboratory could not do its work, so it says nothing about the handlers."""
+
+    code = "lab_failed"
+    fault = Fault.CALLER
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the crash laboratory could not work: {why}")
 
 
 def tree(root: type[Error] = Error) -> list[type[Error]]:

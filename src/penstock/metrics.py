@@ -98,11 +98,33 @@ PARKED = Series(
     "penstock_parked_total", Kind.COUNTER, "Attempts after which a record is tried again later.", _HANDLER
 )
 DEAD = Series("penstock_dead_total", Kind.COUNTER, "Records given up and kept as dead letters.", _HANDLER)
+TRIMMED = Series(
+    "penstock_trimmed_total", Kind.COUNTER, "Records that retention deleted from the log.", ("topic",)
+)
+UNREAD = Series(
+    "penstock_unread_records", Kind.GAUGE, "Records in the log of a topic that no group reads.", ("topic",)
+)
 HANDLER_SECONDS = Series(
     "penstock_handler_seconds", Kind.HISTOGRAM, "How long a call of a handler took, per record.", _HANDLER
 )
+LISTENER_FAILURES = Series(
+    "penstock_listener_failures_total",
+    Kind.COUNTER,
+    "Calls of a listener, after a commit, that failed.",
+    ("listener",),
+)
 
-SERIES: tuple[Series, ...] = (PUBLISHED, SEQUENCED, DELIVERED, PARKED, DEAD, HANDLER_SECONDS)
+SERIES: tuple[Series, ...] = (
+    PUBLISHED,
+    LISTENER_FAILURES,
+    SEQUENCED,
+    DELIVERED,
+    PARKED,
+    DEAD,
+    TRIMMED,
+    UNREAD,
+    HANDLER_SECONDS,
+)
 
 
 def snapshot() -> dict[str, dict[Labels, Any]]:

@@ -12,9 +12,9 @@ _QUOTED = re.compile(r"'[^']*'")
 
 
 def breaches(root: Path) -> Iterator[str]:
-    """Yield a sentence per breach in a statement file; schema and migrations are scripts and free."""
+    """Yield a sentence per breach in a statement file; schema, drop and migrations are scripts and free."""
     for path in sorted(root.rglob("*.sql")):
-        if path.name != "schema.sql" and path.parent.name != "migrations":
+        if path.name not in ("schema.sql", "drop.sql") and path.parent.name != "migrations":
             for what in _faults(path.read_text("utf-8"), _indexes(root, path.parent.name)):
                 yield f"{path.relative_to(root)}: {what}"
 

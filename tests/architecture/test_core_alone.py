@@ -2,7 +2,17 @@
 
 from tests.architecture.alone import run_alone
 
-HEAVY = ("rich", "click", "prometheus_client", "opentelemetry", "pydantic", "sqlalchemy", "psycopg")
+HEAVY = (
+    "rich",
+    "click",
+    "prometheus_client",
+    "opentelemetry",
+    "pydantic",
+    "sqlalchemy",
+    "psycopg",
+    "django",
+    "alembic",
+)
 
 PUBLISH = """
 import sqlite3, tempfile, pathlib

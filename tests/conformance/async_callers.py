@@ -44,6 +44,16 @@ class AsyncFace:
         """Cancel."""
         return held.runner.run(self._outbox.acancel(held.conn, *id, **options))
 
+    def reschedule(self, held: Held, *what: Any, **options: Any) -> bool:
+        """Reschedule."""
+        return held.runner.run(self._outbox.areschedule(held.conn, *what, **options))
+
+    def published(self, held: Held | None, token: Any) -> str | None:
+        """Look up a token."""
+        if held is None:
+            return asyncio.run(self._outbox.apublished(None, token))
+        return held.runner.run(self._outbox.apublished(held.conn, token))
+
 
 @contextmanager
 def _inside(runner: asyncio.Runner, block: AsyncBlock) -> Iterator[Any]:

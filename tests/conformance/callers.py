@@ -28,7 +28,7 @@ def _execute(conn: Any, sql: str) -> None:
 class Caller:
     """One kind: `transaction` gives what is handed to publish, commits at its end, rolls back on an error.
 
-    `face` makes of an outbox what takes such connections by `publish`, `publish_many` and `cancel`.
+    `face` makes of an outbox what takes such connections by `publish`, `cancel` and their neighbours.
     """
 
     name: str

@@ -22,14 +22,17 @@ def _configured(*, debug: bool) -> Iterator[None]:
     """Give Django settings for a while: it takes them once a process, and other tests have their own."""
     before, settings._wrapped = settings._wrapped, empty
     settings.configure(DEBUG=debug, USE_TZ=True)
-    apps.populate(())  # once a process; without it Django warns of queries
+    was_ready = apps.ready
+    apps.populate(())  # without it Django warns of queries
     try:
         yield
     finally:
         settings._wrapped = before
+        if not was_ready:  # a page of the documentation has apps of its own
+            apps.apps_ready = apps.models_ready = apps.ready = apps.loading = False
 
 
-def _database(url: str) -> dict[str, Any]:
+def database_of(url: str) -> dict[str, Any]:
     """Return the address of a store as Django wants it."""
     if url.startswith("sqlite:"):
         path = url.removeprefix("sqlite:///")
@@ -48,7 +51,7 @@ def _database(url: str) -> dict[str, Any]:
 def _connection(url: str, *, debug: bool = False) -> Iterator[Any]:
     """Open one of Django's connections, known to `transaction.atomic` by its alias."""
     with _configured(debug=debug):
-        conn = ConnectionHandler({"default": _database(url), _ALIAS: _database(url)})[_ALIAS]
+        conn = ConnectionHandler({"default": database_of(url), _ALIAS: database_of(url)})[_ALIAS]
         connections[_ALIAS] = conn
         try:
             yield conn

@@ -87,7 +87,7 @@ DECLARE made record;
 BEGIN
     FOR made IN SELECT tablename AS name FROM pg_tables WHERE schemaname = current_schema() LOOP
         IF NOT starts_with(made.name, 'penstock_') THEN
-            EXECUTE format('DROP TABLE %I', made.name);
+            EXECUTE format('DROP TABLE IF EXISTS %I CASCADE', made.name);
         ELSIF made.name NOT IN ('penstock_meta', 'penstock_slot') THEN
             EXECUTE format('DELETE FROM %I', made.name);
         END IF;

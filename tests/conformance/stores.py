@@ -29,8 +29,10 @@ __all__ = [
     "migrated_sqlite",
     "migrated_url",
     "postgres_database",
+    "postgres_engine",
     "postgres_store",
     "second_url",
+    "sqlite_engine",
     "sqlite_store",
     "url",
 ]
@@ -137,5 +139,21 @@ def migrated_url(kind: str, request: pytest.FixtureRequest) -> str:
 def engine(migrated_url: str) -> Iterator[StoreEngine]:
     """Give a store with its tables made and an outbox on it."""
     opened = StoreEngine(migrated_url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def sqlite_engine(migrated_sqlite: str) -> Iterator[StoreEngine]:
+    """Give a store in a file."""
+    opened = StoreEngine(migrated_sqlite)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def postgres_engine(migrated_postgres: str) -> Iterator[StoreEngine]:
+    """Give a store in PostgreSQL."""
+    opened = StoreEngine(migrated_postgres)
     yield opened
     opened.close()

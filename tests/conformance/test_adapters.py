@@ -6,10 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 
-from penstock import Outbox
+from penstock import Outbox, Record
 from penstock.errors import NoTransaction, SchemaMissing, UnsupportedConnection
 from penstock.outbox.adapters import adapter_for, async_adapter_for
 from penstock.testing.outbox_suite import OrderDeclined, keys, logged
@@ -17,12 +18,17 @@ from tests.conformance.async_callers import ASYNC_AUTOCOMMITTERS, ASYNC_CALLERS,
 from tests.conformance.callers import AUTOCOMMITTERS, CALLERS, Autocommitter, Caller
 from tests.conformance.django_callers import DJANGO_AUTOCOMMITTERS, DJANGO_CALLERS
 from tests.conformance.engines import StoreEngine
+from tests.crash.waiting import wait_until
 
 WAYS_TO_WRITE: tuple[Callable[[Any, Any], Any], ...] = (
     lambda face, conn: face.publish(conn, "t", 1),
     lambda face, conn: face.publish(conn, "t", 1, at=timedelta(hours=1)),
     lambda face, conn: face.publish_many(conn, [{"type": "t", "value": 1}] * 2),
     lambda face, conn: face.cancel(conn, "x"),
+    lambda face, conn: face.cancel(conn, key="x"),
+    lambda face, conn: face.cancel(conn, owner="x"),
+    lambda face, conn: face.reschedule(conn, "x", timedelta(hours=1)),
+    lambda face, conn: face.publish(conn, "t", 1, token="t"),
 )
 
 
@@ -127,6 +133,132 @@ def test_events_for_later_are_scheduled_and_can_be_cancelled(
         assert face.cancel(conn, kept) == 0
 
 
+def test_events_for_later_are_cancelled_by_key_and_by_owner(
+    caller: Caller, store: StoreEngine, face: Any
+) -> None:
+    """All of them, and no others: another key, owner or topic, and what has no key or owner, stays."""
+    later = {"type": "t", "value": 1, "at": timedelta(seconds=1)}
+    told = [
+        {"key": "a"},
+        {"key": "a", "owner": "me"},
+        {"key": "b", "owner": "me"},
+        {"key": "b", "owner": "you"},
+        {},
+        {"key": "a", "topic": "other"},
+    ]
+    with caller.transaction(store.url) as conn:
+        face.publish_many(conn, [later | each for each in told])
+    with caller.transaction(store.url) as conn:
+        assert face.cancel(conn, key="a") == 2
+        assert face.cancel(conn, key="a") == 0
+        assert face.cancel(conn, owner="me") == 1
+        assert face.cancel(conn, owner="nobody") == 0
+    store.clock.advance(timedelta(seconds=1))
+    assert sorted(drained(store), key=str) == [None, "b"]
+    assert keys(logged(store, "other")) == ["a"]
+
+
+def test_an_event_for_later_is_given_another_time(caller: Caller, store: StoreEngine, face: Any) -> None:
+    """True in time, False too late or never there; all but the time stays, and a rollback takes it back."""
+    with caller.transaction(store.url) as conn:
+        later, sooner, kept = (
+            face.publish(conn, "t", {"k": key}, key=key, headers={"h": key}, at=timedelta(seconds=5))
+            for key in ("later", "sooner", "kept")
+        )
+    published = store.clock.now()
+    store.clock.advance(timedelta(seconds=1))
+    with caller.transaction(store.url) as conn:
+        assert face.reschedule(conn, later, timedelta(seconds=20)) is True
+        assert face.reschedule(conn, sooner, timedelta(days=-1)) is True
+        assert face.reschedule(conn, later, timedelta(), topic="other") is False
+        assert face.reschedule(conn, "no such", timedelta()) is False
+    with suppress(OrderDeclined), caller.transaction(store.url) as conn:
+        assert face.reschedule(conn, kept, timedelta()) is True
+        raise OrderDeclined
+    assert drained(store) == ["sooner"]
+    store.clock.advance(timedelta(seconds=10))
+    assert drained(store) == ["sooner", "kept"]
+    store.clock.advance(timedelta(seconds=10))
+    assert drained(store) == ["sooner", "kept", "later"]
+    record = logged(store)[2]
+    assert (record.id, record.value, record.headers) == (later, {"k": "later"}, {"h": "later"})
+    assert record.timestamp == published
+    with caller.transaction(store.url) as conn:
+        assert face.reschedule(conn, kept, timedelta(days=1)) is False
+
+
+def test_the_same_token_again_is_the_same_event(caller: Caller, store: StoreEngine, face: Any) -> None:
+    """Alone and among many, in this transaction and a later one, until the window is over."""
+    token = UUID(int=7)
+    with caller.transaction(store.url) as conn:
+        first = face.publish(conn, "t", 1, key="first", token=token)
+        assert face.publish(conn, "t", 2, key="never", token=str(token)) == first
+        assert face.published(conn, token) == first
+    many = [{"type": "t", "value": 1, "key": key, "token": f"t-{key}"} for key in "cbadcc"]
+    many[3]["token"] = token
+    with caller.transaction(store.url) as conn:
+        ids = face.publish_many(conn, [*many, {"type": "t", "value": 1, "key": "free"}])
+    assert (ids[3], ids[4:6]) == (first, [ids[0], ids[0]])
+    assert drained(store) == ["first", "c", "b", "a", "free"]
+    assert [record.id for record in logged(store)] == [first, *ids[:3], ids[6]]
+    with caller.transaction(store.url) as conn:
+        assert [face.published(conn, f"t-{key}") for key in "abcx"] == [ids[2], ids[1], ids[0], None]
+    store.clock.advance(timedelta(days=7) - timedelta(milliseconds=1))
+    with caller.transaction(store.url) as conn:
+        assert face.publish(conn, "t", 1, key="never", token=token) == first
+    store.clock.advance(timedelta(milliseconds=1))
+    assert face.published(None, token) is None
+    with caller.transaction(store.url) as conn:
+        again = face.publish_many(
+            conn, [{"type": "t", "value": 1, "key": key, "token": token} for key in ("x", "never")]
+        )
+    assert again == [face.published(None, token)] * 2
+    assert drained(store)[5:] == ["x"]
+
+
+def test_a_token_whose_first_use_was_rolled_back_is_free(
+    caller: Caller, store: StoreEngine, face: Any
+) -> None:
+    """Also when only its savepoint was."""
+    with suppress(OrderDeclined), caller.transaction(store.url) as conn:
+        face.publish(conn, "t", 1, key="never", token="t")
+        raise OrderDeclined
+    assert face.published(None, "t") is None
+    with caller.transaction(store.url) as conn:
+        with suppress(OrderDeclined), caller.savepoint(conn):
+            face.publish(conn, "t", 1, key="never", token="t")
+            raise OrderDeclined
+        given = face.publish(conn, "t", 1, key="second", token="t")
+    assert face.published(None, "t") == given
+    assert drained(store) == ["second"]
+
+
+@pytest.mark.parametrize("declined", [False, True], ids=["commit", "rollback"])
+def test_listeners_hear_of_what_was_committed(
+    declined: bool, caller: Caller, store: StoreEngine, face: Any
+) -> None:
+    """N-15: after the commit, never after a rollback, nor after that of a savepoint."""
+    heard: list[str | None] = []
+
+    @store.outbox.listener("order.*")
+    def hear(record: Record) -> None:
+        heard.append(record.key)
+
+    with suppress(OrderDeclined), caller.transaction(store.url) as conn:
+        face.publish(conn, "order.placed", 1, key="a")
+        with suppress(OrderDeclined), caller.savepoint(conn):
+            face.publish(conn, "order.placed", 1, key="never")
+            raise OrderDeclined
+        face.publish_many(conn, [{"type": type, "value": 1, "key": type} for type in ("other", "order.paid")])
+        assert heard == []
+        if declined:
+            raise OrderDeclined
+    with caller.transaction(store.url) as conn:
+        face.publish(conn, "order.placed", 1, key="end")
+    wait_until(lambda: "end" in heard, "the last is heard")
+    assert heard == (["end"] if declined else ["a", "order.paid", "end"])
+
+
 def test_the_callers_own_rows_share_the_transaction(caller: Caller, store: StoreEngine, face: Any) -> None:
     """T-01: both or neither."""
     with store.connect() as conn:
@@ -201,7 +333,7 @@ def test_the_wrong_face_is_refused_with_the_remedy(caller: Caller, store: StoreE
 class Watched(list[tuple[Any, Any]]):
     """A bell that only notes what it shall watch."""
 
-    def watch(self, conn: Any, is_open: Any) -> None:
+    def watch(self, conn: Any, is_open: Any, slots: Any = None) -> None:
         self.append((conn, is_open))
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -18,22 +18,6 @@ from penstock.errors import InvalidKey, NoTransaction, UnsupportedConnection
 from penstock.testing.outbox_suite import keys, logged
 from tests.conformance.async_callers import ENGINES, alchemy_engine
 from tests.conformance.engines import StoreEngine, connect
-
-
-@pytest.fixture
-def sqlite_engine(migrated_sqlite: str) -> Iterator[StoreEngine]:
-    """Give a store in a file."""
-    opened = StoreEngine(migrated_sqlite)
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def postgres_engine(migrated_postgres: str) -> Iterator[StoreEngine]:
-    """Give a store in PostgreSQL."""
-    opened = StoreEngine(migrated_postgres)
-    yield opened
-    opened.close()
 
 
 @dataclass
@@ -121,7 +105,7 @@ def test_a_released_connection_of_a_pool_has_ended_for_the_bell(postgres_engine:
     watched: list[tuple[Any, Callable[[Any], bool]]] = []
 
     class Watching:
-        def watch(self, conn: Any, is_open: Callable[[Any], bool]) -> None:
+        def watch(self, conn: Any, is_open: Callable[[Any], bool], slots: object = None) -> None:
             watched.append((conn, is_open))
 
         def close(self) -> None:

@@ -2,7 +2,6 @@
 
 import sqlite3
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from typing import Any
@@ -26,22 +25,6 @@ def test_what_is_no_connection_is_refused(conn: object) -> None:
     outbox.close()
 
 
-@pytest.fixture
-def sqlite_engine(migrated_sqlite: str) -> Iterator[StoreEngine]:
-    """Give a store in a file."""
-    opened = StoreEngine(migrated_sqlite)
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def postgres_engine(migrated_postgres: str) -> Iterator[StoreEngine]:
-    """Give a store in PostgreSQL."""
-    opened = StoreEngine(migrated_postgres)
-    yield opened
-    opened.close()
-
-
 def refused(outbox: Outbox, conn: Any, remedy: str) -> None:
     """Ask that every way to write is refused, with the remedy, and nothing is written."""
     for call in (
@@ -49,6 +32,7 @@ def refused(outbox: Outbox, conn: Any, remedy: str) -> None:
         lambda: outbox.publish(conn, "t", 1, at=timedelta(hours=1)),
         lambda: outbox.publish_many(conn, [{"type": "t", "value": 1}] * 2),
         lambda: outbox.cancel(conn, "x"),
+        lambda: outbox.reschedule(conn, "x", timedelta(hours=1)),
     ):
         with pytest.raises(NoTransaction, match=remedy):
             call()

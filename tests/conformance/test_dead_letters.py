@@ -499,7 +499,7 @@ def test_the_domain_is_touched_before_anything_is_locked(
     monkeypatch.setattr(Transaction, "execute", noting)
     requeue()
     acted = asked[asked.index("delivery/dead_pick") + 1 :]
-    assert acted[:3] == ["membership/domain_touch", "delivery/cursors_hold", "delivery/dead_take"]
+    assert acted[:3] == ["membership/domain_touch", "delivery/cursors_hold", "delivery/dead_peek"]
     assert rows(engine, "name, version", "domain") == [(name, 8)]
     engine.outbox.drain()
     discard()
@@ -574,19 +574,16 @@ def test_a_lane_goes_on_only_when_no_letter_holds_it_any_more(
     assert drained(engine, seen) == [1, 2, 3]
 
 
-def test_a_record_that_the_log_has_lost_stays_a_dead_letter(
-    engine: StoreEngine, database: Database, requeue: Act, discard: Act
+def test_a_record_that_the_log_no_longer_has_is_requeued_from_its_letter(
+    engine: StoreEngine, database: Database, requeue: Act
 ) -> None:
-    """Its only copy is in the letter: put back, it would be passed over in silence."""
+    """Its only copy is in the letter, and goes with it into the lane."""
     in_one_partition(engine)
     seen = poisoned(engine, 1, 2)
     change(engine, 'DELETE FROM penstock_log WHERE "offset" = 0')
-    assert requeue() == Outcome(0, gone=1)
-    assert [each.state for each in all_lanes(database, engine)] == [LaneState.HELD]
-    ((letter, record),) = [(each.letter, each.record) for each in [dead.show(database, "g", "events", 0, 0)]]
-    assert (letter.holding, record.value) == (True, 1)
-    assert discard() == Outcome(1)
-    assert drained(engine, seen) == [2]
+    assert requeue() == Outcome(1)
+    assert drained(engine, seen) == [1, 2]
+    assert all_lanes(database, engine) == []
 
 
 def test_letters_of_a_topic_that_is_deleted_meanwhile_are_left_alone(

@@ -1,4 +1,4 @@
-"""Publish, fail, wait, drain, requeue and discard in any order, held against lists.
+"""Publish, fail, wait, drain, retain, requeue and discard in any order, held against lists.
 
 The reference knows no rows, lanes or epochs. A key is the list of what it still has to deliver; its head may
 wait for a retry or be dead. One group holds its keys then, the other lets them go on. Now and then another
@@ -18,10 +18,12 @@ from penstock.log.sql.database import Database
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
 from penstock.membership.member import ClusterSettings, Member
+from penstock.model.record import Record
 from penstock.model.retry import Fixed
 from penstock.operate import dead
 from penstock.operate.dead import Outcome, Selection, dead_letters
 from penstock.operate.lanes import LaneState, lanes
+from penstock.operate.retention import retain
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from tests.conformance.engines import StoreEngine
 
@@ -89,7 +91,11 @@ class Story:
         for group, seen in self.groups.items():
             retry = Fixed(DELAY, max_retries=1)
             subscribe(engine.outbox, group, seen, retry=retry, on_exhausted=group)
+        with engine.connect() as conn:
+            conn.execute("UPDATE penstock_topic SET retention_ms = 0")
+            conn.commit()
         self._next = 0
+        self._logged: dict[tuple[int, int], Record] = {}
 
     def publish(self) -> None:
         key = self.rng.choice(KEYS)
@@ -111,6 +117,7 @@ class Story:
             seen.clear()
             seen.failing[:] = self.failing
         self.engine.outbox.drain()
+        self._remember()
         now_ms = self.engine.clock.now_ms()
         for group, seen in self.groups.items():
             for name, key in self.keys[group].items():
@@ -119,6 +126,10 @@ class Story:
                 came = [record.value for record in seen if record.key == name]
                 assert [value for value in came if value not in alone] == in_order, (group, name)
                 assert sorted(value for value in came if value in alone) == sorted(alone), (group, name)
+
+    def retain(self) -> None:
+        """Delete all that both groups have passed, wherever it waits or lies: no list changes."""
+        retain(self.database, clock=self.engine.clock)
 
     def decide(self) -> None:
         group, name = self.rng.choice(list(self.groups)), self.rng.choice([*KEYS, None])
@@ -157,12 +168,19 @@ class Story:
             settling[number] = taken[number], settlement
         lost = store.settle(settling) if settling else set()
         for number in settling.keys() - lost:
-            (record,) = self.engine.outbox.log.read("events", number, out[number], limit=1)
+            record = self._logged[number, out[number]]
             key = self.keys["hold"][str(record.key)]
             assert key.queue.pop(0) == record.value
             key.failures = key.due_ms = 0
         store.release(taken)
         member.leave()
+
+    def _remember(self) -> None:
+        """Read what the log holds, before retention deletes it."""
+        log = self.engine.outbox.log
+        for number in range(2):
+            start, _ = log.bounds("events", number)
+            self._logged |= {(number, each.offset or 0): each for each in log.read("events", number, start)}
 
     def check(self) -> None:
         """Hold the listings against the reference."""
@@ -204,6 +222,7 @@ def test_any_story_ends_as_the_lists_say(seed: int, engine: StoreEngine, databas
         *[story.drain] * 4,
         *[story.wait] * 3,
         story.heal,
+        *[story.retain] * 2,
         *[story.decide] * 2,
         *[story.decide_beside_an_owner] * 2,
     ]

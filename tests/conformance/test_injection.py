@@ -1,12 +1,24 @@
 """What a user says is a value or is refused: nothing of it becomes SQL."""
 
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
-from penstock.errors import InvalidHandler, InvalidInput, InvalidTopic
+from penstock.errors import (
+    InvalidHandler,
+    InvalidInput,
+    InvalidPage,
+    InvalidTopic,
+    UnknownGroup,
+    UnknownScheduled,
+)
+from penstock.operate import groups, scheduled, topics
+from penstock.operate.audit import audit
+from penstock.operate.clear import clear
 from penstock.testing.handling_suite import Seen, subscribe
 from penstock.testing.outbox_suite import OrderPlaced, in_one_partition, logged
 from penstock.testing.refusal import refusal
@@ -112,3 +124,23 @@ def test_the_name_of_a_group_is_a_value(engine: StoreEngine) -> None:
 def test_a_group_that_no_database_could_hold_is_refused(engine: StoreEngine) -> None:
     for group in UNSTORABLE:
         refusal(InvalidHandler, engine.outbox.handler(group=group, id="x"), Seen())
+
+
+def test_names_in_operations_are_values(engine: StoreEngine) -> None:
+    """Of groups, keys, ids, owners and places in listings: what nobody has is not found, or is refused."""
+    database = engine.outbox.database
+    for attack in ATTACKS + UNSTORABLE:
+        refusal(UnknownGroup, groups.show, database, attack)
+        refusal(UnknownGroup, groups.pause, database, attack)
+        refusal(UnknownGroup, groups.delete, database, attack)
+        refusal(InvalidTopic, topics.show, database, attack)
+        refusal(InvalidTopic, clear, database, attack)
+        refusal(UnknownScheduled, scheduled.show, database, attack)
+        refusal(UnknownScheduled, scheduled.run_now, database, attack)
+        for selection in ({"id": attack}, {"key": attack}, {"owner": attack}):
+            assert scheduled.cancel(database, scheduled.Selection(**selection)) == 0
+        assert audit(database, action=attack, actor=attack).items == []
+        for listing in (groups.groups, topics.topics, scheduled.scheduled, audit):
+            refusal(InvalidPage, listing, database, after=attack)
+    place = urlsafe_b64encode(msgspec.json.encode([ATTACKS[0]])).decode()
+    assert groups.groups(database, after=place).items == []

@@ -107,6 +107,27 @@ def test_publishing_one_is_one_statement(store: StoreEngine) -> None:
     assert noted[0].startswith("INSERT INTO penstock_staged")
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"], indirect=True)
+def test_a_token_costs_one_statement_and_a_known_one_saves_the_event(store: StoreEngine) -> None:
+    noted: Statements = []
+    with noting(store.url, noted) as conn:
+        for _ in range(2):
+            store.outbox.publish(conn, "t", 1, token="t")
+    take = "INSERT INTO penstock_token"
+    starts = [take, "INSERT INTO penstock_staged", take, "SELECT token, id"]
+    assert [each[: len(start)] for each, start in zip(noted, starts, strict=True)] == starts
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"], indirect=True)
+def test_a_listener_costs_a_statement_only_for_what_it_wants(store: StoreEngine) -> None:
+    store.outbox.listener("wanted")(lambda record: None)
+    for type, many in {"other": 1, "wanted": 2}.items():
+        noted: Statements = []
+        with noting(store.url, noted) as conn:
+            store.outbox.publish(conn, type, 1)
+        assert len(noted) == many
+
+
 @pytest.mark.parametrize("kind", ["postgres"], indirect=True)
 @pytest.mark.parametrize("many", [2, 1_000])
 def test_publishing_many_is_one_statement_on_postgresql(store: StoreEngine, many: int) -> None:
@@ -114,7 +135,9 @@ def test_publishing_many_is_one_statement_on_postgresql(store: StoreEngine, many
     noted: Statements = []
     with noting(store.url, noted) as conn:
         store.outbox.publish_many(conn, events(many))
-    assert len(noted) == 1
+        assert len(noted) == 1
+        store.outbox.publish_many(conn, [each | {"token": str(each["value"])} for each in events(many)])
+    assert len(noted) == 3
 
 
 @pytest.mark.parametrize("kind", ["postgres"], indirect=True)

@@ -12,15 +12,17 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
-from penstock import Record, points
+from penstock import Fixed, Record, points
 from penstock.clock import SYSTEM
 from penstock.log.sql.fence import Fence
+from penstock.log.sql.retention import Retention, RetentionSettings
 from penstock.membership.member import ClusterSettings
+from penstock.operate import erase as erasing
 from penstock.outbox.sequencer import Pass, Sequencer
 from penstock.worker.worker import Worker
 from tests.crash.clocks import ShiftedClock, SleepwalkingClock
@@ -68,8 +70,8 @@ def sequence(url: str, lease_seconds: float, stop_at: str | None, sleepwalking: 
     """
     passes = Sequencer.sequence
 
-    def said(self: Sequencer, fence: Fence) -> Pass:
-        done = passes(self, fence)
+    def said(self: Sequencer, fence: Fence, told: Collection[int] | None = None) -> Pass:
+        done = passes(self, fence, told)
         if done.moved or done.fenced:
             say(moved=done.moved, fenced=done.fenced)
         return done
@@ -192,12 +194,76 @@ def work(url: str, diary: str, lease_seconds: float, handles: list[str], work_ms
             say(stopped=True)
 
 
+def keep_books(url: str, lease_seconds: float, kill_at: str | None, visit: int, stop_at: str | None) -> None:
+    """Run a worker whose handler keeps books in its own transaction, until killed or told to stop.
+
+    With `stop_at` the process stops itself, as SIGSTOP does, when it first comes to that point.
+    """
+    lease = timedelta(seconds=lease_seconds)
+    settings = ClusterSettings.load(
+        lease_ttl=lease, heartbeat_interval=lease * 0.15, gather_joins=lease / 10, rebalance_interval=lease
+    )
+    if kill_at is not None:
+        points.arm(kill_at, points.kill, visit=visit)
+    if stop_at is not None:
+        points.arm(stop_at, points.pause)
+    with closing(Store(url)) as store:
+        bookkeeper(store)
+        with closing(store.database(lease=lease)) as database:
+            worker = Worker(database, store.outbox._handlers, SYSTEM, cluster=settings)
+            worker.start()
+            await_word()
+            worker.stop(grace_seconds=10)
+            say(stopped=True)
+
+
+def bookkeeper(store: Store) -> None:
+    """Register a handler that writes a row for each record and publishes another, in one transaction.
+
+    Some records fail the first time, after they have written: that must leave nothing behind.
+    """
+    failed: set[str] = set()
+    retry = Fixed(delay=timedelta(milliseconds=10), max_retries=3)
+    write = store.sql("INSERT INTO effect VALUES (?, ?, ?, ?)")
+
+    @store.outbox.handler("counted", group="books", topic=TRADED[0], transaction=True, retry=retry)
+    def keep(record: Record) -> None:
+        record.tx.execute(write, (record.topic, record.partition, record.offset, record.key))
+        store.outbox.publish(record.tx, "kept", {"of": record.id}, key=record.key, topic="wide")
+        if record.value["version"] % 7 == 0 and record.id not in failed:
+            failed.add(record.id)
+            raise ValueError("the first time fails")
+
+
+def trim(url: str, kill_at: str, visit: int) -> None:
+    """Delete what need not be kept, a few records at a time, until killed at the n-th visit of a point."""
+    points.arm(kill_at, points.kill, visit=visit)
+    settings = RetentionSettings.load(batch_size=4, batches_per_pass=2)
+    with closing(Store(url)) as store, closing(store.database()) as database:
+        retention = Retention(database, settings, SYSTEM)
+        while retention.run().full:
+            pass
+        say(visited=False)
+
+
+def erase_owner(url: str, owner: str, batch: int, kill_at: str, visit: int) -> None:
+    """Erase an owner until killed at the n-th visit of a point."""
+    points.arm(kill_at, points.kill, visit=visit)
+    erasing.BATCH = batch
+    with closing(Store(url)) as store, closing(store.database()) as database:
+        erasing.erase(database, owner)
+        say(visited=False)
+
+
 PROGRAMS: dict[str, Callable[..., None]] = {
+    "keep_books": keep_books,
     "count_up": count_up,
     "sequence": sequence,
     "trade": trade,
     "share": share,
     "work": work,
+    "trim": trim,
+    "erase_owner": erase_owner,
 }
 
 

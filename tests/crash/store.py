@@ -2,7 +2,8 @@
 
 `counter` holds a version per topic and key; a writer locks it before it publishes, as the order promise
 asks. `promised` holds the id of every published event. Both are written in the publishing transaction, so
-they say exactly what committed, whoever was killed when.
+they say exactly what committed, whoever was killed when. `effect` holds what handlers wrote through
+`record.tx`, a row for each time.
 """
 
 from __future__ import annotations
@@ -31,14 +32,17 @@ TABLES = (
     "PRIMARY KEY (topic, name))",
     "CREATE TABLE promised (id text NOT NULL PRIMARY KEY, topic text NOT NULL, name text NOT NULL, "
     "version integer NOT NULL)",
+    "CREATE TABLE effect (topic text NOT NULL, place integer NOT NULL, at integer NOT NULL, "
+    "name text NOT NULL)",
 )
 RESET = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
     "WHERE datname = current_database() AND pid <> pg_backend_pid()",
     "TRUNCATE penstock_staged, penstock_scheduled, penstock_log, penstock_log_time, penstock_member, "
     "penstock_group, penstock_cursor, penstock_lane, penstock_lane_entry, penstock_dead, penstock_domain, "
-    "promised",
-    "UPDATE penstock_head SET next_offset = 0, max_ms = 0",
+    "penstock_token, penstock_audit, promised, effect",
+    "UPDATE penstock_head SET start_offset = 0, next_offset = 0, max_ms = 0",
+    "UPDATE penstock_topic SET retention_ms = NULL",
     "UPDATE penstock_slot SET owner = NULL, epoch = epoch + 1",
     "UPDATE counter SET version = 0",
 )

@@ -1,4 +1,4 @@
-"""Cancel against a running move: "in time" is never a lie, and what was taken back never appears."""
+"""Cancel and reschedule against a running move: "in time" is never a lie, and neither waits for ever."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ def due(postgres_store: Store) -> str:
     with postgres_store.connection() as conn:
         at = timedelta(hours=1)
         ids = [
-            postgres_store.outbox.publish(conn, "remind", {"version": None}, key="k-1", topic="three", at=at)
+            postgres_store.outbox.publish(
+                conn, "remind", {"version": None}, key="k-1", topic="three", at=at, owner="me"
+            )
             for _ in range(3)
         ]
         conn.execute("UPDATE penstock_scheduled SET due_ms = due_ms - 7200000")
@@ -88,6 +90,90 @@ def test_in_time_means_not_in_the_log_wherever_the_move_stands(
     mover.drain()
     taken_back = cancel.result() == 1 and commits
     assert is_logged(postgres_store, due) is not taken_back
+    assert dense(postgres_store)
+
+
+@pytest.mark.parametrize("by", [{"key": "k-1"}, {"owner": "me"}], ids=["key", "owner"])
+@pytest.mark.parametrize("point", POINTS)
+def test_all_of_a_key_or_an_owner_are_counted_as_far_as_they_were_in_time(
+    postgres_store: Store, mover: Mover, pool: ThreadPoolExecutor, due: str, point: str, by: dict[str, str]
+) -> None:
+    """One more is not due yet: it is in time wherever the move stands, also after waiting for the others."""
+    outbox = postgres_store.outbox
+    with postgres_store.connection() as conn:
+        later = outbox.publish(conn, "t", 1, key="k-1", owner="me", topic="three", at=timedelta(hours=1))
+        conn.commit()
+    with held_at(point) as hold, postgres_store.connection() as conn:
+        move = mover.begin()
+        hold.wait()
+        cancel = pool.submit(outbox.cancel, conn, topic="three", **by)
+        if point in IN_TIME:
+            assert cancel.result() == 4
+        else:
+            wait_until(postgres_store.lock_waiters, "the cancel waits for the move")
+        hold.let_go()
+        assert move.result().moved == (0 if point in IN_TIME else 3)
+        assert cancel.result() == (4 if point in IN_TIME else 1)
+        conn.commit()
+    postgres_store.run("UPDATE penstock_scheduled SET due_ms = 0")
+    mover.drain()
+    assert is_logged(postgres_store, due) is (point not in IN_TIME)
+    assert not is_logged(postgres_store, later)
+    assert dense(postgres_store)
+
+
+def test_two_cancels_that_meet_wait_in_line(postgres_store: Store, pool: ThreadPoolExecutor) -> None:
+    """By key and by owner they find the same rows, and a third holds the one in the middle.
+
+    From two ends, each would come to hold what the other needs.
+    """
+    outbox = postgres_store.outbox
+    with postgres_store.connection() as conn:
+        ids = [
+            outbox.publish(conn, "t", number, key="k-1", owner="me", topic="three", at=timedelta(hours=1))
+            for number in range(3)
+        ]
+        conn.commit()
+
+    def cancel(**by: str) -> int:
+        with postgres_store.connection() as conn:
+            taken_back = outbox.cancel(conn, topic="three", **by)
+            conn.commit()
+            return taken_back
+
+    with postgres_store.connection() as middle:
+        assert outbox.cancel(middle, ids[1], topic="three") == 1
+        both = [pool.submit(cancel, key="k-1"), pool.submit(cancel, owner="me")]
+        wait_until(lambda: postgres_store.lock_waiters() == 2, "both wait")
+        middle.rollback()
+    assert sorted(each.result() for each in both) == [0, 3]
+
+
+@pytest.mark.parametrize("commits", [True, False], ids=["commit", "rollback"])
+@pytest.mark.parametrize("point", POINTS)
+def test_a_new_time_in_time_means_not_in_the_log_before_it(
+    postgres_store: Store, mover: Mover, pool: ThreadPoolExecutor, due: str, point: str, commits: bool
+) -> None:
+    """The move steps over a row that is being rescheduled; one that it has is waited for."""
+    hour = timedelta(hours=1)
+    with held_at(point) as hold, postgres_store.connection() as conn:
+        move = mover.begin()
+        hold.wait()
+        change = pool.submit(postgres_store.outbox.reschedule, conn, due, hour, topic="three")
+        if point in IN_TIME:
+            assert change.result() is True
+        else:
+            wait_until(postgres_store.lock_waiters, "the new time waits for the move")
+        hold.let_go()
+        assert move.result().moved == (2 if point in IN_TIME else 3)
+        assert change.result() is (point in IN_TIME)
+        end(conn, commits)
+    mover.drain()
+    waits = change.result() and commits
+    assert is_logged(postgres_store, due) is not waits
+    postgres_store.run("UPDATE penstock_scheduled SET due_ms = 0")
+    mover.drain()
+    assert is_logged(postgres_store, due)
     assert dense(postgres_store)
 
 

@@ -14,7 +14,9 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from penstock.errors import InvalidOption, RecordsRemoved, StoreUnreachable, StoreUnsupported, UnknownTopic
+from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names, statement
+from penstock.operate.erase import erase
 from penstock.pipeline.columns import arrow_schema
 from penstock.pipeline.offsets import Range
 from penstock.pipeline.options import SourceOptions, read_options
@@ -141,6 +143,22 @@ def test_what_retention_removed_fails_with_the_missing_range(store: LogStore) ->
     wanted = f'{{"{TOPIC}": {{"2": 1}}}}'
     with pytest.raises(RecordsRemoved, match="partition 2: 1 to before 5"):
         BatchReader(options(store, startingOffsets=wanted)).partitions()
+
+
+def test_erased_records_are_passed_over_and_no_loss(store: LogStore) -> None:
+    """In a batch and in a stream, also where nothing else is left of a task."""
+    store.fill(100)
+    every = places(batch_rows(store))
+    store.run("UPDATE penstock_log SET owner = 'me' WHERE partition IN (1, 3) OR \"offset\" = 2")
+    with closing(open_database(store.url, Names())) as database:
+        done = erase(database, "me")
+    erased = [place for place in every if place[0] in (1, 3) or place[1] == 2]
+    assert done.logged == len(erased) > 10
+    assert places(batch_rows(store)) == [place for place in every if place not in erased]
+    reader = StreamReader(options(store, startingOffsets="earliest"))
+    begin = reader.initialOffset()
+    end = reader.latestOffset(begin, ReadAllAvailable())
+    assert places(read_all(reader, reader.partitions(begin, end))) == places(batch_rows(store))
 
 
 def test_going_on_without_the_removed_is_said(store: LogStore, caplog: pytest.LogCaptureFixture) -> None:

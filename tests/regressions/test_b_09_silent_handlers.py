@@ -1,7 +1,4 @@
-"""B-09: a handler that will not be called is not passed over in silence.
-
-`penstock check` and the series of records without a reader come with issue 6; what can be told now is told.
-"""
+"""B-09: a handler that will not be called is not passed over in silence; see also `penstock check`."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from threading import Event, Thread
 
 import pytest
 
-from penstock import Outbox, Record
+from penstock import Outbox, Record, metrics
 from penstock.clock import SYSTEM
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import LONGEST_SECONDS, wait_until
@@ -54,6 +51,35 @@ def test_b_09_a_handler_that_comes_after_the_worker_began_is_told_apart(
         wait_until(lambda: seen == ["early", "late"], "the second is called too")
     outbox.handler("more", group="late", id="more")(lambda record: None)
     assert caplog.text == ""
+
+
+def test_b_09_records_that_no_group_reads_are_in_a_series(engine: StoreEngine) -> None:
+    """By topic; once a group reads it, there are none."""
+    metrics.UNREAD.reset()
+    with engine.connect() as conn:
+        for topic in ("mine", "nobodys", "nobodys"):
+            engine.outbox.publish(conn, "t", 1, topic=topic)
+        conn.commit()
+    engine.outbox.handler(group="g", topic="mine", id="mine")(lambda record: None)
+    engine.outbox.drain()
+    assert metrics.UNREAD.values() == {("nobodys",): 2}
+    later = engine.another()
+    later.handler(group="g", topic="nobodys", id="nobodys")(lambda record: None)
+    later.drain()
+    assert metrics.UNREAD.values() == {("nobodys",): 0}
+
+
+def test_b_09_a_worker_measures_what_no_group_reads(engine: StoreEngine) -> None:
+    metrics.UNREAD.reset()
+    with engine.connect() as conn:
+        engine.outbox.publish(conn, "t", 1, topic="nobodys")
+        conn.commit()
+    engine.outbox.drain()
+    metrics.UNREAD.reset()
+    outbox = engine.another(SYSTEM)
+    outbox.handler(group="g", id="g")(lambda record: None)
+    with a_run(outbox):
+        wait_until(lambda: metrics.UNREAD.values() == {("nobodys",): 1}, "it is measured")
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock import Record
+from penstock import Record, metrics
 from tests.conformance.engines import StoreEngine
 
 
@@ -12,8 +12,10 @@ def test_b_18_what_was_published_before_any_handler_existed_is_delivered_to_the_
     with engine.connect() as conn:
         ids = [engine.outbox.publish(conn, "t", number, key="k") for number in range(3)]
         conn.commit()
+    metrics.UNREAD.reset()
     counts = engine.outbox.drain()
     assert (counts.sequenced, counts.delivered) == (3, 0)
+    assert metrics.UNREAD.values() == {("events",): 3}
 
     later, seen = engine.another(), list[str]()
 

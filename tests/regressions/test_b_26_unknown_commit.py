@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from penstock.errors import CommitOutcomeUnknown
 from tests.crash.account import breaches
 from tests.crash.proxy import Cut, FaultProxy
 from tests.crash.store import Store
@@ -51,6 +52,34 @@ def test_b_26_after_a_cut_at_commit_the_caller_can_tell_whether_the_event_is_the
     drain(shop)
     assert len(shop.rows("SELECT id FROM penstock_log")) == 1
     assert breaches(shop) == []
+
+
+@pytest.mark.parametrize(
+    ("cut", "there"),
+    [(Cut.BEFORE_IT_ARRIVES, 0), (Cut.WHILE_IT_RUNS, 1), (Cut.BEFORE_ITS_ANSWER, 1)],
+    ids=lambda value: value.name.lower() if isinstance(value, Cut) else "",
+)
+def test_b_26_with_a_token_the_caller_asks_by_it_or_simply_publishes_again(
+    shop: Store, cut: Cut, there: int
+) -> None:
+    """The helper does not replay what it cannot know; the token makes a second try harmless."""
+    token = "paid:7"
+    with FaultProxy(shop.url) as proxy, closing(Store(named(proxy.url, "caller"))) as caller:
+
+        def pay(conn: Any) -> str:
+            return caller.outbox.publish(conn, "paid", {"version": None}, key="k", topic=TOPIC, token=token)
+
+        proxy.cut_at_commit(cut)
+        with pytest.raises(CommitOutcomeUnknown) as caught:
+            caller.outbox.run_in_tx(pay)
+        assert proxy.has_cut.wait(30)
+        assert caught.value.tokens == (token,)
+        known = caller.outbox.published(None, token)
+        assert (known is not None) == bool(there)
+        event_id = caller.outbox.run_in_tx(pay)
+        assert known in (None, event_id)
+    drain(shop)
+    assert shop.rows("SELECT id FROM penstock_log") == [(event_id,)]
 
 
 def places(conn: psycopg.Connection[Any], event_id: str) -> int:

@@ -29,7 +29,7 @@ COVERED: dict[str, list[str]] = {
     "B-06": [f"{UNIT}/model/test_retry_decisions.py", ATTEMPT],
     "B-07": [f"{HERE}/test_b_07_stop.py"],
     "B-08": [f"{UNIT}/worker/test_binding.py"],
-    "B-09": [f"{HERE}/test_b_09_silent_handlers.py"],
+    "B-09": [f"{HERE}/test_b_09_silent_handlers.py", f"{UNIT}/cli/test_check.py"],
     "B-14": [f"{HERE}/test_b_14_defaults.py", f"{UNIT}/ground/test_settings.py"],
     "B-16": [f"{UNIT}/delivery/test_verdict.py", f"{HERE}/test_b_16_whole_chain.py", ATTEMPT],
     "B-17": [f"{HERE}/test_b_17_order.py"],
@@ -38,15 +38,13 @@ COVERED: dict[str, list[str]] = {
     "B-20": [f"{HERE}/test_b_20_late_commit.py"],
     "B-21": [f"{HERE}/test_b_21_due_times.py"],
     "B-22": [f"{HERE}/test_b_22_groups_apart.py"],
+    "B-23": [f"{HERE}/test_b_23_clear.py"],
     "B-24": [f"{HERE}/test_b_24_spread.py"],
     "B-25": [f"{HERE}/test_b_25_window.py"],
     "B-26": [f"{HERE}/test_b_26_unknown_commit.py"],
 }
 # In whole or in part: what has to come first.
 WAITING = {
-    "B-09": "issue 6: `penstock check`, and the series of records that no group reads",
-    "B-18": "issue 6: the same series, which has to rise while nobody handles a record",
-    "B-23": "issue 6: there is no clear yet, and no audit",
     "B-26": "issue 6: run_in_tx and CommitOutcomeUnknown with the staging token (T-27)",
 }
 BEARS = re.compile(r"test_b_?(\d\d)_")

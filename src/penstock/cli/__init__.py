@@ -6,6 +6,7 @@ standard error and an exit code of `exit_codes.py`, never as a traceback (unless
 
 import os
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
@@ -19,11 +20,21 @@ from .exit_codes import FAILED, exit_code
 COMMANDS = {
     "demo": "Run a small shop on SQLite and show that nothing is lost.",
     "worker": "Run the handlers of an outbox until told to stop.",
+    "check": "Compare the handlers of an outbox with its store, and show what nobody would handle.",
     "migrate": "Bring Penstock's tables in a database up to date.",
+    "drop": "Drop Penstock's tables, with all that is in them.",
     "pipeline": "Take topics into lakehouse tables with Spark, each record once.",
     "reconcile": "Compare your table, the log, the groups and the lake, and show what differs.",
+    "topics": "List, show, create, set, clear or delete topics.",
+    "groups": "List, show, pause, resume, reset or delete groups.",
+    "scheduled": "List, show, cancel or hasten events that wait for their time.",
     "dead": "List, show, requeue or discard the records that handlers gave up.",
     "lanes": "List the keys that wait, and for what.",
+    "audit": "List who did what to a store, the newest first.",
+    "why": "Say why a key, a record or a group has not been delivered.",
+    "lab": "Kill your handlers at every commit point, and show which are not idempotent.",
+    "retain": "Delete the records that need not be kept any longer.",
+    "erase": "Erase all events that were published with this owner tag, in every state.",
     "doctor": "Show what this machine has and what each missing part would enable.",
 }
 
@@ -51,10 +62,11 @@ def group() -> None:
     """Take events from your database to your lakehouse."""
 
 
-def main(args: list[str] | None = None) -> Any:
-    """Run the command line and exit."""
+def main(args: list[str] | None = None, *, defaults: Mapping[str, str | None] | None = None) -> Any:
+    """Run the command line and exit; `defaults` are what options of any command have when not given."""
     try:
-        sys.exit(group.main(args, prog_name="penstock", standalone_mode=False))
+        spread = {name: _spread(name, defaults) for name in (args or ())[:1]} if defaults else None
+        sys.exit(group.main(args, prog_name="penstock", standalone_mode=False, default_map=spread))
     except click.exceptions.Exit as exc:
         sys.exit(exc.exit_code)
     except click.ClickException as exc:
@@ -68,6 +80,13 @@ def main(args: list[str] | None = None) -> Any:
             raise
         click.echo(f"error: {_sentence(exc)}", err=True)
         sys.exit(exit_code(exc) if isinstance(exc, Error) else FAILED)
+
+
+def _spread(name: str, defaults: Mapping[str, str | None]) -> dict[str, Any]:
+    """Return the defaults of a command, and of each beneath it, as click wants them."""
+    command = group.get_command(click.Context(group), name)
+    beneath = command.commands if isinstance(command, click.Group) else {}
+    return {**defaults, **{each: dict(defaults) for each in beneath}}
 
 
 def _sentence(error: Exception) -> str:

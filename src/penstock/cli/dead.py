@@ -97,7 +97,7 @@ def requeue_letters(**given: Any) -> None:
     """Have dead letters delivered again, before the later records of their keys.
 
     Those whose keys have gone on without them come back alone, out of order. Safe while workers run, and to
-    run again. Exits with 1 when the record of --id is no dead letter, or the log no longer holds a record.
+    run again. Exits with 1 when the record of --id is no dead letter.
     """
     _decide(given, dead.requeue, ("requeued", "would be requeued"))
 
@@ -120,7 +120,7 @@ def _decide(given: dict[str, Any], act: Callable[..., Outcome], words: tuple[str
         done = act(database, selection, dry_run=dry_run)
     if as_json:
         print_json(done)
-    elif not done.count and not done.gone:
+    elif not done.count:
         if selection.id is not None:
             raise UnknownDeadLetter(f"of record {selection.id} in group {selection.group}")
         click.echo(f"no dead letters of group {selection.group} match")
@@ -128,10 +128,8 @@ def _decide(given: dict[str, Any], act: Callable[..., Outcome], words: tuple[str
         click.echo(f"{_letters(done.count)} {words[dry_run]}")
         if done.out_of_order:
             click.echo(f"{done.out_of_order} of them out of order: their keys have gone on without them")
-        if done.gone:
-            click.echo(f"{_letters(done.gone)} kept: the log no longer holds the record", err=True)
     missing = selection.id is not None and not done.count
-    click.get_current_context().exit(FAILED if done.gone or missing else 0)
+    click.get_current_context().exit(FAILED if missing else 0)
 
 
 def _letters(count: int) -> str:

@@ -4,7 +4,12 @@ from pathlib import Path
 
 import click
 
-from penstock.operate.doctor import State, examine, healthy
+from penstock.log.sql.dialects import FORMS, open_database
+from penstock.log.sql.naming import DEFAULT_PREFIX, Names
+from penstock.operate.bell import examine_bell
+from penstock.operate.doctor import Finding, State, examine, healthy
+from penstock.operate.retention import examine_groups
+from penstock.outbox.bell import BellSettings
 
 from .output import print_json, print_table
 
@@ -18,13 +23,18 @@ _SIGNS = {
 
 
 @click.command("doctor")
+@click.option(
+    "--url", envvar="PENSTOCK_URL", show_envvar=True, help=f"Look at this store, too: {', '.join(FORMS)}."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def command(as_json: bool) -> None:
+def command(url: str | None, as_json: bool) -> None:
     """Show what this machine has and what each missing part would enable.
 
+    With a store: also whether its workers hear the bell, or why they have to look by themselves, and which
+    groups have had no member for so long that retention does not wait for them.
     Exits with 1 when something that every use needs is broken.
     """
-    findings = examine(Path.cwd())
+    findings = [*examine(Path.cwd()), *_of_store(url)]
     if as_json:
         print_json(findings)
     else:
@@ -40,6 +50,16 @@ def command(as_json: bool) -> None:
         ]
         print_table(("part", "", "found", "enables", "to get it"), rows)
     click.get_current_context().exit(0 if healthy(findings) else 1)
+
+
+def _of_store(url: str | None) -> list[Finding]:
+    if url is None:
+        return []
+    database = open_database(url, Names(DEFAULT_PREFIX, None), listen_url=BellSettings.load().listen_url)
+    try:
+        return [examine_bell(database), *examine_groups(database)]
+    finally:
+        database.close()
 
 
 def _remedy(state: State, remedy: str) -> str:

@@ -10,6 +10,7 @@ from penstock.log.sql.database import Database
 from penstock.log.sql.dialects import FORMS, open_database
 from penstock.log.sql.migrations import check
 from penstock.log.sql.naming import DEFAULT_PREFIX, Names
+from penstock.operate.paging import PAGE_ROWS
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -26,7 +27,7 @@ prefix_option: Decorator = click.option(
 schema_option: Decorator = click.option("--schema", help="The database schema of the tables (PostgreSQL).")
 json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 limit_option: Decorator = click.option(
-    "--limit", type=int, default=100, show_default=True, help="Most rows to list."
+    "--limit", type=int, default=PAGE_ROWS, show_default=True, help="Most rows to list."
 )
 after_option: Decorator = click.option("--after", help="Go on from where the page before ended.")
 

@@ -53,8 +53,8 @@ def command(url: str, prefix: str, schema: str | None, as_json: bool, **given: A
 
 def _tell(found: Reconciliation) -> None:
     for figure in found.figures:
-        for fault in figure.faults:
-            click.echo(f"{figure.name}: {fault}")
+        for said in figure.faults + figure.notes:
+            click.echo(f"{figure.name}: {said}")
     click.echo(found.line())
 
 

@@ -19,6 +19,7 @@ from penstock.log.sql.database import Transaction
 from .machine import SLOW, StoredLane, alone_key
 
 REQUEUED = "requeued"  # the reason of a lane whose head a person has put back
+ERASED_REASON = "held by a dead letter"  # of a lane that one letter still holds while another was erased
 
 Place = tuple[int, int]  # partition, offset
 _LaneAt = tuple[int, str]  # partition, stored name
@@ -54,14 +55,13 @@ class _Cursor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What became of some letters: removed, of these put back alone, kept since the log lost the record."""
+    """What became of some letters: removed, and of these put back alone."""
 
     count: int = 0
     alone: int = 0
-    gone: int = 0
 
     def __add__(self, other: "Decided") -> "Decided":
-        return Decided(self.count + other.count, self.alone + other.alone, self.gone + other.gone)
+        return Decided(self.count + other.count, self.alone + other.alone)
 
 
 class DeadLetters:
@@ -85,11 +85,10 @@ class DeadLetters:
     def requeue(self, tx: Transaction, places: Collection[Place]) -> Decided:
         """Put records back: at the head of the lane they hold, else in a lane of their own.
 
-        One that the log no longer holds stays a dead letter: it could not be delivered.
+        Their entries take over the letters' copies: retention may delete from the log meanwhile.
         """
         cursors = self._hold(tx, places)
-        letters = self._remove(tx, cursors, places, logged=True)
-        kept = self._gone(tx, set(places) - {each.place for each in letters}) if cursors else 0
+        letters = self._letters(tx, "dead_peek", cursors, places)
         waiting, held = self._already(tx, letters), self._held(tx, letters)
         heads, alone = list[_Letter](), list[_Letter]()
         for each in letters:
@@ -101,19 +100,63 @@ class DeadLetters:
                 alone.append(each._replace(lane=alone_key(each.lane, each.offset)))
         back = heads + alone
         self._enter(tx, back)
+        self._letters(tx, "dead_take", cursors, [each.place for each in letters])
         freed = self._free(tx, held, {each.lane_at for each in heads})
         self._put(tx, [(*each.lane_at, REQUEUED) for each in alone])
         changed = {each.partition for each in back} | {partition for partition, _ in freed}
         self._seize(tx, changed, cursors, {each.place for each in letters})
-        return Decided(len(letters), len(alone), kept)
+        return Decided(len(letters), len(alone))
 
     def discard(self, tx: Transaction, places: Collection[Place]) -> Decided:
         """Let records go; a lane that one of them held goes on with its later records."""
         cursors = self._hold(tx, places)
-        letters = self._remove(tx, cursors, places, logged=False)
+        letters = self._letters(tx, "dead_take", cursors, places)
         freed = self._free(tx, self._held(tx, letters), set())
         self._seize(tx, {partition for partition, _ in freed}, cursors, set())
         return Decided(len(letters))
+
+    def erase(self, tx: Transaction, places: Collection[Place]) -> Decided:
+        """Forget records whose content is erased: letters and waiting entries, with what they said of them.
+
+        Later records of their lanes go on; a lane that nobody waits in vanishes, and its name with it. An
+        owner that has one in its memory takes the partition afresh, and finds the record erased.
+        """
+        cursors = self._hold(tx, places)
+        letters = self._letters(tx, "dead_take", cursors, places)
+        entries = self._entries(tx, cursors, places)
+        held = self._held(tx, letters)
+        freed = self._free(tx, held, set())
+        self._put(tx, [(*lane, ERASED_REASON) for lane in sorted(held - freed)], held=True)
+        self._behead(tx, entries, freed)
+        changed = {each.partition for each in letters} | {each.partition for each in entries}
+        unread = {at for at, offset in places if at in cursors and not cursors[at].is_passed(offset)}
+        self._seize(tx, changed | unread, cursors, set(places))
+        return Decided(len(letters), len(entries))
+
+    def _entries(self, tx: Transaction, cursors: Collection[int], places: Iterable[Place]) -> list[_Letter]:
+        """Take records out of the lanes they wait in."""
+        rows = sorted(place for place in places if place[0] in cursors)
+        if not rows:
+            return []
+        table = _table("partitions offsets", rows)
+        found = tx.rows("delivery", "entries_take", entries=table, **self._ids)
+        return sorted(_Letter(partition, offset, lane, False) for partition, offset, lane in found)
+
+    def _behead(self, tx: Transaction, entries: Sequence[_Letter], freed: Collection[_LaneAt]) -> None:
+        """Let lanes go on that lost their head, and drop those that lost all; what is held stays so."""
+        firsts: dict[_LaneAt, int] = {}
+        for each in entries:
+            firsts.setdefault(each.lane_at, each.offset)
+        lanes = sorted(firsts.keys() - freed)
+        lanes = sorted(set(lanes) - self._lanes(tx, "lanes_held", lanes))
+        if not lanes:
+            return
+        rows = tx.rows("delivery", "entries_heads", lanes=_table("partitions lanes", lanes), **self._ids)
+        heads = {(partition, lane): offset for partition, lane, offset in rows}
+        self._put(tx, [(*lane, SLOW) for lane in lanes if firsts[lane] < heads.get(lane, -1)])
+        empty = [lane for lane in lanes if lane not in heads]
+        if empty:
+            tx.change("delivery", "lanes_drop", lanes=_table("partitions lanes", empty), **self._ids)
 
     # -- under the cursors' locks
 
@@ -123,23 +166,16 @@ class DeadLetters:
         rows = tx.rows("delivery", "cursors_hold", partitions=partitions, **self._ids)
         return {row[0]: _Cursor(row[1], bytes.fromhex(row[2]), row[3]) for row in rows}
 
-    def _remove(
-        self, tx: Transaction, cursors: Collection[int], places: Iterable[Place], *, logged: bool
+    def _letters(
+        self, tx: Transaction, name: str, cursors: Collection[int], places: Iterable[Place]
     ) -> list[_Letter]:
+        """Look at letters, or take them away, as a statement does."""
         rows = sorted(place for place in places if place[0] in cursors)
         if not rows:
             return []  # the topic was deleted meanwhile
         table = _table("partitions offsets", rows)
-        taken = tx.rows("delivery", "dead_take", letters=table, logged=logged, **self._ids)
-        return sorted(_Letter(partition, offset, lane, bool(hold)) for partition, offset, lane, hold in taken)
-
-    def _gone(self, tx: Transaction, places: Iterable[Place]) -> int:
-        """Return how many of some letters are still there: the log has lost their records."""
-        found = (
-            tx.rows("delivery", "dead_find", partition=partition, offset=offset, **self._ids)
-            for partition, offset in places
-        )
-        return sum(map(len, found))
+        found = tx.rows("delivery", name, letters=table, **self._ids)
+        return sorted(_Letter(partition, offset, lane, bool(hold)) for partition, offset, lane, hold in found)
 
     def _already(self, tx: Transaction, letters: Sequence[_Letter]) -> set[Place]:
         """Return which of the records wait in a lane already, as after a reset of the group."""
@@ -154,10 +190,10 @@ class DeadLetters:
         return self._lanes(tx, "lanes_held", lanes)
 
     def _enter(self, tx: Transaction, letters: Sequence[_Letter]) -> None:
-        """Let records wait in their lanes again."""
+        """Let records wait in their lanes again, with the copies that their letters hold."""
         if letters:
             table = _table("partitions offsets lanes", [(*each.place, each.lane) for each in letters])
-            tx.change("delivery", "entries_put", entries=table, **self._ids)
+            tx.change("delivery", "entries_return", entries=table, **self._ids)
 
     def _free(self, tx: Transaction, held: set[_LaneAt], headed: Collection[_LaneAt]) -> set[_LaneAt]:
         """Let held lanes go on, but for those that another letter holds; one without records vanishes."""
@@ -176,9 +212,9 @@ class DeadLetters:
         rows = tx.rows("delivery", name, lanes=_table("partitions lanes", lanes), **self._ids)
         return {(row[0], row[1]) for row in rows}
 
-    def _put(self, tx: Transaction, lanes: Iterable[tuple[int, str, str]]) -> None:
-        """Write down lanes that may go on at once, each with its reason."""
-        rows = [(at, *StoredLane(lane, False, 0, 0, reason)) for at, lane, reason in lanes]
+    def _put(self, tx: Transaction, lanes: Iterable[tuple[int, str, str]], *, held: bool = False) -> None:
+        """Write down lanes that may go on at once or are held, each with its reason."""
+        rows = [(at, *StoredLane(lane, held, 0, 0, reason)) for at, lane, reason in lanes]
         if rows:
             table = _table("partitions lanes held failures due_ms reasons", rows)
             tx.change("delivery", "lanes_put", lanes=table, **self._ids)

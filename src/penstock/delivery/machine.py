@@ -152,7 +152,7 @@ class Partition:
     def missing(self) -> list[int]:
         """Return offsets below the position that were not settled before a take-over.
 
-        Feed them first, as not wanted when the log no longer holds them.
+        Feed them first; omit those that the log no longer holds.
         """
         return sorted(self._holes)
 
@@ -173,18 +173,8 @@ class Partition:
 
         One fed before changes nothing. Offsets jumped over are passed: the log does not hold them.
         """
-        new = offset - self._base - len(self._passed)
-        if new < 0:
-            if offset not in self._holes:
-                return False
-            self._holes.remove(offset)
-        else:
-            assert not self._holes, "what is missing is fed first"
-            if new and self.base < self.position:
-                self._passed += b"1" * new
-            elif new:
-                self._base = offset
-            self._passed.append(_OPEN)
+        if not self._place(offset):
+            return False
         if lane[:1] == "#":
             lane = f"#{lane}"  # never the name of a record's own lane
         if not wanted:
@@ -205,6 +195,18 @@ class Partition:
         elif len(known.waiting) > SLOW_WAITING:
             self._spill(known)
         return not known.stored
+
+    def omit(self, offset: int) -> None:
+        """Take note of an offset with nothing to deliver, for anybody: the log lost it, or it was erased."""
+        if self._place(offset):
+            self._pass(offset)
+
+    def jump(self, offset: int) -> bool:
+        """Go on at an offset, because the log holds nothing before it; not while something below is open."""
+        if self.base < self.position or offset <= self._base:
+            return False
+        self._base, self._dirty = offset, True
+        return True
 
     # -- what goes out
 
@@ -353,6 +355,22 @@ class Partition:
         self._floor = min([self.base, *(offset for offset, _ in self._skipped)])
 
     # -- inside
+
+    def _place(self, offset: int) -> bool:
+        """Make room for an offset that is fed; return whether it is new."""
+        new = offset - self._base - len(self._passed)
+        if new < 0:
+            if offset not in self._holes:
+                return False
+            self._holes.remove(offset)
+            return True
+        assert not self._holes, "what is missing is fed first"
+        if new and self.base < self.position:
+            self._passed += b"1" * new
+        elif new:
+            self._base = offset
+        self._passed.append(_OPEN)
+        return True
 
     def _without_skips(self) -> bytearray:
         """Return a flag for each offset from the floor on, open where it was skipped."""

@@ -5,6 +5,7 @@ and dead letters are written in the same transaction and only for cursors that t
 stale or repeated settling changes nothing and says which partitions it lost.
 """
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,8 @@ from penstock.clock import Clock, own_ms
 from penstock.log.contract import Topic
 from penstock.log.sql.contract import Row, Rows
 from penstock.log.sql.database import Database, Transaction
+from penstock.log.sql.log import fenced_records
+from penstock.model.record import Record
 
 from .machine import Partition, Settlement, StoredLane
 
@@ -24,6 +27,8 @@ BEFORE_COMMIT = points.declare("delivery.before_commit", "Cursors and lanes are 
 AFTER_SETTLE = points.declare("delivery.after_settle", "The settling is committed; nobody has been told.")
 AFTER_TAKE = points.declare("delivery.after_take", "Cursors have a new owner in the open transaction.")
 AFTER_RELEASE = points.declare("delivery.after_release", "Cursors are given back and committed.")
+
+log = logging.getLogger("penstock.delivery")
 
 CRASHES_UNTIL_DEAD = 3  # a record that took so many processes with it is given up
 
@@ -50,8 +55,9 @@ class GroupStore:
     """The rows of one group on one topic, as one member sees them.
 
     `filter` is what its handlers want: while the group's is another, nothing is taken, and nothing passed
-    over that another version of the program may have handlers for. `touch` is called with the ids of group
-    and topic in each transaction that gives cursors back, so that others learn of it.
+    over that another version of the program may have handlers for; while it is paused, nothing is taken and
+    nothing kept. `touch` is called with the ids of group and topic in each transaction that gives cursors
+    back, so that others learn of it.
     """
 
     def __init__(
@@ -68,6 +74,7 @@ class GroupStore:
     ) -> None:
         self._database, self._clock = database, clock
         self.topic, self._owner, self._filter, self._touch = topic, owner, filter, touch
+        self._group, self._was_paused = group, False
         self.group_id: int = database.run(lambda tx: _join(tx, group, topic, own_ms(clock), from_start))
         self._ids = {"group_id": self.group_id, "topic_id": topic.id}
 
@@ -85,11 +92,22 @@ class GroupStore:
         return self._database.run(lambda tx: self._take(tx, living, "cursors_take_wanted"))
 
     def owned(self) -> dict[int, tuple[int, bool]]:
-        """Return the partitions owned, each with its epoch and whether it should be kept."""
+        """Return the partitions owned, each with its epoch and whether it should be kept.
+
+        Those of a paused group should be let go.
+        """
         rows = self._database.look(
             lambda tx: tx.rows("delivery", "cursors_owned", owner=self._owner, **self._ids)
         )
-        return {partition: (epoch, wanted == self._owner) for partition, epoch, wanted in rows}
+        return {
+            partition: (epoch, wanted == self._owner and not paused)
+            for partition, epoch, wanted, paused in rows
+        }
+
+    def is_paused(self) -> bool:
+        """Return whether the group is given nothing until a person resumes it."""
+        rows = self._database.look(lambda tx: tx.rows("delivery", "group_paused", group_id=self.group_id))
+        return any(paused_ms is not None for (paused_ms,) in rows)
 
     def trying(self, partition: int, owned: Owned, offset: int) -> bool:
         """Write down that a record is about to be tried; return whether the partition is still ours."""
@@ -110,6 +128,16 @@ class GroupStore:
         owned.trying = offset
         return bool(written)
 
+    def copies(
+        self, places: Collection[tuple[int, int]], fences: Mapping[int, int], *, max_bytes: int
+    ) -> tuple[list[tuple[Record, Exception | None]], bool]:
+        """Return the records that retention has copied to waiting entries, as a read of the log would."""
+        table = _table(("partitions", "offsets"), places)
+        rows = self._database.look(
+            lambda tx: tx.rows("delivery", "entries_read", entries=table, max_bytes=max_bytes, **self._ids)
+        )
+        return fenced_records(self.topic.name, rows, fences, max_bytes)
+
     def settle(self, settled: Mapping[int, tuple[Owned, Settlement]]) -> set[int]:
         """Write what was settled in some partitions; return those that were lost to another owner."""
         points.reach(BEFORE_SETTLE)
@@ -121,6 +149,17 @@ class GroupStore:
             owned.machine.confirm(skips=partition in skips)
         return settled.keys() - kept
 
+    def settle_in(
+        self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]]
+    ) -> tuple[set[int], set[int]]:
+        """Write what was settled in a transaction that others have begun, as its last statements.
+
+        Return the partitions that were lost to another owner, and those where it includes what it skips.
+        Once it is committed, the caller raises the versions and confirms the machines.
+        """
+        kept, skips = self._settle(tx, settled)
+        return settled.keys() - kept, skips
+
     def release(self, partitions: Collection[int]) -> None:
         """Give cursors back; they are free at once."""
         if partitions:
@@ -128,8 +167,12 @@ class GroupStore:
             points.reach(AFTER_RELEASE)
 
     def _take(self, tx: Transaction, living: Living, name: str, **params: Any) -> dict[int, Owned]:
-        ((_, filters, filter_version),) = tx.rows("delivery", "group_lock", group_id=self.group_id)
-        if not self._is_mine(filters):
+        found = tx.rows("delivery", "group_lock", group_id=self.group_id)
+        if not found:
+            return {}  # deleted
+        ((_, filters, filter_version, paused_ms),) = found
+        self._tell_paused(paused_ms is not None)
+        if paused_ms is not None or not self._is_mine(filters):
             return {}
         rows = sorted(tx.rows("delivery", name, owner=self._owner, living=living(tx), **params, **self._ids))
         points.reach(AFTER_TAKE)
@@ -159,6 +202,12 @@ class GroupStore:
             for partition, lane, offset in entries:
                 found[partition, lane][1].append(offset)
         return by_partition
+
+    def _tell_paused(self, paused: bool) -> None:
+        """Say once that the group is paused, and once that it goes on."""
+        if paused != self._was_paused:
+            log.info("group %s %s", self._group, "is paused: it is given nothing" if paused else "goes on")
+        self._was_paused = paused
 
     def _is_mine(self, filters: str) -> bool:
         """Return whether the group's filter is that of this member's handlers."""
@@ -196,11 +245,17 @@ class GroupStore:
         return {number for number, (owned, _) in settled.items() if owned.filter_version == version}
 
     def _write(self, tx: Transaction, kept: Mapping[int, Settlement]) -> None:
-        """Write dead letters, entries and lanes; drop before put, since a record may change its lane."""
+        """Write dead letters, entries and lanes; a record that changes its lane keeps its entry."""
         dead = [(partition, *each) for partition, one in kept.items() for each in one.dead]
-        gone = [(partition, offset) for partition, one in kept.items() for offset in one.entries_gone]
         entries = [
             (partition, offset, lane) for partition, one in kept.items() for lane, offset in one.entries
+        ]
+        moved = {(partition, offset) for partition, offset, _ in entries}  # these keep what is copied to them
+        gone = [
+            place
+            for partition, one in kept.items()
+            for offset in one.entries_gone
+            if (place := (partition, offset)) not in moved
         ]
         flowing = [(partition, lane) for partition, one in kept.items() for lane in one.lanes_gone]
         lanes = [(partition, *lane) for partition, one in kept.items() for lane in one.lanes]
@@ -229,6 +284,7 @@ def _join(tx: Transaction, group: str, topic: Topic, now_ms: int | None, from_st
     """Make the group and its cursors unless they are there; return its id."""
     tx.change("delivery", "group_create", name=group, now_ms=now_ms)
     group_id = int(tx.rows("delivery", "group_find", name=group)[0][0])
+    tx.change("delivery", "group_seen", names=[group], now_ms=now_ms)
     place = {"group_id": group_id, "topic_id": topic.id}
     if tx.change("delivery", "cursors_create", from_start=from_start, **place):
         tx.execute("delivery", "cursors_measure", {})

@@ -12,7 +12,7 @@ from weakref import finalize
 
 from penstock.errors import StoreUnsupported
 
-from .sql.sqlite.dialect import BUSY_SECONDS, SqliteDialect
+from .sql.sqlite.dialect import BUSY_SECONDS, SqliteConnection, SqliteDialect
 
 OLDEST = (3, 36, 0)  # the memory file system can be shared by connections
 
@@ -29,8 +29,13 @@ class MemoryDialect(SqliteDialect):
         anchor = self.connect()  # the store ends with its last connection
         finalize(self, anchor.close)
 
-    def connect(self) -> sqlite3.Connection:
+    def connect(self) -> SqliteConnection:
         """Open one more connection to the same memory."""
         return sqlite3.connect(
-            self.path, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            self.path,
+            uri=True,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=SqliteConnection,
         )

@@ -119,6 +119,10 @@ class EventTypes:
         one = all(_same_class(each.cls, found[-1].cls) for each in found)
         return found[-1] if found and one else None
 
+    def names(self) -> frozenset[str]:
+        """Return every name and alias."""
+        return frozenset(self._by_name)
+
     def find(self, name: str) -> EventType | None:
         """Return the type stored under a name or alias, if there is one."""
         return self._by_name.get(name)

@@ -10,12 +10,14 @@
 """
 
 import os
+from collections.abc import Callable
 
 _RANDOM_BYTES = 10
 _LOT = 128  # ids' worth of randomness fetched at a time: the system call is most of an id's cost
 _VARIANTS = {digit: "89ab"[number % 4] for number, digit in enumerate("0123456789abcdef")}
 
 _lot: list[str] = []
+_source: Callable[[int], bytes] | None = None  # the system's
 os.register_at_fork(after_in_child=_lot.clear)  # a child must not give out what its parent will
 
 
@@ -23,6 +25,13 @@ def new_id(now_ms: int) -> str:
     """Return a new id of the given moment; random enough to be made in any process, also after a fork."""
     time = f"{now_ms & 0xFFFF_FFFF_FFFF:012x}"  # as text: half the cost of putting it together as numbers
     return f"{time[:8]}-{time[8:]}-7{_random()}"
+
+
+def draw_from(source: Callable[[int], bytes]) -> None:
+    """Take the randomness of ids from elsewhere in this process: for a test that must repeat itself."""
+    global _source
+    _source = source
+    _lot.clear()
 
 
 def _random() -> str:
@@ -37,7 +46,7 @@ def _random() -> str:
 
 
 def _fetch() -> list[str]:
-    digits = os.urandom(_RANDOM_BYTES * _LOT).hex()
+    digits = (_source or os.urandom)(_RANDOM_BYTES * _LOT).hex()
     size = _RANDOM_BYTES * 2
     parts = (digits[start : start + size] for start in range(0, len(digits), size))
     return [f"{part[:3]}-{_VARIANTS[part[3]]}{part[4:7]}-{part[7:19]}" for part in parts]

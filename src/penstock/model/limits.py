@@ -14,6 +14,7 @@ from penstock.settings import Settings, setting
 
 from .record import RawHeaders
 
+ERASED = "penstock.erased"  # the type of a record whose content was erased; readers skip it
 NAME_CHARACTERS = 255
 HEADER_NAME_CHARACTERS = 255
 Headers = Mapping[str, str | bytes | None] | Iterable[tuple[str, str | bytes | None]]
@@ -35,9 +36,9 @@ class LimitsSettings(Settings, room="limits"):
 
 def check_type(name: object) -> str:
     """Return an event type's name. Raises InvalidType."""
-    if isinstance(name, str) and 0 < len(name) <= NAME_CHARACTERS and name.isprintable():
+    if isinstance(name, str) and 0 < len(name) <= NAME_CHARACTERS and name.isprintable() and name != ERASED:
         return name
-    raise InvalidType(name, NAME_CHARACTERS)
+    raise InvalidType(name, NAME_CHARACTERS, "it is reserved for erased records" if name == ERASED else "")
 
 
 def check_key(key: object) -> str | None:
@@ -70,7 +71,7 @@ def check_headers(headers: Headers | None, limits: LimitsSettings) -> RawHeaders
     """Return headers as they are stored, in the caller's order. Raises InvalidHeaders."""
     if not headers:
         return ()
-    checked = tuple(_check_header(name, value) for name, value in _pairs(headers))
+    checked = tuple(check_header(name, value) for name, value in _pairs(headers))
     size = sum(len(name.encode()) + len(value or b"") for name, value in checked)
     if size > limits.headers_bytes:
         why = f"all together have {size} bytes, the limit limits.headers_bytes is {limits.headers_bytes}"
@@ -114,7 +115,8 @@ def _pairs(headers: Headers) -> Iterator[tuple[object, object]]:
             yield pair[0], pair[1]
 
 
-def _check_header(name: object, value: object) -> tuple[str, bytes | None]:
+def check_header(name: object, value: object) -> tuple[str, bytes | None]:
+    """Return one header as it is stored. Raises InvalidHeaders."""
     if not isinstance(name, str) or not 0 < len(name) <= HEADER_NAME_CHARACTERS or not name.isprintable():
         raise InvalidHeaders(name, f"a name must be 1 to {HEADER_NAME_CHARACTERS} printable characters")
     if name.lower() in _RESERVED:

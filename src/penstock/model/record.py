@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from penstock.clock import from_ms
+from penstock.errors import NotTransactional
 
 from .content import CONTENT_TYPE, JSON, decode_value
 
@@ -37,6 +38,7 @@ class Record(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True):
     attempt: int = 1
     redelivered: bool = False
     fence: int | None = None
+    _tx: Any = None
     _value: Any = msgspec.UNSET
 
     @property
@@ -59,6 +61,16 @@ class Record(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True):
         }
 
     @property
+    def tx(self) -> Any:
+        """The connection whose transaction commits with this record; for handlers with `transaction=True`.
+
+        Raises NotTransactional elsewhere.
+        """
+        if self._tx is None:
+            raise NotTransactional(self.type, self.id)
+        return self._tx
+
+    @property
     def timestamp(self) -> datetime:
         """When it was published, as an aware datetime in UTC."""
         return from_ms(self.timestamp_ms)
@@ -69,11 +81,11 @@ class Record(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True):
         return self._content() == other._content()
 
     def __repr__(self) -> str:
-        plain = msgspec.structs.replace(self, _value=msgspec.UNSET)
+        plain = msgspec.structs.replace(self, _tx=None, _value=msgspec.UNSET)
         return super(Record, plain).__repr__()
 
     def __hash__(self) -> int:
         return hash((self.id, self.topic, self.partition, self.offset))
 
     def _content(self) -> tuple[Any, ...]:
-        return msgspec.structs.astuple(self)[:-1]
+        return msgspec.structs.astuple(self)[:-2]

@@ -6,13 +6,13 @@ how many. Both may be run while workers run, and again when in doubt: what is de
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import partial
 from itertools import groupby
 from typing import Any
 
-from penstock.clock import SYSTEM, Clock, from_ms
+from penstock.clock import SYSTEM, Clock, from_ms, own_ms
 from penstock.delivery.dead import DeadLetters, Decided, Place
 from penstock.errors import InvalidSelection, UnknownDeadLetter
 from penstock.log.sql.contract import Row
@@ -24,8 +24,9 @@ from penstock.membership.serving import Domain
 from penstock.model.record import RawHeaders, Record
 from penstock.wire.kafka.headers import decode_headers
 
-from .groups import group_id, ids, storable
-from .paging import LAST, Page, check_limit, page, place_after
+from . import audit
+from .lookup import group_id, ids, storable
+from .paging import LAST, PAGE_ROWS, Page, check_limit, page, place_after
 
 BATCH = 500  # letters decided on in one transaction
 
@@ -35,7 +36,10 @@ _INTS: tuple[type, ...] = (int,) * len(_PLACE)
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A record that a group has given up. `holding`: later records of its key wait for a decision."""
+    """A record that a group has given up. `holding`: later records of its key wait for a decision.
+
+    `reset_at`: when the group was reset, after it died; perhaps it has been delivered again since.
+    """
 
     group: str
     topic: str
@@ -48,6 +52,7 @@ class DeadLetter:
     reason: str
     died_at: datetime
     holding: bool
+    reset_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +90,11 @@ class Selection:
 class Outcome:
     """What a requeue or a discard did, or would do.
 
-    `out_of_order`: of these came back alone, since their keys had gone on. `gone`: could not be requeued,
-    since the log no longer holds the record; they stay dead letters.
+    `out_of_order`: of these came back alone, since their keys had gone on.
     """
 
     count: int
     out_of_order: int = 0
-    gone: int = 0
 
 
 def dead_letters(
@@ -103,7 +106,7 @@ def dead_letters(
     key: str | None = None,
     type: str | None = None,
     after: str | None = None,
-    limit: int = 100,
+    limit: int = PAGE_ROWS,
 ) -> Page[DeadLetter]:
     """Return a page of dead letters, the newest first.
 
@@ -143,29 +146,42 @@ def show_by_id(database: Database, id: str, *, group: str | None = None) -> list
 
 
 def requeue(
-    database: Database, selection: Selection, *, dry_run: bool = False, clock: Clock = SYSTEM
+    database: Database,
+    selection: Selection,
+    *,
+    dry_run: bool = False,
+    clock: Clock = SYSTEM,
+    actor: str | None = None,
 ) -> Outcome:
     """Put records back: at the head of their lane, in order; alone when their key has gone on.
 
     Raises UnknownGroup, UnknownTopic.
     """
-    return _decide(database, selection, DeadLetters.requeue, dry_run=dry_run, clock=clock, back=True)
+    note = partial(_note, "dead requeue", selection, own_ms(clock), actor)
+    return _decide(database, selection, DeadLetters.requeue, note, dry_run=dry_run, clock=clock, back=True)
 
 
 def discard(
-    database: Database, selection: Selection, *, dry_run: bool = False, clock: Clock = SYSTEM
+    database: Database,
+    selection: Selection,
+    *,
+    dry_run: bool = False,
+    clock: Clock = SYSTEM,
+    actor: str | None = None,
 ) -> Outcome:
     """Let records go; a lane that waited for one goes on with its later records.
 
     Raises UnknownGroup, UnknownTopic.
     """
-    return _decide(database, selection, DeadLetters.discard, dry_run=dry_run, clock=clock, back=False)
+    note = partial(_note, "dead discard", selection, own_ms(clock), actor)
+    return _decide(database, selection, DeadLetters.discard, note, dry_run=dry_run, clock=clock, back=False)
 
 
 def _decide(
     database: Database,
     selection: Selection,
     decide: Callable[[DeadLetters, Transaction, list[Place]], Decided],
+    note: Callable[[Transaction, int], None],
     *,
     dry_run: bool,
     clock: Clock,
@@ -181,17 +197,28 @@ def _decide(
                 continue
             letters = DeadLetters(group, topic_id, living=member.living, touch=_touch)
             places = [(row[1], row[2]) for row in picked]
-            total += database.run(partial(_run, decide, letters, places))
-    return Outcome(total.count, total.alone, total.gone)
+            total += database.run(partial(_run, decide, letters, places, note))
+    return Outcome(total.count, total.alone)
 
 
 def _run(
     decide: Callable[[DeadLetters, Transaction, list[Place]], Decided],
     letters: DeadLetters,
     places: list[Place],
+    note: Callable[[Transaction, int], None],
     tx: Transaction,
 ) -> Decided:
-    return decide(letters, tx, places)
+    decided = decide(letters, tx, places)
+    if decided.count:
+        note(tx, decided.count)
+    return decided
+
+
+def _note(
+    action: str, selection: Selection, now_ms: int | None, actor: str | None, tx: Transaction, count: int
+) -> None:
+    subject = {each.name: getattr(selection, each.name) or None for each in fields(selection)}
+    audit.write(tx, action, subject, count, now_ms, actor=actor)
 
 
 def _batches(database: Database, group: int, selection: Selection) -> Iterator[list[Row]]:
@@ -226,14 +253,16 @@ def _filter(id: str | None, key: str | None, type: str | None) -> dict[str, Any]
 
 
 def _letter(row: Row) -> DeadLetter:
-    died_ms, _, _, partition, offset, group, topic, id, key, type, failures, reason, holding = row[:13]
+    died_ms, _, _, partition, offset, group, topic, id, key, type, failures, reason = row[:12]
+    holding, reset_ms = row[12:14]
     text = None if key is None else key.decode("utf-8", "surrogateescape")
     place = group, topic, partition, offset
-    return DeadLetter(*place, id, text, type, failures, reason, from_ms(died_ms), bool(holding))
+    reset_at = None if reset_ms is None else from_ms(reset_ms)
+    return DeadLetter(*place, id, text, type, failures, reason, from_ms(died_ms), bool(holding), reset_at)
 
 
 def _dead_record(row: Row) -> DeadRecord:
-    letter, (value, headers, timestamp_ms) = _letter(row), row[13:]
+    letter, (value, headers, timestamp_ms) = _letter(row), row[14:]
     pairs: RawHeaders = ()
     damage = None
     if headers:

@@ -102,7 +102,10 @@ def _sqlite() -> Finding:
 def _sqlite_callers() -> Finding:
     """Name the one case that no library on SQLite can help: a transaction that reads first, then writes."""
     found = "a transaction that reads before it writes may get 'database is locked'"
-    remedy = "begin it with BEGIN IMMEDIATE, write first, or use outbox.transaction()"
+    remedy = (
+        "begin it with BEGIN IMMEDIATE (SQLAlchemy: penstock.sqlalchemy.begin_immediate(engine), Django: "
+        "transaction_mode), write first, or use outbox.transaction()"
+    )
     return Finding("SQLite callers", State.NOTE, found, "publishing from several processes", remedy)
 
 

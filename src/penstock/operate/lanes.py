@@ -13,8 +13,8 @@ from penstock.log.sql.database import Database, Transaction
 from penstock.model.record import Record
 from penstock.worker.engine import lane_of
 
-from .groups import ids
-from .paging import Page, check_limit, page, place_after
+from .lookup import ids
+from .paging import PAGE_ROWS, Page, check_limit, page, place_after
 
 _PLACE = ("after_group", "after_topic", "after_partition", "after_lane")
 
@@ -56,7 +56,7 @@ def lanes(
     key: str | None = None,
     held: bool | None = None,
     after: str | None = None,
-    limit: int = 100,
+    limit: int = PAGE_ROWS,
     clock: Clock = SYSTEM,
 ) -> Page[WaitingLane]:
     """Return a page of waiting lanes, by group, topic, partition and key; `held` narrows it to one kind.

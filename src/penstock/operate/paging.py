@@ -10,6 +10,7 @@ import msgspec
 
 from penstock.errors import InvalidPage
 
+PAGE_ROWS = 16  # of a page, unless told otherwise
 LONGEST = 1000
 LAST = (1 << 63) - 1  # the greatest number that a row can hold
 

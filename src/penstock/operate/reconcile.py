@@ -3,7 +3,8 @@
 Each figure is counted where the thing is: `logged` are rows of the log, held against the offsets that were
 given and against distinct ids; `delivered` is what a group has passed, less what waits and what is dead;
 `table` are distinct places in the rows of tables, handed in as values; `committed` is the user's own table,
-only if asked. The log's ends are read first, and nothing after them counts.
+only if asked. The log's ends are read first, and nothing after them counts. What retention has deleted lies
+before the start and is no fault; `erased` are records that kept their offset and lost their content.
 """
 
 from collections import Counter
@@ -39,11 +40,12 @@ class TableFigures:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number, and what is wrong with it: nothing, if it agrees with the log."""
+    """One number, and what is wrong with it: nothing, if it agrees with the log. `notes` are no faults."""
 
     name: str
     count: int
     faults: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +82,14 @@ def reconcile(
     """
     found = SqlLog(database).topic(topic)
     bounds = database.look(lambda tx: _bounds(tx, found))
-    figures = [] if against is None else [_committed(database, found, bounds, against, by)]
+    erased = _erased(database, found, bounds)
+    figures = [] if against is None else [_committed(database, found, bounds, erased, against, by)]
     figures.append(_logged(database, found, bounds))
     figures += _delivered(database, found, bounds, groups)
-    figures += [_table(each, bounds) for each in tables]
+    figures += [_table(each, bounds, erased) for each in tables]
+    if erased:
+        runs = [Gap(*run) for run in _runs(erased)]
+        figures.append(Figure("erased", len(erased), notes=_said("is erased", runs)))
     return Reconciliation(topic, figures)
 
 
@@ -114,17 +120,45 @@ def _bounds(tx: Transaction, topic: Topic) -> dict[int, Bounds]:
     return {partition: Bounds(start, end) for partition, start, end in rows}
 
 
+def _erased(database: Database, topic: Topic, bounds: dict[int, Bounds]) -> dict[tuple[int, int], str]:
+    """Return the places and ids of the erased records."""
+    found: dict[tuple[int, int], str] = {}
+    for partition, (start, end) in bounds.items():
+        if start < end:
+            where = {"topic_id": topic.id, "partition": partition, "start": start, "end": end}
+            rows = _rows(database, "erased_offsets", **where)
+            found |= {(partition, offset): id for offset, id in rows}
+    return found
+
+
+def _runs(places: Iterable[tuple[int, int]]) -> list[tuple[int, int, int]]:
+    """Return places as runs without gaps."""
+    runs: list[tuple[int, int, int]] = []
+    for partition, offset in sorted(places):
+        if runs and runs[-1][0] == partition and runs[-1][2] == offset:
+            runs[-1] = (partition, runs[-1][1], offset + 1)
+        else:
+            runs.append((partition, offset, offset + 1))
+    return runs
+
+
 def _logged(database: Database, topic: Topic, bounds: dict[int, Bounds]) -> Figure:
     """Count the rows; look for the gaps only in a partition whose number is wrong."""
     total = distinct = 0
     missing: list[Gap] = []
-    for partition, (start, end) in sorted(bounds.items()):
-        if end == 0:
+    for partition in sorted(bounds):
+        start, end = bounds[partition]
+        if start == end:
             continue
-        where = {"topic_id": topic.id, "partition": partition, "end": end}
+        where = {"topic_id": topic.id, "partition": partition, "start": start, "end": end}
         rows, ids, first, last = _rows(database, "rows_counted", **where)[0]
+        if rows != end - start:  # retention may have deleted some since the bounds were read
+            start = database.look(lambda tx: _bounds(tx, topic))[partition].start
+            bounds[partition] = Bounds(min(start, end), end)
+            where["start"] = start
+            rows, ids, first, last = _rows(database, "rows_counted", **where)[0]
         total, distinct = total + rows, distinct + ids
-        if rows != end - start:
+        if rows < end - start:
             holes = _rows(database, "gaps", **where)
             inner = [Gap(partition, at + 1, after) for at, after in holes]
             edges = (start, end, end) if first is None else (start, first, last + 1)
@@ -145,14 +179,14 @@ def _delivered(
     for group_id, name in reading:
         if groups is not None and name not in groups:
             continue
-        count = held = dead = 0
+        count = held = dead = kept = 0  # kept: of both, what lies before the start of the log
         where = {"group_id": group_id, "topic_id": topic.id}
         for row in _rows(database, "cursors_of_group", **where):
-            partition, offset, passed, waits, died = row
+            partition, offset, passed, waits, died, before = row
             start, end = bounds.get(partition, Bounds(0, 0))
             count += max(0, min(offset + _ones(passed), end) - start)
-            held, dead = held + waits, dead + died
-        done = count - held - dead
+            held, dead, kept = held + waits, dead + died, kept + before
+        done = count - (held + dead - kept)
         faults = [f"{held} wait in lanes"] * bool(held) + [f"{dead} are dead letters"] * bool(dead)
         if wanted - count:
             faults.append(f"{wanted - count} are not delivered yet")
@@ -166,26 +200,37 @@ def _ones(bitmap: str) -> int:
     return int(bitmap or "0", 16).bit_count()
 
 
-def _table(table: TableFigures, bounds: dict[int, Bounds]) -> Figure:
+def _table(table: TableFigures, bounds: dict[int, Bounds], erased: Iterable[tuple[int, int]]) -> Figure:
     within = [(p, start, end) for p, start, end in table.held if p in bounds]
     distinct = sum(end - start for _, start, end in table.held)
-    faults = _said("is not in the tables", gaps(within, bounds))
+    faults = _said("is not in the tables", gaps([*within, *_runs(erased)], bounds))
     if table.rows != distinct:
         faults.append(f"{table.rows - distinct} rows are doubled")
     beyond = [Gap(p, max(start, bounds[p].end), end) for p, start, end in within if end > bounds[p].end]
     return Figure(table.name, distinct, faults + _said("is in the tables and not in the log", beyond))
 
 
-def _committed(database: Database, topic: Topic, bounds: dict[int, Bounds], against: str, by: str) -> Figure:
+def _committed(
+    database: Database,
+    topic: Topic,
+    bounds: dict[int, Bounds],
+    erased: dict[tuple[int, int], str],
+    against: str,
+    by: str,
+) -> Figure:
     rows = database.look(lambda tx: database.dialect.execute(tx.conn, against, {}).rows)
     theirs = Counter(str(row[0]) for row in rows)
     ours: Counter[str] = Counter()
-    for partition, (_, end) in bounds.items():
-        where = {"topic_id": topic.id, "partition": partition, "end": end}
+    for partition, (start, end) in bounds.items():
+        where = {"topic_id": topic.id, "partition": partition, "start": start, "end": end}
         for id, key in _rows(database, "ids_logged", **where):
             ours[id if by == "id" else (key or b"").decode("utf-8", "replace")] += 1
-    faults = _named("has no record in the log", sorted((theirs - ours).elements()))
+    known = ours + Counter(erased.values()) if by == "id" else ours  # what was erased may be there or not
+    faults = _named("has no record in the log", sorted((theirs - known).elements()))
     faults += _named("is in the log and not there", sorted((ours - theirs).elements()))
+    deleted = sum(start for start, _ in bounds.values())
+    if deleted and theirs - known:
+        faults.append(f"retention has deleted {deleted} records: select only what the log still keeps")
     return Figure("committed", theirs.total(), faults)
 
 

@@ -1,13 +1,13 @@
 """The bell: rings when a transaction that staged something has ended, so that nobody needs to look often.
 
 Drivers have no hook for a commit. So a thread looks at the state of connections that staged something, which
-costs no I/O: every millisecond while that is fresh, then less often, and not at all after five seconds, when
-polling will do. It rings after a rollback too; that costs a look. Nothing is done on the caller's connection.
-After a ring it neither looks nor rings for a while: workers that are busy need no bell.
+costs no I/O: several times a millisecond while that is new, then less often, and not at all after five
+seconds, when polling will do. It rings after a rollback too; that costs a look. Nothing is done on the
+caller's connection. After a ring it neither looks nor rings for a while: workers that are busy need no bell.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from threading import Event, Lock, Thread
 from typing import Any
 from weakref import ref
@@ -15,10 +15,13 @@ from weakref import ref
 from penstock.clock import SYSTEM
 from penstock.settings import Settings, setting
 
-_FRESH_SECONDS, _OLD_SECONDS, _GIVEN_UP_SECONDS = 0.05, 1.0, 5.0
-_SHORT_PAUSE, _PAUSE, _LONG_PAUSE = 0.001, 0.01, 0.1
+_NEW_SECONDS, _FRESH_SECONDS, _OLD_SECONDS, _GIVEN_UP_SECONDS = 0.005, 0.05, 1.0, 5.0
+_SHORTEST_PAUSE, _SHORT_PAUSE, _PAUSE, _LONG_PAUSE = 0.0002, 0.001, 0.01, 0.1
 _BETWEEN_SECONDS = 0.02  # between two rings
 _AGAIN_SECONDS = 0.005  # a connection met again after so long has perhaps committed in between
+MOST_SLOTS = 32  # above it nobody is told which
+_UNKNOWN = -1
+UNKNOWN_SLOTS = (_UNKNOWN,)
 
 IsOpen = Callable[[Any], bool]
 
@@ -27,28 +30,37 @@ class BellSettings(Settings, room="bell"):
     """How workers learn of new events without looking."""
 
     enabled: bool = setting(True, "Wake workers when a transaction that published has ended.")
+    listen_url: str = setting(
+        "", "Address at which workers listen, when that of the store leads through a transaction pooler."
+    )
 
 
 class Bell:
-    """Watches connections and rings. Safe from any thread, and after a fork."""
+    """Watches connections and rings. Safe from any thread, and after a fork.
 
-    def __init__(self, ring: Callable[[], object]) -> None:
+    `ring` is told the slots in which something was staged, or None when they are not known or too many.
+    """
+
+    def __init__(self, ring: Callable[[frozenset[int] | None], object]) -> None:
         self._ring = ring
-        self._watched: dict[int, tuple[Callable[[], Any], IsOpen, float]] = {}
+        self._watched: dict[int, tuple[Callable[[], Any], IsOpen, float, set[int]]] = {}
         self._lock, self._wake, self._rest = Lock(), Event(), Event()
-        self._asleep, self._closed, self._again = True, False, False
+        self._asleep, self._closed = True, False
+        self._again: list[int] = []
         self._thread: Thread | None = None
         self._pid = 0
 
-    def watch(self, conn: Any, is_open: IsOpen) -> None:
-        """Ring once the transaction on this driver's connection has ended."""
+    def watch(self, conn: Any, is_open: IsOpen, slots: Iterable[int] = UNKNOWN_SLOTS) -> None:
+        """Ring once the transaction on this driver's connection has ended; it staged in these slots."""
         now, key = SYSTEM.monotonic(), id(conn)
         known = self._watched.get(key)
         if known is None:
-            self._watched[key] = (_reference(conn), is_open, now)
+            self._watched[key] = (reference_to(conn), is_open, now, set(slots))
         elif now - known[2] > _AGAIN_SECONDS:
-            self._watched[key] = (known[0], is_open, now)
-            self._again = True  # rung by the bell's own thread: this one may be an event loop's
+            self._watched[key] = (known[0], is_open, now, set(slots))
+            self._again.extend(known[3])  # rung by the bell's own thread: this one may be an event loop's
+        else:
+            known[3].update(slots)
         if self._asleep or self._pid != os.getpid():
             self._rouse()
 
@@ -90,23 +102,26 @@ class Bell:
         After a ring that is `_BETWEEN_SECONDS`, whatever comes meanwhile.
         """
         now, pause = SYSTEM.monotonic(), _LONG_PAUSE
-        ended, self._again = self._again, False
-        for key, (reference, is_open, since) in list(self._watched.items()):
+        again, self._again = self._again, []
+        ended = set(again)
+        for key, (reference, is_open, since, slots) in list(self._watched.items()):
             conn, age = reference(), now - since
-            if conn is None or age > _GIVEN_UP_SECONDS or not _is_open(conn, is_open):
+            if conn is None or age > _GIVEN_UP_SECONDS or not still_open(conn, is_open):
                 del self._watched[key]
-                ended = True
+                ended |= slots
+            elif age < _NEW_SECONDS:
+                pause = _SHORTEST_PAUSE
             elif age < _FRESH_SECONDS:
-                pause = _SHORT_PAUSE
+                pause = min(pause, _SHORT_PAUSE)
             elif age < _OLD_SECONDS:
                 pause = min(pause, _PAUSE)
         if ended:
-            self._ring()
+            self._ring(None if _UNKNOWN in ended or len(ended) > MOST_SLOTS else frozenset(ended))
             return _BETWEEN_SECONDS
         return pause
 
 
-def _reference(conn: Any) -> Callable[[], Any]:
+def reference_to(conn: Any) -> Callable[[], Any]:
     """Return a weak reference; a strong one, for the seconds it is watched, where there is none."""
     try:
         return ref(conn)
@@ -114,8 +129,9 @@ def _reference(conn: Any) -> Callable[[], Any]:
         return lambda: conn
 
 
-def _is_open(conn: Any, is_open: IsOpen) -> bool:
+def still_open(conn: Any, is_open: IsOpen) -> bool:
+    """Return whether a transaction is open; on a connection that is closed or broken there is none."""
     try:
         return is_open(conn)
-    except Exception:  # closed, or broken
+    except Exception:
         return False

@@ -8,9 +8,10 @@ An adapter is sync or async, as its connections are.
 
 from typing import Any, Protocol
 
+from penstock.log.sql.contract import Row
 from penstock.log.sql.naming import Names
 
-from .staging import Step
+from .steps import Step
 
 
 class Adapter(Protocol):
@@ -34,6 +35,9 @@ class Adapter(Protocol):
         Raises SchemaMissing, or the driver's own error untouched.
         """
 
+    def rows(self, conn: Any, step: Step, names: Names) -> list[Row]:
+        """Run a step that reads and return the rows it finds, as plain tuples. Raises as `run` does."""
+
 
 class AsyncAdapter(Protocol):
     """One kind of async connection; what does no I/O is as in `Adapter`."""
@@ -52,3 +56,6 @@ class AsyncAdapter(Protocol):
 
     async def arun(self, conn: Any, step: Step, names: Names) -> int:
         """Run one step and return how many rows it changed. Raises as `Adapter.run` does."""
+
+    async def arows(self, conn: Any, step: Step, names: Names) -> list[Row]:
+        """Run a step that reads and return the rows it finds. Raises as `Adapter.run` does."""

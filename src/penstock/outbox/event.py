@@ -18,14 +18,15 @@ from penstock.model.limits import (
 )
 from penstock.model.partition import key_hash, slot
 from penstock.model.record import RawHeaders
+from penstock.model.token import GivenToken, Token, check_token
 from penstock.wire.kafka.headers import encode_headers
 
 DEFAULT_TOPIC = "events"
-OPTIONS = frozenset({"key", "topic", "headers", "at", "owner"})
+OPTIONS = frozenset({"key", "topic", "headers", "at", "owner", "token"})
 
 
 class StagedEvent(NamedTuple):
-    """One row of `staged`, or of `scheduled` when `due_ms` is set."""
+    """One row of `staged`, or of `scheduled` when `due_ms` is set; its token has a row of its own."""
 
     slot: int
     key_hash: int
@@ -38,6 +39,7 @@ class StagedEvent(NamedTuple):
     timestamp_ms: int
     owner: str | None
     due_ms: int | None
+    token: Token | None = None
 
 
 def staged_event(
@@ -51,10 +53,13 @@ def staged_event(
     headers: Headers | None = None,
     at: object = None,
     owner: str | None = None,
+    token: GivenToken | None = None,
+    context: RawHeaders = (),
 ) -> StagedEvent:
     """Return the checked event.
 
     No key: the hash of its id spreads it, and no order is promised. Due now or earlier: not scheduled.
+    `context`: headers that the surroundings give; the event's own win over them.
     Raises a subclass of InvalidInput.
     """
     check_type(type)
@@ -67,6 +72,8 @@ def staged_event(
     if data is not None and len(data) > limits.event_bytes:
         raise ValueTooLarge(type, len(data), limits.event_bytes)
     raw_headers = check_headers(headers, limits) if headers else ()
+    if context:
+        raw_headers = _in_context(raw_headers, context, limits)
     if content_type == BINARY:
         raw_headers = _marked_binary(raw_headers)
     due_ms = None if at is None else check_moment("at", at, now_ms)
@@ -84,6 +91,7 @@ def staged_event(
         now_ms,
         owner,
         None if due_ms is None or due_ms <= now_ms else due_ms,
+        None if token is None else check_token(token),
     )
 
 
@@ -112,6 +120,12 @@ def parts_of(event: Mapping[str, Any], topic: str) -> tuple[Any, Any, dict[str, 
         return options.pop("type"), options.pop("value"), options
     except KeyError as exc:
         raise InvalidInput(f"an event described by {shown(dict(event))} lacks {exc}") from None
+
+
+def _in_context(headers: RawHeaders, context: RawHeaders, limits: LimitsSettings) -> RawHeaders:
+    """Return an event's own headers and those of its context that it does not name itself."""
+    own = {name for name, _ in headers}
+    return check_headers((*headers, *(each for each in context if each[0] not in own)), limits)
 
 
 def _marked_binary(headers: RawHeaders) -> RawHeaders:

@@ -12,8 +12,17 @@ from typing import NamedTuple
 from penstock.errors import PickChanged
 from penstock.log.contract import Topic
 from penstock.log.sql.contract import Rows
-from penstock.log.sql.database import Transaction
-from penstock.log.sql.heads import HeadKey, Numbering, Raised, ensure_topics, lock_heads, mark_times
+from penstock.log.sql.database import Call, Transaction
+from penstock.log.sql.heads import (
+    HeadKey,
+    Numbering,
+    Raised,
+    ensure_topics,
+    lock_heads,
+    locked,
+    locking,
+    mark_times,
+)
 from penstock.model.partition import partition
 
 
@@ -34,12 +43,27 @@ class Pick(NamedTuple):
     rows: Sequence[Picked]
 
 
-def move(tx: Transaction, picks: Sequence[Pick], *, in_one_statement: bool, now_ms: int | None) -> int:
-    """Move the picks, in their order, and return how many rows arrived in the log."""
-    topics = ensure_topics(tx, {row.topic for pick in picks for row in pick.rows}, now_ms)
-    lock_heads(tx, {_head(topics, row) for pick in picks for row in pick.rows})
-    one = _move_in_one if in_one_statement else _move_by_ids
-    return sum(one(tx, pick, topics) for pick in picks if pick.rows)
+def move(
+    tx: Transaction,
+    picks: Sequence[Pick],
+    topics: dict[str, Topic],
+    *,
+    in_one_statement: bool,
+    now_ms: int | None,
+) -> list[Raised]:
+    """Move the picks, in their order, and return how far their rows have raised the heads, in turn.
+
+    `topics` are kept by this transaction already; those that are missing are made.
+    """
+    names = {row.topic for pick in picks for row in pick.rows}
+    if not names <= topics.keys():
+        topics = ensure_topics(tx, names, now_ms)
+    heads = sorted({_head(topics, row) for pick in picks for row in pick.rows})
+    picks = [pick for pick in picks if pick.rows]
+    if in_one_statement:
+        return _move_in_one(tx, picks, topics, heads)
+    lock_heads(tx, heads)
+    return [raised for pick in picks for raised in _move_by_ids(tx, pick, topics)]
 
 
 def _head(topics: dict[str, Topic], row: Picked) -> HeadKey:
@@ -47,23 +71,28 @@ def _head(topics: dict[str, Topic], row: Picked) -> HeadKey:
     return HeadKey(topic.id, partition(row.key_hash, topic.partitions))
 
 
-def _move_in_one(tx: Transaction, pick: Pick, topics: dict[str, Topic]) -> int:
-    rows = tx.rows(
-        "outbox",
-        f"move_{pick.table}",
-        ids=Rows(slots=[row.slot for row in pick.rows], seqs=[row.seq for row in pick.rows]),
-        topics=Rows(
-            topic_names=list(topics),
-            topic_ids=[topic.id for topic in topics.values()],
-            topic_partitions=[topic.partitions for topic in topics.values()],
-        ),
+def _move_in_one(
+    tx: Transaction, picks: Sequence[Pick], topics: dict[str, Topic], heads: Sequence[HeadKey]
+) -> list[Raised]:
+    """Lock the heads and move, in one trip; a head that is missing undoes it all."""
+    named = Rows(
+        topic_names=list(topics),
+        topic_ids=[topic.id for topic in topics.values()],
+        topic_partitions=[topic.partitions for topic in topics.values()],
     )
-    raised = [Raised(*row) for row in rows]
+    first, *moved = tx.execute_all([locking(heads), *(_moving(pick, named) for pick in picks)])
+    locked(heads, first.rows)
+    raised = [Raised(*row) for result in moved for row in result.rows]
     mark_times(tx, raised)
-    return sum(one.added for one in raised)
+    return raised
 
 
-def _move_by_ids(tx: Transaction, pick: Pick, topics: dict[str, Topic]) -> int:
+def _moving(pick: Pick, topics: Rows) -> Call:
+    ids = Rows(slots=[row.slot for row in pick.rows], seqs=[row.seq for row in pick.rows])
+    return Call("outbox", f"move_{pick.table}", {"ids": ids, "topics": topics})
+
+
+def _move_by_ids(tx: Transaction, pick: Pick, topics: dict[str, Topic]) -> list[Raised]:
     keys = [_head(topics, row) for row in pick.rows]
     numbering = Numbering(tx, keys)
     seqs = [row.seq for row in pick.rows]
@@ -77,8 +106,7 @@ def _move_by_ids(tx: Transaction, pick: Pick, topics: dict[str, Topic]) -> int:
     deleted = tx.change("outbox", f"delete_{pick.table}", seqs=seqs)
     if not inserted == deleted == len(seqs):
         raise PickChanged(len(seqs), deleted)
-    numbering.finish()
-    return len(seqs)
+    return numbering.finish()
 
 
 def picked(rows: Iterable[tuple[int, int, str, int, int]]) -> list[Picked]:

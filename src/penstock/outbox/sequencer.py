@@ -6,12 +6,15 @@ commits later than the pick is found by a later pass; nothing is remembered betw
 a row (a remembered floor would let a late committer's event follow a newer one of its key).
 """
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 from penstock import metrics, points
 from penstock.clock import Clock, own_ms
-from penstock.log.sql.database import Database, Transaction
+from penstock.log.contract import Topic
+from penstock.log.sql.database import Call, Database, Transaction
 from penstock.log.sql.fence import Fence
+from penstock.log.sql.heads import HeadKey, Raised, keeping, kept
 from penstock.settings import Settings, setting
 
 from .move import Pick, move, picked
@@ -30,6 +33,9 @@ class SequencerSettings(Settings, room="sequencer"):
     batch_records: int = setting(2000, "Most rows moved in one transaction.", at_least=1, at_most=100_000)
 
 
+Ends = Mapping[HeadKey, int]
+
+
 @dataclass(frozen=True, slots=True)
 class Pass:
     """What one pass did."""
@@ -37,6 +43,7 @@ class Pass:
     moved: int
     fenced: int  # slots that turned out to belong to someone else
     full: bool  # it stopped at its limit, so more is waiting
+    ends: Ends = field(default_factory=dict)  # where the partitions it added to now end
 
 
 _NOTHING = Pass(0, 0, False)
@@ -49,10 +56,12 @@ class Sequencer:
         self._database, self._settings, self._clock = database, settings, clock
         self._per_slot = settings.batch_records
         self._turn = 0
+        self._topics: set[str] = set()  # those of the last move,
+        self._kept: dict[str, Topic] = {}  # and those of them that are there, kept by this transaction
 
-    def sequence(self, fence: Fence) -> Pass:
-        """Make one pass over the slots of a fence."""
-        slots = self._waiting(fence.slots())
+    def sequence(self, fence: Fence, told: Collection[int] | None = None) -> Pass:
+        """Make one pass over the slots of a fence; over those of `told`, without looking where there is work."""
+        slots = self._waiting(fence.slots()) if told is None else sorted(fence.epochs.keys() & told)
         if not slots:
             return _NOTHING
         done = self._database.run(lambda tx: self._move(tx, fence, slots))
@@ -84,22 +93,35 @@ class Sequencer:
         picks = self._pick(tx, slots)
         points.reach(AFTER_PICK)
         total = sum(len(pick.rows) for pick in picks)
-        moved = 0
+        raised: list[Raised] = []
         if total:
             in_one = self._database.dialect.deletes_returning
-            moved = move(tx, picks, in_one_statement=in_one, now_ms=own_ms(self._clock))
+            raised = move(tx, picks, self._kept, in_one_statement=in_one, now_ms=own_ms(self._clock))
+            self._topics = {row.topic for pick in picks for row in pick.rows}
         points.reach(BEFORE_COMMIT)
-        return Pass(moved, asked - len(slots), self._full(picks, len(slots)))
+        ends = {HeadKey(one.topic_id, one.partition): one.base + one.added for one in raised}
+        moved = sum(one.added for one in raised)
+        return Pass(moved, asked - len(slots), self._full(picks, len(slots)), ends)
 
     def _pick(self, tx: Transaction, slots: list[int]) -> list[Pick]:
-        """Pick due rows, then staged ones; the order in which they get their offsets."""
+        """Pick due rows, then staged ones; the order in which they get their offsets.
+
+        The topics that the pass before moved to are kept along with it: most often they are the same.
+        """
         limit = self._settings.batch_records
-        due = picked(tx.rows("outbox", "pick_due", slots=slots, limit=limit, now_ms=own_ms(self._clock)))
-        if len(due) == limit:  # staged rows follow what was due before them, so they wait for the rest
-            return [Pick("scheduled", due)]
         self._per_slot = max(self._per_slot, -(-limit // len(slots)))
-        staged = picked(tx.rows("outbox", "pick_staged", slots=slots, limit=limit, per_slot=self._per_slot))
-        return [Pick("scheduled", due), Pick("staged", staged)]
+        due, staged, topics = tx.execute_all(
+            [
+                Call("outbox", "pick_due", {"slots": slots, "limit": limit, "now_ms": own_ms(self._clock)}),
+                Call("outbox", "pick_staged", {"slots": slots, "limit": limit, "per_slot": self._per_slot}),
+                keeping(self._topics),
+            ]
+        )
+        picks = [Pick("scheduled", picked(due.rows)), Pick("staged", picked(staged.rows))]
+        if len(due.rows) == limit:  # staged rows follow what was due before them, so they wait for the rest
+            del picks[1]
+        self._kept = kept(topics.rows)
+        return picks
 
     def _full(self, picks: list[Pick], slots: int) -> bool:
         """Return whether more is waiting, and let the limit per slot follow what was found.

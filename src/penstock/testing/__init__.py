@@ -1,8 +1,24 @@
-"""The shipped kit for tests of your own: an outbox in memory, a clock you move, suites for engines."""
+"""The shipped kit for tests of your own: an outbox in memory, a clock to move, a crash laboratory, suites."""
 
 from penstock.log.memory import MemoryDialect
 
 from .clock import FakeClock
+from .idling import drain_until_idle
+from .lab import CrashLab, Report, World
 from .memory import memory_outbox
+from .relocation import relocated
+from .seeing import Scheduled, published, scheduled
 
-__all__ = ["FakeClock", "MemoryDialect", "memory_outbox"]
+__all__ = [
+    "CrashLab",
+    "FakeClock",
+    "MemoryDialect",
+    "Report",
+    "Scheduled",
+    "World",
+    "drain_until_idle",
+    "memory_outbox",
+    "published",
+    "relocated",
+    "scheduled",
+]

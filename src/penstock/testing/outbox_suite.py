@@ -248,6 +248,75 @@ class PublishingSuite:
             conn.commit()
         assert {record.id for record in logged(engine)} == {kept, staged}
 
+    def test_scheduled_events_are_cancelled_by_key_and_by_owner(self, engine: Engine) -> None:
+        """Those of that topic alone, and only what still waits."""
+        outbox, later = engine.outbox, timedelta(minutes=1)
+        publish_keys(engine, "a", "a", "b", at=later)
+        publish_keys(engine, "a", topic="other", at=later)
+        publish_keys(engine, "a")
+        publish_keys(engine, "c", "d", at=later, owner="tenant-ü")
+        with engine.connect() as conn:
+            assert outbox.cancel(conn, key="a") == 2
+            assert outbox.cancel(conn, owner="tenant-ü") == 2
+            assert outbox.cancel(conn, key="c") == 0
+            conn.commit()
+        engine.clock.advance(later)
+        outbox.drain()
+        assert sorted(str(key) for key in keys(logged(engine))) == ["a", "b"]
+        assert keys(logged(engine, "other")) == ["a"]
+
+    def test_a_rescheduled_event_comes_at_its_new_time(self, engine: Engine) -> None:
+        """Later, sooner or now; True says that it was in time."""
+        outbox, minute = engine.outbox, timedelta(minutes=1)
+        in_one_partition(engine)
+        with engine.connect() as conn:
+            late, early, now = (outbox.publish(conn, "t", n, key=str(n), at=minute) for n in range(3))
+            conn.commit()
+            assert outbox.reschedule(conn, late, 3 * minute)
+            assert outbox.reschedule(conn, early, engine.clock.now() + timedelta(seconds=1))
+            assert outbox.reschedule(conn, now, timedelta())
+            conn.commit()
+        seen = []
+        for wait in (timedelta(), timedelta(seconds=1), minute, 2 * minute):
+            engine.clock.advance(wait)
+            outbox.drain()
+            seen.append(keys(logged(engine)))
+        assert seen == [["2"], ["2", "1"], ["2", "1"], ["2", "1", "0"]]
+        with engine.connect() as conn:
+            assert not outbox.reschedule(conn, late, minute)
+            conn.rollback()
+
+    def test_the_same_token_is_the_same_event(self, engine: Engine) -> None:
+        """T-27: within its window, whether it was moved meanwhile or not; a rollback leaves it free."""
+        outbox, token = engine.outbox, b"paid:7"
+        in_one_partition(engine)
+        with engine.connect() as conn:
+            outbox.publish(conn, "t", 0, token=token)
+            conn.rollback()
+            assert outbox.published(None, token) is None
+            first = outbox.publish(conn, "t", 1, token=token.decode())
+            conn.commit()
+            outbox.drain()
+            assert outbox.publish(conn, "t", 2, token=token, at=timedelta(hours=1)) == first
+            conn.commit()
+        assert outbox.published(None, "paid:7") == first
+        engine.clock.advance(timedelta(days=1))
+        outbox.drain()
+        assert [record.value for record in logged(engine)] == [1]
+
+    def test_a_transaction_that_is_run_commits_once(self, engine: Engine) -> None:
+        """T-27: and what its work raises comes out, with nothing written."""
+        in_one_partition(engine)
+        assert engine.outbox.run_in_tx(lambda conn: engine.outbox.publish(conn, "t", 1, key="a"))
+
+        def failing(conn: Any) -> None:
+            engine.outbox.publish(conn, "t", 1, key="never")
+            raise OrderDeclined
+
+        refusal(OrderDeclined, lambda: engine.outbox.run_in_tx(failing))
+        engine.outbox.drain()
+        assert keys(logged(engine)) == ["a"]
+
     def test_topics_are_apart(self, engine: Engine) -> None:
         """Each comes to be by the first event that goes there, with offsets of its own."""
         for name in ("orders", "users"):

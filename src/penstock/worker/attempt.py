@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from penstock import metrics
 from penstock.clock import Clock
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
-from penstock.errors import HandlerTimeout, InvalidOutcome, Undecodable
+from penstock.errors import HandlerTimeout, InvalidOutcome, TransactionEnded, Undecodable
 from penstock.model.outcome import Cancel, Done, Outcome, Snooze, outcome_of
 from penstock.model.record import Record
 from penstock.model.retry import Fixed
@@ -27,6 +27,7 @@ log = logging.getLogger("penstock.handlers")
 
 PASSED = Passed()
 _NO_RETRY = Fixed(max_retries=0)
+_FINAL = Undecodable, TransactionEnded  # another attempt would end the same way
 _BATCH_ANSWERS = "a batch handler returns None, Done or a list with one outcome for each record"
 
 
@@ -97,7 +98,7 @@ def after_error(
     handler: Handler, record: Record, error: BaseException, *, failures: int, clock: Clock
 ) -> Verdict:
     """Return the verdict on what a handler raised; bytes that give no value are not tried again."""
-    rules = replace(handler.rules, retry=_NO_RETRY) if isinstance(error, Undecodable) else handler.rules
+    rules = replace(handler.rules, retry=_NO_RETRY) if isinstance(error, _FINAL) else handler.rules
     verdict = rules.after_error(error, failures=failures, now_ms=clock.now_ms(), rng=random)
     _tell(handler, record, verdict, error)
     return verdict

@@ -24,6 +24,8 @@ from penstock.errors import InvalidHandler, Undecodable
 from penstock.model.event_types import EventType, EventTypes
 from penstock.model.record import Record
 
+from .carrying import carrying, carrying_many
+
 _LISTS = (list, Sequence, MutableSequence, Collection, Iterable)
 _ADVICE = "annotate it as Record or with a class registered by @outbox.event"
 _KINDS = inspect.Parameter
@@ -70,8 +72,10 @@ class Binding:
         self.decode: Callable[[Record], Any] | None = None
         self._wishes = _wishes(function, group, batch)
         self._typed = next((each for each in self._wishes if each is not None), None)
-        self.call: Callable[[Record], Any] = function
-        self.call_many = _many(function, self._wishes) if batch else None
+        self.call: Callable[[Record], Any] = carrying(function, group, is_async=self.is_async)
+        self.call_many = (
+            carrying_many(_many(function, self._wishes), group, is_async=self.is_async) if batch else None
+        )
         if self.call_many is not None:
             self.call = _alone(self.call_many, None)
 
@@ -90,7 +94,8 @@ class Binding:
         if self.call_many is not None:
             self.call = _alone(self.call_many, decode)
         else:
-            self.call = _one(self.function, self._wishes, decode)
+            one = _one(self.function, self._wishes, decode)
+            self.call = carrying(one, self._group, is_async=self.is_async)
 
     def _kind(self, typed: _Typed, types: EventTypes) -> EventType:
         wanted = typed.wanted

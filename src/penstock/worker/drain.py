@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from penstock.clock import Clock
 from penstock.delivery.store import GroupStore
+from penstock.delivery.unread import measure
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
 from penstock.log.contract import Topic
 from penstock.log.sql.database import Database
@@ -21,6 +22,7 @@ from .calls import Calls
 from .engine import Engine, topic_of
 from .handlers import Handlers, Subscription
 from .task import Task
+from .transactional import TransactionalEngine
 
 _TASKS = 500  # handed out before they are settled together
 
@@ -57,6 +59,7 @@ class Drain:
             with self._calls:
                 while self._sequence() | self._deliver():
                     pass
+            measure(self._database)
         finally:
             self._member.leave()
         return self._counts
@@ -84,6 +87,8 @@ class Drain:
             engine.take(self._member.living)
             while engine.owns() and engine.fill(self._log.ends(topic)) | self._work(engine):
                 worked = True
+                if engine.is_paused():
+                    break
             engine.settle()
         finally:
             engine.release()
@@ -100,12 +105,17 @@ class Drain:
                 owner=self._member.id,
                 from_start=subscription.start == "earliest",
             )
-            known = Engine(self._log, store, subscription, self._clock)
+            if subscription.is_transactional:
+                known = TransactionalEngine(self._database, self._log, store, subscription, self._clock)
+            else:
+                known = Engine(self._log, store, subscription, self._clock)
             self._engines[subscription.group, topic.id] = known
         return known
 
     def _work(self, engine: Engine) -> bool:
         """Hand out what may run now and settle it in lots; return whether there was anything."""
+        if isinstance(engine, TransactionalEngine):
+            return self._work_units(engine)
         done = 0
         while done < _TASKS and self._member.is_live() and (tasks := engine.start(_TASKS)):
             for number, task in enumerate(tasks):
@@ -119,6 +129,20 @@ class Drain:
                 self._count(task, verdict)
                 engine.finish(task, verdict)
             done += len(tasks)
+        engine.settle()
+        return done > 0
+
+    def _work_units(self, engine: TransactionalEngine) -> bool:
+        """Work what may run now in units, one after the other."""
+        done = 0
+        while self._member.is_live() and (units := engine.start_units(1)):
+            for unit in units:
+                self._beat()
+                unit.work()
+                for task, verdict in unit.verdicts():
+                    self._count(task, verdict)
+                    done += 1
+                engine.conclude(unit)
         engine.settle()
         return done > 0
 

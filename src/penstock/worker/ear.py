@@ -1,14 +1,20 @@
 """The ear of a worker: hears through the database that others have published or sequenced something.
 
-A thread with a connection of its own. When it cannot listen (the database is away, a pooler in between) the
-loops that it would wake look by themselves, only less soon.
+A thread with a connection of its own. It trusts no listening that it has not heard: after each connecting it
+notifies itself, because behind a transaction pooler LISTEN succeeds and nothing ever comes. When it cannot
+hear (a pooler in between, the database away) the loops that it would wake look by themselves, only less soon,
+and it tries again from time to time.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from secrets import token_hex
 from threading import Event, Thread
 
+from penstock.clock import SYSTEM
+from penstock.errors import BellUnheard
+from penstock.log.sql.address import without_password
 from penstock.log.sql.contract import Listener
 from penstock.log.sql.database import Database
 
@@ -16,13 +22,66 @@ from .patience import Patience, PollingSettings
 
 log = logging.getLogger("penstock.bell")
 
+LOGGED = "logged"  # what a notification says: records came into the log; else
+_STAGED = "staged"  # events were staged, in these slots if it is known
+_TEST = "test "
+
 _WAIT_SECONDS = 0.5
+_TEST_SECONDS = 1.0
+_TEST_AGAIN_SECONDS, _LONGEST_AGAIN_SECONDS = 5.0, 300.0
 
 
-def notify_others(database: Database) -> None:
+def staged_word(slots: Iterable[int] | None) -> str:
+    """Return the word for events that were staged."""
+    return _STAGED if slots is None else f"{_STAGED} {','.join(map(str, slots))}"
+
+
+def staged_slots(word: str) -> frozenset[int] | None:
+    """Return the slots that a word names; None when it names none, or is one of another version."""
+    kind, _, names = word.partition(" ")
+    if kind != _STAGED or not names.replace(",", "").isdecimal():
+        return None
+    return frozenset(int(name) for name in names.split(",") if name)
+
+
+def is_test(word: str) -> bool:
+    """Return whether somebody only tries whether they hear."""
+    return word.startswith(_TEST)
+
+
+def notify_others(database: Database, word: str) -> None:
     """Wake the workers of other processes; if that fails, they look by themselves, less soon."""
     with suppress(Exception):
-        database.look(lambda tx: database.dialect.notify(tx.conn, _channel(database)))
+        _notify(database, word)
+
+
+def listen(database: Database) -> Listener:
+    """Return a listener that is known to hear. Raises BellUnheard, or the driver's error."""
+    dialect = database.dialect
+    listener = dialect.listen(_channel(database))
+    try:
+        if dialect.notifies and not _is_heard(database, listener):
+            where = str(dialect.listen_url or getattr(dialect, "url", dialect.name))
+            raise BellUnheard(without_password(where), _TEST_SECONDS, pooled=listener.is_pooled())
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def _is_heard(database: Database, listener: Listener) -> bool:
+    """Return whether a word sent on another connection comes back; one's own would, even through a pooler."""
+    word = f"{_TEST}{token_hex(8)}"
+    _notify(database, word)
+    end = SYSTEM.monotonic() + _TEST_SECONDS
+    while (left := end - SYSTEM.monotonic()) > 0:
+        if word in listener.wait(left):
+            return True
+    return False
+
+
+def _notify(database: Database, word: str) -> None:
+    database.look(lambda tx: database.dialect.notify(tx.conn, _channel(database), word))
 
 
 def _channel(database: Database) -> str:
@@ -31,18 +90,28 @@ def _channel(database: Database) -> str:
 
 
 class Ear:
-    """Runs in a thread of its own between `start` and `stop`."""
+    """Runs in a thread of its own between `start` and `stop`. `heard` gets the words that came."""
 
-    def __init__(self, database: Database, polling: PollingSettings, heard: Callable[[], object]) -> None:
+    def __init__(
+        self, database: Database, polling: PollingSettings, heard: Callable[[Sequence[str]], object]
+    ) -> None:
         self._database, self._heard = database, heard
         self._patience = Patience("bell", polling)
+        self._test_again = _TEST_AGAIN_SECONDS
         self._stopping = Event()
+        self._listener: Listener | None = None
         self._thread: Thread | None = None
 
     def start(self) -> None:
         """Begin; returns at once."""
         self._thread = Thread(target=self._run, name="penstock-ear", daemon=True)
         self._thread.start()
+
+    def hurry(self) -> None:
+        """Say that a transaction that published here has ended, or is just ending."""
+        listener = self._listener
+        if listener is not None:
+            listener.hurry()
 
     def stop(self) -> None:
         """End; returns when its connection is closed."""
@@ -52,17 +121,26 @@ class Ear:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            listener: Listener | None = None
             try:
-                listener = self._database.dialect.listen(_channel(self._database))
-                self._heard()  # what came before it listened
-                while not self._stopping.is_set():
-                    if listener.wait(_WAIT_SECONDS):
-                        self._heard()
-                    self._patience.is_well()
+                self._listen()
+            except BellUnheard as exc:
+                self._patience.said_once(exc, "polling instead")
+                self._stopping.wait(self._test_again)
+                self._test_again = min(self._test_again * 2, _LONGEST_AGAIN_SECONDS)
             except Exception as exc:
                 translated = self._database.dialect.translate(exc)
                 self._stopping.wait(self._patience.trouble(translated or exc))
-            finally:
-                if listener is not None:
-                    listener.close()
+
+    def _listen(self) -> None:
+        self._listener = listener = listen(self._database)
+        try:
+            self._test_again = _TEST_AGAIN_SECONDS
+            self._heard([""])  # what came before it listened
+            while not self._stopping.is_set():
+                words = listener.wait(_WAIT_SECONDS)
+                if words:
+                    self._heard(words)
+                self._patience.is_well()
+        finally:
+            self._listener = None
+            listener.close()

@@ -22,9 +22,11 @@ from penstock.delivery.verdict import Dead, OnExhausted, Passed, Verdict
 from penstock.errors import UnknownTopic
 from penstock.log.contract import Topic
 from penstock.log.sql.log import SqlLog
+from penstock.model.limits import ERASED
 from penstock.model.record import Record
 
 from .handlers import Handler, Subscription
+from .shelf import Shelf
 from .task import Place, Task
 
 log = logging.getLogger("penstock.delivery")
@@ -40,7 +42,7 @@ _KILLED = f"killed its worker {CRASHES_UNTIL_DEAD} times"
 
 
 @dataclass(slots=True)
-class _Work:
+class Work:
     """One owned partition at work."""
 
     owned: Owned
@@ -51,6 +53,7 @@ class _Work:
     settled_to: int = 0  # nothing at or above is settled
     has_holes: bool = True
     leaving: bool = False
+    borrowed: bool = False  # a unit of work has it: its machine is not to be touched
 
 
 class Engine:
@@ -58,13 +61,18 @@ class Engine:
 
     def __init__(self, log: SqlLog, store: GroupStore, subscription: Subscription, clock: Clock) -> None:
         self._log, self._store, self._subscription, self._clock = log, store, subscription, clock
-        self._works: dict[int, _Work] = {}
+        self._reader: SqlLog | Shelf = log
+        self._works: dict[int, Work] = {}
         self._ends: dict[int, int] | None = None  # not known yet
         self._unsettled: dict[int, tuple[Owned, Any]] = {}
         self._careful_out: Place | None = None
         self._lost_out: dict[int, set[int]] = {}  # what was handed out when a partition was lost
         self._turn = 0
         self._held_bytes = self._first = 0
+
+    def read_through(self, shelf: Shelf) -> None:
+        """Share what is read with other groups."""
+        self._reader = shelf
 
     @property
     def subscription(self) -> Subscription:
@@ -101,6 +109,10 @@ class Engine:
                 work.leaving = True
         return not any(work.leaving for work in self._works.values())
 
+    def is_paused(self) -> bool:
+        """Return whether the group is given nothing until a person resumes it."""
+        return self._store.is_paused()
+
     def let_go(self) -> None:
         """Begin to give everything back: nothing more is started."""
         for work in self._works.values():
@@ -108,7 +120,11 @@ class Engine:
 
     def release_idle(self) -> None:
         """Settle and give back the partitions that are to be let go and have nothing out."""
-        idle = [number for number, work in self._works.items() if work.leaving and not work.machine.out()]
+        idle = [
+            number
+            for number, work in self._works.items()
+            if work.leaving and not work.borrowed and not work.machine.out()
+        ]
         if idle:
             self.settle()
             gone = [number for number in idle if number in self._works]
@@ -143,7 +159,10 @@ class Engine:
         behind = [
             (number, work)
             for number, work in self._works.items()
-            if ends.get(number, 0) > work.machine.position and not work.leaving and not work.has_holes
+            if not work.borrowed
+            and ends.get(number, 0) > work.machine.position
+            and not work.leaving
+            and not work.has_holes
         ]
         if not behind:
             return holes
@@ -158,10 +177,23 @@ class Engine:
             count = min(share, ahead, machine.room(), ends[number] - position)
             if count > 0:
                 ranges.append((number, position, position + count))
-        records, _ = self._read(ranges)
+        records, is_cut = self._read(ranges)
         for record, error in records:
             self._feed(record, error)
-        return holes or bool(records)
+        read = {record.partition for record, _ in records}
+        empty = [] if is_cut else [(number, low) for number, low, _ in ranges if number not in read]
+        return self._jump(empty, ends) or holes or bool(records)
+
+    def _jump(self, places: list[tuple[int, int]], ends: dict[int, int]) -> bool:
+        """Go on where the log goes on, in partitions where it holds nothing next; return whether one does.
+
+        So a group that retention has waited for long enough begins again at what is kept.
+        """
+        if not places:
+            return False
+        firsts = self._log.first_offsets(self._store.topic, places)
+        jumped = [self._works[number].machine.jump(firsts.get(number, ends[number])) for number, _ in places]
+        return any(jumped)
 
     def _is_full(self) -> bool:
         lanes = sum(work.machine.stored_count for work in self._works.values())
@@ -172,7 +204,7 @@ class Engine:
 
     def start(self, limit: int, run: int = 1) -> list[Task]:
         """Hand out up to so many records: of each lane its oldest, and of a run up to so many."""
-        now_ms, taken = self._clock.now_ms(), list[tuple[int, _Work, Delivery]]()
+        now_ms, taken = self._clock.now_ms(), list[tuple[int, Work, Delivery]]()
         try:
             for number, work in self._in_turn():
                 if work.leaving or work.machine.idle(now_ms):
@@ -198,7 +230,11 @@ class Engine:
 
     def next_due_ms(self) -> int | None:
         """Return when the next waiting lane is due, if one waits."""
-        due = [work.machine.next_due_ms() for work in self._works.values() if not work.leaving]
+        due = [
+            work.machine.next_due_ms()
+            for work in self._works.values()
+            if not work.leaving and not work.borrowed
+        ]
         return min((each for each in due if each is not None), default=None)
 
     def finish(self, task: Task, verdict: Verdict | None) -> None:
@@ -213,10 +249,14 @@ class Engine:
         if work is None or work.owned.epoch != task.record.fence:
             return  # it was lost meanwhile, and its new owner will do it again
         work.machine.finish(offset, verdict)
-        self._drop(work, offset)
         if verdict.__class__ is not Passed:
             for waiting in work.machine.stored(task.lane):
                 self._drop(work, waiting)
+        self._done(work, offset)
+
+    def _done(self, work: Work, offset: int) -> None:
+        """Forget a record that is finished."""
+        self._drop(work, offset)
         work.doubtful.discard(offset)
         if offset >= work.settled_to:
             work.settled_to = offset + 1
@@ -240,6 +280,8 @@ class Engine:
         """
         self._write()
         for number, work in self._works.items():
+            if work.borrowed:
+                continue
             if work.owned.crashes and self._is_calm(number, work):
                 work.owned.crashes, work.owned.trying, work.doubtful_to = 0, None, 0
                 work.machine.touch()
@@ -271,7 +313,7 @@ class Engine:
             machine = owned.machine
             crashed = owned.crashes > 0
             reach = machine.position
-            self._works[number] = _Work(
+            self._works[number] = Work(
                 owned,
                 machine,
                 doubtful_to=reach + AHEAD if crashed else 0,
@@ -282,7 +324,9 @@ class Engine:
 
     def _fill_holes(self) -> bool:
         """Feed what a former owner had not settled below the place it had reached."""
-        with_holes = {number: work for number, work in self._works.items() if work.has_holes}
+        with_holes = {
+            number: work for number, work in self._works.items() if work.has_holes and not work.borrowed
+        }
         holes = sorted(
             (number, hole) for number, work in with_holes.items() for hole in work.machine.missing()
         )
@@ -295,7 +339,7 @@ class Engine:
             if (number, hole) in found:
                 self._feed(*found[number, hole])
             else:
-                self._works[number].machine.feed(hole, "", wanted=False)
+                self._works[number].machine.omit(hole)
         for work in with_holes.values():
             work.has_holes = bool(work.machine.missing())
         return bool(holes)
@@ -310,7 +354,7 @@ class Engine:
         if self._careful_out is not None and self._careful_out.partition == number:
             self._careful_out = None
 
-    def _in_turn(self) -> Iterable[tuple[int, _Work]]:
+    def _in_turn(self) -> Iterable[tuple[int, Work]]:
         """Return the partitions, beginning after the one that was served last."""
         if not self._turn:
             return list(self._works.items())
@@ -319,14 +363,14 @@ class Engine:
         self._turn = 0
         return [(n, self._works[n]) for n in later + numbers[: len(numbers) - len(later)]]
 
-    def _is_calm(self, number: int, work: _Work) -> bool:
+    def _is_calm(self, number: int, work: Work) -> bool:
         """Return whether all that a lost owner may have handed out is settled."""
         if self._ends is None:
             return False
         end = min(work.doubtful_to, self._ends.get(number, 0))
         return work.machine.base >= end and not work.doubtful
 
-    def _careful(self, number: int, work: _Work, now_ms: int) -> list[tuple[int, _Work, Delivery]]:
+    def _careful(self, number: int, work: Work, now_ms: int) -> list[tuple[int, Work, Delivery]]:
         """Take one record of a partition whose owner crashed, after writing down which."""
         for delivery in work.machine.take(now_ms, 1):
             owned, offset = work.owned, delivery.offset
@@ -344,7 +388,7 @@ class Engine:
                 raise
         return []
 
-    def _give_up(self, number: int, work: _Work, delivery: Delivery) -> None:
+    def _give_up(self, number: int, work: Work, delivery: Delivery) -> None:
         known = work.records.get(delivery.offset)
         self._drop(work, delivery.offset)
         hold = known is not None and known[1].rules.on_exhausted is OnExhausted.HOLD
@@ -359,7 +403,7 @@ class Engine:
         work.doubtful.discard(delivery.offset)
         work.owned.crashes = 1
 
-    def _tasks(self, taken: Sequence[tuple[int, _Work, Delivery]]) -> list[Task]:
+    def _tasks(self, taken: Sequence[tuple[int, Work, Delivery]]) -> list[Task]:
         """Return a task for the head of each run, linked with those that follow it."""
         tasks: list[Task] = []
         begin, count = 0, len(taken)
@@ -374,7 +418,7 @@ class Engine:
             begin = end
         return tasks
 
-    def _run(self, number: int, work: _Work, run: list[Delivery]) -> Task | None:
+    def _run(self, number: int, work: Work, run: list[Delivery]) -> Task | None:
         """Return the tasks of one run, as far as they are for the same handler; the rest is taken back."""
         records, machine = work.records, work.machine
         known = records.get(run[0].offset)
@@ -389,18 +433,28 @@ class Engine:
             return None
         task: Task | None = None
         for more, delivery in enumerate(reversed(run[:kept])):
-            record, handler = records[delivery.offset]
-            if delivery.again or delivery.offset < work.doubtful_to or delivery.offset in work.doubtful:
-                record = structs.replace(record, attempt=delivery.failures + 1, redelivered=True)
-            place = Place(number, delivery.offset)
-            task = Task(place, delivery.lane, handler, record, delivery.failures, task, more)
+            task = self._task(number, work, delivery, task, more)
         return task
+
+    def _task(
+        self, number: int, work: Work, delivery: Delivery, following: Task | None = None, more: int = 0
+    ) -> Task:
+        """Return a record that was handed out as its handler is given it."""
+        record, handler = work.records[delivery.offset]
+        if delivery.again or delivery.offset < work.doubtful_to or delivery.offset in work.doubtful:
+            record = structs.replace(record, attempt=delivery.failures + 1, redelivered=True)
+        return Task(
+            Place(number, delivery.offset), delivery.lane, handler, record, delivery.failures, following, more
+        )
 
     def _feed(self, record: Record, error: Exception | None) -> None:
         number, offset = record.partition, record.offset
         assert number is not None
         assert offset is not None
         work = self._works[number]
+        if record.type == ERASED:
+            work.machine.omit(offset)
+            return
         handler = self._handler(record, error)
         if handler is None:
             work.machine.feed(offset, lane_of(record), wanted=False)
@@ -412,12 +466,14 @@ class Engine:
 
     def _handler(self, record: Record, error: Exception | None) -> Handler | None:
         """Return the handler for a record; one that cannot be read is handed out to fail."""
+        if record.type == ERASED:
+            return None
         if error is not None:
             return self._subscription.handlers[0].failing(error)
         return self._subscription.handler_for(record)
 
-    def _fetch(self, taken: Sequence[tuple[int, _Work, Delivery]]) -> set[tuple[int, int]]:
-        """Read the records of lanes that waited: only their offsets were kept.
+    def _fetch(self, taken: Sequence[tuple[int, Work, Delivery]]) -> set[tuple[int, int]]:
+        """Read the records of lanes that waited: from the log, or from the copies that retention has made.
 
         Return the places that were not read this time, because there is too much.
         """
@@ -427,25 +483,37 @@ class Engine:
         if not missing:
             return set()
         records, is_cut = self._read([(number, offset, offset + 1) for number, offset in missing])
-        last = missing[0]
+        found = self._keep_all(records)
+        unread = {place for place in missing if place > found[-1]} if is_cut else set()
+        gone = [place for place in missing if place not in found and place not in unread]
+        if gone:
+            copies, is_cut = self._store.copies(gone, self._fences(), max_bytes=READ_BYTES)
+            found = self._keep_all(copies)
+            # Of a run nothing may go out before what is cut off, wherever it was read.
+            unread |= {place for place in missing if place > found[-1]} if is_cut else set()
+        return unread
+
+    def _keep_all(self, records: Iterable[tuple[Record, Exception | None]]) -> list[tuple[int, int]]:
+        """Keep records that were read, and return their places."""
+        places = []
         for record, error in records:
             assert record.partition is not None
             assert record.offset is not None
-            last = record.partition, record.offset
+            places.append((record.partition, record.offset))
             handler = self._handler(record, error)
             if handler is not None:  # else it was wanted when it failed, by a handler that is no more
                 self._keep(self._works[record.partition], record.offset, record, handler)
-        return {place for place in missing if place > last} if is_cut else set()
+        return places
 
-    def _take_back(self, taken: Sequence[tuple[int, _Work, Delivery]]) -> None:
+    def _take_back(self, taken: Sequence[tuple[int, Work, Delivery]]) -> None:
         for _, work, delivery in reversed(taken):
             work.machine.untake(delivery.offset)
 
-    def _keep(self, work: _Work, offset: int, record: Record, handler: Handler) -> None:
+    def _keep(self, work: Work, offset: int, record: Record, handler: Handler) -> None:
         work.records[offset] = (record, handler)
         self._held_bytes += len(record.data or b"")
 
-    def _drop(self, work: _Work, offset: int) -> None:
+    def _drop(self, work: Work, offset: int) -> None:
         known = work.records.pop(offset, None)
         if known is not None:
             self._held_bytes -= len(known[0].data or b"")
@@ -453,8 +521,10 @@ class Engine:
     def _read(self, ranges: list[tuple[int, int, int]]) -> tuple[list[tuple[Record, Exception | None]], bool]:
         if not ranges:
             return [], False
-        fences = {number: work.owned.epoch for number, work in self._works.items()}
-        return self._log.read_ranges(self._store.topic, ranges, fences, max_bytes=READ_BYTES)
+        return self._reader.read_ranges(self._store.topic, ranges, self._fences(), max_bytes=READ_BYTES)
+
+    def _fences(self) -> dict[int, int]:
+        return {number: work.owned.epoch for number, work in self._works.items()}
 
 
 def topic_of(log: SqlLog, subscription: Subscription) -> Topic | None:

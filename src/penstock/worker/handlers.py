@@ -38,6 +38,7 @@ class Handler:
     """One function, what it is for and how it may be called.
 
     `rate` is in records per second; `batch` the most records of one call, None for one at a time.
+    `transaction`: what it writes through `record.tx` commits with its cursor.
     """
 
     function: Function
@@ -52,6 +53,7 @@ class Handler:
     concurrency: int | None = None
     rate: float | None = None
     batch: int | None = None
+    transaction: bool = False
     binding: Binding = field(init=False, repr=False)
     last_resort: Callable[[Record, str], Any] | None = field(init=False, repr=False)
     is_plain: bool = field(init=False, repr=False)  # any free thread may call it for any record at any time
@@ -100,6 +102,11 @@ class Subscription:
     _by_type: dict[str, tuple[Handler, ...]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether its handlers commit with their cursors; then all of them do."""
+        return self.handlers[0].transaction
 
     def handler_for(self, record: Record) -> Handler | None:
         """Return the first handler that wants a record: exact and narrower matches come before wider ones.
@@ -153,6 +160,7 @@ class Handlers:
         concurrency: int | None = None,
         rate: float | str | None = None,
         batch: int | None = None,
+        transaction: bool = False,
     ) -> Handler:
         """Register a function. Raises InvalidHandler, DuplicateHandler, InvalidTopic."""
         check_topic(topic)
@@ -180,7 +188,9 @@ class Handlers:
             _count(group, "concurrency", concurrency),
             _rate(group, rate),
             _count(group, "batch", batch),
+            transaction,
         )
+        _check_transaction(handler)
         for other in self._handlers:
             _check_beside(handler, other)
         self._handlers.append(handler)
@@ -190,6 +200,11 @@ class Handlers:
                 "handler %s is registered too late for the worker that runs; start it anew", handler.id
             )
         return handler
+
+    @property
+    def types(self) -> EventTypes:
+        """The classes that are registered as events."""
+        return self._types
 
     def subscriptions(self) -> Iterator[Subscription]:
         """Yield each group on each topic.
@@ -254,10 +269,30 @@ def _check_beside(handler: Handler, other: Handler) -> None:
         handler.match is not None and handler.match == other.match
     ):
         raise DuplicateHandler("match", f"{handler.match!r} in group {handler.group!r}")
-    if handler.start != other.start:
+    for name in ("start", "transaction"):
+        here, there = getattr(handler, name), getattr(other, name)
+        if here != there:
+            raise InvalidHandler(handler.group, f"its handlers disagree on {name}: {there!r} and {here!r}")
+
+
+def _check_transaction(handler: Handler) -> None:
+    """Refuse what does not go together with a shared transaction. Raises InvalidHandler."""
+    if not isinstance(handler.transaction, bool):
+        raise InvalidHandler(handler.group, f"transaction={handler.transaction!r} must be True or False")
+    if not handler.transaction:
+        return
+    if handler.binding.is_async or inspect.iscoroutinefunction(handler.fallback):
         raise InvalidHandler(
-            handler.group, f"its handlers disagree on start: {other.start!r} and {handler.start!r}"
+            handler.group,
+            f"{handler.id} or its fallback is async; with transaction=True both are sync: record.tx blocks",
         )
+    for name in ("batch", "rate"):
+        if getattr(handler, name) is not None:
+            raise InvalidHandler(
+                handler.group,
+                f"{handler.id} has {name}= beside transaction=True; its records are gathered in transactions "
+                "already, one call each: leave one of the two out",
+            )
 
 
 def _check_names(handlers: list[Handler]) -> None:

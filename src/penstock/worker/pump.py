@@ -16,11 +16,15 @@ from penstock.log.contract import Topic
 from penstock.log.sql.log import SqlLog
 from penstock.membership.member import Member
 from penstock.membership.serving import Domain
+from penstock.outbox.sequencer import Ends
 
 from .engine import Engine
 from .patience import Patience, PollingSettings
 from .runner import Runner
+from .shelf import Shelf
 from .task import Task
+from .transactional import TransactionalEngine
+from .units import Units
 
 log = logging.getLogger("penstock.delivery")
 
@@ -43,10 +47,12 @@ class Pump:
         *,
         polling: PollingSettings,
         runner: Callable[[Callable[[], None], Callable[[], bool]], Runner],
+        unit_threads: int,
     ) -> None:
         self._log, self._member, self._clock = log, member, clock
         self._wake, self._stopping = Event(), Event()
         self._runner = runner(self._wake.set, self._may_start)
+        self._units = Units(threads=unit_threads, clock=clock, wake=self._wake.set)
         self._engines: dict[tuple[str, str], Engine] = {}
         self._topics: dict[str, Topic] = {}
         self._domains: dict[Domain, Engine] = {}
@@ -56,6 +62,8 @@ class Pump:
         self._rung = True
         self._next_look = 0.0
         self._ends: dict[str, dict[int, int]] = {}
+        self._grown: deque[Ends] = deque()
+        self._shelf = Shelf(log, clock)
         self._in_flight = self._unsettled = 0
         self._first_result = 0.0
         self._lapses = member.lapses
@@ -86,6 +94,11 @@ class Pump:
     def ring(self) -> None:
         """Say that the log has grown; the next look comes at once."""
         self._rung = True
+        self._wake.set()
+
+    def grown(self, ends: Ends) -> None:
+        """Say how far the log has grown: no look is needed to know it."""
+        self._grown.append(ends)
         self._wake.set()
 
     def stop(self, grace_seconds: float) -> None:
@@ -134,14 +147,28 @@ class Pump:
 
     def _collect(self) -> None:
         results = self._runner.finished()
-        if not results:
-            return
         for task, verdict in results:
             self._engine_of(task).finish(task, verdict)
+        self._came_back(len(results))
+        trouble: Exception | None = None
+        for unit in self._units.finished():
+            self._came_back(len(unit.tasks))
+            engine = self._engine_of(unit.tasks[0])
+            assert isinstance(engine, TransactionalEngine)
+            try:
+                engine.conclude(unit)
+            except Exception as exc:
+                trouble = exc
+        if trouble is not None:
+            raise trouble
+
+    def _came_back(self, count: int) -> None:
+        if not count:
+            return
         if not self._unsettled:
             self._first_result = self._clock.monotonic()
-        self._unsettled += len(results)
-        self._in_flight -= len(results)
+        self._unsettled += count
+        self._in_flight -= count
 
     def _settling_is_due(self, now: float) -> bool:
         return (
@@ -162,6 +189,8 @@ class Pump:
             self._rung = False
             for name, topic in self._topics.items():
                 self._ends[name] = self._log.ends(topic)
+        self._grow()
+        self._shelf.tidy()
         filled = False
         for engine in self._engines.values():
             filled |= engine.fill(self._ends[engine.topic])
@@ -171,8 +200,22 @@ class Pump:
             self._next_look = now + (self._patience.active() if filled else self._patience.idle())
         return filled
 
+    def _grow(self) -> None:
+        """Take in how far the log is said to have grown."""
+        names = {topic.id: name for name, topic in self._topics.items()} if self._grown else {}
+        while self._grown:
+            for (topic_id, partition), end in self._grown.popleft().items():
+                if topic_id in names:
+                    known = self._ends[names[topic_id]]
+                    known[partition] = max(end, known.get(partition, 0))
+
     def _start(self) -> None:
         for engine in self._engines.values():
+            if isinstance(engine, TransactionalEngine):
+                units = engine.start_units(self._units.free())
+                self._in_flight += sum(len(unit.tasks) for unit in units)
+                self._units.submit(units)
+                continue
             room = _IN_FLIGHT - self._in_flight
             tasks = engine.start(room, _RUN) if room > 0 else []
             if tasks:
@@ -214,6 +257,8 @@ class Pump:
             self._topics[topic.name] = topic
             self._ends.setdefault(topic.name, {})
             self._domains[domain] = engine
+            self._shelf.expect(topic)
+            engine.read_through(self._shelf)
             self._attention.append(domain)
         seen: set[Domain] = set()
         while self._attention:
@@ -223,9 +268,13 @@ class Pump:
                 seen.add(domain)
             self._attention.popleft()  # only now: what fails is seen to again
         for engine in self._engines.values():
+            if isinstance(engine, TransactionalEngine) and engine.needs_check:
+                self._see_to(engine)
+                engine.needs_check = False
             engine.release_idle()
 
     def _see_to(self, engine: Engine) -> None:
+        self._shelf.clear()
         if not engine.check():
             self._take_back(engine)
         engine.take_wanted(self._member.living)
@@ -257,12 +306,12 @@ class Pump:
             self._engine_of(task).untake([task])
         while self._in_flight and self._clock.monotonic() < (self._grace_ends or 0.0):
             self._wake.clear()
-            self._collect()
+            self._quietly(self._collect)
             if self._in_flight:
                 self._wake.wait(0.05)
             self._quietly(self._give_back_idle)
-        left = self._runner.close(0.0)
-        self._collect()
+        left = self._runner.close(0.0) + self._units.close(0.0)
+        self._quietly(self._collect)
         for task in left:
             log.warning(
                 "handler %s still runs on %s %s after the grace period; it will be delivered again",

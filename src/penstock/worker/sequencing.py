@@ -5,13 +5,14 @@ itself when the database is back.
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from threading import Event, Thread
 
 from penstock.clock import Clock
 from penstock.log.sql.database import Database
 from penstock.membership.member import ClusterSettings, Member
-from penstock.outbox.sequencer import Sequencer, SequencerSettings
+from penstock.outbox.sequencer import Pass, Sequencer, SequencerSettings
 
 from .patience import Patience, PollingSettings
 
@@ -34,14 +35,15 @@ class SequencingService:
         sequencer: SequencerSettings | None = None,
         polling: PollingSettings | None = None,
         member: Member | None = None,
-        moved: Callable[[], None] = lambda: None,
+        sequenced: Callable[[Pass], None] = lambda done: None,
     ) -> None:
-        """`moved` is called after each move that put something into the log."""
+        """`sequenced` is called after each pass that moved something, or that was asked for and did not."""
         self._cluster = cluster or ClusterSettings.load()
         self._member = member or Member(database, self._cluster, clock)
         self._is_own = member is None
         self._sequencer = Sequencer(database, sequencer or SequencerSettings.load(), clock)
-        self._clock, self._moved = clock, moved
+        self._clock, self._sequenced = clock, sequenced
+        self._told: deque[frozenset[int] | None] = deque()
         self._stopping, self._bell = Event(), Event()
         self._thread: Thread | None = None
         self._patience = Patience("sequencing", polling or PollingSettings.load())
@@ -53,8 +55,9 @@ class SequencingService:
             self._thread = Thread(target=self._run, name="penstock-sequencer", daemon=True)
             self._thread.start()
 
-    def ring(self) -> None:
-        """Say that something was staged; the next look comes at once."""
+    def ring(self, slots: frozenset[int] | None = None) -> None:
+        """Say that something was staged, and where if that is known; the next pass comes at once."""
+        self._told.append(slots)
         self._bell.set()
 
     def stop(self) -> None:
@@ -67,29 +70,40 @@ class SequencingService:
             self._thread = None
 
     def _run(self) -> None:
-        next_beat, joined = 0.0, False
+        next_beat, next_look, joined = 0.0, 0.0, False
         while not self._stopping.is_set():
             try:
                 if self._is_own and self._clock.monotonic() >= next_beat:
                     next_beat = self._clock.monotonic() + self._cluster.heartbeat_interval.total_seconds()
                     self._beat(joined)
                     joined = True
-                done = self._sequencer.sequence(self._member.fence)
+                told, asked = self._heard()
+                looks = asked or not told or self._clock.monotonic() >= next_look
+                done = self._sequencer.sequence(self._member.fence, None if looks else told)
                 self._patience.is_well()
             except Exception as exc:
-                next_beat = 0.0
+                next_beat = next_look = 0.0
                 self._stopping.wait(self._patience.trouble(exc))
                 continue
-            if done.moved:
-                self._moved()
-            pause = self._patience.active() if done.moved else self._patience.idle()
-            if not done.full:
-                if self._is_own:
-                    pause = min(pause, max(next_beat - self._clock.monotonic(), 0.0))
-                self._bell.wait(pause)
-                self._bell.clear()
+            if done.moved or asked:
+                self._sequenced(done)
+            if looks or done.moved:
+                pause = self._patience.active() if done.moved else self._patience.idle()
+                next_look = 0.0 if done.full else self._clock.monotonic() + pause
+            until = min(next_look, next_beat) if self._is_own else next_look
+            self._bell.wait(max(until - self._clock.monotonic(), 0.0))
+            self._bell.clear()
         if joined:
             self._leave()
+
+    def _heard(self) -> tuple[set[int], bool]:
+        """Return in which slots something was staged, and whether a look everywhere was asked for."""
+        told, asked = set[int](), False
+        while self._told:
+            slots = self._told.popleft()
+            told.update(slots or ())
+            asked = asked or slots is None
+        return told, asked
 
     def _beat(self, joined: bool) -> None:
         if joined:

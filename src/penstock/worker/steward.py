@@ -45,11 +45,15 @@ class Steward:
         cluster: ClusterSettings,
         polling: PollingSettings,
         pins: frozenset[int] | None,
+        measure: Callable[[], object] = lambda: None,
     ) -> None:
-        """`new_engine` makes the engine of a group on a topic, and returns the group's id with it."""
+        """`new_engine` makes the engine of a group on a topic, and returns the group's id with it.
+
+        `measure` is called each time it is seen to that all has its owner: for series of the whole store.
+        """
         self._member, self._log, self._pump, self._clock = member, log, pump, clock
         self._waiting, self._new_engine, self._pins = list(subscriptions), new_engine, pins
-        self._filters = filters
+        self._filters, self._measure = filters, measure
         self._groups: dict[str, tuple[int, list[int]]] = {}
         self._cluster = cluster
         self._patience = Patience("membership", polling)
@@ -99,6 +103,7 @@ class Steward:
             settings = self._cluster  # who has just come is counted once newcomers are gathered
             wait = settings.gather_joins if new else settings.rebalance_interval
             self._next_rebalance = now + wait.total_seconds()
+            self._measure()
         changed = self._member.look()
         if SLOTS in changed:
             self._member.exchange_slots()

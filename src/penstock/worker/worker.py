@@ -1,16 +1,19 @@
 """The worker: one process that sequences, delivers and shares the work with others.
 
-Its threads: membership (`steward.py`), sequencer, delivery (`pump.py`), and those that run handlers. Each of
-the first three needs one database connection at a time; handlers need what they open themselves.
+Its threads: membership (`steward.py`), sequencer, delivery (`pump.py`), retention, and those that run
+handlers. Each of the first four needs one database connection at a time; handlers need what they open
+themselves.
 """
 
 import asyncio
 import logging
 import os
+from collections.abc import Sequence
 from threading import Event
 
 from penstock.clock import Clock
 from penstock.delivery.store import GroupStore
+from penstock.delivery.unread import measure
 from penstock.log.contract import Topic
 from penstock.log.sql.database import Database
 from penstock.log.sql.log import SqlLog
@@ -19,15 +22,18 @@ from penstock.membership.member import ClusterSettings
 from penstock.membership.serving import Domain
 from penstock.membership.sharing import SharingMember
 from penstock.outbox.bell import BellSettings
+from penstock.outbox.sequencer import Pass
 
-from .ear import Ear, notify_others
+from .ear import LOGGED, Ear, is_test, notify_others, staged_slots
 from .engine import Engine
 from .handlers import Handlers, Subscription
 from .patience import PollingSettings
 from .pump import Pump
+from .retention import RetentionService
 from .runner import ProcessingSettings, Runner
 from .sequencing import SequencingService
 from .steward import Steward, filters_of
+from .transactional import TransactionalEngine
 
 log = logging.getLogger("penstock.worker")
 
@@ -62,11 +68,19 @@ class Worker:
                 wake=wake,
                 may_start=may_start,
             ),
+            unit_threads=self._processing.concurrency,
         )
         self._sequencing = SequencingService(
-            database, clock, cluster=cluster, polling=polling, member=self._member, moved=self._moved
+            database, clock, cluster=cluster, polling=polling, member=self._member, sequenced=self._sequenced
         )
-        self._ear = Ear(database, polling, self.ring) if BellSettings.load().enabled else None
+        self._retention = RetentionService(
+            database,
+            clock,
+            member=self._member,
+            groups=sorted({each.group for each in handlers.subscriptions()}),
+            polling=polling,
+        )
+        self._ear = Ear(database, polling, self._heard) if BellSettings.load().enabled else None
         self._handlers = handlers
         subscriptions = list(handlers.subscriptions())
         self._filters = filters_of(subscriptions)
@@ -81,6 +95,7 @@ class Worker:
             cluster=cluster,
             polling=polling,
             pins=pins,
+            measure=lambda: measure(database),
         )
         self._pid = os.getpid()
         self._stopped = Event()
@@ -98,6 +113,7 @@ class Worker:
         self._steward.start()
         self._pump.start()
         self._sequencing.start()
+        self._retention.start()
         if self._ear is not None:
             self._ear.start()
 
@@ -109,6 +125,13 @@ class Worker:
         """Say that something was published or sequenced elsewhere; the next look comes at once."""
         self._sequencing.ring()
         self._pump.ring()
+
+    def staged(self, slots: frozenset[int] | None) -> None:
+        """Say that a transaction which published through this process has ended; where, if that is known."""
+        if self._ear is not None and not self._database.dialect.notifies:
+            self._ear.hurry()  # it may still be on its way to the disk: the ear hears when it is there
+        else:
+            self._sequencing.ring(slots)
 
     def stop(self, grace_seconds: float | None = None) -> None:
         """Stop taking, let what runs end within the grace, settle, release, leave; return when it is done.
@@ -124,6 +147,7 @@ class Worker:
         if self._ear is not None:
             self._ear.stop()
         self._sequencing.stop()
+        self._retention.stop()
         self._pump.join()
         self._steward.stop()
         self._handlers.is_served = False
@@ -133,11 +157,21 @@ class Worker:
         """Let a stop that is under way wait no longer for handlers."""
         self._pump.hurry()
 
-    def _moved(self) -> None:
+    def _heard(self, words: Sequence[str]) -> None:
+        for word in words:
+            if word == LOGGED:
+                self._pump.ring()
+            elif not is_test(word):
+                self._sequencing.ring(staged_slots(word))
+
+    def _sequenced(self, done: Pass) -> None:
         """Hand over what was sequenced: to the pump here, and to those of other processes."""
-        self._pump.ring()
+        if not done.moved:  # somebody wrote, and it was not staged: perhaps another sequencer
+            self._pump.ring()
+            return
+        self._pump.grown(done.ends)
         if self._ear is not None and self._database.dialect.notifies and self._member.has_neighbours:
-            notify_others(self._database)
+            notify_others(self._database, LOGGED)
 
     def _new_engine(self, subscription: Subscription, topic: Topic) -> tuple[int, Engine]:
         store = GroupStore(
@@ -150,4 +184,8 @@ class Worker:
             filter=self._filters[subscription.group],
             touch=lambda tx, group_id, topic_id: touch(tx, Domain(group_id, topic_id)),
         )
-        return store.group_id, Engine(self._log, store, subscription, self._clock)
+        if not subscription.is_transactional:
+            return store.group_id, Engine(self._log, store, subscription, self._clock)
+        return store.group_id, TransactionalEngine(
+            self._database, self._log, store, subscription, self._clock
+        )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from threading import Event, current_thread
 
 import pytest
 
 from penstock.outbox import bell as bell_module
-from penstock.outbox.bell import Bell
+from penstock.outbox.bell import MOST_SLOTS, UNKNOWN_SLOTS, Bell
 from tests.crash.waiting import wait_until
 
 
@@ -40,9 +40,11 @@ class Rings(list[int]):
     def __init__(self) -> None:
         super().__init__()
         self.threads: set[str] = set()
+        self.slots: list[frozenset[int] | None] = []
 
-    def __call__(self) -> None:
+    def __call__(self, slots: frozenset[int] | None) -> None:
         self.append(1)
+        self.slots.append(slots)
         self.threads.add(current_thread().name)
 
 
@@ -137,3 +139,39 @@ def test_it_works_again_in_a_forked_process(bell: Bell, rings: Rings) -> None:
             Event().wait(0.01)
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_it_says_in_which_slots_something_was_staged(bell: Bell, rings: Rings) -> None:
+    conn = Conn()
+    bell.watch(conn, is_open, [7])
+    bell.watch(conn, is_open, [9, 7])
+    conn.open = False
+    wait_until(lambda: rings, "it rings")
+    assert rings.slots == [{7, 9}]
+
+
+@pytest.mark.parametrize("slots", [UNKNOWN_SLOTS, range(MOST_SLOTS + 1)], ids=["unknown", "many"])
+def test_slots_that_are_many_or_not_known_are_not_said(
+    bell: Bell, rings: Rings, slots: Iterable[int]
+) -> None:
+    conns = Conn(), Conn()
+    bell.watch(conns[0], is_open, [7])
+    bell.watch(conns[1], is_open, slots)
+    for conn in conns:
+        conn.open = False
+    wait_until(lambda: None in rings.slots, "it rings")
+    assert None in rings.slots
+
+
+def test_the_slots_of_a_transaction_that_has_passed_unseen_are_said(
+    bell: Bell, rings: Rings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bell_module, "_AGAIN_SECONDS", 0.0)
+    conn = Conn()
+    bell.watch(conn, is_open, [7])
+    Event().wait(0.001)
+    bell.watch(conn, is_open, [8])
+    wait_until(lambda: rings, "it rings for the first")
+    conn.open = False
+    wait_until(lambda: len(rings) == 2, "it rings for the second")
+    assert rings.slots == [{7}, {8}]

@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 
 from penstock import points
-from penstock.errors import InvalidInput, InvalidTopic
+from penstock.errors import InvalidInput, InvalidSelection, InvalidTime, InvalidTopic
 from penstock.model.limits import LimitsSettings
 from penstock.outbox.event import StagedEvent, staged_event
-from penstock.outbox.staging import Step, arun, cancel_steps, run, stage_steps
+from penstock.outbox.scheduled import cancel_steps, reschedule_steps
+from penstock.outbox.staging import Staged, stage_steps
+from penstock.outbox.steps import Step, Steps, arun, run
 
 NOW_MS = 1_700_000_000_000
+WINDOW_MS = 1_000
 
 
 def an_event(value: Any = 1, **options: Any) -> StagedEvent:
@@ -28,12 +31,17 @@ def steps_of(*events: StagedEvent) -> tuple[list[Step], list[str]]:
         steps.append(step)
         return len(step.rows)
 
-    return steps, run(stage_steps(events), execute)
+    return steps, run(stage_steps(events, WINDOW_MS), execute).ids
+
+
+def cancelling(id: str | None, topic: str = "events", **by: str | None) -> Steps[int]:
+    """Return the steps of a cancel."""
+    return cancel_steps(id, topic, **({"key": None, "owner": None} | by), limits=LimitsSettings())
 
 
 def test_one_event_is_one_step_of_one_row() -> None:
     event = an_event(key="k")
-    assert steps_of(event) == ([Step("stage", [event[:-1]])], [event.id])
+    assert steps_of(event) == ([Step("stage", [event[:10]])], [event.id])
 
 
 def test_many_events_are_one_step() -> None:
@@ -76,22 +84,49 @@ def test_bytes_are_marked_as_such_unless_the_caller_has_named_them() -> None:
 
 
 def test_a_cancel_is_one_step_whose_count_is_wanted() -> None:
-    assert run(cancel_steps("an-id", "events"), lambda step: 1) == 1
-    assert next(cancel_steps("an-id", "events")) == Step("cancel", [("an-id", "events")], counts=True)
+    assert run(cancelling("an-id"), lambda step: 1) == 1
+    assert next(cancelling("an-id")) == Step("cancel", [("an-id", "events")], counts=True)
+    assert next(cancelling(None, key="order-123")) == Step(
+        "cancel_key", [(0x2DAE14BD, b"order-123", "events")], counts=True
+    )
+    assert next(cancelling(None, owner="me")) == Step("cancel_owner", [("me", "events")], counts=True)
+
+
+def test_a_new_time_is_one_step_and_never_in_the_past() -> None:
+    for at, due_ms in [(timedelta(seconds=5), NOW_MS + 5_000), (timedelta(days=-1), NOW_MS)]:
+        steps = reschedule_steps("an-id", at, "events", NOW_MS)
+        assert next(steps) == Step("reschedule", [(due_ms, "an-id", "events")], counts=True)
+    assert run(reschedule_steps("an-id", timedelta(), "events", NOW_MS), lambda step: 1) is True
+    assert run(reschedule_steps("an-id", timedelta(), "events", NOW_MS), lambda step: 0) is False
+    with pytest.raises(InvalidTime):
+        next(reschedule_steps("an-id", None, "events", NOW_MS))
 
 
 def test_a_cancel_that_can_find_nothing_is_refused_before_any_step() -> None:
     with pytest.raises(InvalidInput):
-        next(cancel_steps("a\x00", "events"))
+        next(cancelling("a\x00"))
     with pytest.raises(InvalidTopic):
-        next(cancel_steps("an-id", "no topic"))
+        next(cancelling("an-id", "no topic"))
+
+
+@pytest.mark.parametrize(
+    ("id", "by", "words"),
+    [
+        (None, {}, "nothing was said"),
+        ("an-id", {"key": "k"}, "id and key were given"),
+        (None, {"key": "k", "owner": "me"}, "key and owner were given"),
+    ],
+)
+def test_a_cancel_must_say_one_thing(id: str | None, by: dict[str, str], words: str) -> None:
+    with pytest.raises(InvalidSelection, match=f"exactly one of id, key=... and owner=...; {words}"):
+        next(cancelling(id, **by))
 
 
 def test_points_stand_around_the_steps() -> None:
     seen: list[str] = []
     points.arm("outbox.before_stage", lambda: seen.append("before"))
     points.arm("outbox.after_stage", lambda: seen.append("after"))
-    run(stage_steps([an_event()]), lambda step: seen.append("step"))
+    run(stage_steps([an_event()], WINDOW_MS), lambda step: seen.append("step"))
     points.disarm()
     assert seen == ["before", "step", "after"]
 
@@ -101,7 +136,7 @@ def test_what_a_step_raises_comes_out_as_it_was() -> None:
         raise LookupError("as it was")
 
     with pytest.raises(LookupError, match="as it was"):
-        run(stage_steps([an_event()]), execute)
+        run(stage_steps([an_event()], WINDOW_MS), execute)
 
 
 def test_the_async_driver_takes_the_same_steps() -> None:
@@ -112,8 +147,8 @@ def test_the_async_driver_takes_the_same_steps() -> None:
         taken.append(step)
         return len(step.rows)
 
-    assert (taken, asyncio.run(arun(stage_steps(events), execute))) == steps_of(*events)
-    assert asyncio.run(arun(cancel_steps("an-id", "events"), execute)) == 1
+    assert (taken, asyncio.run(arun(stage_steps(events, WINDOW_MS), execute)).ids) == steps_of(*events)
+    assert asyncio.run(arun(cancelling("an-id"), execute)) == 1
 
 
 def test_what_an_async_step_raises_comes_out_as_it_was() -> None:
@@ -121,4 +156,74 @@ def test_what_an_async_step_raises_comes_out_as_it_was() -> None:
         raise LookupError("as it was")
 
     with pytest.raises(LookupError, match="as it was"):
-        asyncio.run(arun(stage_steps([an_event()]), execute))
+        asyncio.run(arun(stage_steps([an_event()], WINDOW_MS), execute))
+
+
+class Tokens(dict[bytes, tuple[str, int]]):
+    """The table of tokens, and the names of the statements that were run on it and beside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ran: list[str] = []
+
+    def execute(self, step: Step) -> Any:
+        self.ran.append(step.statement)
+        if step.statement == "token_take":
+            assert [row[0] for row in step.rows] == sorted(row[0] for row in step.rows)
+            free = [row for row in step.rows if row[0] not in self]
+            self.update({token: (id, ms) for token, id, ms in free})
+            return len(free)
+        if step.statement == "token_find":
+            return [(token, *self[token]) for (token,) in step.rows if token in self]
+        if step.statement == "token_drop":
+            for token, before_ms in step.rows:
+                if self[token][1] <= before_ms:
+                    del self[token]
+        return len(step.rows)
+
+    def stage(self, *events: StagedEvent) -> Staged:
+        """Stage events."""
+        self.ran.clear()
+        return run(stage_steps(events, WINDOW_MS), self.execute)
+
+
+def test_without_a_token_nothing_is_asked() -> None:
+    tokens = Tokens()
+    assert len(tokens.stage(an_event(), an_event()).ids) == 2
+    assert tokens.ran == ["stage"]
+
+
+def test_a_free_token_costs_one_statement_and_a_used_one_two() -> None:
+    tokens = Tokens()
+    first, again = an_event(token="t"), an_event(token="t")
+    assert tokens.stage(first) == Staged([first.id], [first], ["t"])
+    assert tokens.ran == ["token_take", "stage"]
+    assert tokens.stage(again) == Staged([first.id], [], ["t"])
+    assert tokens.ran == ["token_take", "token_find"]
+
+
+def test_tokens_are_taken_in_the_order_of_their_hashes_and_events_keep_theirs() -> None:
+    """`Tokens.execute` looks at the order; one of many may be used, and twice in a call is once."""
+    tokens = Tokens()
+    used = an_event(token="3")
+    tokens.stage(used)
+    events = [an_event(token=str(number)) for number in range(6)]
+    events += [an_event(), an_event(token="5")]
+    staged = tokens.stage(*events)
+    wanted = [event.id for event in events[:7]] + [events[5].id]
+    wanted[3] = used.id
+    assert staged.ids == wanted
+    assert list(staged.events) == [event for event in events[:7] if event is not events[3]]
+
+
+def test_a_token_older_than_the_window_is_free_whether_it_was_removed_or_not() -> None:
+    tokens = Tokens()
+    tokens.stage(an_event(token="t"))
+    (hash,) = tokens
+    tokens[hash] = ("old", NOW_MS - WINDOW_MS + 1)
+    assert tokens.stage(an_event(token="t")).ids == ["old"]
+    tokens[hash] = ("old", NOW_MS - WINDOW_MS)
+    event = an_event(token="t")
+    assert tokens.stage(event) == Staged([event.id], [event], ["t"])
+    assert tokens.ran == ["token_take", "token_find", "token_drop", "token_take", "stage"]
+    assert tokens[hash] == (event.id, NOW_MS)

@@ -35,10 +35,10 @@ class Leaving(SqliteDialect):
             sqlite3.connect("/nowhere/at/all/x.db")  # raises, as SQLite does
         return super().connect()
 
-    def begin(self, conn: sqlite3.Connection, *, bounded: bool) -> None:
+    def begin(self, conn: sqlite3.Connection, *, bounded: bool, guarded: bool = False) -> None:
         if self.away:
             self.connect()
-        super().begin(conn, bounded=bounded)
+        super().begin(conn, bounded=bounded, guarded=guarded)
 
 
 @pytest.fixture

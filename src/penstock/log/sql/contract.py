@@ -7,6 +7,7 @@ retries and names on top of it, the same for all.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any, Protocol
 
 from penstock.errors import Error
@@ -38,11 +39,29 @@ class Rows:
         return len(next(iter(self.columns.values())))
 
 
+class TransactionState(Enum):
+    """What has become of a transaction while others used its connection."""
+
+    OPEN = auto()
+    FAILED = auto()  # a statement failed: only a rollback can follow
+    ENDED = auto()  # somebody committed it or rolled it back
+    LOST = auto()  # the connection is gone
+
+
 class Listener(Protocol):
     """Waits for a sign from other connections that something may have come."""
 
-    def wait(self, seconds: float) -> bool:
-        """Wait so long; return whether there was a sign. Raises the driver's error."""
+    def wait(self, seconds: float) -> list[str]:
+        """Wait so long at most; return the words of the signs that came. Raises the driver's error.
+
+        An empty word says that something came, and not what.
+        """
+
+    def hurry(self) -> None:
+        """Somebody in this process is committing: where it has to look, it looks closely. From any thread."""
+
+    def is_pooled(self) -> bool:
+        """Return whether something stands between this connection and the database that answers."""
 
     def close(self) -> None:
         """End listening."""
@@ -55,15 +74,33 @@ class Dialect(Protocol):
     deletes_returning: bool  # a DELETE can feed an INSERT in one statement
     has_schemas: bool  # tables can live in a named schema
     notifies: bool  # one connection can wake another through the database
+    listen_url: str | None  # where it listens, if not where all else goes
+    writers: int | None  # how many transactions can write at once; None: as many as there are
 
     def connect(self) -> Any:
         """Open a connection of ours. Raises the driver's error."""
 
-    def begin(self, conn: Any, *, bounded: bool) -> None:
+    def begin(self, conn: Any, *, bounded: bool, guarded: bool = False) -> None:
         """Begin a transaction that may write.
 
         Bounded: it is ours, and where the database can, it ends one that waits or stands idle too long.
+        Guarded: `seal` will tell whether it is still this one.
         """
+
+    def seal(self, conn: Any) -> bool:
+        """Go over from a caller's statements to ours, bounded from here on.
+
+        Return whether the guarded transaction is still open: nobody has ended it and begun another.
+        """
+
+    def state(self, conn: Any) -> TransactionState:
+        """Return what has become of the transaction, as the driver knows without asking the database."""
+
+    def sever(self, conn: Any) -> None:
+        """End a connection that another thread uses, and with it its transaction; whoever uses it fails."""
+
+    def begin_looking(self, conn: Any) -> None:
+        """Begin a transaction that only reads: all its statements see one moment, and it holds up nobody."""
 
     def commit(self, conn: Any) -> None:
         """Commit it."""
@@ -77,6 +114,12 @@ class Dialect(Protocol):
     def execute(self, conn: Any, sql: str, params: Params) -> Result:
         """Run one statement; lists and `Rows` among the parameters are handed over as the dialect can."""
 
+    def execute_all(self, conn: Any, calls: Sequence[tuple[str, Params]]) -> list[Result]:
+        """Run statements one after the other, where the driver can without waiting for an answer in between.
+
+        Each sees what those before it did. Raises the error of the first that fails; the rest is not run.
+        """
+
     def bulk(self, conn: Any, sql: str, rows: Sequence[Row]) -> None:
         """Run an INSERT for all rows, whose values are in the order of the statement."""
 
@@ -86,11 +129,14 @@ class Dialect(Protocol):
     def serialize_migrations(self, conn: Any) -> None:
         """Make a second migration wait, inside the open transaction, until this one has ended."""
 
-    def notify(self, conn: Any, channel: str) -> None:
-        """Wake whoever listens on a channel; where the database cannot, nothing."""
+    def notify(self, conn: Any, channel: str, word: str) -> None:
+        """Wake whoever listens on a channel, with a word; where the database cannot, nothing."""
 
     def listen(self, channel: str) -> Listener:
         """Begin to listen, on a connection of its own. Raises the driver's error."""
+
+    def is_held(self) -> bool:
+        """Return whether a transaction keeps all others from writing; never where many may write at once."""
 
     def is_conflict(self, error: Exception) -> bool:
         """Return whether the transaction failed only because of others, so that it may be run again."""

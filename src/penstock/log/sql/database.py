@@ -11,11 +11,11 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from threading import Event, Lock
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from penstock.errors import PickChanged, StoreReadOnly, StoreUnreachable, TopicVanished
 
-from .contract import Dialect, Params, Result, Row
+from .contract import Dialect, Params, Result, Row, TransactionState
 from .naming import Names, statement
 
 log = logging.getLogger("penstock.database")
@@ -23,6 +23,14 @@ T = TypeVar("T")
 
 _REPLAYS = 10
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
+
+
+class Call(NamedTuple):
+    """A named statement with its parameters, to be run with others."""
+
+    room: str
+    name: str
+    params: Params
 
 
 class Transaction:
@@ -42,6 +50,21 @@ class Transaction:
     def execute(self, room: str, name: str, params: Params) -> Result:
         """Run a statement and return all it gave."""
         return self._database.dialect.execute(self.conn, self._database.sql(room, name), params)
+
+    def execute_all(self, calls: Sequence[Call]) -> list[Result]:
+        """Run statements one after the other, in one trip to the server if the driver can."""
+        database = self._database
+        return database.dialect.execute_all(
+            self.conn, [(database.sql(each.room, each.name), each.params) for each in calls]
+        )
+
+    def seal(self) -> bool:
+        """Go over from a caller's statements to ours; return whether the guarded transaction still stands."""
+        return self._database.dialect.seal(self.conn)
+
+    def state(self) -> TransactionState:
+        """Return what has become of it while a caller used the connection."""
+        return self._database.dialect.state(self.conn)
 
     def bulk(self, room: str, name: str, rows: Sequence[Row]) -> None:
         """Run an INSERT for many rows."""
@@ -64,12 +87,13 @@ class Database:
         return statement(f"penstock.{room}.sql.{self.dialect.name}", name, self.names)
 
     @contextmanager
-    def transaction(self, *, bounded: bool = True) -> Iterator[Transaction]:
+    def transaction(self, *, bounded: bool = True, guarded: bool = False) -> Iterator[Transaction]:
         """Open a transaction; commit at the end of the block, roll back if it raises.
 
-        Ours are bounded in time; one that runs a caller's code is not.
+        Ours are bounded in time; one that runs a caller's code is not. Guarded: `seal` tells whether the
+        caller's code has ended it.
         """
-        conn = self._begun(bounded)
+        conn = self._begun(bounded, guarded)
         try:
             yield Transaction(self, conn)
             self.dialect.commit(conn)
@@ -88,6 +112,17 @@ class Database:
             self._give_up(conn, exc)
             raise
         self._give_back(conn)
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[Transaction]:
+        with self.looking() as tx:
+            self.dialect.begin_looking(tx.conn)
+            yield tx
+            self.dialect.commit(tx.conn)
+
+    def look_once(self, work: Callable[[Transaction], T]) -> T:
+        """Run `work`, which only reads, on one snapshot: all its statements see the same moment."""
+        return self._repeat(self._snapshot, work)
 
     def look(self, work: Callable[[Transaction], T]) -> T:
         """Run `work`, which only reads, without a transaction."""
@@ -135,12 +170,12 @@ class Database:
         for conn in idle:
             self.dialect.close(conn)
 
-    def _begun(self, bounded: bool) -> Any:
+    def _begun(self, bounded: bool, guarded: bool) -> Any:
         """Return a connection with a transaction open; one that died while idle is replaced."""
         while True:
             had_idle, conn = bool(self._idle), self._take()
             try:
-                self.dialect.begin(conn, bounded=bounded)
+                self.dialect.begin(conn, bounded=bounded, guarded=guarded)
             except BaseException as exc:
                 self._give_up(conn, exc)
                 if not (had_idle and isinstance(exc, Exception) and self.dialect.is_away(exc)):

@@ -15,30 +15,37 @@ FORMS = (
     "postgresql://user@host/database",
     "memory://",
 )
+_POSTGRES = ("postgresql", "postgres")
 
 
-def open_database(url: str, names: Names, *, limit_seconds: float | None = None) -> Database:
+def open_database(
+    url: str, names: Names, *, limit_seconds: float | None = None, listen_url: str | None = None
+) -> Database:
     """Return the database that a URL means; nothing is opened yet.
 
     `limit_seconds` bounds how long a transaction of ours may wait for a lock or stand idle, where the
-    database can enforce it. Raises InvalidUrl, InvalidName, MissingExtra.
+    database can enforce it. `listen_url` is where a server is listened to, if not there: it is for a server
+    behind a pooler, and files have no use for it. Raises InvalidUrl, InvalidName, MissingExtra.
     """
-    dialect = _dialect(url, limit_seconds)
+    dialect = _dialect(url, limit_seconds, listen_url or None)
     if names.schema is not None and not dialect.has_schemas:
         raise InvalidName("schema", names.schema, "cannot be had in this database; set a prefix instead")
     return Database(dialect, names)
 
 
-def _dialect(url: str, limit_seconds: float | None) -> Dialect:
+def _dialect(url: str, limit_seconds: float | None, listen_url: str | None) -> Dialect:
     scheme, found, rest = str(url).partition("://")
     if found and scheme == "sqlite" and rest.startswith("/") and _is_file(rest[1:]):
         from .sqlite.dialect import SqliteDialect
 
         return SqliteDialect(os.path.abspath(rest[1:]))  # the same file also after a change of folder
-    if found and scheme in ("postgresql", "postgres"):
+    if found and scheme in _POSTGRES:
         from .postgres.dialect import DEFAULT_LIMIT_SECONDS, PostgresDialect
 
-        return PostgresDialect(url, limit_seconds=limit_seconds or DEFAULT_LIMIT_SECONDS)
+        if listen_url is not None and str(listen_url).partition("://")[0] not in _POSTGRES:
+            raise InvalidUrl(without_password(str(listen_url)), [FORMS[2]])
+        limit = limit_seconds or DEFAULT_LIMIT_SECONDS
+        return PostgresDialect(url, limit_seconds=limit, listen_url=listen_url)
     if found and scheme == "memory":
         from ..memory import MemoryDialect
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from penstock.errors import TopicVanished
 
 from ..contract import OUTBOX_PARTITIONS, Topic
-from .contract import Rows
-from .database import Transaction
+from .contract import Row, Rows
+from .database import Call, Transaction
 
 OUTBOX_PARTITIONER = "murmur3"
 _MARK_EVERY = 1024  # offsets between two marks of the time index
@@ -48,7 +48,17 @@ def find_topics(tx: Transaction, names: Iterable[str]) -> dict[str, Topic]:
 
 def keep_topics(tx: Transaction, names: Iterable[str]) -> dict[str, Topic]:
     """Return those of the topics that are there, kept from deletion until the transaction ends."""
-    return {row[1]: Topic(*row) for row in tx.rows("log", "topic_keep", names=sorted(set(names)))}
+    return kept(tx.execute(*keeping(names)).rows)
+
+
+def keeping(names: Iterable[str]) -> Call:
+    """Return the statement that keeps topics from deletion until the transaction ends."""
+    return Call("log", "topic_keep", {"names": sorted(set(names))})
+
+
+def kept(rows: Iterable[Row]) -> dict[str, Topic]:
+    """Return the topics of its rows."""
+    return {row[1]: Topic(*row) for row in rows}
 
 
 def ensure_topics(tx: Transaction, names: Iterable[str], now_ms: int | None) -> dict[str, Topic]:
@@ -82,11 +92,18 @@ def create_topic(tx: Transaction, name: str, partitions: int, now_ms: int | None
 def lock_heads(tx: Transaction, keys: Iterable[HeadKey]) -> dict[HeadKey, Head]:
     """Lock heads in their order and return what they hold. Raises TopicVanished."""
     wanted = sorted(set(keys))
-    rows = tx.rows(
-        "log",
-        "heads_lock",
-        heads=Rows(topic_ids=[key.topic_id for key in wanted], partitions=[key.partition for key in wanted]),
-    )
+    call = locking(wanted)
+    return locked(wanted, tx.execute(*call).rows)
+
+
+def locking(wanted: Sequence[HeadKey]) -> Call:
+    """Return the statement that locks heads, which are sorted."""
+    columns = Rows(topic_ids=[key.topic_id for key in wanted], partitions=[key.partition for key in wanted])
+    return Call("log", "heads_lock", {"heads": columns})
+
+
+def locked(wanted: Sequence[HeadKey], rows: Sequence[Row]) -> dict[HeadKey, Head]:
+    """Return what the locked heads hold. Raises TopicVanished when one is missing."""
     if len(rows) != len(wanted):
         raise TopicVanished
     return {HeadKey(row[0], row[1]): Head(row[2], row[3]) for row in rows}
@@ -109,8 +126,8 @@ class Numbering:
             self._max_ms[key] = timestamp_ms
         return offset
 
-    def finish(self) -> None:
-        """Raise the heads, and mark the time where a mark is due."""
+    def finish(self) -> list[Raised]:
+        """Raise the heads, mark the time where a mark is due, and return what was raised."""
         raised = [
             Raised(*key, head.next_offset, self._next[key] - head.next_offset, self._max_ms[key])
             for key, head in self._heads.items()
@@ -123,6 +140,7 @@ class Numbering:
         )
         self._tx.change("log", "heads_raise", raises=columns)
         mark_times(self._tx, raised)
+        return raised
 
 
 def mark_times(tx: Transaction, raised: Sequence[Raised]) -> None:

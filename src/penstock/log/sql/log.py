@@ -54,11 +54,8 @@ class SqlLog:
 
     def delete_topic(self, name: str) -> None:
         """Remove a topic: its name, heads and cursors at once, its records in bounded transactions."""
-        topic_id = self._database.run(lambda tx: _forget(tx, name))
-        while self._database.run(
-            lambda tx: tx.change("log", "log_delete", topic_id=topic_id, limit=_DELETE_ROWS)
-        ):
-            pass
+        topic_id = self._database.run(lambda tx: forget_topic(tx, name))
+        remove_records(self._database, topic_id)
 
     def append(
         self, topic: str, records: Sequence[Record], *, partition: int | None = None
@@ -100,25 +97,25 @@ class SqlLog:
         whether some may have been cut off after the last one for that reason. `fences` are the epochs of the
         partitions. A record that cannot be read whole comes with the error.
         """
+        return fenced_records(
+            topic.name, self.range_rows(topic, ranges, max_bytes=max_bytes), fences, max_bytes
+        )
+
+    def range_rows(
+        self, topic: Topic, ranges: Sequence[tuple[int, int, int]], *, max_bytes: int
+    ) -> list[Row]:
+        """Return the rows that `read_ranges` makes records of."""
         partitions, starts, ends = (list(column) for column in zip(*ranges, strict=True))
         wanted = Rows(partitions=partitions, starts=starts, ends=ends)
         params = {"topic_id": topic.id, "ranges": wanted, "max_bytes": max_bytes}
-        rows = self._database.look(lambda tx: tx.rows("log", "read_ranges", **params))
-        name, found, size = topic.name, [], 0
-        for partition, offset, id, key, type, value, headers, timestamp_ms in rows:
-            error: Exception | None = None
-            pairs: RawHeaders = ()
-            if headers:
-                try:
-                    pairs = decode_headers(headers)
-                except Undecodable as exc:
-                    error = Undecodable(f"the headers of {name}/{partition}/{offset}", str(exc))
-            text = None if key is None else key.decode("utf-8", "surrogateescape")
-            place = name, partition, offset
-            record = Record(id, text, value, type, pairs, timestamp_ms, *place, fence=fences[partition])
-            found.append((record, error))
-            size += len(value or b"")
-        return found, size >= max_bytes
+        return self._database.look(lambda tx: tx.rows("log", "read_ranges", **params))
+
+    def first_offsets(self, topic: Topic, places: Sequence[tuple[int, int]]) -> dict[int, int]:
+        """Return where some partitions go on: the first offset at or after a place of each, if there is one."""
+        partitions, lows = (list(column) for column in zip(*places, strict=True))
+        wanted = Rows(partitions=partitions, lows=lows)
+        params = {"topic_id": topic.id, "places": wanted}
+        return dict(self._database.look(lambda tx: tx.rows("log", "first_offsets", **params)))
 
     def bounds(self, topic: str, partition: int) -> Bounds:
         """Return the first offset kept and the next to be given."""
@@ -136,6 +133,27 @@ class SqlLog:
             return int(rows[0][0]) if rows else bounds.end
 
         return self._database.look(look)
+
+
+def fenced_records(
+    topic: str, rows: Sequence[Row], fences: Mapping[int, int], max_bytes: int
+) -> tuple[list[tuple[Record, Exception | None]], bool]:
+    """Return the records of rows that were read up to so many bytes, and whether that may have cut some off."""
+    found, size = [], 0
+    for partition, offset, id, key, type, value, headers, timestamp_ms in rows:
+        error: Exception | None = None
+        pairs: RawHeaders = ()
+        if headers:
+            try:
+                pairs = decode_headers(headers)
+            except Undecodable as exc:
+                error = Undecodable(f"the headers of {topic}/{partition}/{offset}", str(exc))
+        text = None if key is None else key.decode("utf-8", "surrogateescape")
+        place = topic, partition, offset
+        record = Record(id, text, value, type, pairs, timestamp_ms, *place, fence=fences[partition])
+        found.append((record, error))
+        size += len(value or b"")
+    return found, size >= max_bytes
 
 
 def record_of(topic: str, partition: int, row: Row) -> Record:
@@ -162,11 +180,18 @@ def _topic(tx: Transaction, name: str, *, keep: bool = False) -> Topic:
     return topic
 
 
-def _forget(tx: Transaction, name: str) -> int:
+def forget_topic(tx: Transaction, name: str) -> int:
+    """Remove a topic but for its records, and return its id; then call `remove_records`."""
     topic = _topic(tx, name)
     for statement in _FORGET:
         tx.change("log", statement, topic_id=topic.id)
     return topic.id
+
+
+def remove_records(database: Database, topic_id: int) -> None:
+    """Remove the records of a topic that is forgotten, in bounded transactions."""
+    while database.run(lambda tx: tx.change("log", "log_delete", topic_id=topic_id, limit=_DELETE_ROWS)):
+        pass
 
 
 def _append(tx: Transaction, name: str, records: Sequence[Record], partition: int | None) -> list[Position]:

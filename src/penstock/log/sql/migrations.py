@@ -14,6 +14,7 @@ from importlib.resources import files
 from penstock.errors import SchemaBehind, SchemaMissing, SchemaTooNew, SequenceCached
 
 from .database import Database, Transaction
+from .naming import Names
 
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql")
 
@@ -29,7 +30,12 @@ class Migration:
 
 def chain(database: Database) -> list[Migration]:
     """Return all migrations of the database's dialect, oldest first."""
-    return sorted(_read(database), key=lambda migration: migration.version)
+    return chain_of(database.dialect.name, database.names)
+
+
+def chain_of(dialect: str, names: Names) -> list[Migration]:
+    """Return all migrations of a dialect, under these names, oldest first."""
+    return sorted(_read(dialect, names), key=lambda migration: migration.version)
 
 
 def version(tx: Transaction, database: Database) -> int:
@@ -92,9 +98,9 @@ def _after(database: Database, current: int) -> list[Migration]:
     return [step for step in steps if step.version > current]
 
 
-def _read(database: Database) -> Iterator[Migration]:
-    folder = files(f"penstock.log.sql.{database.dialect.name}").joinpath("migrations")
+def _read(dialect: str, names: Names) -> Iterator[Migration]:
+    folder = files(f"penstock.log.sql.{dialect}").joinpath("migrations")
     for file in folder.iterdir():
         named = _FILE.fullmatch(file.name)
         if named:
-            yield Migration(int(named[1]), named[2], database.names.apply(file.read_text("utf-8")))
+            yield Migration(int(named[1]), named[2], names.apply(file.read_text("utf-8")))

@@ -16,6 +16,7 @@ _KINDS: _Kinds = {
     ("psycopg", "Connection"): "psycopg",
     ("sqlalchemy", "Connection"): "sqlalchemy",
     ("sqlalchemy", "Session"): "sqlalchemy",
+    ("sqlalchemy", "scoped_session"): "sqlalchemy",
     ("django", "ConnectionProxy"): "django",  # django.db.connection
     ("django", "BaseDatabaseWrapper"): "django",  # django.db.connections["default"]
 }
@@ -26,9 +27,10 @@ _ASYNC_KINDS: _Kinds = {
     ("asyncpg", "PoolConnectionProxy"): "asyncpg",  # what a pool gives
     ("sqlalchemy", "AsyncConnection"): "sqlalchemy_async",
     ("sqlalchemy", "AsyncSession"): "sqlalchemy_async",
+    ("sqlalchemy", "async_scoped_session"): "sqlalchemy_async",
 }
-_IS_ASYNC = "it is async: `await outbox.apublish(…)`, `apublish_many` and `acancel` take it"
-_IS_SYNC = "it is sync: `outbox.publish(…)`, `publish_many` and `cancel` take it, without await"
+_IS_ASYNC = "it is async: `await outbox.apublish(…)` and its neighbours, `acancel` and so on, take it"
+_IS_SYNC = "it is sync: `outbox.publish(…)` and its neighbours, `cancel` and so on, take it, without await"
 
 _found: dict[type, Adapter] = {}
 _found_async: dict[type, AsyncAdapter] = {}

@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 import aiosqlite
 
 from penstock.errors import NoTransaction
+from penstock.log.sql.contract import Row
 from penstock.log.sql.naming import Names
 
-from ..staging import Step
+from ..steps import Step
 from .sqlite import ADAPTER as SQLITE
 from .sqlite import would_commit
 
@@ -46,6 +47,10 @@ class AiosqliteAdapter:
     async def arun(self, conn: aiosqlite.Connection, step: Step, names: Names) -> int:
         """Run the statement for one row or many."""
         return await _in_its_thread(conn, SQLITE.run, conn._conn, step, names)
+
+    async def arows(self, conn: aiosqlite.Connection, step: Step, names: Names) -> list[Row]:
+        """Run the statement once for each row of values."""
+        return await _in_its_thread(conn, SQLITE.rows, conn._conn, step, names)
 
 
 async def _in_its_thread(conn: Any, function: Callable[..., T], *arguments: Any) -> T:

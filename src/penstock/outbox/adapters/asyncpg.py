@@ -9,9 +9,10 @@ from typing import Any
 from asyncpg.exceptions import UndefinedTableError
 
 from penstock.errors import NoTransaction
+from penstock.log.sql.contract import Row
 from penstock.log.sql.naming import Names
 
-from ..staging import Step
+from ..steps import Step
 from .postgres_calls import missing_relation, numbered_sql, postgres_call
 
 
@@ -46,6 +47,17 @@ class AsyncpgAdapter:
                 raise
             raise missing from exc
         return int(tag.rpartition(" ")[2])
+
+    async def arows(self, conn: Any, step: Step, names: Names) -> list[Row]:
+        """Run one statement for one row of values or many."""
+        name, params = postgres_call(step)
+        try:
+            return [tuple(row) for row in await conn.fetch(numbered_sql(name, names), *params)]
+        except UndefinedTableError as exc:
+            missing = missing_relation(exc)
+            if missing is None:
+                raise
+            raise missing from exc
 
 
 ADAPTER = AsyncpgAdapter()

@@ -4,16 +4,19 @@ Our statement goes through Django's own cursor, so that its query log, its wrapp
 same as for any other. Its placeholders are `%s` on every database.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
 from django.db import DatabaseError
 
 from penstock.errors import NoTransaction, UnsupportedConnection
+from penstock.log.sql.contract import Row
 from penstock.log.sql.naming import Names, statement
 from penstock.log.sql.sqlite.dialect import missing_table
 
-from ..staging import Step
+from ..steps import Step
 from .driver_state import is_open
 from .postgres_calls import missing_relation, postgres_call, postgres_sql
 
@@ -45,23 +48,42 @@ class DjangoAdapter:
 
     def run(self, conn: Any, step: Step, names: Names) -> int:
         """Run the statement for one row or many."""
-        try:
-            with conn.cursor() as cursor:
-                if conn.vendor == "postgresql":
-                    name, params = postgres_call(step)
-                    cursor.execute(postgres_sql(name, names), params)
-                elif len(step.rows) == 1:
-                    cursor.execute(_sqlite_sql(step.statement, names), step.rows[0])
-                else:
-                    cursor.executemany(_sqlite_sql(step.statement, names), step.rows)
-                changed: int = cursor.rowcount
-                return changed
-        except DatabaseError as exc:
-            drivers = exc.__cause__ if isinstance(exc.__cause__, Exception) else exc
-            missing = missing_relation(drivers) or missing_table(drivers)
-            if missing is None:
-                raise
-            raise missing from exc
+        with _translated(), conn.cursor() as cursor:
+            if conn.vendor == "postgresql":
+                name, params = postgres_call(step)
+                cursor.execute(postgres_sql(name, names), params)
+            elif len(step.rows) == 1:
+                cursor.execute(_sqlite_sql(step.statement, names), step.rows[0])
+            else:
+                cursor.executemany(_sqlite_sql(step.statement, names), step.rows)
+            changed: int = cursor.rowcount
+            return changed
+
+    def rows(self, conn: Any, step: Step, names: Names) -> list[Row]:
+        """Run the statement once for each row of values, or once for all where it takes arrays."""
+        found: list[Row] = []
+        with _translated(), conn.cursor() as cursor:
+            if conn.vendor == "postgresql":
+                name, params = postgres_call(step)
+                cursor.execute(postgres_sql(name, names), params)
+                return [tuple(row) for row in cursor.fetchall()]
+            for values in step.rows:
+                cursor.execute(_sqlite_sql(step.statement, names), values)
+                found += cursor.fetchall()
+        return found
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Say what an error of the driver's means, if it is a missing table."""
+    try:
+        yield
+    except DatabaseError as exc:
+        drivers = exc.__cause__ if isinstance(exc.__cause__, Exception) else exc
+        missing = missing_relation(drivers) or missing_table(drivers)
+        if missing is None:
+            raise
+        raise missing from exc
 
 
 @lru_cache(maxsize=1024)

@@ -11,7 +11,7 @@ from typing import Any
 from penstock.errors import SchemaMissing
 from penstock.log.sql.naming import Names, statement
 
-from ..staging import Step
+from ..steps import Step
 
 _SQL = "penstock.outbox.sql.postgres"
 _UNDEFINED_TABLE = "42P01"

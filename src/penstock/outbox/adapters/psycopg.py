@@ -7,11 +7,13 @@ from typing import Any
 
 import psycopg
 from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
 
 from penstock.errors import NoTransaction
+from penstock.log.sql.contract import Row
 from penstock.log.sql.naming import Names
 
-from ..staging import Step
+from ..steps import Step
 from .postgres_calls import missing_relation, postgres_call, postgres_sql
 
 
@@ -45,6 +47,18 @@ class PsycopgAdapter:
                 with conn.pipeline():
                     pass
             return cursor.rowcount
+        except psycopg.errors.UndefinedTable as exc:
+            missing = missing_relation(exc)
+            if missing is None:
+                raise
+            raise missing from exc
+
+    def rows(self, conn: "psycopg.Connection[Any]", step: Step, names: Names) -> list[Row]:
+        """Run one statement for one row of values or many; the caller may have set the rows' factory."""
+        name, params = postgres_call(step)
+        try:
+            with conn.cursor(row_factory=tuple_row) as cursor:
+                return cursor.execute(postgres_sql(name, names), params).fetchall()
         except psycopg.errors.UndefinedTable as exc:
             missing = missing_relation(exc)
             if missing is None:

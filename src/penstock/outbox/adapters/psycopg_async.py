@@ -4,11 +4,13 @@ from typing import Any
 
 import psycopg
 from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
 
 from penstock.errors import NoTransaction
+from penstock.log.sql.contract import Row
 from penstock.log.sql.naming import Names
 
-from ..staging import Step
+from ..steps import Step
 from .driver_state import is_open
 from .postgres_calls import missing_relation, postgres_call, postgres_sql
 
@@ -42,6 +44,19 @@ class PsycopgAsyncAdapter:
                 async with conn.pipeline():
                     pass
             return cursor.rowcount
+        except psycopg.errors.UndefinedTable as exc:
+            missing = missing_relation(exc)
+            if missing is None:
+                raise
+            raise missing from exc
+
+    async def arows(self, conn: "psycopg.AsyncConnection[Any]", step: Step, names: Names) -> list[Row]:
+        """Run one statement for one row of values or many; the caller may have set the rows' factory."""
+        name, params = postgres_call(step)
+        try:
+            async with conn.cursor(row_factory=tuple_row) as cursor:
+                await cursor.execute(postgres_sql(name, names), params)
+                return await cursor.fetchall()
         except psycopg.errors.UndefinedTable as exc:
             missing = missing_relation(exc)
             if missing is None:

@@ -1,35 +1,46 @@
 """Publishing on a SQLAlchemy `Connection` or `Session`, sync.
 
 Our statement goes through SQLAlchemy's own connection, so that it begins its transaction as for any other
-statement and knows that there is something to commit.
+statement and knows that there is something to commit. A session writes first what it has not yet, as before a
+query: an event must come after the statement that locks its row.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.orm import Session
+from sqlalchemy.exc import DBAPIError, UnboundExecutionError
+from sqlalchemy.orm import Session, scoped_session
 
 from penstock.errors import NoTransaction, UnsupportedConnection
+from penstock.log.sql.contract import Row
 from penstock.log.sql.naming import Names, statement
 from penstock.log.sql.sqlite.dialect import missing_table
 
-from ..staging import Step
+from ..steps import Step
 from .driver_state import commits_alone, innermost, is_open
 from .postgres_calls import missing_relation, numbered_sql, postgres_call, postgres_sql
 
+Conn = Connection | Session | scoped_session[Session]
 _DIALECTS = {"sqlite": "sqlite", "postgresql": "postgres"}
+SEVERAL = (
+    "it has several engines: pass {}session.connection(bind_arguments={{'mapper': Order}}), with a model of "
+    "yours that lives where the outbox does"
+)
 
 
 class SqlalchemyAdapter:
     """Runs staging through SQLAlchemy, on whatever driver it uses."""
 
-    def dialect_of(self, conn: Connection | Session) -> str:
+    def dialect_of(self, conn: Conn) -> str:
         """Return the dialect behind the connection."""
         return dialect_named(conn, _connection(conn).dialect.name)
 
-    def check(self, conn: Connection | Session) -> None:
+    def check(self, conn: Conn) -> None:
         """Refuse a connection in autocommit, unless the program's own `begin` event has said BEGIN."""
+        if not isinstance(conn, Connection):
+            _flush(_session(conn))
         connection = _connection(conn)
         begun = None if connection.in_transaction() else connection.begin()  # as our statement would
         autocommit = bool(getattr(connection.connection.dbapi_connection, "autocommit", False))
@@ -38,7 +49,7 @@ class SqlalchemyAdapter:
                 begun.rollback()
             raise NoTransaction('publish on a connection that is not in isolation level "AUTOCOMMIT"')
 
-    def driver_connection(self, conn: Connection | Session) -> Any:
+    def driver_connection(self, conn: Conn) -> Any:
         """Return what the driver made, beneath SQLAlchemy's pool and its adapters of async drivers."""
         return innermost(_connection(conn).connection.driver_connection)
 
@@ -46,17 +57,36 @@ class SqlalchemyAdapter:
         """Ask as the driver can tell without I/O."""
         return is_open(driver_connection)
 
-    def run(self, conn: Connection | Session, step: Step, names: Names) -> int:
+    def run(self, conn: Conn, step: Step, names: Names) -> int:
         """Run the statement for one row or many."""
         connection = _connection(conn)
         sql, params = _call(connection, step, names)
-        try:
+        with _translated():
             return connection.exec_driver_sql(sql, params).rowcount
-        except DBAPIError as exc:
-            missing = missing_relation(exc.orig) or missing_table(exc.orig or exc)
-            if missing is None:
-                raise
-            raise missing from exc
+
+    def rows(self, conn: Conn, step: Step, names: Names) -> list[Row]:
+        """Run the statement once for each row of values, or once for all where it takes arrays."""
+        connection = _connection(conn)
+        once = connection.dialect.name != "sqlite"
+        steps = [step] if once else [step._replace(rows=[values]) for values in step.rows]
+        with _translated():
+            return [
+                tuple(row)
+                for each in steps
+                for row in connection.exec_driver_sql(*_call(connection, each, names))
+            ]
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Say what an error of the driver's means, if it is a missing table."""
+    try:
+        yield
+    except DBAPIError as exc:
+        missing = missing_relation(exc.orig) or missing_table(exc.orig or exc)
+        if missing is None:
+            raise
+        raise missing from exc
 
 
 def dialect_named(conn: object, name: str) -> str:
@@ -66,8 +96,22 @@ def dialect_named(conn: object, name: str) -> str:
     return _DIALECTS[name]
 
 
-def _connection(conn: Connection | Session) -> Connection:
-    return conn.connection() if isinstance(conn, Session) else conn
+def _connection(conn: Conn) -> Connection:
+    if isinstance(conn, Connection):
+        return conn
+    try:
+        return conn.connection()
+    except UnboundExecutionError as exc:
+        raise UnsupportedConnection(_session(conn), SEVERAL.format("")) from exc
+
+
+def _session(conn: Session | scoped_session[Session]) -> Session:
+    return conn() if isinstance(conn, scoped_session) else conn
+
+
+def _flush(session: Session) -> None:
+    if session.autoflush and not session._flushing:
+        session.flush()
 
 
 def _call(connection: Connection, step: Step, names: Names) -> tuple[str, Any]:

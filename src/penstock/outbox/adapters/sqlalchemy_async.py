@@ -6,30 +6,40 @@ awaits the driver.
 
 from typing import Any
 
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
+from sqlalchemy.exc import UnboundExecutionError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 
+from penstock.errors import UnsupportedConnection
+from penstock.log.sql.contract import Row
 from penstock.log.sql.naming import Names
 
-from ..staging import Step
+from ..steps import Step
 from .sqlalchemy import ADAPTER as SYNC
-from .sqlalchemy import dialect_named
+from .sqlalchemy import SEVERAL, dialect_named
+
+Conn = AsyncConnection | AsyncSession | async_scoped_session[AsyncSession]
 
 
 class SqlalchemyAsyncAdapter:
     """Runs staging through SQLAlchemy, on whatever async driver it uses."""
 
-    def dialect_of(self, conn: AsyncConnection | AsyncSession) -> str:
+    def dialect_of(self, conn: Conn) -> str:
         """Return the dialect behind the connection; a session says it without opening one."""
-        bind = conn.get_bind() if isinstance(conn, AsyncSession) else conn
-        return dialect_named(conn, bind.dialect.name)
+        if isinstance(conn, AsyncConnection):
+            return dialect_named(conn, conn.dialect.name)
+        try:
+            return dialect_named(conn, conn.get_bind().dialect.name)
+        except UnboundExecutionError as exc:
+            raise UnsupportedConnection(conn, SEVERAL.format("await ")) from exc
 
-    async def acheck(self, conn: AsyncConnection | AsyncSession) -> None:
+    async def acheck(self, conn: Conn) -> None:
         """Refuse a connection in autocommit."""
-        await conn.run_sync(SYNC.check)
+        await _itself(conn).run_sync(SYNC.check)
 
-    def driver_connection(self, conn: AsyncConnection | AsyncSession) -> Any:
+    def driver_connection(self, conn: Conn) -> Any:
         """Return what the driver made; a session has its connection by now, so nothing is awaited."""
-        sync = conn.sync_session if isinstance(conn, AsyncSession) else conn.sync_connection
+        own = _itself(conn)
+        sync = own.sync_session if isinstance(own, AsyncSession) else own.sync_connection
         assert sync is not None
         return SYNC.driver_connection(sync)
 
@@ -37,9 +47,18 @@ class SqlalchemyAsyncAdapter:
         """Ask as the driver can tell without I/O."""
         return SYNC.is_open(driver_connection)
 
-    async def arun(self, conn: AsyncConnection | AsyncSession, step: Step, names: Names) -> int:
+    async def arun(self, conn: Conn, step: Step, names: Names) -> int:
         """Run the statement for one row or many."""
-        return await conn.run_sync(SYNC.run, step, names)
+        return await _itself(conn).run_sync(SYNC.run, step, names)
+
+    async def arows(self, conn: Conn, step: Step, names: Names) -> list[Row]:
+        """Run the statement for one row of values or many."""
+        return await _itself(conn).run_sync(SYNC.rows, step, names)
+
+
+def _itself(conn: Conn) -> AsyncConnection | AsyncSession:
+    """Return the session behind a scoped one."""
+    return conn() if isinstance(conn, async_scoped_session) else conn
 
 
 ADAPTER = SqlalchemyAsyncAdapter()

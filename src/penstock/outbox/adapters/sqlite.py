@@ -7,10 +7,11 @@ it would commit by itself, so an open transaction is asked for.
 import sqlite3
 
 from penstock.errors import NoTransaction
+from penstock.log.sql.contract import Row
 from penstock.log.sql.naming import Names, statement
 from penstock.log.sql.sqlite.dialect import missing_table
 
-from ..staging import Step
+from ..steps import Step
 
 _SQL = "penstock.outbox.sql.sqlite"
 
@@ -42,6 +43,19 @@ class SqliteAdapter:
             if len(step.rows) == 1:
                 return conn.execute(sql, step.rows[0]).rowcount
             return conn.executemany(sql, step.rows).rowcount
+        except sqlite3.OperationalError as exc:
+            missing = missing_table(exc)
+            if missing is None:
+                raise
+            raise missing from exc
+
+    def rows(self, conn: sqlite3.Connection, step: Step, names: Names) -> list[Row]:
+        """Run the statement once for each row of values."""
+        sql = statement(_SQL, step.statement, names)
+        cursor = conn.cursor()
+        cursor.row_factory = None  # the caller may have set the connection's
+        try:
+            return [found for values in step.rows for found in cursor.execute(sql, values)]
         except sqlite3.OperationalError as exc:
             missing = missing_table(exc)
             if missing is None:

@@ -1,11 +1,17 @@
--- Keep records that are given up, with a copy of all they hold; walks the log's primary key for each (cross join).
+-- Keep records that are given up, with a copy of all they hold: from the log, or from the lane's entry where retention has
+-- put it. Walks the primary keys for each (cross join first, so that the list leads).
 INSERT INTO penstock_dead (group_id, topic_id, partition, "offset", lane, holding, failures, reason, died_ms,
-                           id, key, type, value, headers, timestamp_ms)
-SELECT :group_id, :topic_id, l.partition, l."offset", json_extract(w.value, '$[2]'), json_extract(w.value, '$[3]'),
-       json_extract(w.value, '$[4]'), json_extract(w.value, '$[5]'), coalesce(:now_ms, CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)), l.id, l.key, l.type, l.value, l.headers, l.timestamp_ms
+                           id, key, type, value, headers, timestamp_ms, owner)
+SELECT :group_id, :topic_id, json_extract(w.value, '$[0]'), json_extract(w.value, '$[1]'), json_extract(w.value, '$[2]'),
+       json_extract(w.value, '$[3]'), json_extract(w.value, '$[4]'), json_extract(w.value, '$[5]'), coalesce(:now_ms, CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)),
+       coalesce(l.id, e.id), iif(l.id IS NULL, e.key, l.key), coalesce(l.type, e.type), iif(l.id IS NULL, e.value, l.value),
+       iif(l.id IS NULL, e.headers, l.headers), coalesce(l.timestamp_ms, e.timestamp_ms), iif(l.id IS NULL, e.owner, l.owner)
 FROM json_each(:dead) w
-CROSS JOIN penstock_log l ON l.topic_id = :topic_id AND l.partition = json_extract(w.value, '$[0]')
+LEFT JOIN penstock_log l ON l.topic_id = :topic_id AND l.partition = json_extract(w.value, '$[0]')
  AND l."offset" = json_extract(w.value, '$[1]')
-WHERE true
+LEFT JOIN penstock_lane_entry e ON e.group_id = :group_id AND e.topic_id = :topic_id
+ AND e.partition = json_extract(w.value, '$[0]') AND e."offset" = json_extract(w.value, '$[1]')
+WHERE coalesce(l.id, e.id) IS NOT NULL
 ON CONFLICT (group_id, topic_id, partition, "offset")
-DO UPDATE SET lane = excluded.lane, holding = excluded.holding, failures = excluded.failures, reason = excluded.reason, died_ms = excluded.died_ms;
+DO UPDATE SET lane = excluded.lane, holding = excluded.holding, failures = excluded.failures, reason = excluded.reason, died_ms = excluded.died_ms,
+              reset_ms = NULL;

@@ -18,24 +18,34 @@ from penstock.errors import (
     StoreFull,
     StoreReadOnly,
     StoreUnreachable,
+    TransactionEnded,
 )
 
 from ..address import without_password
-from ..contract import Params, Result, Row, Rows
+from ..contract import Params, Result, Row, Rows, TransactionState
 
 try:
     import psycopg
     from psycopg import errors as pg
     from psycopg.rows import tuple_row
-    from psycopg.sql import SQL, Identifier
+    from psycopg.sql import SQL, Identifier, Literal
 except ImportError as exc:
     raise MissingExtra("a postgresql:// store", "postgres") from exc
 
 DEFAULT_LIMIT_SECONDS = 15.0  # half of the default lease
 _FORM = "postgresql://user@host:port/database"
+_NOTIFY = SQL("BEGIN; SET LOCAL synchronous_commit TO off; NOTIFY {}, {}; COMMIT")
 _MIGRATION_LOCK = 0x70656E73746F636B  # "penstock"
 
 _CONFLICTS = (pg.SerializationFailure, pg.DeadlockDetected, pg.LockNotAvailable)
+_GUARD = ";SET LOCAL penstock.unit = '1'"
+_STATUS = psycopg.pq.TransactionStatus
+_STATES = {
+    _STATUS.INTRANS: TransactionState.OPEN,
+    _STATUS.ACTIVE: TransactionState.OPEN,
+    _STATUS.INERROR: TransactionState.FAILED,
+    _STATUS.IDLE: TransactionState.ENDED,
+}
 _AWAY = (
     pg.AdminShutdown,
     pg.CrashShutdown,
@@ -45,6 +55,28 @@ _AWAY = (
 )
 
 
+class PostgresConnection(psycopg.Connection[Any]):
+    """A connection of ours; while a handler has it as `record.tx`, it cannot end the transaction."""
+
+    guarded = False
+
+    def commit(self) -> None:
+        self._check("commit()")
+        super().commit()
+
+    def rollback(self) -> None:
+        self._check("rollback()")
+        super().rollback()
+
+    def close(self) -> None:
+        self._check("close()")
+        super().close()
+
+    def _check(self, what: str) -> None:
+        if self.guarded:
+            raise TransactionEnded(f"{what} was called on record.tx")
+
+
 class PostgresDialect:
     """One PostgreSQL database."""
 
@@ -52,20 +84,26 @@ class PostgresDialect:
     deletes_returning = True
     has_schemas = True
     notifies = True
+    writers: int | None = None
 
-    def __init__(self, url: str, *, limit_seconds: float = DEFAULT_LIMIT_SECONDS) -> None:
-        self.url = url
+    def __init__(
+        self, url: str, *, limit_seconds: float = DEFAULT_LIMIT_SECONDS, listen_url: str | None = None
+    ) -> None:
+        self.url, self.listen_url = url, listen_url
         self._limit_ms = max(1, int(limit_seconds * 1000))
         self._bounds = (
             f";SET LOCAL lock_timeout = {self._limit_ms}"
             f";SET LOCAL idle_in_transaction_session_timeout = {self._limit_ms}"
         )
 
-    def connect(self) -> "psycopg.Connection[Any]":
+    def connect(self) -> PostgresConnection:
         """Open a connection that does nothing by itself: we say BEGIN and COMMIT."""
+        return self._connected(self.url)
+
+    def _connected(self, url: str) -> PostgresConnection:
         try:
-            return psycopg.connect(
-                self.url,
+            return PostgresConnection.connect(
+                url,
                 autocommit=True,
                 prepare_threshold=None,
                 application_name="penstock",
@@ -76,11 +114,38 @@ class PostgresDialect:
                 tcp_user_timeout=self._limit_ms,
             )
         except psycopg.ProgrammingError as exc:  # the driver cannot read the address
-            raise InvalidUrl(without_password(self.url), [_FORM]) from exc
+            raise InvalidUrl(without_password(url), [_FORM]) from exc
 
-    def begin(self, conn: "psycopg.Connection[Any]", *, bounded: bool) -> None:
+    def begin(self, conn: PostgresConnection, *, bounded: bool, guarded: bool = False) -> None:
         """Begin, with isolation level and time limits, in one round trip."""
-        conn.execute("BEGIN ISOLATION LEVEL READ COMMITTED" + (self._bounds if bounded else ""))
+        conn.guarded = guarded
+        conn.execute(
+            "BEGIN ISOLATION LEVEL READ COMMITTED"
+            + (self._bounds if bounded else "")
+            + (_GUARD if guarded else "")
+        )
+
+    def seal(self, conn: PostgresConnection) -> bool:
+        """Set the bounds and look for the mark, which ends with the transaction that set it."""
+        conn.guarded = False
+        cursor = psycopg.Cursor(conn, row_factory=tuple_row)
+        cursor.execute(self._bounds[1:] + ";SELECT current_setting('penstock.unit', true)")
+        while cursor.nextset():
+            pass
+        return cursor.fetchone() == ("1",)
+
+    def state(self, conn: "psycopg.Connection[Any]") -> TransactionState:
+        """Ask the driver, which learns it with each answer of the server."""
+        return _STATES.get(conn.info.transaction_status, TransactionState.LOST)
+
+    def sever(self, conn: "psycopg.Connection[Any]") -> None:
+        """Have the server end the session; the driver's side is used by another thread."""
+        with self.connect() as own:
+            own.execute("SELECT pg_terminate_backend(%s)", (conn.info.backend_pid,))
+
+    def begin_looking(self, conn: "psycopg.Connection[Any]") -> None:
+        """Begin on one snapshot, read-only."""
+        conn.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" + self._bounds)
 
     def commit(self, conn: "psycopg.Connection[Any]") -> None:
         """Commit. Raises when a statement had failed: the server then answers COMMIT with a rollback."""
@@ -89,8 +154,9 @@ class PostgresDialect:
                 "a statement of this transaction had failed: nothing is committed"
             )
 
-    def rollback(self, conn: "psycopg.Connection[Any]") -> None:
+    def rollback(self, conn: PostgresConnection) -> None:
         """Roll back; raises if the connection is gone."""
+        conn.guarded = False
         conn.execute("ROLLBACK")
 
     def close(self, conn: "psycopg.Connection[Any]") -> None:
@@ -100,15 +166,23 @@ class PostgresDialect:
 
     def execute(self, conn: "psycopg.Connection[Any]", sql: str, params: Params) -> Result:
         """Run one statement; results come in binary, which halves the cost of reading them."""
-        flat: dict[str, Any] = {}
-        for name, value in params.items():
-            flat.update(value.columns if isinstance(value, Rows) else {name: value})
-        for name, value in flat.items():
-            if type(value) is list and value and all(type(each) is int for each in value):
-                flat[name] = f"{{{str(value)[1:-1]}}}"  # the driver takes 2 us a number for the same text
         cursor = psycopg.Cursor(conn, row_factory=tuple_row)  # a caller may have set the connection's own
-        cursor.execute(sql, flat, binary=True)
-        return Result(cursor.fetchall() if cursor.description else [], cursor.rowcount)
+        return _result(cursor.execute(sql, _flat(params), binary=True))
+
+    def execute_all(
+        self, conn: "psycopg.Connection[Any]", calls: Sequence[tuple[str, Params]]
+    ) -> list[Result]:
+        """Run statements as one message; the driver puts the values in, quoted.
+
+        Not by its pipeline: that ends with a Flush, after which the server forgets the time limit of an idle
+        transaction.
+        """
+        cursor = psycopg.ClientCursor(conn, row_factory=tuple_row)
+        cursor.execute(";".join(cursor.mogrify(sql, _flat(params)).rstrip(";") for sql, params in calls))
+        results = [_result(cursor)]
+        while cursor.nextset():
+            results.append(_result(cursor))
+        return results
 
     def bulk(self, conn: "psycopg.Connection[Any]", sql: str, rows: Sequence[Row]) -> None:
         """Run an INSERT for all rows, one array a column."""
@@ -123,15 +197,17 @@ class PostgresDialect:
         conn.execute("SET LOCAL lock_timeout = '10min'")
         conn.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
 
-    def notify(self, conn: "psycopg.Connection[Any]", channel: str) -> None:
+    def notify(self, conn: "psycopg.Connection[Any]", channel: str, word: str) -> None:
         """Notify in a transaction of its own that waits for no disk: the sign need not survive a crash."""
-        conn.execute(
-            SQL("BEGIN; SET LOCAL synchronous_commit TO off; NOTIFY {}; COMMIT").format(Identifier(channel))
-        )
+        conn.execute(_NOTIFY.format(Identifier(channel), Literal(word)))
 
     def listen(self, channel: str) -> "PostgresListener":
-        """Listen for notifications."""
-        return PostgresListener(self.connect(), channel)
+        """Listen for notifications, at an address of its own if there is one."""
+        return PostgresListener(self._connected(self.listen_url or self.url), channel)
+
+    def is_held(self) -> bool:
+        """Never: many write at once."""
+        return False
 
     def is_conflict(self, error: Exception) -> bool:
         """Deadlock, serialization failure, or a lock not had in time."""
@@ -160,15 +236,42 @@ class PostgresListener:
 
     def __init__(self, conn: "psycopg.Connection[Any]", channel: str) -> None:
         self._conn = conn
-        conn.execute(SQL("LISTEN {}").format(Identifier(channel)))
+        try:
+            conn.execute(SQL("LISTEN {}").format(Identifier(channel)))
+        except BaseException:
+            self.close()
+            raise
 
-    def wait(self, seconds: float) -> bool:
-        """Wait for the first notification; those that came with it count as one."""
-        return bool(list(self._conn.notifies(timeout=seconds, stop_after=1)))
+    def wait(self, seconds: float) -> list[str]:
+        """Wait for the first notification; return its word, and those of others that came with it."""
+        return [each.payload for each in self._conn.notifies(timeout=seconds, stop_after=1)]
+
+    def hurry(self) -> None:
+        """Nothing to do: notifications come by themselves."""
+
+    def is_pooled(self) -> bool:
+        """Return whether the backend that answers is not the one that was announced: poolers make that up."""
+        [answering] = self._conn.execute("SELECT pg_backend_pid()").fetchone() or [None]
+        return bool(answering != self._conn.info.backend_pid)
 
     def close(self) -> None:
         """Close the session."""
         self._conn.close()
+
+
+def _flat(params: Params) -> dict[str, Any]:
+    """Return the parameters as the driver takes them: one array a column, numbers as text."""
+    flat: dict[str, Any] = {}
+    for name, value in params.items():
+        flat.update(value.columns if isinstance(value, Rows) else {name: value})
+    for name, value in flat.items():
+        if type(value) is list and value and all(type(each) is int for each in value):
+            flat[name] = f"{{{str(value)[1:-1]}}}"  # the driver takes 2 us a number for the same text
+    return flat
+
+
+def _result(cursor: "psycopg.Cursor[Row]") -> Result:
+    return Result(cursor.fetchall() if cursor.description else [], cursor.rowcount)
 
 
 def missing_table(error: Exception) -> SchemaMissing | None:

@@ -7,6 +7,7 @@ FROM (
                   + coalesce(octet_length(headers), 0) + 64 AS size
         FROM penstock_log
         WHERE topic_id = %(topic_id)s AND partition = %(partition)s AND "offset" >= %(offset)s
+          AND type <> 'penstock.erased'
         ORDER BY "offset"
         LIMIT %(limit)s
     ) AS sized

@@ -9,18 +9,49 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from threading import Event
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
-from penstock.errors import Error, SchemaMissing, StoreFull, StoreReadOnly, StoreUnreachable
+from penstock.errors import (
+    Error,
+    SchemaMissing,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnreachable,
+    TransactionEnded,
+)
 
-from ..contract import Params, Result, Row, Rows
+from ..contract import Params, Result, Row, Rows, TransactionState
 
 BUSY_SECONDS = 30.0
-_LOOK_SECONDS, _IDLE_LOOK_SECONDS = 0.005, 0.025
+_HELD_MS = 500
+_CLOSE_LOOK_SECONDS, _LOOK_SECONDS, _IDLE_LOOK_SECONDS = 0.0002, 0.005, 0.025
+_CLOSE_LOOKS = 100  # as long as a commit takes, on most disks
 _encode = msgspec.json.encode
 OLDEST = (3, 35, 0)  # RETURNING
+
+
+class SqliteConnection(sqlite3.Connection):
+    """A connection of ours; while a handler has it as `record.tx`, it cannot end the transaction."""
+
+    guarded = False
+
+    def commit(self) -> None:
+        self._check("commit()")
+        super().commit()
+
+    def rollback(self) -> None:
+        self._check("rollback()")
+        super().rollback()
+
+    def __enter__(self) -> Self:
+        self._check("`with`, which commits at its end,")
+        return super().__enter__()
+
+    def _check(self, what: str) -> None:
+        if self.guarded:
+            raise TransactionEnded(f"{what} was called on record.tx")
 
 
 class SqliteDialect:
@@ -30,13 +61,21 @@ class SqliteDialect:
     deletes_returning = False
     has_schemas = False
     notifies = False
+    listen_url: str | None = None
+    writers: int | None = 1
 
     def __init__(self, path: str) -> None:
         self.path = path
 
-    def connect(self) -> sqlite3.Connection:
+    def connect(self) -> SqliteConnection:
         """Open the file, making it if it is not there."""
-        conn = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        conn = sqlite3.connect(
+            self.path,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=SqliteConnection,
+        )
         try:
             conn.execute("PRAGMA journal_mode=WAL")
             conn.execute("PRAGMA synchronous=FULL")
@@ -45,16 +84,52 @@ class SqliteDialect:
             raise
         return conn
 
-    def begin(self, conn: sqlite3.Connection, *, bounded: bool) -> None:
+    def begin(self, conn: SqliteConnection, *, bounded: bool, guarded: bool = False) -> None:
         """Begin, taking the writer's place at once."""
+        conn.guarded = guarded
         conn.execute("BEGIN IMMEDIATE")
+        if guarded:
+            conn.execute("SAVEPOINT penstock_unit")
+
+    def seal(self, conn: SqliteConnection) -> bool:
+        """Look for the savepoint, which ends with the transaction that set it."""
+        conn.guarded = False
+        try:
+            conn.execute("RELEASE penstock_unit")
+        except sqlite3.OperationalError as exc:
+            if "no such savepoint" not in str(exc):
+                raise
+            return False
+        return True
+
+    def state(self, conn: sqlite3.Connection) -> TransactionState:
+        """Ask the driver; SQLite ends a transaction by itself when a statement fails beyond repair."""
+        try:
+            return TransactionState.OPEN if conn.in_transaction else TransactionState.ENDED
+        except sqlite3.ProgrammingError:  # it is closed
+            return TransactionState.ENDED
+
+    def sever(self, conn: sqlite3.Connection) -> None:
+        """Roll back and close it; a statement that runs ends first, and no other begins.
+
+        Closing alone is not enough: SQLite keeps the lock while a cursor of the connection is alive.
+        """
+        with suppress(sqlite3.Error):
+            conn.set_authorizer(_only_transactions)
+            sqlite3.Connection.rollback(conn)
+        self.close(conn)
+
+    def begin_looking(self, conn: sqlite3.Connection) -> None:
+        """Begin without the writer's place; the first statement takes the snapshot."""
+        conn.execute("BEGIN")
 
     def commit(self, conn: sqlite3.Connection) -> None:
         """Commit."""
         conn.execute("COMMIT")
 
-    def rollback(self, conn: sqlite3.Connection) -> None:
+    def rollback(self, conn: SqliteConnection) -> None:
         """Roll back if a transaction is still open; SQLite ends it by itself after some errors."""
+        conn.guarded = False
         if conn.in_transaction:
             conn.execute("ROLLBACK")
 
@@ -70,6 +145,10 @@ class SqliteDialect:
         cursor.execute(sql, {name: _as_json(value) for name, value in params.items()})
         return Result(cursor.fetchall(), cursor.rowcount)
 
+    def execute_all(self, conn: sqlite3.Connection, calls: Sequence[tuple[str, Params]]) -> list[Result]:
+        """Run statements one after the other; there is no trip to save."""
+        return [self.execute(conn, sql, params) for sql, params in calls]
+
     def bulk(self, conn: sqlite3.Connection, sql: str, rows: Sequence[Row]) -> None:
         """Run an INSERT for all rows."""
         conn.executemany(sql, rows)
@@ -82,12 +161,25 @@ class SqliteDialect:
     def serialize_migrations(self, conn: sqlite3.Connection) -> None:
         """Nothing to do: BEGIN IMMEDIATE admits one writer."""
 
-    def notify(self, conn: sqlite3.Connection, channel: str) -> None:
+    def notify(self, conn: sqlite3.Connection, channel: str, word: str) -> None:
         """Nothing to do: whoever listens sees that the file was written."""
 
     def listen(self, channel: str) -> "SqliteListener":
         """Listen for writes of others."""
         return SqliteListener(self.connect())
+
+    def is_held(self) -> bool:
+        """Try for the writer's place, for longer than our own transactions take, and give it back at once."""
+        conn = self.connect()
+        try:
+            conn.execute(f"PRAGMA busy_timeout = {_HELD_MS}")
+            conn.execute("BEGIN IMMEDIATE")
+            conn.execute("ROLLBACK")
+        except sqlite3.OperationalError as exc:
+            return self.is_conflict(exc)
+        finally:
+            self.close(conn)
+        return False
 
     def is_conflict(self, error: Exception) -> bool:
         """Another process held the writer's place for longer than we wait."""
@@ -113,18 +205,33 @@ class SqliteListener:
     """Looks at SQLite's counter of writes by other connections; it stands in shared memory."""
 
     def __init__(self, conn: sqlite3.Connection) -> None:
-        self._conn, self._pause = conn, Event()
-        self._version, self._seconds = self._read(), _LOOK_SECONDS
+        self._conn, self._hurried = conn, Event()
+        self._version, self._seconds, self._close_looks = self._read(), _LOOK_SECONDS, 0
 
-    def wait(self, seconds: float) -> bool:
+    def wait(self, seconds: float) -> list[str]:
         """Look every few milliseconds until somebody has written, less often when that is long ago."""
-        for _ in range(max(1, round(seconds / self._seconds))):
+        left = seconds
+        while left > 0:
             version = self._read()
             if version != self._version:
-                self._version, self._seconds = version, _LOOK_SECONDS
-                return True
-            self._pause.wait(self._seconds)
+                self._version, self._seconds, self._close_looks = version, _LOOK_SECONDS, 0
+                return [""]
+            if self._close_looks:
+                self._close_looks -= 1
+            pause = _CLOSE_LOOK_SECONDS if self._close_looks else self._seconds
+            if self._hurried.wait(pause):
+                self._hurried.clear()
+                self._close_looks = _CLOSE_LOOKS
+            left -= pause
         self._seconds = _IDLE_LOOK_SECONDS
+        return []
+
+    def hurry(self) -> None:
+        """Look closely for a while: the driver says that a transaction has ended before it is on disk."""
+        self._hurried.set()
+
+    def is_pooled(self) -> bool:
+        """Return False: it is a file."""
         return False
 
     def close(self) -> None:
@@ -133,6 +240,10 @@ class SqliteListener:
 
     def _read(self) -> int:
         return int(self._conn.execute("PRAGMA data_version").fetchone()[0])
+
+
+def _only_transactions(action: int, *_: str | None) -> int:
+    return sqlite3.SQLITE_OK if action == sqlite3.SQLITE_TRANSACTION else sqlite3.SQLITE_DENY
 
 
 def _as_json(value: Any) -> Any:

@@ -6,6 +6,7 @@ FROM (
         SELECT *, coalesce(length(value), 0) + coalesce(length(key), 0) + coalesce(length(headers), 0) + 64 AS size
         FROM penstock_log
         WHERE topic_id = :topic_id AND partition = :partition AND "offset" >= :offset
+          AND type <> 'penstock.erased'
         ORDER BY "offset"
         LIMIT :limit
     )

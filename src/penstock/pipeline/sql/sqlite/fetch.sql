@@ -1,4 +1,4 @@
--- Records of several partitions, a range of offsets each; CROSS JOIN keeps the order of the tables, so that each range
+-- Records of several partitions, a range of offsets each, but for erased ones; CROSS JOIN keeps the order of the tables, so that each range
 -- walks the primary key. ?1 topic, ?2 ranges as JSON, ?3 key, ?4 value, ?5 headers (wanted or not).
 -- NULL is said apart: the driver takes a column's type from its first rows.
 SELECT l.partition AS partition, l."offset" AS "offset", l.type AS type, l.timestamp_ms AS timestamp_ms,
@@ -10,4 +10,5 @@ SELECT l.partition AS partition, l."offset" AS "offset", l.type AS type, l.times
        CASE WHEN ?5 THEN l.headers IS NULL ELSE 1 END AS headers_null
 FROM json_each(?2) w
 CROSS JOIN penstock_log l ON l.topic_id = ?1 AND l.partition = json_extract(w.value, '$[0]')
- AND l."offset" >= json_extract(w.value, '$[1]') AND l."offset" < json_extract(w.value, '$[2]');
+ AND l."offset" >= json_extract(w.value, '$[1]') AND l."offset" < json_extract(w.value, '$[2]')
+ AND l.type <> 'penstock.erased';

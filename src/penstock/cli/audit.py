@@ -1,0 +1,49 @@
+"""`penstock audit`: who did what to a store."""
+
+import click
+
+from penstock.operate.audit import Entry, audit
+
+from .options import after_option, json_option, limit_option, opened, store_options
+from .output import cell, moment, print_json, print_more, print_table, whole
+
+_COLUMNS = ("at", "who", "action", "to what", "count")
+
+
+@click.command("audit")
+@store_options
+@click.option("--action", help="Only this action, such as 'dead requeue'.")
+@click.option("--actor", help="Only what this one did.")
+@limit_option
+@after_option
+@json_option
+def command(
+    url: str,
+    prefix: str,
+    schema: str | None,
+    action: str | None,
+    actor: str | None,
+    limit: int,
+    after: str | None,
+    as_json: bool,
+) -> None:
+    """List who did what to a store, the newest first.
+
+    Every command and every function that changes something is in it, in the transaction that changed it;
+    never a payload. Who: PENSTOCK_ACTOR, else the user and the host.
+    """
+    with opened(url, prefix, schema) as database:
+        found = audit(database, action=action, actor=actor, after=after, limit=limit)
+    if as_json:
+        print_json({"audit": [whole(each) for each in found.items], "after": found.after})
+    elif not found.items:
+        click.echo("nothing was done that is audited")
+    else:
+        print_table(_COLUMNS, [_row(each) for each in found.items])
+        print_more(found.after)
+
+
+def _row(each: Entry) -> tuple[str, ...]:
+    subject = " ".join(f"{name}={value}" for name, value in each.subject.items())
+    texts = moment(each.at), each.actor, each.action, subject, str(each.count)
+    return tuple(map(cell, texts))

@@ -1,0 +1,41 @@
+"""`penstock drop`: take Penstock's tables away."""
+
+import click
+
+from penstock.log.sql.naming import Names
+from penstock.operate.drop import Losses, drop, losses
+
+from .options import json_option, opened, store_options
+from .output import print_json
+
+
+@click.command("drop")
+@store_options
+@click.option("--force", is_flag=True, help="Although members are at work.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+def command(url: str, prefix: str, schema: str | None, force: bool, yes: bool, as_json: bool) -> None:
+    """Drop Penstock's tables, with all that is in them.
+
+    The opposite of migrate: only the tables of this prefix and schema, and nothing brings them back. It says
+    what will be lost and asks for the prefix, unless --yes. Refused while members are at work.
+    """
+    with opened(url, prefix, schema) as database:
+        if not yes:
+            click.echo(f"this takes away: {_lost(losses(database))}")
+            name = Names(prefix, schema).table("*").replace('"', "")
+            typed = click.prompt(f"type {prefix} to drop the tables {name}", default="", show_default=False)
+            if typed != prefix:
+                raise click.Abort
+        lost = drop(database, force=force)
+    if as_json:
+        print_json(lost)
+    else:
+        click.echo(f"dropped, with {_lost(lost)}")
+
+
+def _lost(lost: Losses) -> str:
+    return (
+        f"{lost.topics} topics, {lost.records} records, {lost.staged} staged, {lost.scheduled} scheduled, "
+        f"{lost.groups} groups, {lost.dead} dead letters"
+    )

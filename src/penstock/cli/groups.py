@@ -1,0 +1,263 @@
+"""`penstock groups`: list, show, pause, resume, reset, delete."""
+
+from datetime import datetime
+from typing import Any
+
+import click
+
+from penstock.operate import groups
+from penstock.operate.groups import Group, GroupPartition
+from penstock.operate.reset import EARLIEST, LATEST, Reset, reset
+
+from .options import after_option, json_option, limit_option, opened, store_options
+from .output import cell, line, moment, print_json, print_more, print_table, whole
+from .units import moment_of
+
+_COLUMNS = ("group", "topics", "lag", "oldest unread", "waiting", "held", "dead", "members", "state")
+_CURSOR_COLUMNS = ("topic", "partition", "offset", "end", "lag", "done above", "owner", "epoch", "crashes")
+_MOVE_COLUMNS = ("partition", "from", "to", "again", "skipped")
+
+
+@click.group("groups")
+def command() -> None:
+    """List, show, pause, resume, reset or delete groups."""
+
+
+@command.command("list")
+@store_options
+@limit_option
+@after_option
+@json_option
+def list_groups(url: str, prefix: str, schema: str | None, as_json: bool, **paged: Any) -> None:
+    """List groups by name: how far they are behind, and what waits.
+
+    lag: records they have not passed. waiting and held: keys that wait by themselves, or for a person.
+    """
+    with opened(url, prefix, schema) as database:
+        found = groups.groups(database, **paged)
+    if as_json:
+        print_json({"groups": [whole(each) for each in found.items], "after": found.after})
+    elif not found.items:
+        click.echo("no groups")
+    else:
+        print_table(_COLUMNS, [_row(each) for each in found.items])
+        print_more(found.after)
+
+
+@command.command("show")
+@click.argument("name")
+@store_options
+@click.option("--partitions", "with_partitions", is_flag=True, help="List its cursors, too.")
+@click.option("--topic", help="Only the cursors on this topic.")
+@limit_option
+@after_option
+@json_option
+def show_group(
+    name: str,
+    url: str,
+    prefix: str,
+    schema: str | None,
+    with_partitions: bool,
+    topic: str | None,
+    as_json: bool,
+    **paged: Any,
+) -> None:
+    """Show a group: its topics, its filter and its members; with --partitions where it is in each."""
+    with opened(url, prefix, schema) as database:
+        shown = groups.show(database, name)
+        found = groups.partitions(database, name, topic=topic, **paged) if with_partitions else None
+    if as_json:
+        told = whole(shown.group) | {
+            "created_at": shown.created_at,
+            "filter": shown.filter,
+            "member_ids": shown.member_ids,
+            "on_topics": [whole(each) for each in shown.on_topics],
+        }
+        if found is not None:
+            told |= {"partitions": [whole(each) for each in found.items], "after": found.after}
+        print_json(told)
+        return
+    facts = {
+        "group": shown.group.name,
+        "state": _state(shown.group),
+        "created": moment(shown.created_at),
+        "filter": " ".join(shown.filter) or "none stored",
+        "version": str(shown.group.filter_version),
+        "members": ", ".join(shown.member_ids) or "none",
+    }
+    for label, text in facts.items():
+        click.echo(f"{label + ':':<12}{line(text)}")
+    columns = ("topic", "partitions", "lag", "oldest unread", "waiting", "held", "dead")
+    rows = [
+        (
+            each.topic,
+            each.partitions,
+            each.lag,
+            _when(each.oldest_unread_at),
+            each.waiting,
+            each.held,
+            each.dead,
+        )
+        for each in shown.on_topics
+    ]
+    print_table(columns, [tuple(cell(str(text)) for text in row) for row in rows])
+    if found is not None:
+        print_table(_CURSOR_COLUMNS, [_cursor_row(each) for each in found.items])
+        print_more(found.after)
+
+
+@command.command("pause")
+@click.argument("name")
+@store_options
+@json_option
+def pause_group(name: str, url: str, prefix: str, schema: str | None, as_json: bool) -> None:
+    """Give a group nothing until it is resumed.
+
+    Workers finish what runs and let its partitions go within a second or so. Its records are kept.
+    """
+    with opened(url, prefix, schema) as database:
+        changed = groups.pause(database, name)
+    _say(name, changed, as_json, ("is paused", "was paused already"))
+
+
+@command.command("resume")
+@click.argument("name")
+@store_options
+@json_option
+def resume_group(name: str, url: str, prefix: str, schema: str | None, as_json: bool) -> None:
+    """Let a paused group go on where it was."""
+    with opened(url, prefix, schema) as database:
+        changed = groups.resume(database, name)
+    _say(name, changed, as_json, ("goes on", "was not paused"))
+
+
+@command.command("reset")
+@click.argument("name")
+@store_options
+@click.option("--topic", required=True, help="The topic on which it is reset.")
+@click.option("--to", "target", required=True, metavar="earliest|latest|OFFSET|MOMENT", help="Where to.")
+@click.option("--partition", type=int, help="Only this partition; needed for an OFFSET.")
+@click.option("--drop-parked", is_flag=True, help="Forget what waits in lanes before that place, too.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; say what would come again or be skipped.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+def reset_group(
+    name: str,
+    url: str,
+    prefix: str,
+    schema: str | None,
+    topic: str,
+    target: str,
+    partition: int | None,
+    drop_parked: bool,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Move a group to another place in a topic: back, to have records again, or forward, to skip some.
+
+    Safe beside running workers; each key stays in order. A MOMENT is such as 2026-11-16T02:00 (UTC, or with a
+    zone): the first record at or after it. What waits in lanes before the new place stays, unless dropped;
+    dead letters stay, marked.
+    """
+    to = _target(target)
+    given: dict[str, Any] = {"topic": topic, "to": to, "partition": partition, "drop_parked": drop_parked}
+    with opened(url, prefix, schema) as database:
+        if not (dry_run or yes):
+            told = reset(database, name, **given, dry_run=True)
+            _print_moves(told)
+            click.confirm(f"{_summary(told, dry_run=True)}. Reset group {name}?", abort=True)
+        done = reset(database, name, **given, dry_run=dry_run)
+    if as_json:
+        moves = [whole(each) for each in done.moves]
+        print_json({"moves": moves, "again": done.again, "skipped": done.skipped, "dry_run": dry_run})
+        return
+    if dry_run or yes:
+        _print_moves(done)
+    click.echo(_summary(done, dry_run=dry_run))
+
+
+@command.command("delete")
+@click.argument("name")
+@store_options
+@click.option("--dry-run", is_flag=True, help="Change nothing; say what it would forget.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+def delete_group(
+    name: str, url: str, prefix: str, schema: str | None, dry_run: bool, yes: bool, as_json: bool
+) -> None:
+    """Forget a group: its cursors, waiting lanes and dead letters.
+
+    Refused while members serve it. The log stays; a group of that name begins anew.
+    """
+    with opened(url, prefix, schema) as database:
+        if not (dry_run or yes):
+            told = groups.delete(database, name, dry_run=True)
+            question = f"group {name} has {told.lanes} waiting lanes and {told.dead} dead letters. Forget it?"
+            click.confirm(question, abort=True)
+        done = groups.delete(database, name, dry_run=dry_run)
+    if as_json:
+        print_json(done)
+    else:
+        word = "would be forgotten" if dry_run else "forgotten"
+        click.echo(
+            f"group {name} {word}: {done.cursors} cursors, {done.lanes} lanes, {done.dead} dead letters"
+        )
+
+
+def _target(text: str) -> str | int | datetime:
+    if text in (EARLIEST, LATEST):
+        return text
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    found = moment_of(text)
+    if found is None:
+        raise click.BadParameter(
+            f"{text!r} is neither {EARLIEST} nor {LATEST}, no offset, and no moment such as 2026-11-16T02:00",
+            param_hint="--to",
+        )
+    return found
+
+
+def _say(name: str, changed: bool, as_json: bool, words: tuple[str, str]) -> None:
+    if as_json:
+        print_json({"group": name, "changed": changed})
+    else:
+        click.echo(f"group {name} {words[not changed]}")
+
+
+def _print_moves(told: Reset) -> None:
+    rows = [
+        (each.partition, each.from_offset, each.to_offset, each.again, each.skipped)
+        for each in told.moves
+        if each.again or each.skipped or each.from_offset != each.to_offset
+    ]
+    if rows:
+        print_table(_MOVE_COLUMNS, [tuple(map(str, row)) for row in rows])
+
+
+def _summary(told: Reset, *, dry_run: bool) -> str:
+    verb = "would come" if dry_run else "come"
+    other = "would be" if dry_run else "are"
+    return f"{told.again} records {verb} again, {told.skipped} {other} skipped"
+
+
+def _when(at: datetime | None) -> str:
+    return "" if at is None else moment(at)
+
+
+def _state(group: Group) -> str:
+    return "flows" if group.paused_at is None else f"paused since {moment(group.paused_at)}"
+
+
+def _row(each: Group) -> tuple[str, ...]:
+    numbers = each.waiting, each.held, each.dead, each.members
+    texts = each.name, ", ".join(each.topics), str(each.lag), _when(each.oldest_unread_at), *map(str, numbers)
+    return tuple(map(cell, (*texts, _state(each))))
+
+
+def _cursor_row(each: GroupPartition) -> tuple[str, ...]:
+    numbers = each.partition, each.offset, each.end, each.lag, each.passed
+    return tuple(
+        map(cell, (each.topic, *map(str, numbers), each.owner or "", str(each.epoch), str(each.crashes)))
+    )

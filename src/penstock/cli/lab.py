@@ -1,0 +1,68 @@
+"""`penstock lab`: are the handlers idempotent? A crash laboratory in a process of its own."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from penstock.testing.lab import CrashLab, Report
+
+from .exit_codes import FAILED
+from .options import json_option
+from .output import print_json
+from .target import load
+
+
+@click.command("lab")
+@click.argument("target", metavar="MODULE:LAB")
+@click.option("--seed", type=click.IntRange(min=1), help="Play only this round: the seed of a finding.")
+@click.option("--rounds", type=click.IntRange(min=0), help="How many rounds of two kills to draw.")
+@click.option("--draw", type=int, help="Draw other rounds than usual: any number.")
+@json_option
+def command(target: str, seed: int | None, rounds: int | None, draw: int | None, as_json: bool) -> None:
+    """Kill your handlers at every commit point, and show which are not idempotent.
+
+    MODULE:LAB names a penstock.testing.CrashLab in your code, such as tests.lab:lab; the current folder is
+    searched too. Exits with 1 when a round ends otherwise than without a kill.
+    """
+    lab = load(target, "tests.lab:lab")
+    if not isinstance(lab, CrashLab):
+        raise click.UsageError(f"{target} is {type(lab).__name__}, not a CrashLab")
+    lab.name = target
+    report = _played(lab, draw, rounds) if seed is None else lab.replay(seed)
+    if as_json:
+        print_json(_document(report))
+    else:
+        click.echo(str(report))
+    click.get_current_context().exit(0 if report.ok else FAILED)
+
+
+def _played(lab: CrashLab, draw: int | None, rounds: int | None) -> Report:
+    return lab.run(seed=draw, rounds=rounds, progress=_progress())
+
+
+def _progress() -> Callable[[int, int, int], None] | None:
+    """Return what shows the rounds on a terminal as they pass; elsewhere nothing."""
+    if not sys.stderr.isatty():
+        return None
+
+    def show(played: int, total: int, findings: int) -> None:
+        click.echo(f"\rround {played} of {total}, {findings} findings ", nl=played == total, err=True)
+
+    return show
+
+
+def _document(report: Report) -> dict[str, Any]:
+    """Return a report as JSON can hold it."""
+    return {
+        "ok": report.ok,
+        "rounds": report.rounds,
+        "points": report.points,
+        "missed": report.missed,
+        "findings": [
+            asdict(each) | {"kills": [asdict(kill) | {"meaning": kill.meaning} for kill in each.kills]}
+            for each in report.findings
+        ],
+    }

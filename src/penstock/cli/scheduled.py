@@ -1,0 +1,143 @@
+"""`penstock scheduled`: events that wait for their time: list, show, cancel, run now."""
+
+from base64 import b64encode
+from datetime import datetime
+from typing import Any
+
+import click
+
+from penstock.errors import Undecodable, UnknownScheduled
+from penstock.operate import scheduled
+from penstock.operate.scheduled import Scheduled, ScheduledRecord, Selection
+
+from .exit_codes import FAILED
+from .options import after_option, json_option, limit_option, opened, store_options
+from .output import cell, line, moment, print_json, print_more, print_table, whole
+from .units import moment as at_moment
+
+_COLUMNS = ("due", "topic", "key", "owner", "type", "id")
+
+
+@click.group("scheduled")
+def command() -> None:
+    """List, show, cancel or hasten events that wait for their time."""
+
+
+@command.command("list")
+@store_options
+@click.option("--topic", help="Only this topic.")
+@click.option("--key", help="Only this key.")
+@click.option("--owner", help="Only this owner.")
+@click.option("--before", type=at_moment, help="Only what is due before this moment.")
+@limit_option
+@after_option
+@json_option
+def list_scheduled(
+    url: str,
+    prefix: str,
+    schema: str | None,
+    topic: str | None,
+    key: str | None,
+    owner: str | None,
+    before: datetime | None,
+    as_json: bool,
+    **paged: Any,
+) -> None:
+    """List events that wait for their time, the next due first."""
+    selection = Selection(topic=topic, key=key, owner=owner, before=before)
+    with opened(url, prefix, schema) as database:
+        found = scheduled.scheduled(database, selection, **paged)
+    if as_json:
+        print_json({"scheduled": [whole(each) for each in found.items], "after": found.after})
+    elif not found.items:
+        click.echo("nothing scheduled matches" if selection.is_narrow else "nothing is scheduled")
+    else:
+        print_table(_COLUMNS, [_row(each) for each in found.items])
+        print_more(found.after)
+
+
+@command.command("show")
+@click.argument("id")
+@store_options
+@json_option
+def show_scheduled(id: str, url: str, prefix: str, schema: str | None, as_json: bool) -> None:
+    """Show an event that waits for its time: headers and value."""
+    with opened(url, prefix, schema) as database:
+        shown = _shown(scheduled.show(database, id))
+    if as_json:
+        print_json(shown)
+        return
+    for name, value in shown.items():
+        click.echo(f"{name + ':':<12}{line(value)}")
+
+
+@command.command("cancel")
+@store_options
+@click.option("--id", "id", help="The one of this id.")
+@click.option("--topic", help="Those of this topic.")
+@click.option("--key", help="Those of this key.")
+@click.option("--owner", help="Those of this owner.")
+@click.option("--before", type=at_moment, help="Those due before this moment.")
+@click.option("--all", "all", is_flag=True, help="All of them.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; say how many it would be.")
+@json_option
+def cancel_scheduled(
+    url: str,
+    prefix: str,
+    schema: str | None,
+    id: str | None,
+    topic: str | None,
+    key: str | None,
+    owner: str | None,
+    before: datetime | None,
+    all: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Take scheduled events back, for good.
+
+    An event that a sequencer is just moving is not taken back, and not counted. Exits with 1 when the one of
+    --id is not scheduled.
+    """
+    selection = Selection(id=id, topic=topic, key=key, owner=owner, before=before)
+    with opened(url, prefix, schema) as database:
+        count = scheduled.cancel(database, selection, all=all, dry_run=dry_run)
+    if as_json:
+        print_json({"count": count, "dry_run": dry_run})
+    elif id is not None and not count:
+        raise UnknownScheduled(id)
+    else:
+        events = "1 scheduled event" if count == 1 else f"{count} scheduled events"
+        click.echo(f"{events} {'would be cancelled' if dry_run else 'cancelled'}")
+    click.get_current_context().exit(FAILED if id is not None and not count else 0)
+
+
+@command.command("run-now")
+@click.argument("id")
+@store_options
+@json_option
+def run_now(id: str, url: str, prefix: str, schema: str | None, as_json: bool) -> None:
+    """Make a scheduled event due now."""
+    with opened(url, prefix, schema) as database:
+        scheduled.run_now(database, id)
+    if as_json:
+        print_json({"id": id, "due": "now"})
+    else:
+        click.echo(f"event {line(id)} is due now")
+
+
+def _row(each: Scheduled) -> tuple[str, ...]:
+    texts = moment(each.due_at), each.topic, each.key or "", each.owner or "", each.type, each.id
+    return tuple(map(cell, texts))
+
+
+def _shown(each: ScheduledRecord) -> dict[str, Any]:
+    """Return an event as JSON can hold it; bytes that are no JSON value as base64."""
+    shown = whole(each.event) | {"timestamp": each.record.timestamp, "headers": each.record.headers}
+    try:
+        value = each.record.value
+    except Undecodable:
+        value = each.record.data
+    if isinstance(value, bytes):
+        return shown | {"value": None, "data_base64": b64encode(value).decode()}
+    return shown | {"value": value}

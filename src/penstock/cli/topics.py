@@ -1,0 +1,233 @@
+"""`penstock topics`: list, show, create, set, clear, delete."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import click
+
+from penstock.log.contract import OUTBOX_PARTITIONS
+from penstock.operate import topics
+from penstock.operate.clear import Cleared, clear
+from penstock.operate.topics import UNLIMITED, Topic
+
+from .options import after_option, json_option, limit_option, opened, store_options
+from .output import cell, moment, print_json, print_more, print_table, whole
+from .units import count, duration, duration_text, is_unlimited, size, size_text
+
+_COLUMNS = ("topic", "partitions", "records", "kept", "groups")
+_PARTITION_COLUMNS = ("partition", "start", "end", "records")
+
+
+@click.group("topics")
+def command() -> None:
+    """List, show, create, set, clear or delete topics."""
+
+
+@command.command("list")
+@store_options
+@limit_option
+@after_option
+@json_option
+def list_topics(url: str, prefix: str, schema: str | None, as_json: bool, **paged: Any) -> None:
+    """List topics by name: partitions, records, what is kept, and the groups that read them."""
+    with opened(url, prefix, schema) as database:
+        found = topics.topics(database, **paged)
+    if as_json:
+        print_json({"topics": [whole(each) for each in found.items], "after": found.after})
+    elif not found.items:
+        click.echo("no topics")
+    else:
+        print_table(_COLUMNS, [_row(each) for each in found.items])
+        print_more(found.after)
+
+
+@command.command("show")
+@click.argument("name")
+@store_options
+@click.option("--partitions", "with_partitions", is_flag=True, help="List its partitions, too.")
+@click.option("--size", "with_size", is_flag=True, help="Measure its bytes, too; reads all of it.")
+@limit_option
+@after_option
+@json_option
+def show_topic(
+    name: str,
+    url: str,
+    prefix: str,
+    schema: str | None,
+    with_partitions: bool,
+    with_size: bool,
+    as_json: bool,
+    **paged: Any,
+) -> None:
+    """Show a topic; with --partitions where each begins and ends."""
+    with opened(url, prefix, schema) as database:
+        topic = topics.show(database, name)
+        total = topics.size_bytes(database, name) if with_size else None
+        found = topics.partitions(database, name, **paged) if with_partitions else None
+    if as_json:
+        shown = whole(topic) | ({} if total is None else {"bytes": total})
+        if found is not None:
+            shown |= {"partition_list": [whole(each) for each in found.items], "after": found.after}
+        print_json(shown)
+        return
+    facts = {
+        "topic": topic.name,
+        "partitions": str(topic.partitions),
+        "records": str(topic.records),
+        "kept": _kept(topic),
+        "groups": ", ".join(topic.groups) or "none",
+        "created": moment(topic.created_at),
+    } | ({} if total is None else {"size": size_text(total)})
+    for label, text in facts.items():
+        click.echo(f"{label + ':':<12}{text}")
+    if found is not None:
+        rows = [(each.partition, each.start, each.end, each.end - each.start) for each in found.items]
+        print_table(_PARTITION_COLUMNS, [tuple(map(str, row)) for row in rows])
+        print_more(found.after)
+
+
+@command.command("create")
+@click.argument("name")
+@store_options
+@click.option(
+    "--partitions", type=int, default=OUTBOX_PARTITIONS, show_default=True, help="How many; fixed for ever."
+)
+@json_option
+def create_topic(
+    name: str, url: str, prefix: str, schema: str | None, partitions: int, as_json: bool
+) -> None:
+    """Make a topic; one that is there with as many partitions is left as it is."""
+    with opened(url, prefix, schema) as database:
+        made = topics.create(database, name, partitions=partitions)
+    if as_json:
+        print_json({"topic": name, "created": made})
+    else:
+        click.echo(f"topic {name} {'created' if made else 'was there already'}")
+
+
+@command.command("set")
+@click.argument("name")
+@store_options
+@click.option("--retention", help="Keep records so long: 30d, 12h, 0, or forever.")
+@click.option("--max-bytes", help="Keep so much of each partition: 10GB, 512MiB, or unlimited.")
+@click.option("--max-records", help="Keep so many of each partition, or unlimited.")
+@click.option("--default", is_flag=True, help="Keep what the settings say.")
+@json_option
+def set_topic(
+    name: str,
+    url: str,
+    prefix: str,
+    schema: str | None,
+    retention: str | None,
+    max_bytes: str | None,
+    max_records: str | None,
+    default: bool,
+    as_json: bool,
+) -> None:
+    """Say how long and how much of a topic is kept.
+
+    What is not said stays as it is. Whatever is kept, nothing goes that a group has yet to read. A
+    retention of 0 keeps no more than that.
+    """
+    age: timedelta | int | None = _or_unlimited(retention, duration, "--retention")
+    with opened(url, prefix, schema) as database:
+        topic = topics.set_retention(
+            database,
+            name,
+            age=age,
+            max_bytes=_or_unlimited(max_bytes, size, "--max-bytes"),
+            max_records=_or_unlimited(max_records, count, "--max-records"),
+            default=default,
+        )
+    if as_json:
+        print_json(whole(topic))
+    else:
+        click.echo(f"topic {name} keeps: {_kept(topic)}")
+
+
+@command.command("clear")
+@click.argument("name")
+@store_options
+@click.option("--dry-run", is_flag=True, help="Change nothing; say how many it would be.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+def clear_topic(
+    name: str, url: str, prefix: str, schema: str | None, dry_run: bool, yes: bool, as_json: bool
+) -> None:
+    """Empty a topic: staged, scheduled, logged, waiting and dead.
+
+    The topic stays, with its groups, and goes on where its offsets ended. Safe beside publishers and workers.
+    """
+    with opened(url, prefix, schema) as database:
+        if not (dry_run or yes):
+            told = clear(database, name, dry_run=True)
+            click.confirm(f"topic {name}: {_lost(told)}. Take all that away?", abort=True)
+        done = clear(database, name, dry_run=dry_run)
+    if as_json:
+        print_json(done)
+    else:
+        click.echo(f"topic {name}: {_lost(done)} {'would be' if dry_run else 'are'} taken away")
+
+
+@command.command("delete")
+@click.argument("name")
+@store_options
+@click.option("--force", is_flag=True, help="Although members serve it.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+def delete_topic(
+    name: str, url: str, prefix: str, schema: str | None, force: bool, yes: bool, as_json: bool
+) -> None:
+    """Delete a topic with its records and every group's place in it.
+
+    Refused while members serve it. What is staged or scheduled for it makes it anew: clear it first.
+    """
+    with opened(url, prefix, schema) as database:
+        topic = topics.show(database, name)
+        if not yes:
+            readers = ", ".join(topic.groups) or "no group"
+            question = f"topic {name} has {topic.records} records and is read by {readers}. Delete it?"
+            click.confirm(question, abort=True)
+        gone = topics.delete(database, name, force=force)
+    if as_json:
+        print_json({"topic": name, "records": gone})
+    else:
+        click.echo(f"topic {name} deleted, with {gone} records")
+
+
+def _or_unlimited(text: str | None, read: Callable[[str], Any], option: str) -> Any:
+    if text is None:
+        return None
+    if is_unlimited(text):
+        return UNLIMITED
+    try:
+        return read(text)
+    except click.BadParameter as exc:
+        raise click.BadParameter(exc.message, param_hint=option) from None
+
+
+def _kept(topic: Topic) -> str:
+    """Return what is kept of a topic, in words; what is as the settings say is left out."""
+    parts = []
+    for value, text in (
+        (topic.retention_ms, duration_text),
+        (topic.retention_bytes, lambda most: f"{size_text(most)} a partition"),
+        (topic.retention_records, lambda most: f"{most} records a partition"),
+    ):
+        if value is not None:
+            parts.append("unlimited" if value == UNLIMITED else text(value))
+    return ", ".join(parts) or "as the settings say"
+
+
+def _lost(cleared: Cleared) -> str:
+    return (
+        f"{cleared.records} records, {cleared.staged} staged, {cleared.scheduled} scheduled, "
+        f"{cleared.lanes} waiting lanes, {cleared.dead} dead letters"
+    )
+
+
+def _row(each: Topic) -> tuple[str, ...]:
+    groups = ", ".join(each.groups) or "none"
+    texts = each.name, str(each.partitions), str(each.records), _kept(each), groups
+    return tuple(map(cell, texts))

@@ -1,0 +1,95 @@
+"""Moving a group to another place in a topic: back, to have records again, or forward, to skip some.
+
+One reset is one transaction, in this order: the domain is touched, the cursors are locked, and by where they
+stand the entries, letters and lanes are changed; then each cursor is set, in a new epoch, so that nothing an
+owner with an older view still settles is written.
+
+Invariant: what stands at or above the target is met again by the cursor, so no lane has it as an entry and
+no letter holds a lane for it; what stands below it is in a lane, or done, dead or skipped. A lane is held
+exactly as long as a letter holds it. So each key goes on in order: what its lane has, then what the cursor
+meets.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from penstock.log.sql.contract import Row, Rows
+from penstock.log.sql.database import Transaction
+
+from .machine import SLOW
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One partition of a reset.
+
+    `again`: offsets that were passed and are met again. `skipped`: offsets that were not, and are not met.
+    """
+
+    partition: int
+    from_offset: int
+    to_offset: int
+    again: int
+    skipped: int
+
+
+class Resetting:
+    """Resets of one group on one topic.
+
+    `living` tells the members that may still be at work; `touch` makes the owners look, and comes before all
+    other locks.
+    """
+
+    def __init__(
+        self,
+        group_id: int,
+        topic_id: int,
+        *,
+        living: Callable[[Transaction], list[str]],
+        touch: Callable[[Transaction, int, int], object],
+    ) -> None:
+        self._ids = {"group_id": group_id, "topic_id": topic_id}
+        self._living, self._touch = living, touch
+
+    def moves(self, tx: Transaction, targets: Mapping[int, int]) -> list[Move]:
+        """Return what a reset to these offsets, by partition, would do; changes nothing."""
+        rows = tx.rows("delivery", "cursors_places", partitions=sorted(targets), **self._ids)
+        return _moves(rows, targets)
+
+    def reset(
+        self, tx: Transaction, targets: Mapping[int, int], *, drop_parked: bool, now_ms: int | None
+    ) -> list[Move]:
+        """Move the cursors; what waits in lanes below the targets stays, unless it is dropped."""
+        self._touch(tx, self._ids["group_id"], self._ids["topic_id"])
+        held = tx.rows("delivery", "cursors_hold", partitions=sorted(targets), **self._ids)
+        if not held:
+            return []  # the topic was deleted meanwhile
+        moves = _moves(held, targets)
+        floors = [0 if drop_parked else each.to_offset for each in moves]
+        table = Rows(partitions=[each.partition for each in moves], offsets=floors)
+        tx.change("delivery", "entries_reset", floors=table, **self._ids)
+        tx.change("delivery", "dead_reset", floors=table, now_ms=now_ms, **self._ids)
+        partitions = [each.partition for each in moves]
+        tx.change("delivery", "lanes_forget", partitions=partitions, **self._ids)
+        tx.change("delivery", "lanes_unhold", partitions=partitions, reason=SLOW, **self._ids)
+        self.place(tx, {each.partition: each.to_offset for each in moves})
+        return moves
+
+    def place(self, tx: Transaction, targets: Mapping[int, int]) -> None:
+        """Set cursors that are locked already, each in a new epoch, with nothing passed above it."""
+        living = self._living(tx)  # only now: no owner of a locked row can have joined since
+        table = Rows(partitions=list(targets), offsets=list(targets.values()))
+        tx.change("delivery", "cursors_reset", targets=table, living=living, **self._ids)
+
+
+def _moves(rows: Iterable[Row], targets: Mapping[int, int]) -> list[Move]:
+    return [move(row[0], row[1], bytes.fromhex(row[2]), targets[row[0]]) for row in rows]
+
+
+def move(partition: int, base: int, passed: bytes, target: int) -> Move:
+    """Return what becomes of a cursor with a bitmap of what it has passed from its base on."""
+    count = int.from_bytes(passed, "little").bit_count()
+    below = (int.from_bytes(passed, "little") & ((1 << max(0, target - base)) - 1)).bit_count()
+    again = max(0, base - target) + count - below
+    skipped = max(0, target - base) - below
+    return Move(partition, base, target, again, skipped)

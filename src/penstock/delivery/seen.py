@@ -1,0 +1,11 @@
+"""Which groups have a member: noted at most once an hour, for retention to know which may still come back."""
+
+from collections.abc import Collection
+
+from penstock.clock import Clock, own_ms
+from penstock.log.sql.database import Transaction
+
+
+def note_seen(tx: Transaction, groups: Collection[str], clock: Clock) -> None:
+    """Note that groups have a member now, where that was last noted an hour ago or more."""
+    tx.change("delivery", "group_seen", names=sorted(groups), now_ms=own_ms(clock))

@@ -1,0 +1,8 @@
+"""The Django app: put "penstock.django" into INSTALLED_APPS.
+
+It brings Penstock's tables by `manage.py migrate`, the commands by `manage.py penstock`, and checks.
+"""
+
+from .connections import database_url, fresh_connections
+
+__all__ = ["database_url", "fresh_connections"]

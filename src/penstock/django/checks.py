@@ -1,0 +1,64 @@
+"""What `manage.py check` finds: an outbox that cannot be loaded or looks elsewhere, SQLite by its default."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from django.core.checks import CheckMessage, Error, Warning
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connections
+
+from . import project
+from .connections import database_url
+
+
+def check_transaction_mode(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
+    """Ask that transactions on SQLite begin as writers."""
+    connection = connections[project.alias()]
+    mode = str(connection.settings_dict["OPTIONS"].get("transaction_mode", "")).upper()
+    if connection.vendor != "sqlite" or mode in ("IMMEDIATE", "EXCLUSIVE"):
+        return []
+    return [
+        Warning(
+            f"A transaction on database {project.alias()!r} that reads before it writes can be refused with "
+            '"database is locked" while a worker writes.',
+            hint='Set "OPTIONS": {"transaction_mode": "IMMEDIATE"} (Django 5.1 and later).',
+            id="penstock.W001",
+        )
+    ]
+
+
+def check_outbox(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
+    """Ask that the project's outbox can be loaded and is in the database that Django publishes in."""
+    if project.outbox_name() is None:
+        return []
+    try:
+        outbox = project.outbox()
+        expected = database_url(project.alias())
+    except ImproperlyConfigured as exc:
+        return [] if _is_test_database() else [Error(str(exc), id="penstock.E001")]
+    if _is_test_database() or _place(outbox.url) == _place(expected):
+        return []
+    return [
+        Warning(
+            f"The outbox {project.outbox_name()} is in another database than {project.alias()!r}: its "
+            "workers would not see what is published there.",
+            hint="Make it with Outbox(database_url()), from penstock.django.",
+            id="penstock.W002",
+        )
+    ]
+
+
+def _is_test_database() -> bool:
+    """Return whether Django's test runner has put another database in the place of the project's."""
+    connection = connections[project.alias()]
+    return str(connection.settings_dict["NAME"]) == str(connection.creation._get_test_db_name())
+
+
+def _place(url: str) -> tuple[str, str]:
+    """Return the kind of a store and its file or database; a host may have several names."""
+    parts = urlsplit(url)
+    if parts.scheme == "sqlite":
+        return "sqlite", str(Path(url.removeprefix("sqlite:///")).resolve())
+    return "postgresql" if parts.scheme == "postgres" else parts.scheme, unquote(parts.path)

@@ -1,0 +1,50 @@
+"""What a project's settings say of Penstock.
+
+| setting             | means                                                | unless it is there      |
+|---------------------|------------------------------------------------------|-------------------------|
+| `PENSTOCK_OUTBOX`   | the outbox in your code, such as "shop.events:outbox" | only `--url` is known   |
+| `PENSTOCK_DATABASE` | the alias of the database that has Penstock's tables | "default"               |
+| `PENSTOCK_PREFIX`   | what the names of its tables begin with              | as for `Outbox`         |
+| `PENSTOCK_SCHEMA`   | their schema (PostgreSQL)                            | the connection's own    |
+"""
+
+from pkgutil import resolve_name
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+
+from penstock.app import Outbox
+from penstock.log.sql.naming import DEFAULT_PREFIX, Names
+
+
+def alias() -> str:
+    """Return the alias of the database that has Penstock's tables."""
+    return str(getattr(settings, "PENSTOCK_DATABASE", "default"))
+
+
+def names() -> Names:
+    """Return the names of the tables. Raises InvalidName."""
+    prefix = getattr(settings, "PENSTOCK_PREFIX", DEFAULT_PREFIX)
+    return Names(prefix, getattr(settings, "PENSTOCK_SCHEMA", None))
+
+
+def outbox_name() -> str | None:
+    """Return where the outbox is, if the settings say it."""
+    found: str | None = getattr(settings, "PENSTOCK_OUTBOX", None)
+    return found
+
+
+def outbox() -> Outbox:
+    """Return the project's outbox. Raises ImproperlyConfigured."""
+    name = outbox_name()
+    if not isinstance(name, str) or ":" not in name:
+        raise ImproperlyConfigured(
+            f'PENSTOCK_OUTBOX={name!r} must name your outbox, such as "shop.events:outbox"'
+        )
+    try:
+        found = resolve_name(name)
+    except (ImportError, AttributeError) as exc:
+        raise ImproperlyConfigured(f"PENSTOCK_OUTBOX={name!r} cannot be loaded: {exc}") from exc
+    if not isinstance(found, Outbox):
+        raise ImproperlyConfigured(f"PENSTOCK_OUTBOX={name!r} is {type(found).__name__}, not an Outbox")
+    return found

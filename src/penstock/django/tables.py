@@ -1,0 +1,52 @@
+"""The operation of a Django migration that brings Penstock's tables to a version of their own chain."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import router
+from django.db.migrations.operations.base import Operation
+
+from penstock.log.sql import hosted
+from penstock.outbox.adapters.django import ADAPTER
+
+from . import project
+
+
+class Tables(Operation):  # type: ignore[misc]  # Django brings no types
+    """Runs the chain up to a version, on Django's connection and in its transaction.
+
+    What `penstock migrate` has made is not made again. It cannot be undone: that would lose events.
+    """
+
+    reversible = False
+    reduces_to_sql = True
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+
+    def state_forwards(self, app_label: str, state: Any) -> None:
+        """Change no model: Penstock has none."""
+
+    def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        """Run what is missing, on the database that shall have the tables."""
+        connection = schema_editor.connection
+        if connection.alias != project.alias() or not router.allow_migrate(connection.alias, app_label):
+            return
+        dialect, names = ADAPTER.dialect_of(connection), project.names()
+        if schema_editor.collect_sql:  # `manage.py sqlmigrate`
+            for step in hosted.steps_between(dialect, names, self.version - 1, self.version):
+                for each in hosted.statements_of(step.script):
+                    schema_editor.execute(each, params=None)
+            return
+        hosted.upgrade(dialect, names, lambda sql: _execute(connection, sql), to=self.version)
+
+    def describe(self) -> str:
+        """Say what it does, for `migrate --plan`."""
+        return f"Bring Penstock's tables to version {self.version}"
+
+
+def _execute(connection: Any, sql: str) -> Sequence[Any]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        rows: Sequence[Any] = cursor.fetchall() if cursor.description else ()
+        return rows

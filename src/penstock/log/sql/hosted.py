@@ -1,0 +1,55 @@
+"""The chain of migrations inside a transaction that a framework's own migrations have opened.
+
+The framework runs the statements, one at a time and without parameters; it commits, and it keeps its own
+account of what it has run. Ours stands in `meta` as ever, so `penstock migrate` and the framework may take
+turns: what is there already is not made again.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from penstock.errors import InvalidInput
+
+from .migrations import Migration, chain_of
+from .naming import Names, statement
+
+Execute = Callable[[str], Sequence[Sequence[Any]]]  # runs one statement and returns its rows
+
+
+def upgrade(dialect: str, names: Names, execute: Execute, *, to: int | None = None) -> list[Migration]:
+    """Apply what is missing, up to a version (None: the newest), and return it. Raises InvalidInput."""
+    package = f"penstock.log.sql.{dialect}"
+    steps = steps_between(dialect, names, 0, to)
+    execute(statement(package, "migrations_lock", names))
+    there = execute(statement(package, "meta_find", names))
+    found = int(execute(statement(package, "version_read", names))[0][0]) if there else 0
+    waiting = [step for step in steps if step.version > found]
+    for step in waiting:
+        for each in statements_of(step.script):
+            execute(each)
+    return waiting
+
+
+def steps_between(dialect: str, names: Names, since: int, to: int | None = None) -> list[Migration]:
+    """Return the migrations after one version and up to another (None: the newest). Raises InvalidInput."""
+    steps = chain_of(dialect, names)
+    newest = steps[-1].version
+    last = newest if to is None else to
+    if not 0 <= since <= last <= newest:
+        raise InvalidInput(
+            f"versions after {since} and up to {last}: this Penstock has those from 1 to {newest}; "
+            "update it, or name others"
+        )
+    return [step for step in steps if since < step.version <= last]
+
+
+def statements_of(script: str) -> Iterator[str]:
+    """Yield the statements of a script, without comments; SQLite can tell where one ends for all dialects."""
+    text = ""
+    for line in script.splitlines():
+        if not line.lstrip().startswith("--"):
+            text += f"{line}\n"
+        if text.strip() and sqlite3.complete_statement(text):
+            yield text.strip().removesuffix(";")
+            text = ""

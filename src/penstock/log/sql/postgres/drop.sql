@@ -1,0 +1,20 @@
+-- Every table of Penstock, taken away: the opposite of schema.sql.
+-- In one statement: scheduled takes its numbers from the sequence of staged.
+DROP TABLE IF EXISTS
+    penstock_meta,
+    penstock_staged,
+    penstock_scheduled,
+    penstock_topic,
+    penstock_head,
+    penstock_log,
+    penstock_log_time,
+    penstock_member,
+    penstock_slot,
+    penstock_group,
+    penstock_cursor,
+    penstock_domain,
+    penstock_lane,
+    penstock_lane_entry,
+    penstock_dead,
+    penstock_token,
+    penstock_audit;

@@ -1,0 +1,103 @@
+"""The audit: who did what to a store, when, and to how much of it.
+
+An entry is written in the transaction of the action itself: what did not happen is not in it, and what is
+in it has happened. It names things (groups, topics, keys, ids), never a payload.
+"""
+
+import getpass
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from penstock.clock import from_ms
+from penstock.log.sql.contract import Row
+from penstock.log.sql.database import Database, Transaction
+
+from .lookup import storable
+from .paging import LAST, PAGE_ROWS, Page, check_limit, page, place_after
+
+ACTOR = "PENSTOCK_ACTOR"
+_LONGEST_ACTOR = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that somebody did. `subject` says to what, `count` to how many."""
+
+    id: int
+    at: datetime
+    actor: str
+    action: str
+    subject: dict[str, Any]
+    count: int
+
+
+def write(
+    tx: Transaction,
+    action: str,
+    subject: Mapping[str, Any],
+    count: int,
+    now_ms: int | None,
+    *,
+    actor: str | None = None,
+) -> None:
+    """Note an action in its own transaction; `now_ms` None: the database's clock.
+
+    What of the subject is None is left out. Without an actor it is this process's (`this_actor`).
+    """
+    said = {name: _storable(value) for name, value in subject.items() if value is not None}
+    tx.change(
+        "operate",
+        "audit_write",
+        actor=storable(actor or this_actor())[:_LONGEST_ACTOR],
+        action=action,
+        subject=msgspec.json.encode(said).decode(),
+        count=count,
+        now_ms=now_ms,
+    )
+
+
+def this_actor() -> str:
+    """Return who acts: the environment's PENSTOCK_ACTOR, else the user of this process and its host."""
+    named = os.environ.get(ACTOR, "").strip()
+    if named:
+        return named
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError, ImportError):  # a container may have users without a name
+        user = f"uid {os.getuid()}" if hasattr(os, "getuid") else "unknown"
+    return f"{user}@{socket.gethostname()}"
+
+
+def audit(
+    database: Database,
+    *,
+    action: str | None = None,
+    actor: str | None = None,
+    after: str | None = None,
+    limit: int = PAGE_ROWS,
+) -> Page[Entry]:
+    """Return a page of the audit, the newest first. Raises InvalidPage."""
+    check_limit(limit)
+    (before,) = place_after(after, (int,), (LAST,))
+    params = {
+        "before": before,
+        "action": None if action is None else storable(action),
+        "actor": None if actor is None else storable(actor),
+    }
+    rows = database.look(lambda tx: tx.rows("operate", "audit_list", limit=limit + 1, **params))
+    return page(rows, limit, 1, _entry)
+
+
+def _entry(row: Row) -> Entry:
+    id, at_ms, actor, action, subject, count = row
+    return Entry(id, from_ms(at_ms), actor, action, msgspec.json.decode(subject), count)
+
+
+def _storable(value: Any) -> Any:
+    return storable(value) if isinstance(value, str) else value

@@ -1,0 +1,179 @@
+"""Checking a program's handlers against its store: what nobody would handle, and handlers nobody would call.
+
+A problem means that records wait for a handler which is not there; a warning may be meant so.
+"""
+
+import ast
+import inspect
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+import msgspec
+
+from penstock.delivery.unread import unread
+from penstock.log.sql.database import Database, Transaction
+from penstock.membership.filters import Filter, covers
+from penstock.worker.handlers import Handlers
+from penstock.worker.steward import filters_of
+
+
+class Weight(Enum):
+    """How much a finding weighs."""
+
+    PROBLEM = "problem"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is not as it should be. `about`: the group, topic, handler or file."""
+
+    weight: Weight
+    about: str
+    what: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedHandler:
+    """A registered handler: its group and topic, what it matches, and its id."""
+
+    group: str
+    topic: str
+    match: tuple[str, ...]
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The handlers by group, and what was found."""
+
+    handlers: tuple[CheckedHandler, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_well(self) -> bool:
+        """Whether there is no problem."""
+        return all(each.weight is not Weight.PROBLEM for each in self.findings)
+
+
+def check(
+    database: Database,
+    handlers: Handlers,
+    *,
+    module: str | None = None,
+    others: Mapping[str, Handlers] | None = None,
+) -> Checked:
+    """Compare handlers with the groups and topics of their store.
+
+    With the name of the program's `module`, also with its source files that were never imported, and with
+    the handlers of `others`, the other outboxes of this process by name. Raises InvalidHandler.
+    """
+    subscriptions = list(handlers.subscriptions())
+    served = filters_of(subscriptions)
+    groups, orphans = database.look(lambda tx: (_groups(tx), unread(tx)))
+    found = [
+        *_unserved(groups, served),
+        *_unread(orphans, {each.topic for each in subscriptions}),
+        *_unknown_types(handlers),
+    ]
+    if module is not None:
+        found += [*_elsewhere(module, others or {}), *_unimported(module)]
+    shown = sorted(
+        (
+            CheckedHandler(each.group, each.topic, tuple(each.match_texts()), each.id)
+            for subscription in subscriptions
+            for each in subscription.handlers
+        ),
+        key=lambda each: (each.group, each.topic, each.id),
+    )
+    return Checked(tuple(shown), tuple(found))
+
+
+def _groups(tx: Transaction) -> dict[str, Filter]:
+    """Return the groups of the store, each with the filter that counts; none is known of a drain's."""
+    found = {}
+    for name, filters in tx.rows("operate", "group_filters"):
+        known = msgspec.json.decode(filters, type=list[tuple[str, ...]])
+        found[name] = known[0] if known else ()
+    return found
+
+
+def _unserved(groups: Mapping[str, Filter], served: Mapping[str, Filter]) -> Iterator[Finding]:
+    for name, stored in groups.items():
+        if name not in served:
+            remedy = f"register a handler with group={name!r}, or `penstock groups delete {name}`"
+            yield Finding(Weight.PROBLEM, f"group {name}", "no handler here serves it", remedy)
+            continue
+        left = [text for text in stored if not covers(served[name], (text,))]
+        if left:
+            weight = Weight.PROBLEM if len(left) == len(stored) else Weight.WARNING
+            what = f"its filter wants {', '.join(left)}, and no handler here serves that"
+            yield Finding(
+                weight, f"group {name}", what, "register a handler for it, or leave it out for good"
+            )
+
+
+def _unread(orphans: Mapping[str, int], served: set[str]) -> Iterator[Finding]:
+    for topic, count in orphans.items():
+        if topic not in served:
+            remedy = f"register a handler with topic={topic!r}, or `penstock topics delete {topic}`"
+            what = f"it has {count} records and no group reads it"
+            yield Finding(Weight.PROBLEM, f"topic {topic}", what, remedy)
+
+
+def _unknown_types(handlers: Handlers) -> Iterator[Finding]:
+    """Find handlers for a type that no class is registered under, where events are classes."""
+    names = handlers.types.names()
+    for each in (handler for one in handlers.subscriptions() for handler in one.handlers) if names else ():
+        match = each.match
+        if isinstance(match, str) and not match.endswith(".*") and match not in names:
+            remedy = "fine if it is published without a class; else compare the spelling"
+            yield Finding(
+                Weight.WARNING, f"handler {each.id}", f"no event is registered as {match!r}", remedy
+            )
+
+
+def _elsewhere(module: str, others: Mapping[str, Handlers]) -> Iterator[Finding]:
+    """Find handlers of this program that another outbox has."""
+    package = module.partition(".")[0]
+    for name, registry in others.items():
+        for each in (handler for one in registry.subscriptions() for handler in one.handlers):
+            home = str(getattr(inspect.unwrap(each.function), "__module__", ""))
+            if home == module or home.partition(".")[0] == package:
+                remedy = "register it with the outbox that the worker runs"
+                what = f"it is registered with another outbox, {name}"
+                yield Finding(Weight.PROBLEM, f"handler {each.id}", what, remedy)
+
+
+def _unimported(module: str) -> Iterator[Finding]:
+    """Find files of the program's package that register handlers and were never imported."""
+    package = sys.modules.get(module.partition(".")[0])
+    folders = [Path(each) for each in getattr(package, "__path__", [])]
+    loaded = {str(getattr(each, "__file__", None)) for each in list(sys.modules.values())}
+    for path in sorted(path for folder in folders for path in folder.rglob("*.py")):
+        if str(path) not in loaded and _registers(path):
+            remedy = f"import it where {module} is, so that its handlers are registered"
+            yield Finding(Weight.PROBLEM, f"file {path}", "it has handlers and was not imported", remedy)
+
+
+def _registers(path: Path) -> bool:
+    """Return whether a file decorates a function with `….handler(…, group=…)`."""
+    try:
+        tree = ast.parse(path.read_text("utf-8"))
+    except (OSError, ValueError, SyntaxError):
+        return False
+    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return any(_is_handler(each) for node in functions for each in node.decorator_list)
+
+
+def _is_handler(decorator: ast.expr) -> bool:
+    return (
+        isinstance(decorator, ast.Call)
+        and isinstance(decorator.func, ast.Attribute)
+        and decorator.func.attr == "handler"
+        and any(each.arg == "group" for each in decorator.keywords)
+    )

@@ -1,0 +1,57 @@
+"""Dropping Penstock's tables: the opposite of migrating. Nothing brings back what was in them."""
+
+from dataclasses import dataclass
+from importlib.resources import files
+
+from penstock.clock import SYSTEM, Clock
+from penstock.errors import SchemaMissing, StoreBusy
+from penstock.log.sql.database import Database, Transaction
+from penstock.log.sql.migrations import check, version
+
+from .presence import living
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """What is lost with the tables."""
+
+    topics: int
+    records: int
+    staged: int
+    scheduled: int
+    groups: int
+    dead: int
+    members: int
+
+
+def losses(database: Database, *, clock: Clock = SYSTEM) -> Losses:
+    """Return what would be lost. Raises SchemaMissing, SchemaBehind, SchemaTooNew."""
+    check(database)
+    return database.look(lambda tx: _counted(tx, clock))
+
+
+def drop(database: Database, *, force: bool = False, clock: Clock = SYSTEM) -> Losses:
+    """Drop every table of Penstock, of this prefix and schema only; return what was lost.
+
+    Raises SchemaMissing, SchemaBehind, SchemaTooNew, and StoreBusy while members live, unless forced.
+    """
+    check(database)
+    script = files(f"penstock.log.sql.{database.dialect.name}").joinpath("drop.sql").read_text("utf-8")
+
+    def work(tx: Transaction) -> Losses:
+        database.dialect.serialize_migrations(tx.conn)
+        if not version(tx, database):
+            raise SchemaMissing(database.names.table("meta"))
+        busy = sorted(living(tx, clock))
+        if busy and not force:
+            raise StoreBusy(busy)
+        lost = _counted(tx, clock)
+        database.dialect.run_script(tx.conn, database.names.apply(script))
+        return lost
+
+    return database.run(work)
+
+
+def _counted(tx: Transaction, clock: Clock) -> Losses:
+    topics, records, staged, scheduled, groups, dead = tx.rows("operate", "store_counts")[0]
+    return Losses(topics, int(records), staged, scheduled, groups, dead, len(living(tx, clock)))

@@ -1,0 +1,43 @@
+"""Who is at work on a store now: the living members, and the groups and topics they serve."""
+
+from dataclasses import dataclass, field
+
+from penstock.clock import Clock, own_ms
+from penstock.log.sql.database import Transaction
+from penstock.membership.process import Process
+from penstock.membership.serving import decode_serves
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """The ids of living members, by the groups and the topics that they serve."""
+
+    groups: dict[int, list[str]] = field(default_factory=dict)
+    topics: dict[int, list[str]] = field(default_factory=dict)
+
+
+def living(tx: Transaction, clock: Clock) -> set[str]:
+    """Return the members whose lease runs and that are not surely dead."""
+    return {row[0] for row in _members(tx, clock)}
+
+
+def serving(tx: Transaction, clock: Clock) -> Serving:
+    """Return what the living members serve."""
+    found = Serving()
+    for row in _members(tx, clock):
+        for group in decode_serves(row[5]).groups:
+            found.groups.setdefault(group.id, []).append(row[0])
+            for topic in group.topics:
+                members = found.topics.setdefault(topic, [])
+                if row[0] not in members:
+                    members.append(row[0])
+    return found
+
+
+def _members(tx: Transaction, clock: Clock) -> list[tuple[str, str, int, str, int, str]]:
+    rows = tx.rows("membership", "member_serving", now_ms=own_ms(clock))
+    return [
+        (id, host, pid, started, age_ms, serves)
+        for id, host, pid, started, age_ms, serves in rows
+        if not Process(host, pid, started).is_surely_dead()
+    ]

@@ -1,0 +1,120 @@
+"""Resetting a group: to have records of a topic again, or to skip some. The rules are in `delivery.reset`."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from penstock.clock import SYSTEM, Clock, own_ms
+from penstock.delivery.reset import Move, Resetting
+from penstock.errors import InvalidSelection, OffsetOutOfRange, TopicVanished, UnknownPartition, shown
+from penstock.log.contract import Topic
+from penstock.log.sql.database import Database, Transaction
+from penstock.log.sql.log import SqlLog
+from penstock.membership.domain import touch
+from penstock.membership.member import ClusterSettings, Member
+from penstock.membership.serving import Domain
+from penstock.model.limits import check_moment
+
+from . import audit
+from .lookup import group_id
+
+EARLIEST, LATEST = "earliest", "latest"
+To = str | int | datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """What a reset did, or would do, in each partition."""
+
+    moves: tuple[Move, ...]
+
+    @property
+    def again(self) -> int:
+        """How many records come again."""
+        return sum(each.again for each in self.moves)
+
+    @property
+    def skipped(self) -> int:
+        """How many records are passed over unread."""
+        return sum(each.skipped for each in self.moves)
+
+
+def reset(
+    database: Database,
+    group: str,
+    *,
+    topic: str,
+    to: To,
+    partition: int | None = None,
+    drop_parked: bool = False,
+    dry_run: bool = False,
+    clock: Clock = SYSTEM,
+    actor: str | None = None,
+) -> Reset:
+    """Move a group on a topic to "earliest", "latest", the first record at a moment, or an offset.
+
+    An offset is one of one partition, so that must be named; the others may be for all or for one. Safe
+    beside running workers. What waits in lanes below the target stays unless `drop_parked`. Raises
+    UnknownGroup, UnknownTopic, UnknownPartition, OffsetOutOfRange, InvalidTime, InvalidSelection.
+    """
+    found, id = SqlLog(database).topic(topic), group_id(database, group)
+    to = _checked(to, found, partition, clock)
+    member = Member(database, ClusterSettings.load(), clock)  # only asked who lives; it never joins
+    resetting = Resetting(id, found.id, living=member.living, touch=_touch)
+
+    def would(tx: Transaction) -> Reset:
+        targets = _targets(tx, found, to, partition)
+        return Reset(tuple(_some(resetting.moves(tx, targets), group, topic)))
+
+    def change(tx: Transaction) -> Reset:
+        now_ms, targets = own_ms(clock), _targets(tx, found, to, partition)
+        moves = resetting.reset(tx, targets, drop_parked=drop_parked, now_ms=now_ms)
+        done = Reset(tuple(_some(moves, group, topic)))
+        subject = {"group": group, "topic": topic, "partition": partition, "to": str(to)}
+        subject |= {"drop_parked": drop_parked or None}
+        audit.write(tx, "group reset", subject, done.again + done.skipped, now_ms, actor=actor)
+        return done
+
+    return database.look(would) if dry_run else database.run(change)
+
+
+def _checked(to: To, topic: Topic, partition: int | None, clock: Clock) -> To:
+    if partition is not None and not 0 <= partition < topic.partitions:
+        raise UnknownPartition(topic.name, partition, topic.partitions)
+    if isinstance(to, datetime):
+        check_moment("to", to, clock.now_ms())
+    elif isinstance(to, bool) or not (isinstance(to, int) or to in (EARLIEST, LATEST)):
+        wanted = f"{EARLIEST}, {LATEST}, an offset or a moment"
+        raise InvalidSelection(f"a group can be reset to {wanted}, not to {shown(to)}")
+    elif isinstance(to, int) and partition is None and topic.partitions > 1:
+        raise InvalidSelection(f"offset {to} is one of one partition: say which of topic {topic.name}")
+    return to
+
+
+def _targets(tx: Transaction, topic: Topic, to: To, partition: int | None) -> dict[int, int]:
+    """Return the offset of each partition concerned."""
+    if isinstance(to, datetime):
+        at_ms = check_moment("to", to, 0)
+        found = {row[0]: row[1] for row in tx.rows("operate", "offsets_at", topic_id=topic.id, at_ms=at_ms)}
+    else:
+        bounds = {row[0]: row[1:] for row in tx.rows("operate", "heads_of_topic", topic_id=topic.id)}
+        if isinstance(to, int):
+            only = partition or 0
+            start, end = bounds.get(only, (0, 0))
+            if not start <= to <= end:
+                raise OffsetOutOfRange(topic.name, only, to, start, end)
+            found = {only: to}
+        else:
+            found = {number: each[to == LATEST] for number, each in bounds.items()}
+    if not found:
+        raise TopicVanished
+    return found if partition is None else {partition: found[partition]}
+
+
+def _some(moves: list[Move], group: str, topic: str) -> list[Move]:
+    if not moves:
+        raise InvalidSelection(f"group {group} does not read topic {topic}: `groups show` says which")
+    return moves
+
+
+def _touch(tx: Transaction, group: int, topic: int) -> None:
+    touch(tx, Domain(group, topic))

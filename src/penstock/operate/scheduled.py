@@ -1,0 +1,166 @@
+"""Scheduled events: list, show, cancel, run now.
+
+Cancelling and a sequencer that moves what is due do not wait for each other: what is on its way into the log
+at that moment is not cancelled, and not counted.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from penstock.clock import SYSTEM, Clock, from_ms, own_ms
+from penstock.errors import InvalidPage, InvalidSelection, UnknownScheduled
+from penstock.log.sql.contract import Row
+from penstock.log.sql.database import Database, Transaction
+from penstock.model.limits import check_moment, check_topic
+from penstock.model.partition import key_hash
+from penstock.model.record import Record
+from penstock.wire.kafka.headers import decode_headers
+
+from . import audit
+from .erase import digest
+from .lookup import storable
+from .paging import PAGE_ROWS, Page, check_limit, page, place_after
+
+BATCH = 1000  # events cancelled in one transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """An event that waits for its time."""
+
+    due_at: datetime
+    topic: str
+    key: str | None
+    owner: str | None
+    type: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledRecord:
+    """A scheduled event with its record; that has no place in the log yet."""
+
+    event: Scheduled
+    record: Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which scheduled events: those of an id, a topic, a key, an owner, or due before a moment.
+
+    All that is said must be so of an event; nothing said means all. Raises InvalidTime, InvalidTopic.
+    """
+
+    id: str | None = None
+    topic: str | None = None
+    key: str | None = None
+    owner: str | None = None
+    before: datetime | None = None
+
+    def __post_init__(self) -> None:
+        if self.before is not None:
+            check_moment("before", self.before, 0)
+        if self.topic is not None:
+            check_topic(self.topic)
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether anything is said."""
+        return any(each is not None for each in (self.id, self.topic, self.key, self.owner, self.before))
+
+    def params(self) -> dict[str, Any]:
+        """Return it as the statements take it."""
+        text = None if self.key is None else storable(self.key)
+        return {
+            "id": None if self.id is None else storable(self.id),
+            "topic": self.topic,
+            "key": None if text is None else text.encode(),
+            "key_hash": None if text is None else key_hash(text),
+            "owner": None if self.owner is None else storable(self.owner),
+            "before_ms": None if self.before is None else check_moment("before", self.before, 0),
+        }
+
+
+ALL = Selection()
+
+
+def scheduled(
+    database: Database, selection: Selection = ALL, *, after: str | None = None, limit: int = PAGE_ROWS
+) -> Page[Scheduled]:
+    """Return a page of scheduled events, the next due first. Raises InvalidPage."""
+    check_limit(limit)
+    due_ms, seq = place_after(after, (int, int), (-1, 0))
+    params = selection.params()
+    if after is not None and params["before_ms"] is not None and due_ms >= params["before_ms"]:
+        raise InvalidPage("the place to go on from", after, "before the moment that the listing ends at")
+    params |= {"after_due": due_ms, "after_seq": seq}
+    rows = database.look(lambda tx: tx.rows("operate", "scheduled_list", limit=limit + 1, **params))
+    return page(rows, limit, 2, _event)
+
+
+def show(database: Database, id: str) -> ScheduledRecord:
+    """Return a scheduled event with its record. Raises UnknownScheduled."""
+    rows = database.look(lambda tx: tx.rows("operate", "scheduled_show", id=storable(id)))
+    if not rows:
+        raise UnknownScheduled(id)
+    event, (value, headers, timestamp_ms) = _event(rows[0]), rows[0][8:]
+    pairs = decode_headers(headers) if headers else ()
+    return ScheduledRecord(event, Record(event.id, event.key, value, event.type, pairs, timestamp_ms))
+
+
+def cancel(
+    database: Database,
+    selection: Selection,
+    *,
+    all: bool = False,
+    dry_run: bool = False,
+    clock: Clock = SYSTEM,
+    actor: str | None = None,
+) -> int:
+    """Take scheduled events back; return how many. In transactions of its own, so it cannot be undone.
+
+    Raises InvalidSelection when nothing narrows it and `all` is not said, or when both are.
+    """
+    if selection.is_narrow == all:
+        raise InvalidSelection("say which scheduled events: by id, topic, key, owner or time; or all")
+    params = selection.params()
+    if dry_run:
+        return int(database.look(lambda tx: tx.rows("operate", "scheduled_count", **params))[0][0])
+    subject: dict[str, Any] = {"id": selection.id, "topic": selection.topic, "key": selection.key}
+    before = None if selection.before is None else selection.before.isoformat()
+    owner = None if selection.owner is None else digest(storable(selection.owner))
+    subject |= {"owner_sha256": owner, "before": before, "all": all or None}
+
+    def batch(tx: Transaction) -> int:
+        gone = tx.change("operate", "scheduled_cancel", limit=BATCH, **params)
+        if gone:
+            audit.write(tx, "scheduled cancel", subject, gone, own_ms(clock), actor=actor)
+        return gone
+
+    return sum(_until_none(partial(database.run, batch)))
+
+
+def run_now(database: Database, id: str, *, clock: Clock = SYSTEM, actor: str | None = None) -> None:
+    """Make a scheduled event due now; the next look of a sequencer moves it. Raises UnknownScheduled."""
+
+    def change(tx: Transaction) -> None:
+        now_ms = own_ms(clock)
+        if not tx.change("operate", "scheduled_hasten", id=storable(id), now_ms=now_ms):
+            raise UnknownScheduled(id)
+        audit.write(tx, "scheduled run-now", {"id": id}, 1, now_ms, actor=actor)
+
+    database.run(change)
+
+
+def _until_none(act: Any) -> Iterator[int]:
+    while count := act():
+        yield count
+
+
+def _event(row: Row) -> Scheduled:
+    due_ms, _, topic, key, owner, type, id = row[:7]
+    text = None if key is None else key.decode("utf-8", "surrogateescape")
+    return Scheduled(from_ms(due_ms), topic, text, owner, type, id)

@@ -1,0 +1,159 @@
+"""Which reason counts for a record in a group. No I/O.
+
+| how the group stands to the record       | reason                                               |
+|------------------------------------------|------------------------------------------------------|
+| past it, a dead letter                   | held if it holds its key, else dead                  |
+| past it                                  | delivered, discarded, or passed over: no handler     |
+| its key waits for a time or a person     | parked or behind; what hinders the group is added    |
+| no handler wants it                      | no handler                                           |
+| to be delivered, the group is hindered   | paused, no member, filter differs                    |
+| to be read from the log, too much waits  | bounds                                               |
+| its worker crashed                       | careful                                              |
+| a record of its key comes before it      | behind                                               |
+| else                                     | in work                                              |
+"""
+
+from dataclasses import dataclass, replace
+
+from penstock.worker import engine
+
+from . import sentences as say
+from .answer import Code, Kind
+from .finding import Logged
+from .members import Served, Service
+from .standing import Group, Lane, Standing, wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One reason: its sentence without its end, and what goes with it."""
+
+    code: Code
+    sentence: str
+    since_ms: int | None = None
+    until_ms: int | None = None
+    commands: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+
+
+def explain(standing: Standing, kind: Kind, now_ms: int) -> Reason:
+    """Return why a record has not been delivered to a group, or that it has."""
+    record, group = standing.record, standing.group
+    who, name = say.named(record, kind), f"group {group.name}"
+    if standing.passed:
+        return _ended(standing, kind, who, now_ms)
+    if not standing.entry and wanted(group.filters[:1], record.topic.name, record.type) is False:
+        return Reason(Code.NO_HANDLER, f"{who} is not for {name}: {say.passed_over(standing)}")
+    hindered = hindrances(group, standing.served, f"{record.topic.name}/{record.partition}", now_ms)
+    resting = _resting(standing, kind, who, now_ms, bool(hindered))
+    if resting is not None:
+        return with_others(resting, hindered)
+    if hindered:
+        first, *rest = hindered
+        return with_others(replace(first, sentence=f"{who} waits in {name}: {first.sentence}"), rest)
+    return _flowing(standing, kind, who, now_ms)
+
+
+def hindrances(group: Group, served: Served, where: str, now_ms: int) -> list[Reason]:
+    """Return what keeps a whole group from work on some place, the most lasting first."""
+    found = []
+    if group.paused_ms is not None:
+        commands = (say.resume(group),)
+        found.append(
+            Reason(Code.PAUSED, say.paused(group, now_ms), since_ms=group.paused_ms, commands=commands)
+        )
+    seen_ms, worker = group.seen_ms or None, (say.WORKER,)
+    match served.service:
+        case Service.NONE:
+            text = say.unserved(group, where, now_ms)
+            found.append(Reason(Code.NO_MEMBER, text, since_ms=seen_ms, commands=worker))
+        case Service.PINNED:
+            found.append(Reason(Code.NO_MEMBER, say.pinned(served.others, where), commands=worker))
+        case Service.DIFFERS:
+            found.append(Reason(Code.FILTER_DIFFERS, say.differs(group, served.others)))
+    return found
+
+
+def _ended(standing: Standing, kind: Kind, who: str, now_ms: int) -> Reason:
+    """Explain a record that the group is past."""
+    record, group, letter = standing.record, standing.group, standing.letter
+    it, name = say.it(record, kind), f"group {group.name}"
+    if letter is not None:
+        since, commands = letter.died_ms, say.decide(group, letter)
+        what = f"{it} {say.died(letter, now_ms)}"
+        if letter.holding and standing.lane is not None and standing.lane.held:
+            end = "later records of its key wait until it is requeued or discarded"
+            return Reason(Code.HELD, f"{who} is held in {name}: {what}; {end}", since, None, commands)
+        end = "" if record.key is None else "; its key has gone on without it"
+        return Reason(Code.DEAD, f"{who} was given up in {name}: {what}{end}", since, None, commands)
+    if standing.discard is not None:
+        text = f"{who} was let go in {name}: {it} was a dead letter, {say.done(standing.discard, now_ms)}"
+        return Reason(Code.DISCARDED, text, standing.discard.at_ms)
+    if wanted(group.filters, record.topic.name, record.type) is False:
+        return Reason(Code.NO_HANDLER, f"{who} is not for {name}: {say.passed_over(standing)}")
+    if kind is Kind.KEY:
+        text = f"nothing of {who} waits in {name}: the last record, {record.place}, was delivered"
+    else:
+        text = f"{who} was delivered to {name}, which is past {record.place}"
+    unless = f", unless {' or '.join(standing.doubts)}" if standing.doubts else ""
+    return Reason(Code.DELIVERED, text + unless)
+
+
+def _resting(standing: Standing, kind: Kind, who: str, now_ms: int, hindered: bool) -> Reason | None:
+    """Explain a record whose key waits for a time or a person; None when it waits for neither."""
+    lane, record, group, holder = standing.lane, standing.record, standing.group, standing.holder
+    if lane is None:
+        return None
+    waits = f"{who} waits in group {group.name}"
+    if lane.held:
+        if holder is None:
+            return Reason(Code.BEHIND, f"{waits}: its key is held for a person to decide")
+        place = _beside(record, holder.offset)
+        text = f"{waits} behind {place} of the same key, which {say.died(holder, now_ms)} and holds the key"
+        return Reason(Code.BEHIND, text, holder.died_ms, None, say.decide(group, holder))
+    if lane.due_ms <= now_ms or lane.head is None:
+        return None
+    state = say.again(lane, now_ms, hindered=hindered)
+    if lane.head == record.offset:
+        return Reason(Code.PARKED, f"{waits}: {say.it(record, kind)} {state}", until_ms=lane.due_ms)
+    text = f"{waits} behind {_head(record, lane)}, which {state}"
+    return Reason(Code.BEHIND, text, until_ms=lane.due_ms)
+
+
+def _flowing(standing: Standing, kind: Kind, who: str, now_ms: int) -> Reason:
+    """Explain a record that nothing keeps from being delivered but its turn."""
+    record, lane, name = standing.record, standing.lane, f"group {standing.group.name}"
+    waits = f"{who} waits in {name}"
+    lanes, entries = standing.waiting_lanes, standing.waiting_entries
+    if lanes > engine.LANES_BOUND or entries > engine.ENTRIES_BOUND:
+        commands = (say.list_lanes(standing.group),)
+        return Reason(Code.BOUNDS, f"{waits}: {say.full(lanes, entries)}", commands=commands)
+    if standing.cursor.crashes:
+        return Reason(Code.CAREFUL, f"{waits}: {say.careful(standing)}")
+    by = f"{standing.member} works on it" if standing.member else "a member is about to take it"
+    if lane is not None and lane.head is not None and lane.head != record.offset:
+        state = say.again(lane, now_ms, hindered=False)
+        return Reason(Code.BEHIND, f"{waits} behind {_head(record, lane)}, which {state}")
+    if standing.earlier is not None:
+        place = _beside(record, standing.earlier)
+        return Reason(Code.BEHIND, f"{waits} behind {place} of the same key, which is in work or next; {by}")
+    if lane is not None and standing.entry:
+        state = say.again(lane, now_ms, hindered=False)
+        return Reason(Code.IN_WORK, f"{waits}: {say.it(record, kind)} {state}; {by}")
+    return Reason(Code.IN_WORK, f"{who} is in work in {name}, or next: {say.before(standing)}; {by}")
+
+
+def _head(record: Logged, lane: Lane) -> str:
+    assert lane.head is not None
+    return f"{_beside(record, lane.head)} of the same key"
+
+
+def _beside(record: Logged, offset: int) -> str:
+    return f"{record.topic.name}/{record.partition}/{offset}"
+
+
+def with_others(reason: Reason, others: list[Reason]) -> Reason:
+    """Return a reason with others that would count once it is gone."""
+    commands = reason.commands + tuple(each for other in others for each in other.commands)
+    also = reason.also + tuple(other.sentence for other in others)
+    return replace(reason, commands=commands, also=also)

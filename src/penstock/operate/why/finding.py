@@ -1,0 +1,217 @@
+"""Finding what was asked about: a record by its id, the records of a key. Only reads; explains nothing.
+
+The log has no index on ids. An id of ours holds the moment it was made, and the sparse time index says from
+which offset on a record of that moment can stand; from there `WALK` records of each partition are looked at.
+That finds what was published and moved in the usual time. What came to the log late (scheduled, or from a
+long transaction) may stand further on: then the search says that it was cut, and one without bound finds it.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from penstock.log.contract import Topic
+from penstock.log.sql.contract import Row, Rows
+from penstock.log.sql.database import Transaction
+from penstock.model.partition import key_hash, partition, slot
+
+WALK = 5_000  # records of a partition that are looked at for an id or a key, unless told to look at all
+STAGED_WALK = 200_000  # staged rows that are looked at for an id or a key
+_ALL = 1 << 62
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-([0-9a-f])[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """An event that is not in the log yet; `due_ms` for one that is scheduled."""
+
+    topic: str
+    id: str
+    key: str | None
+    type: str
+    timestamp_ms: int
+    slot: int
+    due_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """A record that has its place in the log, also where the log no longer holds it."""
+
+    topic: Topic
+    partition: int
+    offset: int
+    id: str
+    key: str | None
+    type: str
+    timestamp_ms: int
+
+    @property
+    def place(self) -> str:
+        """Where it stands."""
+        return f"{self.topic.name}/{self.partition}/{self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A record that was not found. `cut`: not all was looked at. `gone`: retention may have removed it."""
+
+    cut: bool
+    gone: bool
+
+
+def looks_like_id(text: str) -> bool:
+    """Return whether a text is a UUID, as the ids are that `publish` returns."""
+    return _UUID.fullmatch(text) is not None
+
+
+def moment_of(id: str) -> int | None:
+    """Return when an id of ours was made, in milliseconds since 1970; None for an id of others."""
+    found = _UUID.fullmatch(id)
+    return int(id[:8] + id[9:13], 16) if found and found[1] == "7" else None
+
+
+class Finder:
+    """Looks on one snapshot, in some topics; `everything`: without bound."""
+
+    def __init__(
+        self, tx: Transaction, topics: Iterable[Topic], topic: str | None, *, everything: bool = False
+    ) -> None:
+        self._tx, self._topics, self._topic, self._everything = tx, list(topics), topic, everything
+        self.walk = _ALL if everything else WALK
+
+    @property
+    def _staged_walk(self) -> int:
+        return _ALL if self._everything else STAGED_WALK
+
+    def topics(self) -> list[Topic]:
+        """Return the topics it looks in."""
+        return self._topics
+
+    def by_id(self, id: str, key: str | None) -> Staged | Logged | Missing:
+        """Return where a record is; `key` says in which partition it must be."""
+        tx, params = self._tx, {"id": id, "topic": self._topic}
+        walk = self._staged_walk
+        rows = tx.rows("operate", "why_scheduled_by_id", **params) or tx.rows(
+            "operate", "why_staged_by_id", walk=walk, **params
+        )
+        if rows:
+            return _staged(rows[0])
+        missing = Missing(cut=self._staged_count(walk) >= walk, gone=False)
+        for topic in self._topics:
+            found = self._logged(topic, id, key)
+            if not isinstance(found, Missing):
+                return found
+            missing = Missing(missing.cut or found.cut, missing.gone or found.gone)
+        return self._kept(id) or missing
+
+    def waiting(self, key: str) -> Iterator[Staged]:
+        """Yield the oldest staged and the next scheduled event of a key."""
+        hashed = key_hash(_bytes(key))
+        params = {"key_hash": hashed, "key": _bytes(key), "topic": self._topic}
+        walk = {"slot": slot(hashed), "walk": self._staged_walk}
+        rows = self._tx.rows("operate", "why_staged_by_key", **walk, **params)
+        rows += self._tx.rows("operate", "why_scheduled_by_key", **params)
+        yield from map(_staged, rows)
+
+    def of_key(self, topic: Topic, number: int, key: str, start: int, end: int) -> list[Logged]:
+        """Return the records of a key between two offsets of a partition, in order."""
+        params = {"topic_id": topic.id, "partition": number, "start": start, "end": end}
+        rows = self._tx.rows("operate", "why_log_by_key", key=_bytes(key), limit=WALK, **params)
+        return [_logged(topic, row) for row in rows]
+
+    def before(self, record: Logged, start: int) -> list[Logged]:
+        """Return the records of the same key before one, from an offset on."""
+        assert record.key is not None
+        return self.of_key(record.topic, record.partition, record.key, start, record.offset)
+
+    def last_of_key(self, topic: Topic, key: str) -> Logged | None:
+        """Return the last record of a key, if it is among the last ones of its partition."""
+        number = partition_of(topic, key)
+        start, end = self.bounds(topic, number)
+        params = {"topic_id": topic.id, "partition": number, "start": max(start, end - self.walk), "end": end}
+        rows = self._tx.rows("operate", "why_log_last_of_key", key=_bytes(key), **params)
+        return _logged(topic, rows[0]) if rows else None
+
+    def is_cut(self, topic: Topic, key: str) -> bool:
+        """Return whether a partition holds more than is looked at for a key."""
+        start, end = self.bounds(topic, partition_of(topic, key))
+        return end - start > self.walk
+
+    def at(self, topic: Topic, number: int, offset: int) -> Logged | None:
+        """Return the record at a place, if the log still holds it."""
+        place = {"topic_id": topic.id, "partition": number, "offset": offset}
+        rows = self._tx.rows("operate", "why_log_at", **place)
+        return _logged(topic, rows[0]) if rows else None
+
+    def bounds(self, topic: Topic, number: int) -> tuple[int, int]:
+        """Return the first offset kept and the next to be given."""
+        rows = self._tx.rows("log", "bounds", topic_id=topic.id, partition=number)
+        return (rows[0][0], rows[0][1]) if rows else (0, 0)
+
+    def _staged_count(self, walk: int) -> int:
+        if walk == _ALL:
+            return 0
+        return int(self._tx.rows("operate", "why_staged_count", walk=walk)[0][0])
+
+    def _logged(self, topic: Topic, id: str, key: str | None) -> Logged | Missing:
+        """Walk the partitions of a topic, the one it has without a key first."""
+        time_ms = moment_of(id)
+        rows = self._tx.rows("operate", "why_starts", topic_id=topic.id, time_ms=time_ms)
+        if key is not None:
+            rows = [row for row in rows if row[0] == partition_of(topic, key)]
+        rows.sort(key=lambda row: row[0] != partition_of(topic, id))
+        ranges, cut, gone = [], False, False
+        for number, start, end, mark, first_ms in rows:
+            low = start if self._everything else _low(start, end, mark, time_ms, self.walk)
+            high = min(end, low + self.walk)
+            cut |= high < end or (time_ms is None and low > start)
+            gone |= start > 0 and (time_ms is None or first_ms is None or first_ms >= time_ms)
+            if low < high:
+                ranges.append((number, low, high))
+        if ranges:
+            partitions, starts, ends = (list(column) for column in zip(*ranges, strict=True))
+            table = Rows(partitions=partitions, starts=starts, ends=ends)
+            found = self._tx.rows("operate", "why_log_by_id", ranges=table, topic_id=topic.id, id=id)
+            if found:
+                return _logged(topic, found[0])
+        return Missing(cut, gone)
+
+    def _kept(self, id: str) -> Logged | None:
+        """Return a record that only a lane or a dead letter still holds."""
+        by_id = {topic.id: topic for topic in self._topics}
+        only = next(iter(by_id)) if self._topic is not None and by_id else None
+        for name in ("why_entry_by_id", "why_dead_by_id"):
+            for topic_id, *rest in self._tx.rows("operate", name, id=id, topic_id=only):
+                if topic_id in by_id:
+                    return _logged(by_id[topic_id], tuple(rest))
+        return None
+
+
+def partition_of(topic: Topic, key: str) -> int:
+    """Return the partition of a key, or of the id of a record that has none."""
+    return partition(key_hash(_bytes(key)), topic.partitions)
+
+
+def _low(start: int, end: int, mark: int | None, time_ms: int | None, walk: int) -> int:
+    """Return where to begin: at the last mark before the moment, or so many before the end."""
+    return max(start, end - walk) if time_ms is None else max(start, mark or 0)
+
+
+def _staged(row: Row) -> Staged:
+    topic, id, key, type, timestamp_ms, at_slot, due_ms = row
+    return Staged(topic, id, _text(key), type, timestamp_ms, at_slot, due_ms)
+
+
+def _logged(topic: Topic, row: Row) -> Logged:
+    number, offset, id, key, type, timestamp_ms = row
+    return Logged(topic, number, offset, id, _text(key), type, timestamp_ms)
+
+
+def _bytes(key: str) -> bytes:
+    return key.encode("utf-8", "surrogateescape")
+
+
+def _text(key: bytes | None) -> str | None:
+    return None if key is None else key.decode("utf-8", "surrogateescape")

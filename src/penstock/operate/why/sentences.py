@@ -1,0 +1,161 @@
+"""The sentences: what each reason reads like. Which one counts is decided by those who call."""
+
+from shlex import quote
+
+from penstock.delivery.dead import REQUEUED
+from penstock.delivery.machine import SLOW
+from penstock.delivery.store import CRASHES_UNTIL_DEAD
+from penstock.worker import engine
+
+from .answer import Kind
+from .finding import Logged, Staged
+from .history import CANCEL, Act
+from .standing import Group, Lane, Letter, Standing
+from .wording import ago, ahead, counted, short, times
+
+SNOOZED = "snoozed"  # the reason of a lane whose handler has put its head off
+WORKER = "penstock worker MODULE:OUTBOX"
+
+
+def named(record: Logged | Staged, kind: Kind) -> str:
+    """Return what the sentence is about: the key that was asked for, or the record."""
+    if kind is Kind.KEY and record.key is not None:
+        return record.key
+    return record.id if record.key is None else f"{record.id} (key {record.key})"
+
+
+def it(record: Logged, kind: Kind) -> str:
+    """Return the record, in a sentence that has named it or its key."""
+    return f"its record {record.place}" if kind is Kind.KEY else "it"
+
+
+# -- what a lane waits for
+
+
+def failed(lane: Lane) -> str:
+    """Return what became of the head of a waiting lane."""
+    if lane.reason == SNOOZED:
+        return "was put off by its handler"
+    if lane.reason == REQUEUED:
+        return "was requeued"
+    if lane.reason == SLOW:
+        return "waits for its turn, since more of its key came than its handler could do at once"
+    return f"failed {times(lane.failures)} ({short(lane.reason)})"
+
+
+def again(lane: Lane, now_ms: int, *, hindered: bool) -> str:
+    """Return what became of the head of a lane, and when it is tried again."""
+    if lane.due_ms > now_ms:
+        return f"{failed(lane)} and is {'due' if hindered else 'tried again'} {ahead(lane.due_ms, now_ms)}"
+    if lane.reason == SLOW:
+        return failed(lane)
+    return f"{failed(lane)} and is tried again now"
+
+
+def died(letter: Letter, now_ms: int) -> str:
+    """Return what became of a dead letter."""
+    after = f" after {counted(letter.failures, 'failure')}" if letter.failures else ""
+    return f"died {ago(letter.died_ms, now_ms)}{after} ({short(letter.reason)})"
+
+
+def done(act: Act, now_ms: int) -> str:
+    """Return when a person did something, and who."""
+    verb = "cancelled" if act.action == CANCEL else "discarded"
+    return f"{verb} {ago(act.at_ms, now_ms)} by {act.actor}"
+
+
+# -- what is in the way of a whole group
+
+
+def paused(group: Group, now_ms: int) -> str:
+    """Return that a group is paused."""
+    assert group.paused_ms is not None
+    return f"the group was paused {ago(group.paused_ms, now_ms)}"
+
+
+def unserved(group: Group, where: str, now_ms: int) -> str:
+    """Return that nobody works on something."""
+    seen = f"; the group last had one {ago(group.seen_ms, now_ms)}" if group.seen_ms else ""
+    return f"no living member works on {where}{seen}"
+
+
+def pinned(count: int, where: str) -> str:
+    """Return that members are there, for other partitions."""
+    return f"no member works on {where}: {_those(count)} pinned to other partitions"
+
+
+def differs(group: Group, count: int) -> str:
+    """Return that members are there, with other handlers."""
+    filter = ", ".join(group.filters[0]) if group.filters else "none"
+    have = "that serves it has" if count == 1 else "that serve it have"
+    return (
+        f"{counted(count, 'living member')} {have} other handlers than the group ({filter}); "
+        "the group takes over theirs once none with its own is left"
+    )
+
+
+def full(lanes: int, entries: int) -> str:
+    """Return that too much waits."""
+    return (
+        f"{counted(lanes, 'key')} with {counted(entries, 'record')} wait there already, and above "
+        f"{engine.LANES_BOUND:,} keys or {engine.ENTRIES_BOUND:,} records nothing more is taken from the log"
+    )
+
+
+# -- where a record is
+
+
+def careful(standing: Standing) -> str:
+    """Return that a partition is worked with care."""
+    cursor, record = standing.cursor, standing.record
+    where = f"{record.topic.name}/{record.partition}"
+    if cursor.trying == record.offset:
+        return (
+            f"it was in work when a worker crashed, {times(cursor.crashes)}; "
+            f"after {times(CRASHES_UNTIL_DEAD)} it is given up"
+        )
+    at = "" if cursor.trying is None else f", the last at offset {cursor.trying}"
+    return (
+        f"{where} is worked one record at a time after {counted(cursor.crashes, 'crash', 'crashes')} "
+        f"of its worker{at}; {before(standing)}"
+    )
+
+
+def before(standing: Standing) -> str:
+    """Return how many records come before one."""
+    count = standing.cursor.open_before(standing.record.offset)
+    where = f"{standing.record.topic.name}/{standing.record.partition}"
+    if not count:
+        return f"nothing comes before it in {where}"
+    return f"{counted(count, 'record')} of {where} {'comes' if count == 1 else 'come'} before it"
+
+
+def passed_over(standing: Standing) -> str:
+    """Return that no handler of a group wants a record."""
+    record, group = standing.record, standing.group
+    filter = ", ".join(group.filters[0])
+    end = "it was passed over" if standing.passed else "it is passed over when its turn comes"
+    return f"none of its handlers ({filter}) takes the type {record.type}; {end}"
+
+
+# -- commands
+
+
+def decide(group: Group, letter: Letter) -> tuple[str, ...]:
+    """Return the commands that decide on a dead letter."""
+    which = f"--group {quote(group.name)} --id {quote(letter.id)}"
+    return f"penstock dead requeue {which}", f"penstock dead discard {which}"
+
+
+def resume(group: Group) -> str:
+    """Return the command that lets a group go on."""
+    return f"penstock groups resume {quote(group.name)}"
+
+
+def list_lanes(group: Group, *, held: bool = False) -> str:
+    """Return the command that lists what waits."""
+    return f"penstock lanes --group {quote(group.name)}" + (" --held" if held else "")
+
+
+def _those(count: int) -> str:
+    return "the one that serves the group is" if count == 1 else f"the {count:,} that serve the group are"

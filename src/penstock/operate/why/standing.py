@@ -1,0 +1,257 @@
+"""How a group stands to a record: the rows that decide whether it is delivered, read and put together.
+
+A record is passed once the cursor is beyond it or its bit in the cursor's bitmap is set; it still waits when
+it is an entry of a lane. What is neither passed nor an entry is to be read from the log.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from penstock.delivery.lane_names import read_name, stored_name
+from penstock.log.contract import Topic
+from penstock.log.sql.contract import Row
+from penstock.log.sql.database import Transaction
+from penstock.membership.filters import Filter, covers
+from penstock.membership.serving import Domain
+from penstock.model.record import Record
+from penstock.worker.engine import lane_of
+
+from .finding import Finder, Logged
+from .history import Act, History
+from .members import Members, Served, Service
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group as its row has it; `filters` the present one first."""
+
+    id: int
+    name: str
+    created_ms: int
+    filters: list[Filter]
+    paused_ms: int | None
+    seen_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Where a group is in a partition."""
+
+    offset: int
+    passed: bytes
+    owner: str | None
+    crashes: int
+    trying: int | None
+
+    def is_passed(self, offset: int) -> bool:
+        """Return whether delivery has passed an offset; else it is still to be read from the log."""
+        byte, bit = divmod(offset - self.offset, 8)
+        return offset < self.offset or (byte < len(self.passed) and bool(self.passed[byte] >> bit & 1))
+
+    def open_before(self, offset: int) -> int:
+        """Return how many offsets before one are not passed."""
+        if offset <= self.offset:
+            return 0
+        count = offset - self.offset
+        bits = int.from_bytes(self.passed, "little") & ((1 << count) - 1)
+        return count - bits.bit_count()
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A lane that waits, with the first record in it."""
+
+    name: str
+    held: bool
+    failures: int
+    due_ms: int
+    reason: str
+    head: int | None
+
+    @property
+    def alone(self) -> int | None:
+        """The offset of the record that has it to itself."""
+        return read_name(self.name).alone
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A dead letter."""
+
+    offset: int
+    id: str
+    failures: int
+    reason: str
+    died_ms: int
+    holding: bool
+    lane: str
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """All that bears on one record in one group.
+
+    `lane`: the one it waits in, or, while the group has not read it yet, that of its key. `letter`: its own
+    dead letter; `holder`: one that holds its key. `earlier`: a record of its key before it, not passed yet.
+    `discard`: how a person let it go. `doubts`: what else than delivery may have taken the group past it.
+    """
+
+    group: Group
+    cursor: Cursor
+    record: Logged
+    served: Served
+    member: str | None
+    entry: bool
+    lane: Lane | None
+    letter: Letter | None
+    holder: Letter | None
+    earlier: int | None
+    waiting_lanes: int
+    waiting_entries: int
+    discard: Act | None
+    doubts: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether the group is past it, and will not come back to it."""
+        return not self.entry and self.cursor.is_passed(self.record.offset)
+
+
+class Reader:
+    """Reads on one snapshot."""
+
+    def __init__(self, tx: Transaction, finder: Finder, members: Members) -> None:
+        self._tx, self._finder, self._members, self._history = tx, finder, members, History(tx)
+
+    def groups(
+        self, topic: Topic, number: int, group_id: int | None = None
+    ) -> Iterator[tuple[Group, Cursor]]:
+        """Yield the groups that read a partition, and where they are."""
+        place = {"topic_id": topic.id, "partition": number, "group_id": group_id}
+        for row in self._tx.rows("operate", "why_groups", **place):
+            yield group_of(row[:6]), cursor_of(row[6:])
+
+    def standing(self, group: Group, cursor: Cursor, record: Logged) -> Standing:
+        """Return how a group stands to a record."""
+        place = self._place(group, record.topic, record.partition)
+        own = own_lane(record)
+        entered = self._tx.rows("operate", "why_entry", offset=record.offset, **place)
+        entry = entered[0][0] if entered else None
+        lanes = {lane.name: lane for lane in self.lanes(group, record.topic, record.partition, own)}
+        lane = lanes.get(own) if entry is None else lanes.get(entry)
+        letters = self.letters(group, record.topic, record.partition, lane=own, offset=record.offset)
+        letter = next((each for each in letters if each.offset == record.offset), None)
+        holder = next((each for each in letters if each.holding), None)
+        served, member = self.served(group, record.topic, record.partition, cursor)
+        passed = cursor.is_passed(record.offset)
+        waits, ended = entry is None and not passed, entry is None and passed and letter is None
+        lanes_count, entries_count = self._waiting(group, record, cursor, served) if waits else (0, 0)
+        return Standing(
+            group,
+            cursor,
+            record,
+            served,
+            member,
+            entry is not None,
+            lane,
+            letter,
+            holder,
+            self._earlier(record, cursor) if waits else None,
+            lanes_count,
+            entries_count,
+            self._history.discarded(group.name, record) if ended else None,
+            tuple(self._doubts(group, record)) if ended else (),
+        )
+
+    def served(self, group: Group, topic: Topic, number: int, cursor: Cursor) -> tuple[Served, str | None]:
+        """Return who works on a partition, and the owner's name."""
+        domain = Domain(group.id, topic.id)
+        served = self._members.of_partition(domain, number, cursor.owner, group.filters)
+        return served, None if served.member is None else self._members.name(served.member)
+
+    def lanes(self, group: Group, topic: Topic, number: int, own: str) -> list[Lane]:
+        """Return the lane of a key, and those of its records that are retried alone."""
+        place = self._place(group, topic, number)
+        rows = self._tx.rows("operate", "why_lanes", lane=own, **place)
+        return [
+            Lane(name, bool(held), failures, due_ms, reason, self._head(name, place))
+            for name, held, failures, due_ms, reason in rows
+        ]
+
+    def letters(
+        self, group: Group, topic: Topic, number: int, *, lane: str, offset: int = -1, key: str | None = None
+    ) -> list[Letter]:
+        """Return the dead letters that have an offset, hold a lane, or are of a key, by their offsets."""
+        data = None if key is None else key.encode("utf-8", "surrogateescape")
+        params = {"lane": lane, "offset": offset, "key": data} | self._place(group, topic, number)
+        rows = self._tx.rows("operate", "why_letters", **params)
+        return [
+            Letter(at, id, failures, reason, died_ms, bool(holding), of_lane)
+            for at, id, failures, reason, died_ms, holding, of_lane in rows
+        ]
+
+    def _doubts(self, group: Group, record: Logged) -> Iterator[str]:
+        if wanted(group.filters, record.topic.name, record.type) is None:
+            yield "its handlers passed it over"
+        if record.timestamp_ms < group.created_ms:
+            yield "the group, which is younger, began after it"
+        yield from self._history.doubts(group.name, record)
+
+    def _place(self, group: Group, topic: Topic, number: int) -> dict[str, int]:
+        return {"group_id": group.id, "topic_id": topic.id, "partition": number}
+
+    def _head(self, lane: str, place: dict[str, int]) -> int | None:
+        rows = self._tx.rows("operate", "why_lane_head", lane=lane, **place)
+        return rows[0][0] if rows else None
+
+    def _earlier(self, record: Logged, cursor: Cursor) -> int | None:
+        """Return the first record of the same key that the group has not passed, before this one."""
+        if record.key is None or cursor.offset >= record.offset:
+            return None
+        start = max(cursor.offset, record.offset - self._finder.walk)
+        same = self._finder.before(record, start)
+        return next((each.offset for each in same if not cursor.is_passed(each.offset)), None)
+
+    def _waiting(self, group: Group, record: Logged, cursor: Cursor, served: Served) -> tuple[int, int]:
+        """Return how many lanes and records wait in the partitions of the same owner."""
+        if served.service is not Service.OWNED:
+            return 0, 0
+        params = {"group_id": group.id, "topic_id": record.topic.id, "owner": cursor.owner}
+        lanes, entries = self._tx.rows("operate", "why_bounds", **params)[0]
+        return int(lanes), int(entries)
+
+
+def own_lane(record: Logged) -> str:
+    """Return the stored name of a record's lane."""
+    return stored_name(lane_of(Record(record.id, record.key, None, record.type, (), 0)))
+
+
+def key_lane(key: str) -> str:
+    """Return the stored name of a key's lane."""
+    return stored_name(lane_of(Record("", key, None, "", (), 0)))
+
+
+def wanted(filters: Sequence[Filter], topic: str, type: str) -> bool | None:
+    """Return whether filters want a type of a topic; None where they differ, or a predicate decides."""
+    answers = {_wants(each, topic, type) for each in filters}
+    return answers.pop() if len(answers) == 1 else None
+
+
+def _wants(filter: Filter, topic: str, type: str) -> bool | None:
+    if covers(filter, (f"{topic}:{type}",)):
+        return True
+    return None if any(text.startswith(f"{topic}:?") for text in filter) else False
+
+
+def group_of(row: Row) -> Group:
+    """Return a group from its row."""
+    id, name, created_ms, filters, paused_ms, seen_ms = row
+    return Group(id, name, created_ms, msgspec.json.decode(filters, type=list[Filter]), paused_ms, seen_ms)
+
+
+def cursor_of(row: Row) -> Cursor:
+    """Return a cursor from its row."""
+    offset, passed, owner, crashes, trying = row
+    return Cursor(offset, bytes.fromhex(passed), owner, crashes, trying)

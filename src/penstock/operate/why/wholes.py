@@ -1,0 +1,142 @@
+"""Why a whole group is where it is on a topic: what it waits for, and what comes next."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from penstock.log.contract import Topic
+from penstock.log.sql.contract import Row
+from penstock.log.sql.database import Transaction
+from penstock.worker import engine
+
+from . import sentences as say
+from .answer import Code
+from .explaining import Reason, hindrances, with_others
+from .members import Served, Service
+from .standing import Cursor, Group, Reader, cursor_of
+from .wording import ahead, counted
+
+_WORST = (Service.NONE, Service.PINNED, Service.DIFFERS, Service.COMING, Service.OWNED)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A partition of the topic, where the group is in it and where it ends, and its lanes."""
+
+    partition: int
+    cursor: Cursor
+    end: int
+    held: int
+    resting: int
+    next_due_ms: int | None
+    due: int
+    served: Served
+
+    @property
+    def behind(self) -> int:
+        """How many records of the log it has not passed."""
+        return self.cursor.open_before(self.end)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether something is to be done now."""
+        return self.behind > 0 or self.due > 0
+
+
+def topics_of(
+    tx: Transaction, reader: Reader, group: Group, topic_id: int | None, now_ms: int
+) -> Iterator[tuple[Topic, Reason]]:
+    """Yield each topic that a group reads, and why it is where it is."""
+    rows = tx.rows("operate", "why_group_places", group_id=group.id, topic_id=topic_id)
+    for (id, name), each in groupby(rows, key=lambda row: row[:2]):
+        topic = Topic(id, name, 0, "")
+        yield topic, _explain(tx, group, topic, list(_places(tx, reader, group, topic, each, now_ms)), now_ms)
+
+
+def _places(
+    tx: Transaction, reader: Reader, group: Group, topic: Topic, rows: Iterator[Row], now_ms: int
+) -> Iterator[Place]:
+    ids = {"group_id": group.id, "topic_id": topic.id}
+    lanes = {row[0]: row[1:] for row in tx.rows("operate", "why_group_lanes", now_ms=now_ms, **ids)}
+    for row in rows:
+        number, cursor, end = row[2], cursor_of(row[3:8]), row[8]
+        served, _ = reader.served(group, topic, number, cursor)
+        held, resting, next_due_ms, due = lanes.get(number, (0, 0, None, 0))
+        yield Place(number, cursor, end, held, resting, next_due_ms, due, served)
+
+
+def _explain(tx: Transaction, group: Group, topic: Topic, places: list[Place], now_ms: int) -> Reason:
+    found = _waiting(group, places, now_ms)
+    working = [place for place in places if place.has_work]
+    hindered = hindrances(group, *_worst(topic, working or places), now_ms)
+    if not working:
+        first, *rest = found or [_done(group, topic)]
+        return _ended(group, topic, with_others(first, rest + hindered))
+    found.insert(0, _busy(tx, group, topic, working))
+    first, *rest = hindered + found
+    return _ended(group, topic, with_others(first, rest))
+
+
+def _ended(group: Group, topic: Topic, reason: Reason) -> Reason:
+    if reason.code is Code.DELIVERED:
+        return reason
+    does = "is at work" if reason.code is Code.IN_WORK else "waits"
+    return replace(reason, sentence=f"group {group.name} {does} on {topic.name}: {reason.sentence}")
+
+
+def _worst(topic: Topic, places: list[Place]) -> tuple[Served, str]:
+    """Return the worst that can be said of who works on some partitions, and of which it is said."""
+    worst = min((each.served for each in places), key=lambda each: _WORST.index(each.service))
+    alike = [each.partition for each in places if each.served.service is worst.service]
+    if len(alike) == 1:
+        return worst, f"{topic.name}/{alike[0]}"
+    return worst, f"{counted(len(alike), 'partition')} of {topic.name} (such as {alike[0]})"
+
+
+def _done(group: Group, topic: Topic) -> Reason:
+    return Reason(Code.DELIVERED, f"group {group.name} has nothing to do on {topic.name}: all is delivered")
+
+
+def _waiting(group: Group, places: list[Place], now_ms: int) -> list[Reason]:
+    """Return what waits in lanes for a time or a person."""
+    held, resting = sum(each.held for each in places), sum(each.resting for each in places)
+    found = []
+    if resting:
+        next_due_ms = min(each.next_due_ms for each in places if each.next_due_ms is not None)
+        waits = "waits" if resting == 1 else "wait"
+        first = ahead(next_due_ms, now_ms)
+        text = f"{counted(resting, 'key')} {waits} to be tried again, the first {first}"
+        found.append(Reason(Code.PARKED, text, until_ms=next_due_ms, commands=(say.list_lanes(group),)))
+    if held:
+        are = "is" if held == 1 else "are"
+        text = f"{counted(held, 'key')} {are} held by dead letters until a person requeues or discards them"
+        found.append(Reason(Code.HELD, text, commands=(say.list_lanes(group, held=True),)))
+    return found
+
+
+def _busy(tx: Transaction, group: Group, topic: Topic, working: list[Place]) -> Reason:
+    """Return what there is to do, and how it is done."""
+    behind, due = sum(each.behind for each in working), sum(each.due for each in working)
+    parts = []
+    if behind:
+        partitions = counted(sum(each.behind > 0 for each in working), "partition")
+        parts.append(
+            f"{counted(behind, 'record')} {'is' if behind == 1 else 'are'} to be read in {partitions}"
+        )
+    if due:
+        parts.append(f"{counted(due, 'key')} {'waits for its' if due == 1 else 'wait for their'} turn")
+    text = " and ".join(parts)
+    for owner in {each.cursor.owner for each in working if each.served.service is Service.OWNED}:
+        params = {"group_id": group.id, "topic_id": topic.id, "owner": owner}
+        lanes, entries = map(int, tx.rows("operate", "why_bounds", **params)[0])
+        if behind and (lanes > engine.LANES_BOUND or entries > engine.ENTRIES_BOUND):
+            commands = (say.list_lanes(group),)
+            return Reason(Code.BOUNDS, f"{say.full(lanes, entries)}; {text}", commands=commands)
+    crashed = [each for each in working if each.cursor.crashes]
+    if crashed:
+        first = crashed[0]
+        where = f"{topic.name}/{first.partition}"
+        crashes = counted(first.cursor.crashes, "crash", "crashes")
+        text = f"{where} is worked one record at a time after {crashes} of its worker; {text}"
+        return Reason(Code.CAREFUL, text)
+    return Reason(Code.IN_WORK, text)

@@ -1,0 +1,58 @@
+"""Context providers: what the surroundings of a publish add to the headers of its events.
+
+Asked once for each call of `publish` or `publish_many`. First the context variable (`penstock.context`),
+then OpenTelemetry's open span, then the providers in the order they were registered: later ones win, and an
+event's own headers win over all. A provider that fails costs the event nothing but what it would have said.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from penstock import tracing
+from penstock.errors import InvalidInput, shown
+from penstock.model.context import TRACESTATE, check_entry, current, headers_of
+from penstock.model.record import RawHeaders
+
+log = logging.getLogger("penstock.context")
+
+Provider = Callable[[], Mapping[str, str]]
+P = TypeVar("P", bound=Provider)
+
+
+class ContextProviders:
+    """The providers of one outbox."""
+
+    def __init__(self) -> None:
+        self._providers: tuple[Provider, ...] = ()
+
+    def add(self, provider: P) -> P:
+        """Ask this one too. Raises InvalidInput when it cannot be called."""
+        if not callable(provider):
+            raise InvalidInput(f"context provider {shown(provider)} must be a function that returns a dict")
+        self._providers = (*self._providers, provider)
+        return provider
+
+    def headers(self, *, traced: bool) -> RawHeaders:
+        """Return the headers for events published now; `traced`: OpenTelemetry has a span open."""
+        entries = current()
+        if not entries and not traced and not self._providers:
+            return ()
+        gathered = dict(entries)
+        if traced:
+            gathered.pop(TRACESTATE, None)  # it belongs to the parent that is replaced
+            gathered |= tracing.context_headers()
+        for provider in self._providers:
+            gathered |= _asked(provider)
+        return headers_of(gathered)
+
+
+def _asked(provider: Provider) -> Mapping[str, str]:
+    try:
+        given = dict(provider() or {})
+        for name, value in given.items():
+            check_entry(name, value)
+    except Exception:
+        log.exception("context provider %r failed; events go without what it adds", provider)
+        return {}
+    return given

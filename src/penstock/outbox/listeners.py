@@ -1,0 +1,194 @@
+"""Listeners: functions of the publishing process that are called after the commit.
+
+Drivers tell when a transaction has ended, not how, and none of them tells of a savepoint that was rolled
+back. So a publish that a listener wants writes one row more beside its events, a mark: the id of the first
+of them, in `token`. Once the transaction has ended, the mark is there exactly if it has committed. The same
+on every kind of connection, nothing is asked of the caller's own, and nothing is written when no listener
+wants the events.
+
+Best effort: what this process does not live to call is not called. Whoever must be called is a handler.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+from penstock import metrics
+from penstock.log.sql.database import Database, Transaction
+from penstock.model.record import Record
+from penstock.settings import Settings, setting
+from penstock.wire.kafka.headers import decode_headers
+
+from .bell import Bell, IsOpen, reference_to, still_open
+from .event import StagedEvent
+from .steps import Step, Steps
+
+log = logging.getLogger("penstock.listeners")
+
+_MOST_WAITING = 10_000  # publishes whose end is not known yet
+
+
+class ListenersSettings(Settings, room="listeners"):
+    """What functions of the publishing process are told after a commit."""
+
+    enabled: bool = setting(True, "Call the listeners of this process.")
+    publish_after_save: bool = setting(True, "Give listeners what was published, once it has committed.")
+
+    @property
+    def wanted(self) -> bool:
+        """Whether they are called at all."""
+        return self.enabled and self.publish_after_save
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One function: its name, which records it wants, and how it is called."""
+
+    name: str
+    wants: Callable[[Record], bool]
+    call: Callable[[Record], object]
+
+
+Call = tuple[Listener, Record]
+
+
+@dataclass(frozen=True, slots=True)
+class _Publish:
+    """Events of one call, and the connection whose transaction they wait for."""
+
+    mark: str
+    calls: Sequence[Call]
+    conn: Callable[[], Any]
+    is_open: IsOpen
+
+    def has_ended(self) -> bool:
+        conn = self.conn()
+        return conn is None or not still_open(conn, self.is_open)
+
+
+class Listeners:
+    """The listeners of one outbox. Safe from any thread; called in one of their own, one after another."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._listeners: tuple[Listener, ...] = ()
+        self._waiting: deque[_Publish] = deque(maxlen=_MOST_WAITING)
+        self._lock = Lock()
+        self._bell = Bell(self._look)
+
+    def __bool__(self) -> bool:
+        return bool(self._listeners)
+
+    def add(self, listener: Listener) -> None:
+        """Tell this one too."""
+        self._listeners = (*self._listeners, listener)
+
+    def mark_steps(self, events: Sequence[StagedEvent]) -> Steps[Sequence[Call]]:
+        """Write the mark of a publish that some listener wants; return the calls that its commit means."""
+        calls = [call for event in events for call in self._calls(_record_of(event))]
+        if calls:
+            first = events[0]
+            yield Step("token_take", [(first.id.encode(), first.id, first.timestamp_ms)])
+        return calls
+
+    def watch(self, mark: str, calls: Sequence[Call], conn: Any, is_open: IsOpen) -> None:
+        """Make the calls once the transaction on a driver's connection has committed."""
+        with self._lock:
+            if len(self._waiting) == _MOST_WAITING:
+                log.warning("too many transactions wait for their end; listeners miss the oldest")
+            self._waiting.append(_Publish(mark, calls, reference_to(conn), is_open))
+        self._bell.watch(conn, is_open)
+
+    def close(self) -> None:
+        """Stop calling."""
+        self._bell.close()
+
+    def _calls(self, record: Record) -> list[Call]:
+        return [(listener, record) for listener in self._listeners if _wants(listener, record)]
+
+    def _look(self, slots: object = None) -> None:
+        """Call those whose transactions have committed, forget what was rolled back. In the bell's thread."""
+        with self._lock:
+            waiting = list(self._waiting)
+            self._waiting.clear()
+        if not waiting:
+            return
+        over = {each.mark for each in waiting if each.has_ended()}  # before the look: what ends later waits
+        try:
+            committed = self._committed([each.mark for each in waiting], over)
+        except Exception as exc:
+            log.warning("what has committed cannot be looked up, so listeners are not called: %s", exc)
+            return
+        self._watch_on([each for each in waiting if each.mark not in committed | over])
+        for each in waiting:
+            if each.mark in committed:
+                for listener, record in each.calls:
+                    _call(listener, record)
+        self._drop(sorted(committed))
+
+    def _watch_on(self, publishes: list[_Publish]) -> None:
+        """Go on waiting for these, which came before all that came since."""
+        with self._lock:
+            self._waiting.extendleft(reversed(publishes))
+        for each in publishes:
+            conn = each.conn()
+            if conn is not None:
+                self._bell.watch(conn, each.is_open)
+
+    def _committed(self, marks: list[str], over: set[str]) -> set[str]:
+        """Return the marks that are there.
+
+        SQLite says that a transaction is over when its COMMIT begins. So what seems to be rolled back is
+        looked up again in a transaction that may write: there that waits for the COMMIT.
+        """
+        found = self._database.look(lambda tx: _found(tx, marks))
+        missing = sorted(over - found)
+        return found | self._database.run(lambda tx: _found(tx, missing)) if missing else found
+
+    def _drop(self, marks: list[str]) -> None:
+        """Remove marks that have done their work; retention removes what is left of them."""
+        if not marks:
+            return
+        try:
+            self._database.run(lambda tx: tx.change("outbox", "marks_drop", ids=marks))
+        except Exception as exc:
+            log.debug("marks are left to retention: %s", exc)
+
+
+def _found(tx: Transaction, marks: list[str]) -> set[str]:
+    return {row[0] for row in tx.rows("outbox", "marks_find", ids=marks)}
+
+
+def _wants(listener: Listener, record: Record) -> bool:
+    try:
+        return listener.wants(record)
+    except Exception:
+        _failed(listener, record)
+        return False
+
+
+def _call(listener: Listener, record: Record) -> None:
+    try:
+        listener.call(record)
+    except Exception:
+        _failed(listener, record)
+
+
+def _failed(listener: Listener, record: Record) -> None:
+    metrics.LISTENER_FAILURES.add(1, listener=listener.name)
+    log.exception("listener %s failed on %s %s (key %r)", listener.name, record.type, record.id, record.key)
+
+
+def _record_of(event: StagedEvent) -> Record:
+    return Record(
+        id=event.id,
+        key=None if event.key is None else event.key.decode(),
+        data=event.value,
+        type=event.type,
+        raw_headers=() if event.headers is None else decode_headers(event.headers),
+        timestamp_ms=event.timestamp_ms,
+        topic=event.topic,
+    )

@@ -1,0 +1,144 @@
+"""What a program declares about a model: for which writes there are events, and what they are.
+
+It is checked when it is declared, and knows no ORM.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from penstock.errors import InvalidKey, InvalidTracking
+from penstock.model.limits import NAME_CHARACTERS, check_topic, check_type
+
+# What may be tracked, and how the event of a table is called then.
+ACTIONS = {"insert": "inserted", "update": "updated", "delete": "deleted"}
+IMAGE, REFERENCE = "image", "reference"
+
+Names = str | Iterable[str] | Mapping[str, str | Iterable[str]] | None
+Reader = str | Callable[[Any], Any] | None  # an attribute path such as "customer.id", or a function
+Value = str | Callable[[Any], Any]
+Values = Value | Mapping[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """One model: the types of event per action (None: its own `events` says them), and how one is made."""
+
+    model: type
+    table: str
+    types: Mapping[str, tuple[str, ...] | None]
+    key_of: Callable[[Any], str | None] | None  # None: the primary key
+    owner_of: Callable[[Any], str | None]
+    values: Mapping[str, Value]
+    value: Value
+    exclude: frozenset[str]
+    topic: str
+
+    def types_for(self, action: str, target: Any) -> tuple[str, ...]:
+        """Return the types of the events that an action on this object gives, one event each."""
+        types = self.types[action]
+        return _several(target.events()) if types is None else types
+
+    def value_for(self, type: str) -> Value:
+        """Return what is the value of an event of a type."""
+        return self.values.get(type, self.value)
+
+
+def declare(
+    model: type,
+    table: str,
+    *,
+    on: str | Iterable[str],
+    names: Names,
+    key: Reader,
+    value: Values,
+    exclude: str | Iterable[str],
+    topic: str,
+    owner: Reader,
+) -> Declaration:
+    """Return the checked declaration. Raises InvalidTracking, InvalidType, InvalidTopic."""
+    actions = _several(on)
+    if not actions or not set(actions) <= set(ACTIONS):
+        raise InvalidTracking(model, f"on={on!r} must be some of {', '.join(ACTIONS)}")
+    own = names is None and inspect.isroutine(getattr(model, "events", None))
+    types = {each: None if own else _types(model, table, each, names, actions) for each in actions}
+    hidden = _several(exclude)
+    for each in hidden:
+        _check_attribute(model, each, "exclude")
+    return Declaration(
+        model,
+        table,
+        types,
+        None if key is None else _reader(model, key, "key", needed=True),
+        _reader(model, owner, "owner", needed=False),
+        _values(
+            model, value, None if own else {each for several in types.values() for each in several or ()}
+        ),
+        IMAGE if isinstance(value, Mapping) else _value(model, value),
+        frozenset(hidden),
+        check_topic(topic),
+    )
+
+
+def text_of(value: Any) -> str:
+    """Return the text of a key's part: an enum by its value, bytes as hexadecimal digits."""
+    if isinstance(value, Enum):
+        value = value.value
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _types(model: type, table: str, action: str, names: Names, actions: tuple[str, ...]) -> tuple[str, ...]:
+    if isinstance(names, Mapping):
+        if unknown := set(names) - set(actions):
+            raise InvalidTracking(model, f"names has {sorted(unknown)}, which is not among on={actions!r}")
+        names = names.get(action)
+    types = (f"{table}.{ACTIONS[action]}",) if names is None else _several(names)
+    if not types:
+        raise InvalidTracking(model, f"names gives no event for {action}; leave {action} out of on=")
+    return tuple(check_type(each) for each in types)
+
+
+def _values(model: type, value: Values, known: set[str] | None) -> dict[str, Value]:
+    if not isinstance(value, Mapping):
+        return {}
+    if known is not None and (unknown := set(value) - known):
+        raise InvalidTracking(model, f"value names {sorted(unknown)}; its events are {sorted(known)}")
+    return {name: _value(model, each) for name, each in value.items()}
+
+
+def _value(model: type, value: Any) -> Value:
+    if callable(value) or value in (IMAGE, REFERENCE):
+        chosen: Value = value
+        return chosen
+    raise InvalidTracking(model, f"value={value!r} must be {IMAGE!r}, {REFERENCE!r} or a function")
+
+
+def _reader(model: type, path: Reader, what: str, *, needed: bool) -> Callable[[Any], str | None]:
+    """Return a function from an object to a text; the first attribute of a path is checked now."""
+    if path is None:
+        return lambda target: None
+    if callable(path):
+        function = path
+        return lambda target: None if (found := function(target)) is None else text_of(found)
+    names = path.split(".")
+    _check_attribute(model, names[0], what)
+
+    def read(target: Any) -> str | None:
+        for name in names:
+            target = getattr(target, name, None)
+        if target is None and needed:
+            raise InvalidKey(None, NAME_CHARACTERS, f"{model.__qualname__}.{path} gives none")
+        return None if target is None else text_of(target)
+
+    return read
+
+
+def _check_attribute(model: type, name: str, what: str) -> None:
+    if not hasattr(model, name):
+        raise InvalidTracking(model, f"{what}={name!r}, but it has no such attribute")
+
+
+def _several(names: str | Iterable[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)

@@ -1,0 +1,82 @@
+"""What a mapped object of SQLAlchemy says of itself: its table, its key, its columns, what has changed."""
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from sqlalchemy import Column, Table, inspect
+from sqlalchemy.exc import NoInspectionAvailable
+from sqlalchemy.orm import Mapper, attributes
+from sqlalchemy.orm.base import PASSIVE_NO_INITIALIZE
+
+from penstock.errors import InvalidTracking, InvalidValue
+from penstock.model.content import encode_value
+
+from .block import ENTITY
+from .declaration import IMAGE, REFERENCE, Value, text_of
+
+_columns: WeakKeyDictionary[Mapper[Any], tuple[str, ...]] = WeakKeyDictionary()
+
+
+def table_of(model: Any) -> str:
+    """Return the name of the table that a class is mapped to. Raises InvalidTracking."""
+    try:
+        mapper = inspect(model)
+    except NoInspectionAvailable:
+        mapper = None
+    if not isinstance(mapper, Mapper) or not isinstance(model, type):
+        raise InvalidTracking(model, "it is no class that SQLAlchemy has mapped to a table")
+    if not isinstance(mapper.local_table, Table):
+        raise InvalidTracking(model, "it is mapped to a query, not to a table; track the models beneath it")
+    return str(mapper.local_table.name)
+
+
+def columns_of(target: Any) -> tuple[str, ...]:
+    """Return the attributes that are columns of tables, not expressions over them."""
+    mapper: Mapper[Any] = attributes.instance_state(target).mapper
+    found = _columns.get(mapper)
+    if found is None:
+        found = tuple(each.key for each in mapper.column_attrs if isinstance(each.columns[0], Column))
+        _columns[mapper] = found
+    return found
+
+
+def changed_columns(target: Any, hidden: AbstractSet[str]) -> set[str]:
+    """Return the columns that differ from what was loaded, as far as that is known without asking."""
+    return {
+        key
+        for key in columns_of(target)
+        if key not in hidden and attributes.get_history(target, key, PASSIVE_NO_INITIALIZE).has_changes()
+    }
+
+
+def identity_of(target: Any) -> str:
+    """Return the primary key as text."""
+    mapper: Mapper[Any] = attributes.instance_state(target).mapper
+    return ",".join(map(text_of, mapper.primary_key_from_instance(target)))
+
+
+def value_of(target: Any, wanted: Value, hidden: AbstractSet[str], reference: str) -> Any:
+    """Return the value of an event; what has not been loaded is read, on the session's own connection."""
+    if wanted == REFERENCE:
+        return reference
+    if wanted == IMAGE:
+        return {key: getattr(target, key) for key in columns_of(target) if key not in hidden}
+    assert callable(wanted)
+    return wanted(target)
+
+
+def blame_column(events: Sequence[Mapping[str, Any]], error: InvalidValue) -> None:
+    """Raise InvalidTracking if a column of an image is what has no JSON form."""
+    for each in events:
+        if isinstance(each["value"], dict):
+            for column, value in each["value"].items():
+                try:
+                    encode_value(each["type"], {column: value})
+                except InvalidValue:
+                    why = (
+                        f"its column {column!r} holds a {type(value).__qualname__}, which has no JSON form; "
+                        "leave it out with exclude=, or give value= a function"
+                    )
+                    raise InvalidTracking(each["headers"][ENTITY], why) from error

@@ -1,0 +1,161 @@
+"""Tracking of SQLAlchemy's models: what a flush has written is staged at its end, in its transaction.
+
+SQLAlchemy tells of each row by an event of its mapper, before and after the row's own statement; these are
+collected on the session and staged in `after_flush`, all by one statement a connection. So an event never
+comes before the statement that locks its row, and one that fails fails the flush. What SQLAlchemy does not
+tell of is not seen: statements for many rows at once, and what the database does by itself.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, event
+from sqlalchemy.orm import Session, object_session
+from sqlalchemy.orm.exc import ObjectDeletedError
+
+from penstock.errors import InvalidTracking, InvalidValue
+
+from .block import ACTION, CHANGED, ENTITY, Block
+from .declaration import Declaration
+from .mapped import blame_column, changed_columns, columns_of, identity_of, value_of
+
+_PENDING = "penstock.tracking"  # where a session keeps what its flush has written so far
+
+PublishMany = Callable[[Connection, Sequence[Mapping[str, Any]]], object]
+
+
+@dataclass(slots=True)
+class Change:
+    """One object that a flush writes."""
+
+    action: str
+    declaration: Declaration
+    target: Any
+    connection: Connection
+    changed: set[str] = field(default_factory=set)
+    parts: list[dict[str, Any]] | None = None  # of a deleted object: its events, made while it was there
+    is_written: bool = True
+
+    def counts(self, block: Block) -> bool:
+        """Return whether it gives events: an update that has changed no column does so only when forced."""
+        return self.action != "update" or bool(self.changed) or block.force
+
+
+class Tracker:
+    """The tracked models of one outbox."""
+
+    def __init__(self, publish_many: PublishMany, block: Callable[[], Block]) -> None:
+        self._publish_many, self._block = publish_many, block
+        self._declared: dict[type, Declaration] = {}
+
+    def add(self, declaration: Declaration) -> None:
+        """Listen to a model and those derived from it. Raises InvalidTracking."""
+        model = declaration.model
+        if model in self._declared:
+            raise InvalidTracking(model, "it is tracked already; give all its events in one call of track")
+        self._declared[model] = declaration
+        for name, listener in (
+            ("before_update", self._before_update),
+            ("before_delete", self._before_delete),
+            ("after_insert", self._after_insert),
+            ("after_update", self._after_update),
+            ("after_delete", self._after_delete),
+        ):
+            event.listen(model, name, listener, propagate=True)
+        if not event.contains(Session, "after_flush", _after_flush):
+            event.listen(Session, "before_flush", _before_flush)
+            event.listen(Session, "after_flush", _after_flush)
+
+    def stage(self, changes: Sequence[Change]) -> None:
+        """Publish what a flush has written, on the connections it was written on."""
+        block = self._block()
+        events: dict[Connection, list[dict[str, Any]]] = {}
+        for change in changes:
+            if change.is_written and not block.skips(change.target) and change.counts(block):
+                made = self._parts(change) if change.parts is None else change.parts
+                events.setdefault(change.connection, []).extend(
+                    {**each, "headers": {**block.metadata, **each["headers"]}} for each in made
+                )
+        for connection, several in events.items():
+            try:
+                self._publish_many(connection, several)
+            except InvalidValue as exc:
+                blame_column(several, exc)
+                raise
+
+    def _parts(self, change: Change) -> list[dict[str, Any]]:
+        """Return the events of a change, in the words of `publish_many`."""
+        declaration, target = change.declaration, change.target
+        types = declaration.types_for(change.action, target)
+        identity = identity_of(target)
+        reference = f"{declaration.table}:{identity}"
+        headers = {ACTION: change.action.upper(), ENTITY: reference}
+        if change.action == "update":
+            headers[CHANGED] = ",".join(key for key in columns_of(target) if key in change.changed)
+        return [
+            {
+                "type": each,
+                "value": value_of(target, declaration.value_for(each), declaration.exclude, reference),
+                "key": identity if declaration.key_of is None else declaration.key_of(target),
+                "topic": declaration.topic,
+                "headers": headers,
+                "owner": declaration.owner_of(target),
+            }
+            for each in types
+        ]
+
+    # --- what SQLAlchemy tells of each row --------------------------------------------------------
+
+    def _before_update(self, mapper: Any, connection: Connection, target: Any) -> None:
+        """Note what is changed before the statement: what the database computes is forgotten after it."""
+        if change := self._change("update", connection, target):
+            change.changed |= changed_columns(target, change.declaration.exclude)
+
+    def _after_update(self, mapper: Any, connection: Connection, target: Any) -> None:
+        """Note what other listeners have changed since."""
+        self._before_update(mapper, connection, target)
+
+    def _after_insert(self, mapper: Any, connection: Connection, target: Any) -> None:
+        self._change("insert", connection, target)
+
+    def _before_delete(self, mapper: Any, connection: Connection, target: Any) -> None:
+        """Make the events while the row can still be read; `after_delete` tells that it came to it."""
+        if self._block().skips(target):
+            return
+        change = self._change("delete", connection, target)
+        if change is not None:
+            change.is_written = False
+            with suppress(ObjectDeletedError):  # somebody else has deleted it: no event of ours
+                change.parts = self._parts(change)
+
+    def _after_delete(self, mapper: Any, connection: Connection, target: Any) -> None:
+        if change := self._change("delete", connection, target):
+            change.is_written = change.parts is not None
+
+    def _change(self, action: str, connection: Connection, target: Any) -> Change | None:
+        """Return the change of an object in this flush, a new one if there is none; None: not tracked."""
+        declaration, session = self._declaration(target), object_session(target)
+        if declaration is None or action not in declaration.types or session is None:
+            return None
+        change = Change(action, declaration, target, connection)
+        return self._pending(session).setdefault(id(target), change)
+
+    def _pending(self, session: Session) -> dict[int, Change]:
+        by_tracker: dict[Tracker, dict[int, Change]] = session.info.setdefault(_PENDING, {})
+        return by_tracker.setdefault(self, {})
+
+    def _declaration(self, target: Any) -> Declaration | None:
+        """Return what was declared of the object's class, or of the nearest one it derives from."""
+        return next((self._declared[cls] for cls in type(target).__mro__ if cls in self._declared), None)
+
+
+def _before_flush(session: Session, flush_context: Any, instances: Any) -> None:
+    session.info.pop(_PENDING, None)  # of a flush that failed
+
+
+def _after_flush(session: Session, flush_context: Any) -> None:
+    by_tracker: dict[Tracker, dict[int, Change]] = session.info.pop(_PENDING, {})
+    for tracker, changes in by_tracker.items():
+        tracker.stage(list(changes.values()))

@@ -1,0 +1,200 @@
+"""The laboratory: plays rounds, each in a fresh world, with processes killed at chosen places.
+
+First a run without kills: how it ends is what is expected, and the places it comes to are where a process may
+be ended. Then each of them once, and rounds of two kills drawn by a seed. After a kill a new process goes on,
+its clock moved past the lease of the old one, until nothing more is to come.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import zip_longest
+
+from penstock.app import Outbox
+from penstock.errors import LabFailed
+from penstock.membership.member import ClusterSettings
+
+from ..clock import FakeClock
+from ..memory import memory_outbox
+from .commits import holders, load, loaded
+from .experiment import Experiment, InWorld
+from .process import Told, apart
+from .report import Finding, Report
+from .visits import HANDLER_CALLED, Visit
+from .worlds import Worlds, worlds_at
+
+Progress = Callable[[int, int, int], object]  # rounds played, rounds in all, findings so far
+
+FIRST_DRAWN = 1_000_000  # a seed below is the number of a visit; from here on it draws two kills
+_LAST_DRAWN = 1_000_000_000
+_SILENCE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """How a round went: what its last process ended with, and where each process came."""
+
+    end: str
+    dead: int
+    trails: tuple[tuple[Visit, ...], ...]
+    kills: tuple[Visit, ...]
+    drivers: tuple[str, ...]
+
+    def calls(self) -> Counter[tuple[str | None, str | None]]:
+        """Return how often each handler was called for each record."""
+        found = (each for trail in self.trails for each in trail if each.point == HANDLER_CALLED)
+        return Counter((each.handler, each.id) for each in found)
+
+
+class CrashLab:
+    """A laboratory for the handlers of an outbox.
+
+    | argument       | is given the world, and                                                        |
+    |----------------|--------------------------------------------------------------------------------|
+    | `publish`      | publishes some events, once, in the world that all rounds begin with            |
+    | `state`        | returns what counts in the end: rows, notes; compared by its printed form       |
+    | `make`         | makes your tables, once, before `publish`                                       |
+    | `enter`        | points your own connections and fakes to the world, first in every process      |
+
+    The outbox may be the one of your program: it works in the world's store, with a clock of its own. After
+    the exhaustive rounds `rounds` of two kills are drawn, by `seed` (a third kill on one record would make it
+    a dead letter). `server`: a `postgresql://` address where databases may be made, instead of SQLite files.
+    `dead_letters`: how many a run without kills leaves. `silence_seconds`: for how long a process may come to
+    no place before it is taken for hanging.
+    """
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        *,
+        publish: InWorld,
+        state: InWorld,
+        make: InWorld | None = None,
+        enter: InWorld | None = None,
+        rounds: int = 20,
+        seed: int = 0,
+        server: str | None = None,
+        dead_letters: int = 0,
+        silence_seconds: float = _SILENCE_SECONDS,
+    ) -> None:
+        self._experiment = Experiment(outbox, publish, state, make, enter)
+        self._rounds, self._seed, self._server = rounds, seed, server
+        self._dead_letters, self._silence_seconds = dead_letters, silence_seconds
+        self.name: str | None = None  # MODULE:LAB, when the command has loaded it
+
+    def run(
+        self, *, seed: int | None = None, rounds: int | None = None, progress: Progress | None = None
+    ) -> Report:
+        """Play every place once, then rounds of two kills; return what was found.
+
+        Raises LabFailed when a run without kills fails, or does not end alike twice.
+        """
+        drawn = self._drawn(self._seed if seed is None else seed, self._rounds if rounds is None else rounds)
+        return self._play(lambda places: [*range(1, places + 1), *drawn], progress)
+
+    def replay(self, seed: int) -> Report:
+        """Play the one round that a finding's seed means. Raises LabFailed as `run` does."""
+        if not 1 <= seed < _LAST_DRAWN:
+            raise LabFailed(f"seed {seed} is none of its own; take it from a finding")
+        return self._play(lambda places: [seed], None)
+
+    def _drawn(self, seed: int, rounds: int) -> list[int]:
+        rng = random.Random(seed)
+        return [rng.randrange(FIRST_DRAWN, _LAST_DRAWN) for _ in range(rounds)]
+
+    def _play(self, seeds_of: Callable[[int], list[int]], progress: Progress | None) -> Report:
+        _warm_up()
+        with worlds_at(self._server) as worlds:
+            apart(lambda tell: self._experiment.prepare(worlds, tell), silence_seconds=self._silence_seconds)
+            worlds.keep()
+            expected = self._expected(worlds)
+            visits = expected.trails[0]
+            seeds = seeds_of(len(visits))
+            findings, missed = list[Finding](), list[int]()
+            for number, seed in enumerate(seeds, 1):
+                played = self._round(worlds, kills_of(seed, len(visits)))
+                if not played.kills:
+                    missed.append(seed)
+                elif played.end != expected.end:
+                    findings.append(_finding(seed, expected, played))
+                if progress is not None:
+                    progress(number, len(seeds), len(findings))
+        return Report(visits, len(seeds), tuple(findings), tuple(missed), self.name)
+
+    def _expected(self, worlds: Worlds) -> _Round:
+        """Return a run without kills, after seeing that a second one goes alike. Raises LabFailed."""
+        first = self._round(worlds, ())
+        if new := [name for name in first.drivers if name not in loaded()]:
+            load(new)  # a handler imported it when it ran: from now on its commits are seen
+            first = self._round(worlds, ())
+        again = self._round(worlds, ())
+        if first.end != again.end or first.trails != again.trails:
+            raise LabFailed(
+                "two runs without any kill differ, so it can prove nothing; is something random, unsorted or "
+                f"taken from the time of day, in the handlers or in state()?\n{_difference(first, again)}"
+            )
+        if first.dead != self._dead_letters:
+            raise LabFailed(
+                f"a run without any kill leaves {first.dead} dead letters, not {self._dead_letters}; "
+                f"make the handlers work first, or say dead_letters={first.dead}\n{first.end}"
+            )
+        if not first.calls():
+            raise LabFailed("no handler is called for what is published; do types, topics and groups match?")
+        return first
+
+    def _round(self, worlds: Worlds, kills: tuple[int, ...]) -> _Round:
+        """Play one round: a process for each kill as long as they die, then one that is left alone."""
+        worlds.renew()
+        at_ms, trails, killed = FakeClock().now_ms(), list[tuple[Visit, ...]](), list[Visit]()
+        for number, kill_at in enumerate((*kills, None)):
+            told = self._process(worlds, number, at_ms, kill_at)
+            trails.append(tuple(Visit(**each) for each in told.said.get("visit", ())))
+            if not told.killed:
+                break
+            killed.append(trails[-1][-1])
+            worlds.calm()
+            at_ms = told.last("clock") + 2 * ClusterSettings.load().lease_ttl // timedelta(milliseconds=1)
+        end = told.last("end")
+        return _Round(end["text"], end["dead"], tuple(trails), tuple(killed), tuple(told.last("drivers")))
+
+    def _process(self, worlds: Worlds, number: int, at_ms: int, kill_at: int | None) -> Told:
+        return apart(
+            lambda tell: self._experiment.work(worlds, tell, number=number, at_ms=at_ms, kill_at=kill_at),
+            silence_seconds=self._silence_seconds,
+        )
+
+
+def _warm_up() -> None:
+    """Read, import and look up once in this process what every child of it would else have to."""
+    holders.cache_clear()
+    holders()
+    outbox = memory_outbox()
+    outbox.handler(group="warm-up", id="warm-up")([].append)
+    with outbox.transaction() as conn:
+        outbox.publish(conn, "warm-up", None)
+    outbox.drain()
+    outbox.close()
+
+
+def kills_of(seed: int, places: int) -> tuple[int, ...]:
+    """Return at which visit each process of a round is ended: the seed's own number, or two that it draws."""
+    if seed < FIRST_DRAWN:
+        return (seed,)
+    rng = random.Random(seed)
+    return rng.randint(1, places), rng.randint(1, places)
+
+
+def _finding(seed: int, expected: _Round, played: _Round) -> Finding:
+    more = played.calls() - expected.calls()
+    handlers = tuple(sorted({handler for handler, _ in more if handler is not None}))
+    return Finding(seed, played.kills, handlers, expected.end, played.end)
+
+
+def _difference(one: _Round, other: _Round) -> str:
+    """Return where two runs differ: in how they end, or else in the first place that only one came to."""
+    if one.end != other.end:
+        return "\n".join(_finding(0, one, other).diff)
+    pairs = zip_longest(one.trails[0], other.trails[0])
+    return next(f"- {mine}\n+ {theirs}" for mine, theirs in pairs if mine != theirs)

@@ -1,0 +1,68 @@
+"""Worlds in databases of a PostgreSQL server, each a copy of the one that was kept."""
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+from uuid import uuid4
+
+from psycopg.sql import SQL, Identifier
+
+from penstock.errors import LabFailed
+from penstock.log.sql.postgres.dialect import PostgresDialect
+
+from .worlds import FileWorlds
+
+_CREATE = "CREATE DATABASE {}"
+_COPY = "CREATE DATABASE {} TEMPLATE {}"
+_DROP = "DROP DATABASE IF EXISTS {} WITH (FORCE)"
+_AT_WORK = "SELECT count(*), pg_sleep(0.01) FROM pg_stat_activity WHERE datname = %s"
+_MOST_LOOKS = 1000
+
+
+class PostgresWorlds(FileWorlds):
+    """Databases of their own, made and dropped through the address that is given; each with a folder."""
+
+    def __init__(self, root: Path, server: str) -> None:
+        super().__init__(root)
+        name = f"penstock_lab_{uuid4().hex[:12]}"
+        self._name, self._kept_name, self._dialect = name, f"{name}_kept", PostgresDialect(server)
+        self.url = urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
+        self._run(_CREATE, name)
+
+    def keep(self) -> None:
+        """Copy folder and database; nobody is connected."""
+        super().keep()
+        self._run(_COPY, self._kept_name, self._name)
+
+    def renew(self) -> None:
+        """Copy both back."""
+        super().renew()
+        self._run(_DROP, self._name)
+        self._run(_COPY, self._name, self._kept_name)
+
+    def calm(self) -> None:
+        """Wait until the server has seen that a killed process is gone, and rolled back what it had open."""
+        for _ in range(_MOST_LOOKS):
+            if self._ask(_AT_WORK, self._name) == 0:
+                return
+        raise LabFailed(
+            f"sessions of a killed process stay in database {self._name}; is there a pooler between?"
+        )
+
+    def drop(self) -> None:
+        """Remove the databases."""
+        self._run(_DROP, self._name)
+        self._run(_DROP, self._kept_name)
+
+    def _run(self, statement: str, *names: str) -> None:
+        self._with(lambda conn: conn.execute(SQL(statement).format(*map(Identifier, names))))
+
+    def _ask(self, query: str, value: str) -> Any:
+        return self._with(lambda conn: conn.execute(query, (value,)).fetchone()[0])
+
+    def _with(self, work: Any) -> Any:
+        conn = self._dialect.connect()
+        try:
+            return work(conn)
+        finally:
+            self._dialect.close(conn)

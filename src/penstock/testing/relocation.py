@@ -1,0 +1,61 @@
+"""An outbox of a program, with its handlers and event types, on another store for as long as a test takes.
+
+Programs declare `outbox = Outbox("postgresql://...")` once, at the top of a module, and register on it. A
+test needs that very object, elsewhere.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from penstock.app import Outbox
+from penstock.clock import Clock
+
+from .clock import FakeClock
+
+# What an outbox is made of, and what is registered on it. A test holds both lists against the real thing.
+OF_THE_STORE = {
+    "url",
+    "_bell",
+    "_clock",
+    "_closing",
+    "_database",
+    "_listeners",
+    "_names",
+    "_tokens_used",
+    "_workers",
+}
+OF_THE_PROGRAM = {"_context", "_event_types", "_handlers", "_limits", "_tracker", "_window_ms"}
+
+
+@contextmanager
+def relocated(outbox: Outbox, url: str = "memory://", *, clock: Clock | None = None) -> Iterator[Outbox]:
+    """Let an outbox work on another store while the block lasts: a new one in memory, unless told otherwise.
+
+    The store gets its tables. Without a clock it gets a new FakeClock. Handlers and event types stay, also
+    those that are registered inside the block. Not while a worker of this outbox runs.
+    """
+    assert not outbox._workers, "a worker of this outbox runs; stop it first"
+    elsewhere = another(outbox, url, FakeClock() if clock is None else clock)
+    mine = {name: vars(outbox)[name] for name in OF_THE_STORE}  # kept whole: its connections stay open
+    _share_listeners(outbox, elsewhere)
+    vars(outbox).update({name: vars(elsewhere)[name] for name in OF_THE_STORE})
+    try:
+        outbox.migrate()
+        yield outbox
+    finally:
+        outbox.close()
+        vars(outbox).update(mine)
+        _share_listeners(elsewhere, outbox)
+
+
+def another(outbox: Outbox, url: str, clock: Clock) -> Outbox:
+    """Return a new outbox with the same table names, as far as the other store can have them."""
+    names, schemas = outbox._names, url.startswith("postgres")
+    return Outbox(url, prefix=names.prefix, schema=names.schema if schemas else None, clock=clock)
+
+
+def _share_listeners(one: Outbox, other: Outbox) -> None:
+    """Let the other call the listeners of the one; they are kept beside the store's connections."""
+    for listener in one._listeners._listeners:
+        if listener not in other._listeners._listeners:
+            other._listeners.add(listener)

@@ -1,0 +1,73 @@
+"""Calling a handler in the context of its record: what it publishes carries the trace on.
+
+Nothing is done for a record without such headers while nobody traces. With OpenTelemetry each call has a
+span, the child of the producer's. A call for many records stands in nobody's context; its span is linked to
+each producer's.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
+
+from penstock import tracing
+from penstock.model.context import context_of, current, only
+from penstock.model.record import Record
+
+T = TypeVar("T")
+Call = Callable[[Record], Any]
+CallMany = Callable[[list[Record], list[Any]], Any]
+
+
+def carrying(call: Call, group: str, *, is_async: bool) -> Call:
+    """Return a handler's call, made in the context of the record it is for."""
+
+    def carried(record: Record) -> Any:
+        entries = context_of(record.raw_headers) if record.raw_headers else {}
+        if not entries and not current() and not tracing.is_on():
+            return call(record)
+        if is_async:
+            return _within(lambda: call(record), [record], entries, group)
+        with only(entries), _span([record], group):
+            answer = call(record)
+        if answer is None or not inspect.isawaitable(answer):
+            return answer
+        return _later(answer, entries)
+
+    return carried
+
+
+def carrying_many(call: CallMany, group: str, *, is_async: bool) -> CallMany:
+    """Return a batch handler's call, in a span if anybody looks."""
+
+    def carried(records: list[Record], events: list[Any]) -> Any:
+        if not tracing.is_on():
+            return call(records, events)
+        if is_async:
+            return _within(lambda: call(records, events), records, {}, group)
+        with only({}), _span(records, group):
+            return call(records, events)
+
+    return carried
+
+
+async def _within(
+    call: Callable[[], Awaitable[T]], records: Sequence[Record], entries: Mapping[str, str], group: str
+) -> T:
+    with only(entries), _span(records, group):
+        return await call()
+
+
+async def _later(answer: Awaitable[T], entries: Mapping[str, str]) -> T:
+    """Wait for what a function that is not async itself has returned."""
+    with only(entries):
+        return await answer
+
+
+def _span(records: Sequence[Record], group: str) -> AbstractContextManager[Any]:
+    if not tracing.is_on():
+        return tracing.NOTHING
+    parents = [context_of(record.raw_headers) for record in records]
+    first = records[0]
+    more = {"events": len(records)} if len(records) > 1 else {"id": first.id}
+    return tracing.processing_span("penstock.handle", parents, group=group, type=first.type, **more)

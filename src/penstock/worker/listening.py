@@ -1,0 +1,41 @@
+"""A function as a listener: it is matched and called as a handler is, once and without a group."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from penstock.model.event_types import EventTypes
+from penstock.model.limits import check_topic
+from penstock.model.record import Record
+from penstock.outbox.listeners import Listener
+
+from .handlers import Handlers, Match
+
+T = TypeVar("T")
+_GROUP = "listeners"
+
+
+def listener_of(
+    function: Callable[..., Any], *, match: Match, topic: str | None, types: EventTypes
+) -> Listener:
+    """Return the listener that a function is. Raises InvalidHandler, InvalidTopic, InvalidType."""
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    handler = Handlers(types).add(
+        function, match=match, group=_GROUP, id=name, topic=check_topic(topic or _GROUP), start="latest"
+    )
+
+    def wants(record: Record) -> bool:
+        handler.binding.resolve(types)  # its class may be registered after it
+        return (topic is None or record.topic == topic) and handler.wants(record)
+
+    def call(record: Record) -> None:
+        answer = handler.binding.call(record)
+        if inspect.isawaitable(answer):
+            asyncio.run(_awaited(answer))
+
+    return Listener(name, wants, call)
+
+
+async def _awaited(answer: Awaitable[T]) -> T:
+    return await answer

@@ -1,0 +1,100 @@
+"""The retention service: a thread of the worker that deletes what need not be kept, tokens included.
+
+One worker of all does it: the one that owns slot 0. Two at once, while that changes hands, delete the same
+records once. Every worker notes now and then that its groups have a member.
+"""
+
+from collections.abc import Collection
+from threading import Event, Thread
+
+from penstock.clock import Clock
+from penstock.delivery.seen import note_seen
+from penstock.log.sql.database import Database
+from penstock.log.sql.retention import Retention, RetentionSettings, Trimmed
+from penstock.membership.member import Member
+from penstock.outbox.tokens import TokensSettings, trim_tokens
+
+from .patience import Patience, PollingSettings
+
+_SLOT = 0  # its owner does it
+_SEEN_SECONDS = 3600.0
+
+
+class Housekeeping:
+    """What is deleted in one go: records of the log, and tokens that no longer count."""
+
+    def __init__(self, database: Database, clock: Clock, settings: RetentionSettings | None = None) -> None:
+        self._database, self._clock = database, clock
+        self._settings = settings or RetentionSettings.load()
+        self._window_ms = TokensSettings.load().window_ms
+        self.retention = Retention(database, self._settings, clock)
+
+    def run(self, topic: str | None = None) -> Trimmed:
+        """Run one pass. Of one topic: its records only."""
+        done = self.retention.run(topic)
+        if topic is None and self._tokens():
+            return Trimmed(done.deleted, full=True)
+        return done
+
+    def _tokens(self) -> bool:
+        """Remove old tokens; return whether there may be more."""
+        size, before_ms = self._settings.batch_size, self._clock.now_ms() - self._window_ms
+        for _ in range(self._settings.batches_per_pass):
+            if self._database.run(lambda tx: trim_tokens(tx, before_ms, size)) < size:
+                return False
+        return True
+
+
+class RetentionService:
+    """Runs passes in a thread of its own. `start` and `stop` may be called twice."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        *,
+        member: Member,
+        groups: Collection[str],
+        settings: RetentionSettings | None = None,
+        polling: PollingSettings | None = None,
+    ) -> None:
+        self._settings = settings or RetentionSettings.load()
+        self._database, self._clock = database, clock
+        self._member, self._groups = member, groups
+        self._housekeeping = Housekeeping(database, clock, self._settings)
+        self._patience = Patience("retention", polling or PollingSettings.load())
+        self._next_seen = clock.monotonic() + _SEEN_SECONDS  # taking up the group has noted it
+        self._stopping = Event()
+        self._thread: Thread | None = None
+
+    def start(self) -> None:
+        """Begin; returns at once. The first pass comes after one interval."""
+        if self._thread is None:
+            self._stopping.clear()
+            self._thread = Thread(target=self._run, name="penstock-retention", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End after the pass under way; returns when the work is down."""
+        self._stopping.set()
+        thread = self._thread  # another thread may be stopping it too
+        if thread is not None:
+            thread.join()
+            self._thread = None
+
+    def turn(self) -> bool:
+        """Do what is due; return whether more is to be done at once."""
+        if self._groups and self._clock.monotonic() >= self._next_seen:
+            self._database.run(lambda tx: note_seen(tx, self._groups, self._clock))
+            self._next_seen = self._clock.monotonic() + _SEEN_SECONDS
+        return _SLOT in self._member.fence.epochs and self._housekeeping.run().full
+
+    def _run(self) -> None:
+        pause = self._settings.interval.total_seconds()
+        while not self._stopping.wait(pause):
+            try:
+                full = self.turn()
+                self._patience.is_well()
+                pause = 0.0 if full else self._settings.interval.total_seconds()
+            except Exception as exc:
+                pause = self._patience.trouble(exc)

@@ -1,0 +1,86 @@
+"""The shelf: what one group of a process has just read of the log, kept for the others at the same place.
+
+Records never change, but for erasing, and then their partitions change hands: so a row read once serves every
+group. Each gets records of its own, with its own fence. Kept for a second and for so many bytes, and only of
+topics that several groups read. A range is served from the shelf as far as it goes without a gap, if it
+begins there; all else is read.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+
+from penstock.clock import Clock
+from penstock.log.contract import Topic
+from penstock.log.sql.contract import Row
+from penstock.log.sql.log import SqlLog, fenced_records
+from penstock.model.record import Record
+
+KEPT_BYTES = 16_000_000
+_KEPT_SECONDS = 1.0
+_VALUE = 5  # its place in a row
+_ROW_BYTES = 200  # what a row takes beside its value, roughly
+
+Range = tuple[int, int, int]  # a partition, from an offset, to before another
+
+
+class Shelf:
+    """Reads for the engines of one loop; not thread-safe."""
+
+    def __init__(self, log: SqlLog, clock: Clock) -> None:
+        self._log, self._clock = log, clock
+        self._readers: Counter[int] = Counter()
+        self._rows: dict[tuple[int, int, int], Row] = {}
+        self._bytes, self._since = 0, 0.0
+
+    def expect(self, topic: Topic) -> None:
+        """Take note that one more group reads a topic."""
+        self._readers[topic.id] += 1
+
+    def tidy(self) -> None:
+        """Throw away what has stood here for long."""
+        if self._rows and self._clock.monotonic() - self._since > _KEPT_SECONDS:
+            self.clear()
+
+    def clear(self) -> None:
+        """Throw away everything: partitions change hands, and that may be because records were erased."""
+        self._rows, self._bytes = {}, 0
+
+    def read_ranges(
+        self, topic: Topic, ranges: Sequence[Range], fences: Mapping[int, int], *, max_bytes: int
+    ) -> tuple[list[tuple[Record, Exception | None]], bool]:
+        """Return what `SqlLog.read_ranges` would, perhaps less of a range, but not nothing of it."""
+        if self._readers[topic.id] < 2:
+            return self._log.read_ranges(topic, ranges, fences, max_bytes=max_bytes)
+        absent = [each for each in ranges if (topic.id, *each[:2]) not in self._rows]
+        read = self._log.range_rows(topic, absent, max_bytes=max_bytes) if absent else []
+        rows, size = list[Row](), 0
+        for row in self._in_order(topic.id, ranges, deque(read)):
+            rows.append(row)
+            size += len(row[_VALUE] or b"")
+            if size >= max_bytes:  # as the log cuts it: what was read is cut there, or before
+                break
+        self._keep(topic.id, read)
+        return fenced_records(topic.name, rows, fences, max_bytes)
+
+    def _in_order(self, topic_id: int, ranges: Sequence[Range], read: deque[Row]) -> Iterator[Row]:
+        for partition, low, high in ranges:
+            if (topic_id, partition, low) in self._rows:
+                offset = low
+                while offset < high and (row := self._rows.get((topic_id, partition, offset))):
+                    yield row
+                    offset += 1
+            else:
+                while read and read[0][0] == partition and low <= read[0][1] < high:
+                    yield read.popleft()
+
+    def _keep(self, topic_id: int, rows: Sequence[Row]) -> None:
+        if not rows:
+            return
+        size = sum(len(row[_VALUE] or b"") + _ROW_BYTES for row in rows)
+        if self._bytes + size > KEPT_BYTES:
+            self.clear()
+        if not self._rows:
+            self._since = self._clock.monotonic()
+        if size <= KEPT_BYTES:
+            self._rows.update({(topic_id, row[0], row[1]): row for row in rows})
+            self._bytes += size

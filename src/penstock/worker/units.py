@@ -1,0 +1,138 @@
+"""Threads for units of work: each runs one unit at a time, and one that hangs is left behind.
+
+For one thread, the pump's. It is woken when a unit has ended. A watch of its own gives up what is over its
+time: the pump may itself wait for a lock that such a unit holds.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from threading import Event, Lock, Thread
+
+from penstock import metrics
+from penstock.clock import Clock
+from penstock.delivery.verdict import Verdict
+
+from .attempt import count
+from .handlers import Handler
+from .task import Task
+from .unit import Broken, Unit
+
+log = logging.getLogger("penstock.handlers")
+
+_STEP_SECONDS = 0.02
+_WATCH_SECONDS = 1.0  # the watch looks at least so often while units run
+
+
+class Units:
+    """Runs units, as many at once as it has threads."""
+
+    def __init__(self, *, threads: int, clock: Clock, wake: Callable[[], None]) -> None:
+        """`wake` is called from other threads when a unit has ended."""
+        self._size, self._clock, self._wake = threads, clock, wake
+        self._queue: SimpleQueue[Unit | None] = SimpleQueue()
+        self._running: set[Unit] = set()
+        self._ended: deque[Unit] = deque()
+        self._threads, self._made, self._lock, self._quiet = 0, 0, Lock(), Event()
+        self._watch: Thread | None = None
+        self._bell, self._closed = Event(), False
+
+    def free(self) -> int:
+        """Return how many more units can begin now."""
+        return self._size - len(self._running)
+
+    def submit(self, units: Sequence[Unit]) -> None:
+        """Begin units; at most as many as are free."""
+        for unit in units:
+            self._running.add(unit)
+            if self._threads < len(self._running):
+                self._spawn()
+            self._queue.put(unit)
+        if units:
+            self._bell.set()
+            if self._watch is None:
+                self._watch = Thread(target=self._watching, name="penstock-unit-watch", daemon=True)
+                self._watch.start()
+
+    def finished(self) -> list[Unit]:
+        """Return the units that have ended since the last call; never waits."""
+        found = [self._ended.popleft() for _ in range(len(self._ended))]
+        self._running.difference_update(found)
+        for unit in found:
+            _count(unit)
+        return found
+
+    def look(self) -> float:
+        """Give up what is over its time; return how long until something may be next. From any thread."""
+        now, due = self._clock.monotonic(), [_WATCH_SECONDS]
+        for unit in list(self._running):
+            current = unit.current
+            limit = None if current is None else current[0].handler.timeout_seconds
+            if current is None or limit is None:
+                continue
+            task, since = current
+            due.append(limit / 4)
+            if now - since < limit:
+                due.append(since + limit - now)
+            elif unit.claim():
+                self._leave_behind(unit, task, limit)
+        return min(due)
+
+    def _watching(self) -> None:
+        """The watch's thread: looks while there are units, sleeps while there are none."""
+        while not self._closed:
+            self._bell.wait(self.look() if self._running else None)
+            self._bell.clear()
+
+    def close(self, grace_seconds: float) -> list[Task]:
+        """Wait so long for what runs, and return the tasks that still run then; they commit nothing."""
+        for _ in range(int(grace_seconds / _STEP_SECONDS) + 1):
+            if all(unit.outcome is not None for unit in self._running):
+                break
+            self._quiet.wait(_STEP_SECONDS if grace_seconds else 0)
+        left = [unit for unit in self._running if unit.outcome is None and unit.claim()]
+        self._running.difference_update(left)
+        for _ in range(self._threads):
+            self._queue.put(None)
+        self._closed = True
+        self._bell.set()
+        return [task for unit in left for task in unit.tasks]
+
+    def _spawn(self) -> None:
+        with self._lock:
+            self._threads += 1
+            self._made += 1
+        Thread(target=self._work, name=f"penstock-unit-{self._made}", daemon=True).start()
+
+    def _work(self) -> None:
+        while (unit := self._queue.get()) is not None:
+            try:
+                if not unit.work(BaseException):
+                    return  # it was given up, and this thread replaced
+            except BaseException as exc:  # a fault of ours: the partitions are taken afresh
+                log.exception("a unit of work failed")
+                unit.outcome = Broken(RuntimeError(f"a unit of work failed: {exc!r}"), in_doubt=True)
+            self._ended.append(unit)
+            self._quiet.set()
+            self._wake()
+
+    def _leave_behind(self, unit: Unit, task: Task, limit: float) -> None:
+        log.error("handler %s did not end within %g s; its transaction is undone", task.handler.id, limit)
+        with self._lock:
+            self._threads -= 1
+        unit.time_out(task, limit)
+        self._ended.append(unit)
+        self._wake()
+
+
+def _count(unit: Unit) -> None:
+    """Count what became of the records of a unit."""
+    by_handler: dict[Handler, tuple[list[Verdict], list[float]]] = {}
+    for (task, verdict), seconds in zip(unit.verdicts(), unit.seconds, strict=False):
+        verdicts, durations = by_handler.setdefault(task.handler, ([], []))
+        verdicts.append(verdict)
+        durations.append(seconds)
+    for handler, (verdicts, durations) in by_handler.items():
+        count(handler, verdicts)
+        metrics.HANDLER_SECONDS.observe(*durations, group=handler.group, handler=handler.id)

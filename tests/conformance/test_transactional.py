@@ -1,0 +1,389 @@
+"""Handlers with `transaction=True`: their writes, their events and their progress are one."""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+
+from penstock import Cancel, Done, Fixed, Record, Retry, Snooze
+from penstock.clock import SYSTEM
+from penstock.errors import InvalidHandler, NotTransactional, TransactionEnded
+from penstock.worker.unit import UNIT_RECORDS
+from tests.conformance.engines import StoreEngine
+
+RETRY = Fixed(delay=timedelta(seconds=1), max_retries=2)
+Body = Callable[[Record], Any]
+
+
+class Books:
+    """A table beside Penstock's, written by handlers through `record.tx`."""
+
+    def __init__(self, engine: StoreEngine) -> None:
+        self.engine = engine
+        self.insert = "INSERT INTO books VALUES (?, ?)"
+        if engine.url.startswith("postgresql"):
+            self.insert = self.insert.replace("?", "%s")
+        with engine.outbox.transaction() as conn:
+            conn.execute("CREATE TABLE books (place integer NOT NULL, n integer NOT NULL)")
+
+    def keep(self, record: Record) -> None:
+        """Write a record down."""
+        record.tx.execute(self.insert, (record.partition, record.value))
+
+    def read(self) -> list[int]:
+        """Return what is committed."""
+        with self.engine.connect() as conn:
+            return sorted(row[0] for row in conn.execute("SELECT n FROM books").fetchall())
+
+    def handle(self, body: Body | None = None, **options: Any) -> list[Record]:
+        """Register a handler that keeps books and then does something else; return what it is given."""
+        calls = list[Record]()
+        options = {"group": "books", "retry": RETRY, "transaction": True, "id": "keep"} | options
+
+        def keep(record: Record) -> Any:
+            calls.append(record)
+            self.keep(record)
+            return None if body is None else body(record)
+
+        self.engine.outbox.handler(options.pop("match", "kept"), **options)(keep)
+        return calls
+
+    def publish(self, *values: int, key: str | None = "k") -> None:
+        """Publish some numbers."""
+        with self.engine.connect() as conn:
+            for value in values:
+                self.engine.outbox.publish(conn, "kept", value, key=key)
+            conn.commit()
+
+    def later(self, seconds: float = 1) -> Any:
+        """Drain after so many seconds."""
+        self.engine.clock.advance(timedelta(seconds=seconds))
+        return self.engine.outbox.drain()
+
+
+@pytest.fixture
+def books(engine: StoreEngine) -> Books:
+    """Give books on each engine."""
+    return Books(engine)
+
+
+def failing(*values: int, times: int = 99) -> Body:
+    """Return a body that fails on some values, so many times each: once with others, then alone."""
+    left = dict.fromkeys(values, times)
+
+    def fail(record: Record) -> None:
+        if left.get(record.value, 0):
+            left[record.value] -= 1
+            raise ValueError(f"no {record.value}")
+
+    return fail
+
+
+def test_what_it_writes_is_there_with_its_progress(books: Books) -> None:
+    books.handle()
+    books.publish(1, 2, 3)
+    books.publish(4, 5, key="other")
+    assert books.engine.outbox.drain().delivered == 5
+    assert books.engine.outbox.drain().delivered == 0
+    assert books.read() == [1, 2, 3, 4, 5]
+
+
+def test_what_it_publishes_goes_out_with_its_progress(books: Books) -> None:
+    outbox = books.engine.outbox
+    fail = failing(2, times=2)
+    got = list[Any]()
+
+    def hand_on(record: Record) -> None:
+        outbox.publish(record.tx, "handed.on", record.value, key=record.key)
+        fail(record)
+
+    books.handle(hand_on)
+    outbox.handler("handed.on", group="next")(lambda_named(got))
+    books.publish(1, 2, 3)
+    outbox.drain()
+    assert got == [1]
+    books.later()
+    assert got == [1, 2, 3]
+
+
+def lambda_named(got: list[Any]) -> Body:
+    """Return a handler that remembers values."""
+
+    def remember(record: Record) -> None:
+        got.append(record.value)
+
+    return remember
+
+
+def test_one_that_fails_is_undone_alone_and_its_key_waits_for_it(books: Books) -> None:
+    calls = books.handle(failing(3, times=2))
+    books.publish(1, 2, 3, 4)
+    books.publish(10, 11, key="other")
+    counts = books.engine.outbox.drain()
+    assert (counts.delivered, counts.retried, counts.parked) == (4, 1, 1)
+    assert books.read() == [1, 2, 10, 11]
+    assert books.later().delivered == 2
+    assert books.read() == [1, 2, 3, 4, 10, 11]
+    (first, *again) = [call for call in calls if call.value == 3]
+    assert (first.attempt, first.redelivered) == (1, False)
+    assert [(call.attempt, call.redelivered) for call in again] == [(1, True), (2, True)]
+
+
+def test_one_that_fails_for_good_leaves_nothing_and_holds_its_key(books: Books) -> None:
+    books.handle(failing(2))
+    books.publish(1, 2, 3)
+    books.engine.outbox.drain()
+    books.later()
+    assert books.later().dead == 1
+    assert books.later().delivered == 0
+    assert books.read() == [1]
+
+
+@pytest.mark.parametrize("answer", [Retry(), Snooze(timedelta(seconds=1)), Cancel("not ours")])
+def test_what_does_not_pass_is_undone_whatever_it_answers(books: Books, answer: Any) -> None:
+    answers = [answer, answer]  # with others, then alone
+    books.handle(lambda record: answers.pop() if record.value == 2 and answers else Done())
+    books.publish(1, 2, 3)
+    books.engine.outbox.drain()
+    gone = isinstance(answer, Cancel)
+    assert books.read() == ([1, 3] if gone else [1])
+    books.later()
+    assert books.read() == ([1, 3] if gone else [1, 2, 3])
+
+
+def test_an_answer_that_is_none_is_a_failure(books: Books) -> None:
+    books.handle(lambda record: "yes")
+    books.publish(1)
+    assert books.engine.outbox.drain().retried == 1
+    assert books.read() == []
+
+
+def test_the_fallback_has_a_transaction_of_its_own(books: Books) -> None:
+    def note(record: Record) -> None:
+        record.tx.execute(books.insert, (record.partition, -record.value))
+
+    books.handle(failing(2), fallback=note, retry=Fixed(max_retries=0))
+    books.publish(1, 2, 3)
+    counts = books.engine.outbox.drain()
+    assert (counts.delivered, counts.dead) == (3, 0)
+    assert books.read() == [-2, 1, 3]
+
+
+def test_a_fallback_that_fails_leaves_nothing(books: Books) -> None:
+    def note(record: Record) -> None:
+        books.keep(record)
+        raise ValueError("no")
+
+    books.handle(failing(2), fallback=note, retry=Fixed(max_retries=0))
+    books.publish(1, 2, 3)
+    assert books.engine.outbox.drain().dead == 1
+    assert books.read() == [1]
+
+
+def test_a_partition_is_worked_in_the_order_of_offsets(books: Books) -> None:
+    books.engine.outbox.log.create_topic("events", partitions=1)
+    calls = books.handle()
+    for value in range(30):
+        books.publish(value, key=f"k-{value % 4}")
+    books.engine.outbox.drain()
+    assert [call.offset for call in calls] == list(range(30))
+
+
+def test_more_records_than_one_transaction_takes(books: Books) -> None:
+    books.engine.outbox.log.create_topic("events", partitions=1)
+    books.handle(failing(UNIT_RECORDS + 50, times=2))
+    books.publish(*range(3 * UNIT_RECORDS))
+    books.engine.outbox.drain()
+    assert books.read() == list(range(UNIT_RECORDS + 50))
+    books.later()
+    assert books.read() == list(range(3 * UNIT_RECORDS))
+
+
+def end_by_method(record: Record) -> None:
+    record.tx.commit()
+
+
+def end_by_rollback(record: Record) -> None:
+    record.tx.rollback()
+
+
+def end_by_statement(record: Record) -> None:
+    record.tx.execute("COMMIT")
+
+
+def end_and_begin_anew(record: Record) -> None:
+    record.tx.execute("COMMIT")
+    record.tx.execute("BEGIN")
+
+
+def end_by_with(record: Record) -> None:
+    with record.tx:
+        pass
+
+
+@pytest.mark.parametrize(
+    "end", [end_by_method, end_by_rollback, end_by_statement, end_and_begin_anew, end_by_with]
+)
+def test_a_handler_that_ends_the_transaction_is_found_and_not_repeated(books: Books, end: Body) -> None:
+    calls = books.handle(lambda record: end(record) if record.value == 1 else None)
+    books.publish(1)
+    books.publish(5, key="other")
+    counts = books.engine.outbox.drain()
+    assert (counts.dead, counts.retried) == (1, 0)
+    assert len([call for call in calls if call.value == 1]) <= 2  # with others, then alone
+    assert 5 in books.read()  # once more, if a statement has committed it with the other's work
+
+
+@pytest.mark.parametrize("end", [end_by_method, end_by_rollback, end_by_with])
+def test_the_methods_that_would_end_it_do_nothing(books: Books, end: Body) -> None:
+    def try_to_end(record: Record) -> None:
+        with pytest.raises(TransactionEnded, match="leave out commit, rollback and close"):
+            end(record)
+
+    books.handle(try_to_end)
+    books.publish(1, 2)
+    assert books.engine.outbox.drain().delivered == 2
+    assert books.read() == [1, 2]
+
+
+def test_a_failed_statement_that_is_swallowed_is_a_failure(books: Books) -> None:
+    def stumble(record: Record) -> None:
+        with suppress(Exception):
+            record.tx.execute("SELECT nonsense FROM nowhere")
+
+    books.handle(stumble)
+    books.publish(1)
+    on_postgres = books.engine.url.startswith("postgresql")  # elsewhere a statement fails alone
+    assert books.engine.outbox.drain().dead == on_postgres
+    assert books.read() == ([] if on_postgres else [1])
+
+
+def test_a_savepoint_undoes_a_part(books: Books) -> None:
+    def stumble(record: Record) -> None:
+        record.tx.execute("SAVEPOINT part")
+        books.keep(record)
+        record.tx.execute("ROLLBACK TO part")
+
+    books.handle(stumble)
+    books.publish(1, 2)
+    assert books.engine.outbox.drain().delivered == 2
+    assert books.read() == [1, 2]
+
+
+def test_elsewhere_a_record_has_no_transaction(books: Books) -> None:
+    seen = list[Record]()
+
+    @books.engine.outbox.handler("kept", group="plain")
+    def look(record: Record) -> None:
+        with pytest.raises(NotTransactional, match="transaction=True"):
+            _ = record.tx
+        seen.append(record)
+
+    books.publish(1)
+    assert books.engine.outbox.drain().delivered == 1
+    assert len(seen) == 1
+
+
+def test_a_record_with_a_transaction_compares_and_shows_as_without(books: Books) -> None:
+    calls = books.handle()
+    books.publish(1)
+    books.engine.outbox.drain()
+    (logged,) = [
+        record for partition in range(256) for record in books.engine.outbox.log.read("events", partition)
+    ]
+    assert repr(logged).removesuffix(")") in repr(calls[0])
+    assert "tx" not in repr(calls[0])
+
+
+async def an_async_handler(record: Record) -> None:
+    """Do nothing."""
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"rate": 5}, "rate= beside transaction=True"),
+        ({"fallback": an_async_handler}, "or its fallback is async"),
+        ({"transaction": 1}, "must be True or False"),
+    ],
+)
+def test_what_does_not_go_with_a_transaction_is_refused(
+    books: Books, options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InvalidHandler, match=words):
+        books.handle(**options)
+
+
+def a_batch_handler(records: list[Record]) -> None:
+    """Do nothing."""
+
+
+def test_an_async_or_batch_handler_is_refused(books: Books) -> None:
+    with pytest.raises(InvalidHandler, match="batch= beside transaction=True"):
+        books.engine.outbox.handler("kept", group="books", transaction=True, batch=10)(a_batch_handler)
+    with pytest.raises(InvalidHandler, match="is async"):
+        books.engine.outbox.handler("kept", group="books", transaction=True)(an_async_handler)
+
+
+def test_handlers_of_one_group_agree_on_it(books: Books) -> None:
+    books.handle()
+    with pytest.raises(InvalidHandler, match="disagree on transaction: True and False"):
+        books.engine.outbox.handler("other", group="books")(lambda_named([]))
+
+
+def test_a_worker_does_as_drain_does(books: Books) -> None:
+    outbox = books.engine.another(clock=SYSTEM)
+    calls, stop = list[int](), Event()
+    fail = failing(7, times=2)
+
+    @outbox.handler("kept", group="books", transaction=True, retry=Fixed(delay=timedelta(milliseconds=5)))
+    def keep(record: Record) -> None:
+        calls.append(record.value)
+        books.keep(record)
+        fail(record)
+
+    for value in range(40):
+        books.publish(value, key=f"k-{value % 5}")
+    thread = Thread(target=lambda: outbox.run(until=stop))
+    thread.start()
+    try:
+        for _ in range(3000):
+            if len(books.read()) >= 40:
+                break
+            time.sleep(0.01)
+    finally:
+        stop.set()
+        thread.join()
+    assert books.read() == list(range(40))
+
+
+def test_a_handler_that_hangs_is_given_up_and_undone(books: Books) -> None:
+    outbox = books.engine.another(clock=SYSTEM)
+    stop, let_go, hung = Event(), Event(), list[int]()
+
+    @outbox.handler(
+        "kept", group="books", transaction=True, timeout=0.2, retry=Fixed(delay=timedelta(milliseconds=5))
+    )
+    def keep(record: Record) -> None:
+        books.keep(record)
+        if record.value == 1 and len(hung) < 2:  # with others or alone, then alone
+            hung.append(1)
+            let_go.wait(30)
+
+    books.publish(1)
+    thread = Thread(target=lambda: outbox.run(until=stop))
+    thread.start()
+    try:
+        for _ in range(3000):
+            if books.read() == [1]:
+                break
+            time.sleep(0.01)
+    finally:
+        let_go.set()
+        stop.set()
+        thread.join()
+    assert books.read() == [1]

@@ -1,0 +1,156 @@
+"""The shelf: groups at the same place share one read, and each gets what the log holds."""
+
+import random
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from penstock.log.contract import Topic
+from penstock.log.sql.database import Database
+from penstock.log.sql.dialects import open_database
+from penstock.log.sql.log import SqlLog
+from penstock.log.sql.naming import Names
+from penstock.testing import FakeClock
+from penstock.testing.records import a_record
+from penstock.worker import shelf as shelf_module
+from penstock.worker.shelf import Shelf
+from tests.conformance.engines import StoreEngine
+
+FENCES = {number: 40 + number for number in range(4)}
+ALL = 1 << 30
+
+
+class CountingLog(SqlLog):
+    """A log that notes the ranges it was asked for."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.asked: list[tuple[int, int, int]] = []
+
+    def range_rows(self, topic: Topic, ranges: Any, *, max_bytes: int) -> Any:
+        self.asked += ranges
+        return super().range_rows(topic, ranges, max_bytes=max_bytes)
+
+
+@pytest.fixture
+def log(engine: StoreEngine) -> Iterator[CountingLog]:
+    """Give a log with twenty records in each of four partitions."""
+    database = open_database(engine.url, Names())
+    made = CountingLog(database)
+    made.create_topic("t", partitions=4)
+    for number in range(4):
+        made.append("t", [a_record(data=f"{number}/{n:03}".encode()) for n in range(20)], partition=number)
+    yield made
+    database.close()
+
+
+@pytest.fixture
+def topic(log: CountingLog) -> Topic:
+    return log.topic("t")
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def shelf(log: CountingLog, topic: Topic, clock: FakeClock) -> Shelf:
+    """Give a shelf for two groups."""
+    made = Shelf(log, clock)
+    made.expect(topic)
+    made.expect(topic)
+    return made
+
+
+def places(found: Any) -> list[tuple[int, int]]:
+    return [(record.partition, record.offset) for record, _ in found[0]]
+
+
+def test_a_second_group_reads_nothing(shelf: Shelf, log: CountingLog, topic: Topic) -> None:
+    ranges = [(0, 0, 10), (1, 5, 8)]
+    first = shelf.read_ranges(topic, ranges, FENCES, max_bytes=ALL)
+    log.asked.clear()
+    second = shelf.read_ranges(topic, ranges, {0: 7, 1: 8}, max_bytes=ALL)
+    assert log.asked == []
+    assert places(second) == places(first) == [(0, n) for n in range(10)] + [(1, n) for n in range(5, 8)]
+    assert [record.data for record, _ in second[0]] == [record.data for record, _ in first[0]]
+    assert {record.fence for record, _ in first[0]} == {40, 41}
+    assert {record.fence for record, _ in second[0]} == {7, 8}
+
+
+def test_a_topic_of_one_group_is_not_kept(log: CountingLog, topic: Topic, clock: FakeClock) -> None:
+    alone = Shelf(log, clock)
+    alone.expect(topic)
+    for _ in range(2):
+        alone.read_ranges(topic, [(0, 0, 10)], FENCES, max_bytes=ALL)
+    assert log.asked == [(0, 0, 10)] * 2
+
+
+def test_what_was_read_as_the_end_is_read_on(shelf: Shelf, log: CountingLog, topic: Topic) -> None:
+    """The first group met the end of the log; since then it has grown."""
+    shelf.read_ranges(topic, [(0, 0, 100)], FENCES, max_bytes=ALL)
+    log.append("t", [a_record()], partition=0)
+    assert places(shelf.read_ranges(topic, [(0, 15, 100)], FENCES, max_bytes=ALL)) == [
+        (0, n) for n in range(15, 20)
+    ]
+    assert places(shelf.read_ranges(topic, [(0, 20, 100)], FENCES, max_bytes=ALL)) == [(0, 20)]
+
+
+def test_it_is_thrown_away_after_a_second(
+    shelf: Shelf, log: CountingLog, topic: Topic, clock: FakeClock
+) -> None:
+    for _ in range(2):
+        shelf.read_ranges(topic, [(0, 0, 10)], FENCES, max_bytes=ALL)
+        clock.advance(timedelta(seconds=1.5))
+        shelf.tidy()
+    assert log.asked == [(0, 0, 10)] * 2
+
+
+def test_it_holds_no_more_than_so_many_bytes(
+    shelf: Shelf, log: CountingLog, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shelf_module, "KEPT_BYTES", 5_000)
+    for number in range(4):
+        shelf.read_ranges(topic, [(number, 0, 20)], FENCES, max_bytes=ALL)
+        assert sum(len(row[5]) + 200 for row in shelf._rows.values()) <= 5_000
+    log.asked.clear()
+    shelf.read_ranges(topic, [(3, 0, 20), (0, 0, 20)], FENCES, max_bytes=ALL)
+    assert log.asked == [(0, 0, 20)]  # the last is kept, the first was thrown away for it
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_is_kept_the_answer_is_a_beginning_of_the_log_s(
+    shelf: Shelf, log: CountingLog, topic: Topic, seed: int, engine: StoreEngine
+) -> None:
+    """In the order of the ranges, cut as the log cuts, with gaps passed over, and something of each range."""
+    chance = random.Random(seed)
+    with engine.connect() as conn:
+        for number, offset in {(chance.randrange(4), chance.randrange(20)) for _ in range(6)}:
+            conn.execute(f'DELETE FROM penstock_log WHERE partition = {number} AND "offset" = {offset}')
+        conn.commit()
+    for _ in range(40):
+        ranges = [
+            (number, low, low + chance.randrange(1, 12))
+            for number, low in ((number, chance.randrange(20)) for number in chance.sample(range(4), 3))
+        ]
+        most = chance.choice([1, 9, 30, ALL])
+        found = shelf.read_ranges(topic, ranges, FENCES, max_bytes=most)
+        whole = places(SqlLog.read_ranges(log, topic, ranges, FENCES, max_bytes=ALL))
+        for number, low, high in ranges:
+            mine = [place for place in places(found) if place[0] == number]
+            of_log = [place for place in whole if place[0] == number and low <= place[1] < high]
+            assert mine == of_log[: len(mine)]
+            if not found[1]:
+                assert bool(mine) == bool(of_log)
+        order = [number for number, _, _ in ranges]
+        assert [place[0] for place in places(found)] == sorted(
+            (place[0] for place in places(found)), key=order.index
+        )
+        if found[1]:  # of what stands before the last one, nothing is missing but at the end of its range
+            reached = places(found)[-1][0]
+            for number, low, high in ranges[: order.index(reached)]:
+                if any(place[0] == number and low <= place[1] < high for place in whole):
+                    assert any(place[0] == number for place in places(found))
