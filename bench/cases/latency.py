@@ -7,7 +7,7 @@ and makes one query. The clock starts when the commit has returned: nothing can 
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from statistics import quantiles
@@ -18,6 +18,7 @@ from bench.stores import EVEN, Store, empty, postgres, sqlite
 from bench.workers import Team, team
 from bench.workers.bells import CHANNEL, Listener, Sleeper, listener, sleeper
 from bench.workers.jobs import JOBS
+from bench.workers.publishers import ON_POSTGRES, ON_SQLITE, Opener, driver
 from bench.workers.tally import Tally
 from penstock import Outbox
 
@@ -32,6 +33,9 @@ class Bell:
     ring: Callable[[int], int]  # takes the number of the event, returns nanoseconds
 
 
+Setup = Callable[[Run], AbstractContextManager[Bell]]
+
+
 def one_at_a_time(run: Run, bell: Bell) -> Extra:
     """Ring again and again, with rests."""
     times = []
@@ -42,20 +46,24 @@ def one_at_a_time(run: Run, bell: Bell) -> Extra:
     return {"latency_p50_us": cuts[9], "latency_p95_us": cuts[18]}
 
 
-@contextmanager
-def worker_of_postgres(run: Run) -> Iterator[Bell]:
-    """A worker in a process of its own."""
-    made: Team = run.once(team(postgres, "stamp"))
-    [worker] = made.workers
-    with closing(made.store.connect()) as conn:
+def worker_of_postgres(opened: Opener) -> Setup:
+    """Return the setup: a worker in a process of its own, and a kind of connection to publish on."""
 
-        def ring(number: int) -> int:
-            before = worker.handled()
-            begun_ns = _publish(made.store.outbox, conn, number)
-            worker.wait(before + 1, _LONGEST_SECONDS)
-            return worker.stamps()[-1] - begun_ns
+    @contextmanager
+    def made(run: Run) -> Iterator[Bell]:
+        at: Team = run.once(team(postgres, "stamp"))
+        [worker] = at.workers
+        with opened(at.store.outbox, at.store) as publish:
 
-        yield Bell(ring)
+            def ring(number: int) -> int:
+                before = worker.handled()
+                begun_ns = publish(_event(number))
+                worker.wait(before + 1, _LONGEST_SECONDS)
+                return worker.stamps()[-1] - begun_ns
+
+            yield Bell(ring)
+
+    return made
 
 
 @contextmanager
@@ -73,20 +81,24 @@ def notification(run: Run) -> Iterator[Bell]:
         yield Bell(ring)
 
 
-@contextmanager
-def worker_of_sqlite(run: Run) -> Iterator[Bell]:
-    """A worker in this process, on the outbox that publishes."""
-    here: _Here = run.once(_worker_here)
-    with closing(here.store.connect()) as conn:
+def worker_of_sqlite(opened: Opener) -> Setup:
+    """Return the setup: a worker in this process, on the outbox that publishes."""
 
-        def ring(number: int) -> int:
-            before = here.tally.count()
-            begun_ns = _publish(here.outbox, conn, number)
-            if here.tally.wait(before + 1, _LONGEST_SECONDS) is None:
-                raise NotMeasured("the event was not handled")
-            return here.tally.stamps[-1] - begun_ns
+    @contextmanager
+    def made(run: Run) -> Iterator[Bell]:
+        here: _Here = run.once(_worker_here)
+        with opened(here.outbox, here.store) as publish:
 
-        yield Bell(ring)
+            def ring(number: int) -> int:
+                before = here.tally.count()
+                begun_ns = publish(_event(number))
+                if here.tally.wait(before + 1, _LONGEST_SECONDS) is None:
+                    raise NotMeasured("the event was not handled")
+                return here.tally.stamps[-1] - begun_ns
+
+            yield Bell(ring)
+
+    return made
 
 
 @contextmanager
@@ -95,16 +107,13 @@ def wake_up(run: Run) -> Iterator[Bell]:
     store = run.once(_bare_sqlite)
     thread: Sleeper = run.once(_sleeping)
     outbox = Outbox(store.url)
-    with closing(store.connect()) as conn:
-        yield Bell(lambda number: -(_publish(outbox, conn, number) - thread.wake()))
+    with driver(outbox, store) as publish:
+        yield Bell(lambda number: -(publish(_event(number)) - thread.wake()))
 
 
-def _publish(outbox: Outbox, conn: Any, number: int) -> int:
-    """Publish one event and commit; return when that was done."""
+def _event(number: int) -> Mapping[str, Any]:
     [event] = EVEN.events(1, number)
-    outbox.publish_many(conn, [event])
-    conn.commit()
-    return time.monotonic_ns()
+    return event
 
 
 @dataclass
@@ -155,23 +164,44 @@ def _sleeping(run: Run) -> Iterator[Sleeper]:
         yield made
 
 
+_NOTIFY, _WAKE_UP = "bare NOTIFY", "bare wake-up and query"
+_POSTGRES, _SQLITE = "Penstock, PostgreSQL", "Penstock, SQLite in process"  # on the driver itself
+_FEW = Size(quick=20, full=200)
+_IN_POSTGRES = {f"{kind}, PostgreSQL": opener for kind, opener in ON_POSTGRES.items()}
+_IN_SQLITE = {f"{kind}, SQLite": opener for kind, opener in ON_SQLITE.items()}
+
+
+def _word(variant: str) -> str:
+    return variant.replace(",", "").replace(" ", "_").lower()
+
+
+def _target(name: str, variant: str, bare: str) -> Target:
+    return Target(name, Ratio(variant, bare, "latency_p50_us"), at_most=1.5)
+
+
 CASE = Case(
     name="latency",
-    about="commit of an event to the start of its handler, beside a bare wake-up",
+    about="commit of an event to the start of its handler, on each kind of connection, beside a bare wake-up",
     records=Size(quick=40, full=400),
     rounds=Size(quick=3, full=5),
     variants=[
-        Variant("Penstock, PostgreSQL", one_at_a_time, setup=worker_of_postgres),
-        Variant("bare NOTIFY", one_at_a_time, setup=notification),
-        Variant("Penstock, SQLite in process", one_at_a_time, setup=worker_of_sqlite),
-        Variant("bare wake-up and query", one_at_a_time, setup=wake_up),
+        Variant(_POSTGRES, one_at_a_time, setup=worker_of_postgres(driver)),
+        *(
+            Variant(name, one_at_a_time, setup=worker_of_postgres(opener), records=_FEW)
+            for name, opener in _IN_POSTGRES.items()
+        ),
+        Variant(_NOTIFY, one_at_a_time, setup=notification),
+        Variant(_SQLITE, one_at_a_time, setup=worker_of_sqlite(driver)),
+        *(
+            Variant(name, one_at_a_time, setup=worker_of_sqlite(opener), records=_FEW)
+            for name, opener in _IN_SQLITE.items()
+        ),
+        Variant(_WAKE_UP, one_at_a_time, setup=wake_up),
     ],
     targets=[
-        Target("postgresql", Ratio("Penstock, PostgreSQL", "bare NOTIFY", "latency_p50_us"), at_most=1.5),
-        Target(
-            "sqlite",
-            Ratio("Penstock, SQLite in process", "bare wake-up and query", "latency_p50_us"),
-            at_most=1.5,
-        ),
+        _target("postgresql", _POSTGRES, _NOTIFY),
+        _target("sqlite", _SQLITE, _WAKE_UP),
+        *(_target(_word(name), name, _NOTIFY) for name in _IN_POSTGRES),
+        *(_target(_word(name), name, _WAKE_UP) for name in _IN_SQLITE),
     ],
 )

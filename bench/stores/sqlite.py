@@ -16,7 +16,7 @@ from penstock import Outbox
 from penstock.log.sql.database import Database
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
-from penstock.log.sql.sqlite.dialect import SqliteDialect
+from penstock.log.sql.sqlite.dialect import SqliteConnection, SqliteDialect
 
 
 class SqliteStore:
@@ -26,9 +26,9 @@ class SqliteStore:
         self.path = path
         self.url = f"sqlite:///{path}"
         self.outbox = Outbox(self.url)
-        self._kind = sqlite3.Connection
+        self._kind: type[SqliteConnection] = SqliteConnection
 
-    def connect(self, *, autocommit: bool = False) -> sqlite3.Connection:
+    def connect(self, *, autocommit: bool = False) -> SqliteConnection:
         """Open the file with the driver's defaults."""
         conn = sqlite3.connect(self.path, timeout=30, factory=self._kind, check_same_thread=False)
         if autocommit:
@@ -38,7 +38,7 @@ class SqliteStore:
 
     def database(self) -> Database:
         """Return Penstock's own way to it."""
-        if self._kind is sqlite3.Connection:
+        if self._kind is SqliteConnection:
             return open_database(self.url, Names())
         return Database(_RecordedDialect(self), Names())
 
@@ -54,7 +54,7 @@ class SqliteStore:
         try:
             yield
         finally:
-            self._kind = sqlite3.Connection
+            self._kind = SqliteConnection
 
     def play(self, conn: sqlite3.Connection, tape: Tape) -> None:
         """Run a tape."""
@@ -115,11 +115,11 @@ class _RecordedDialect(SqliteDialect):
         super().__init__(str(store.path))
         self._store = store
 
-    def connect(self) -> sqlite3.Connection:
+    def connect(self) -> SqliteConnection:
         return self._store.connect(autocommit=True)
 
 
-def _recording(tape: Tape) -> type[sqlite3.Connection]:
+def _recording(tape: Tape) -> type[SqliteConnection]:
     class RecordingCursor(sqlite3.Cursor):
         def execute(self, sql: str, params: Any = (), /) -> Any:
             tape.append(Call(sql, params))
@@ -129,7 +129,7 @@ def _recording(tape: Tape) -> type[sqlite3.Connection]:
             tape.append(Call(sql, rows, many=True))
             return super().executemany(sql, rows)
 
-    class Recording(sqlite3.Connection):  # its own `execute` would make a plain cursor
+    class Recording(SqliteConnection):  # its own `execute` would make a plain cursor
         def cursor(self, factory: Any = RecordingCursor, /) -> Any:
             return super().cursor(factory)
 

@@ -1,12 +1,11 @@
 """Making a store fail for real: no space left, no right to write."""
 
 import os
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from penstock.log.sql.sqlite.dialect import SqliteDialect
+from penstock.log.sql.sqlite.dialect import SqliteConnection, SqliteDialect
 
 NOBODY = 65534
 
@@ -16,9 +15,9 @@ class SmallDisk(SqliteDialect):
 
     pages: int | None = None
 
-    def begin(self, conn: sqlite3.Connection, *, bounded: bool) -> None:
+    def begin(self, conn: SqliteConnection, *, bounded: bool, guarded: bool = False) -> None:
         conn.execute(f"PRAGMA max_page_count = {self.pages or 1_000_000}")
-        super().begin(conn, bounded=bounded)
+        super().begin(conn, bounded=bounded, guarded=guarded)
 
 
 @contextmanager

@@ -157,6 +157,10 @@ def test_a_revision_that_fails_leaves_nothing(environment: Environment, address:
     with pytest.raises(RuntimeError):
         command.upgrade(config, "head")
     assert wanting(address)[0] == list(range(1, newest(address) + 1))
+    outbox = Outbox(address)
+    outbox.migrate()  # no table is in the way
+    outbox.close()
+    assert wanting(address) == ([], [])
 
 
 def test_versions_that_there_are_not_are_refused(environment: Environment, address: str) -> None:

@@ -46,6 +46,8 @@ def test_decisions_on_dead_letters_are_audited_without_any_payload(
     engine.outbox.drain()
     dead.discard(database, Selection(group="g", all=True), clock=engine.clock, actor="anna")
     dead.discard(database, Selection(group="g", all=True), clock=engine.clock)
+    moments = from_ms(0), from_ms(engine.clock.now_ms()) + timedelta(hours=1)
+    dead.discard(database, Selection(group="g", since=moments[0], before=moments[1]), clock=engine.clock)
     newest, oldest = audit(database).items
     assert (newest.action, newest.actor, newest.count) == ("dead discard", "anna", 1)
     assert newest.subject == {"group": "g", "all": True}

@@ -9,11 +9,18 @@ from typing import Any
 
 import pytest
 
-from penstock.clock import SYSTEM
+from penstock.clock import SYSTEM, from_ms
 from penstock.delivery import dead as delivery_dead
 from penstock.delivery.store import GroupStore, Owned
 from penstock.delivery.verdict import Dead, Parked, Passed
-from penstock.errors import InvalidPage, InvalidSelection, UnknownDeadLetter, UnknownGroup, UnknownTopic
+from penstock.errors import (
+    InvalidPage,
+    InvalidSelection,
+    InvalidTime,
+    UnknownDeadLetter,
+    UnknownGroup,
+    UnknownTopic,
+)
 from penstock.log.sql.database import Database, Transaction
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
@@ -794,3 +801,34 @@ def test_what_is_written_behind_an_owners_back_is_what_it_would_load(
     assert [(each.offset, each.failures) for each in owned.machine.take(0, 10)] == [(0, 0)]
     assert [(each.offset, each.failures) for each in owned.machine.take(5, 10)] == [(3, 1)]
     assert list(owned.machine.stored("x")) == [0, 2, 5]
+
+
+def test_letters_are_picked_by_when_they_died(
+    engine: StoreEngine, database: Database, requeue: Act, discard: Act
+) -> None:
+    """From a moment on, up to before another; a time that is empty is refused."""
+    moments = []
+    seen = Seen(1, 2, 3)
+    subscribe(engine.outbox, "g", seen, retry=NEVER)
+    for value in (1, 2, 3):
+        moments.append(from_ms(engine.clock.now_ms()))
+        publish_values(engine, value, key=f"k-{value}")
+        engine.outbox.drain()
+        engine.clock.advance(timedelta(hours=1))
+    first, second, third = moments
+    assert [each.key for each in all_letters(database, since=second)] == ["k-3", "k-2"]
+    assert [each.key for each in all_letters(database, before=second)] == ["k-1"]
+    assert [each.key for each in all_letters(database, since=second, before=third)] == ["k-2"]
+    for since, before in ((second, second), (third, first)):
+        with pytest.raises(InvalidSelection, match="earlier"):
+            Selection(group="g", since=since, before=before)
+        with pytest.raises(InvalidSelection, match="earlier"):
+            dead_letters(database, since=since, before=before)
+    with pytest.raises(InvalidSelection, match="contradict"):
+        Selection(group="g", since=first, all=True)
+    with pytest.raises(InvalidTime):
+        Selection(group="g", since=first.replace(tzinfo=None))
+    assert requeue(Selection(group="g", before=second), dry_run=True).count == 1
+    assert requeue(Selection(group="g", before=second)).count == 1
+    assert discard(Selection(group="g", since=third)).count == 1
+    assert [each.key for each in all_letters(database)] == ["k-2"]

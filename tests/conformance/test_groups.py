@@ -28,13 +28,16 @@ from penstock.log.sql.database import Database
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
 from penstock.membership.member import ClusterSettings, Member
+from penstock.membership.serving import Domain
 from penstock.model.record import Record
 from penstock.model.retry import Fixed
 from penstock.operate import dead, groups
 from penstock.operate.audit import audit
+from penstock.operate.clear import clear
 from penstock.operate.dead import Selection, dead_letters
 from penstock.operate.groups import Forgotten, Group
 from penstock.operate.lanes import LaneState, lanes
+from penstock.operate.lookup import group_id
 from penstock.operate.reset import Reset, reset
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from penstock.testing.outbox_suite import in_one_partition
@@ -108,11 +111,11 @@ def test_a_group_tells_its_lag_and_what_waits(engine: StoreEngine, database: Dat
 def test_what_is_done_above_the_cursor_is_no_lag(engine: StoreEngine, database: Database) -> None:
     """Another has the first record out and settles the second: the cursor stays, the lag falls."""
     in_one_partition(engine)
-    subscribe(engine.outbox, "g", Seen())
+    seen = Seen()
+    subscribe(engine.outbox, "g", seen)
     publish_values(engine, 1, key="a")
     publish_values(engine, 2, 3, key="b")
-    groups_before = engine.another()
-    groups_before.drain()
+    engine.another().drain()
     with owning(engine, database) as (store, taken):
         owned = taken[0]
         for offset, lane in enumerate("abb"):
@@ -130,6 +133,8 @@ def test_what_is_done_above_the_cursor_is_no_lag(engine: StoreEngine, database: 
     assert (result.again, result.skipped) == (1, 0)
     result = reset(database, "g", topic="events", to=2, dry_run=True)
     assert (result.again, result.skipped) == (0, 1)
+    reset(database, "g", topic="events", to="earliest", clock=engine.clock)
+    assert sorted(drained(engine, seen)) == [1, 2, 3]
 
 
 @contextmanager
@@ -446,6 +451,24 @@ def test_a_dead_letter_below_the_target_still_holds_its_key(
     resets("latest", drop_parked=True)
 
 
+def test_a_lane_that_no_letter_holds_any_more_goes_on(
+    engine: StoreEngine, database: Database, resets: Resetter
+) -> None:
+    """An entry before the letter should not be; if it is, its key must not wait for ever."""
+    seen = handled(engine, 1, 2, 3, failing=(2,), retry=NEVER)
+    with engine.connect() as conn:
+        conn.execute(
+            'INSERT INTO penstock_lane_entry (group_id, topic_id, partition, "offset", lane) '
+            "SELECT group_id, topic_id, partition, 0, lane FROM penstock_lane"
+        )
+        conn.commit()
+    resets(1, partition=0)
+    (lane,) = lanes(database, clock=engine.clock).items
+    assert (lane.state, lane.waiting) == (LaneState.SLOW, 1)
+    seen.failing.clear()
+    assert drained(engine, seen) == [1, 2, 3]
+
+
 def test_dropping_what_is_parked_frees_keys_that_dead_letters_held(
     engine: StoreEngine, database: Database, resets: Resetter
 ) -> None:
@@ -458,9 +481,11 @@ def test_dropping_what_is_parked_frees_keys_that_dead_letters_held(
     assert drained(engine, seen) == [3]
 
 
+@pytest.mark.parametrize("lapsed", [False, True], ids=["living", "lapsed"])
 def test_what_an_owner_settles_after_a_reset_counts_for_nothing(
-    engine: StoreEngine, database: Database, resets: Resetter
+    engine: StoreEngine, database: Database, resets: Resetter, lapsed: bool
 ) -> None:
+    """Also if its lease had run out: its name stays, as one that perhaps crashed, and the epoch tells."""
     in_one_partition(engine)
     seen = Seen()
     subscribe(engine.outbox, "g", seen)
@@ -472,7 +497,11 @@ def test_what_an_owner_settles_after_a_reset_counts_for_nothing(
         owned = taken[0]
         owned.machine.feed(2, "k", wanted=True)
         (out,) = owned.machine.take(engine.clock.now_ms(), 1)
+        if lapsed:
+            engine.clock.advance(timedelta(minutes=1))
         resets("earliest")
+        (cursor,) = groups.partitions(database, "g").items
+        assert (cursor.owner is not None) == lapsed
         owned.machine.finish(out.offset, Passed())
         settlement = owned.machine.settlement()
         assert settlement is not None
@@ -511,6 +540,30 @@ def last_runs(seen: list[Record]) -> list[int]:
             del run[:]
         run.append(record.value)
     return [value for run in runs.values() for value in run]
+
+
+def test_whatever_changes_a_group_makes_its_members_look(
+    engine: StoreEngine, database: Database, resets: Resetter
+) -> None:
+    """Without it they would find out at the next rebalance."""
+    handled(engine, 1)
+    topic = engine.outbox.log.topic("events").id
+    name = Domain(group_id(database, "g"), topic).name
+    database.run(lambda tx: tx.change("membership", "domains_create", names=[name]))
+
+    def version() -> int:
+        rows = database.look(lambda tx: tx.rows("membership", "domains_read", names=[name]))
+        return int(rows[0][1])
+
+    for act in (
+        lambda: groups.pause(database, "g", clock=engine.clock),
+        lambda: groups.resume(database, "g", clock=engine.clock),
+        lambda: resets("earliest"),
+        lambda: clear(database, "events", clock=engine.clock),
+    ):
+        before = version()
+        act()
+        assert version() == before + 1
 
 
 # --- deleting ----------------------------------------------------------------------------------

@@ -137,8 +137,9 @@ def test_names_in_operations_are_values(engine: StoreEngine) -> None:
         refusal(InvalidTopic, clear, database, attack)
         refusal(UnknownScheduled, scheduled.show, database, attack)
         refusal(UnknownScheduled, scheduled.run_now, database, attack)
-        for selection in ({"id": attack}, {"key": attack}, {"owner": attack}):
-            assert scheduled.cancel(database, scheduled.Selection(**selection)) == 0
+        which = scheduled.Selection
+        for selection in (which(id=attack), which(key=attack), which(owner=attack)):
+            assert scheduled.cancel(database, selection) == 0
         assert audit(database, action=attack, actor=attack).items == []
         for listing in (groups.groups, topics.topics, scheduled.scheduled, audit):
             refusal(InvalidPage, listing, database, after=attack)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -23,7 +24,7 @@ from penstock.errors import (
 )
 from tests.conformance.async_callers import alchemy_engine
 from tests.conformance.callers import sqlalchemy_engine
-from tests.conformance.engines import StoreEngine
+from tests.conformance.engines import StoreEngine, sqlite_url
 from tests.conformance.tracked_shop import Shop, Status, opened_shop
 
 
@@ -417,11 +418,12 @@ def test_a_flush_that_failed_leaves_nothing_for_the_next(shop: Shop) -> None:
     shop.outbox.track(shop.Order)
     shop.outbox.track(shop.Customer)
     with shop.session() as session:
-        session.add_all([shop.Customer(id=1), shop.Order(customer_id=1)])
+        session.add_all([shop.Customer(id=1), shop.Order(id=50, customer_id=1)])
         session.commit()
         shop.delivered()
-        session.add_all([shop.Customer(id=2), shop.Order(id=50), shop.Customer(id=1)])
-        with pytest.raises((IntegrityError, sqlalchemy.orm.exc.FlushError)):
+        session.expunge_all()
+        session.add_all([shop.Customer(id=2), shop.Order(id=50)])  # the customer is written, the order not
+        with pytest.raises(IntegrityError):
             session.flush()
         session.rollback()
         session.expunge_all()
@@ -493,6 +495,23 @@ def test_a_session_with_two_engines_publishes_where_the_row_is(shop: Shop, store
             session.add_all([shop.Order(), shop.Customer(name="Ada")])
             session.commit()
     assert shop.types() == ["orders.inserted"]
+
+
+def test_each_event_is_on_the_connection_of_its_row(sqlite_store: str, tmp_path: Path) -> None:
+    """A session over two databases that both have the tables, as shards do."""
+    first, second = StoreEngine(sqlite_store), StoreEngine(sqlite_url(tmp_path))
+    with opened_shop(first.outbox, first.url) as shop, sqlalchemy_engine(second.url) as elsewhere:
+        shop.Base.metadata.create_all(elsewhere)
+        first.outbox.track(shop.Order)
+        first.outbox.track(shop.Customer)
+        binds: Any = {shop.Order: shop.engine, shop.Gift: shop.engine, shop.Customer: elsewhere}
+        with Session(binds=binds) as session:
+            session.add_all([shop.Order(), shop.Customer(), shop.Order()])
+            session.commit()
+        assert shop.types() == ["orders.inserted"] * 2
+        assert second.outbox.drain().sequenced == 1
+    first.close()
+    second.close()
 
 
 # --- blocks ------------------------------------------------------------------------------------

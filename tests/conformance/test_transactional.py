@@ -1,6 +1,8 @@
 """Handlers with `transaction=True`: their writes, their events and their progress are one."""
 
+import random
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
@@ -24,11 +26,15 @@ class Books:
 
     def __init__(self, engine: StoreEngine) -> None:
         self.engine = engine
-        self.insert = "INSERT INTO books VALUES (?, ?)"
+        self.insert = "INSERT INTO books (place, n) VALUES (?, ?)"
         if engine.url.startswith("postgresql"):
             self.insert = self.insert.replace("?", "%s")
         with engine.outbox.transaction() as conn:
-            conn.execute("CREATE TABLE books (place integer NOT NULL, n integer NOT NULL)")
+            number = "GENERATED ALWAYS AS IDENTITY" if "%s" in self.insert else ""
+            conn.execute(
+                f"CREATE TABLE books (number integer {number} PRIMARY KEY, place integer NOT NULL, "
+                "n integer NOT NULL)"
+            )
 
     def keep(self, record: Record) -> None:
         """Write a record down."""
@@ -39,10 +45,15 @@ class Books:
         with self.engine.connect() as conn:
             return sorted(row[0] for row in conn.execute("SELECT n FROM books").fetchall())
 
+    def in_order(self) -> list[int]:
+        """Return what is committed, in the order it was written."""
+        with self.engine.connect() as conn:
+            return [row[0] for row in conn.execute("SELECT n FROM books ORDER BY number").fetchall()]
+
     def handle(self, body: Body | None = None, **options: Any) -> list[Record]:
         """Register a handler that keeps books and then does something else; return what it is given."""
         calls = list[Record]()
-        options = {"group": "books", "retry": RETRY, "transaction": True, "id": "keep"} | options
+        options = dict[str, Any](group="books", retry=RETRY, transaction=True, id="keep") | options
 
         def keep(record: Record) -> Any:
             calls.append(record)
@@ -387,3 +398,39 @@ def test_a_handler_that_hangs_is_given_up_and_undone(books: Books) -> None:
         stop.set()
         thread.join()
     assert books.read() == [1]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_fails_each_takes_effect_once_and_in_order_per_key(books: Books, seed: int) -> None:
+    rng, outbox = random.Random(seed), books.engine.outbox
+    outbox.log.create_topic("events", partitions=4)
+    tries = Counter[int]()
+    doomed = set(rng.sample(range(120), 6))
+
+    def perhaps(record: Record) -> Any:
+        tries[record.value] += 1
+        if record.value in doomed or rng.random() < 0.05:
+            raise ValueError(record.value)
+        return rng.choice([None, None, Done(), Snooze(timedelta(seconds=1))]) if rng.random() < 0.1 else None
+
+    books.handle(perhaps, on_exhausted=rng.choice(["hold", "release"]))
+    published = defaultdict[str, list[int]](list)
+    for value in range(120):
+        key = f"k-{rng.randrange(12)}"
+        published[key].append(value)
+        books.publish(value, key=key)
+        if rng.random() < 0.1:
+            outbox.drain()
+            books.engine.clock.advance(timedelta(seconds=rng.random() * 2))
+    for _ in range(30):
+        books.later()
+    with books.engine.connect() as conn:
+        dead = conn.execute("SELECT count(*) FROM penstock_dead").fetchone()[0]
+        waiting = conn.execute("SELECT count(*) FROM penstock_lane_entry").fetchone()[0]
+    kept = books.in_order()
+    for values in published.values():
+        assert [value for value in kept if value in values] == sorted(set(values) & set(kept))
+    assert len(kept) == len(set(kept)), "some took effect twice"
+    assert not doomed & set(kept)
+    assert len(kept) + dead + waiting == 120
+    assert max(tries.values()) > 1

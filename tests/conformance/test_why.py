@@ -819,6 +819,24 @@ def test_an_id_is_looked_for_from_its_time_on(shop: Shop, monkeypatch: pytest.Mo
     assert shop.one(late, everything=True).place == "events/0/3052"
 
 
+def test_a_search_that_was_cut_says_so(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the log, of the stage, and for ids that tell no time."""
+    monkeypatch.setattr(finding, "WALK", 3)
+    shop.engine.outbox.log.append("events", [a_record("x", id=f"r-{n}") for n in range(4)])
+    assert [shop.one(f"r-{n}").code for n in (0, 1)] == [Code.UNKNOWN, Code.NO_HANDLER]
+    assert shop.one("r-0", kind=Kind.ID).sentence == "record r-0 is not where it was looked for."
+    assert shop.one("r-0", everything=True).code is Code.NO_HANDLER
+    assert (
+        shop.one("nothing", kind=Kind.KEY).sentence == "no record of key nothing is where it was looked for."
+    )
+    unknown = "019b76da-a800-7316-939d-3abfcb8ecd68"
+    monkeypatch.setattr(finding, "WALK", 5_000)
+    shop.publish(1)
+    assert shop.one(unknown).also == ()
+    monkeypatch.setattr(finding, "STAGED_WALK", 1)
+    assert len(shop.one(unknown).also) == 1
+
+
 def test_a_key_tells_the_partition(engine: StoreEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     database = open_database(engine.url, Names())
     shop = Shop(engine, database)

@@ -61,7 +61,7 @@ def test_the_second_use_of_a_token_waits_for_the_first(
 def test_callers_with_the_same_tokens_in_different_orders_do_not_deadlock(
     postgres_store: Store, pool: ThreadPoolExecutor
 ) -> None:
-    """A third holds the one in the middle: from two ends, each caller would come to hold what the other needs."""
+    """A third holds the middle one: from two ends, each would come to hold what the other needs."""
     tokens = sorted(("t-1", "t-2", "t-3"), key=lambda token: check_token(token).hash)
 
     def publish_all(*tokens: str) -> list[str]:

@@ -13,6 +13,7 @@ from penstock.operate.dead import DeadLetter, DeadRecord, Outcome, Selection
 from .exit_codes import FAILED
 from .options import Decorator, after_option, json_option, limit_option, opened, store_options
 from .output import cell, line, moment, print_json, print_more, print_table, whole
+from .units import moment as at_moment
 
 _COLUMNS = ("died", "group", "record", "key", "type", "failures", "holds", "reason", "id")
 
@@ -29,6 +30,8 @@ def command() -> None:
 @click.option("--id", "id", help="Only this record id.")
 @click.option("--key", help="Only this key.")
 @click.option("--type", "type", help="Only this event type.")
+@click.option("--since", type=at_moment, help="Only those that died at or after this moment.")
+@click.option("--before", type=at_moment, help="Only those that died before this moment.")
 @limit_option
 @after_option
 @json_option
@@ -82,6 +85,8 @@ def _deciding(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--id", "id", help="The one of this record id."),
         click.option("--key", help="Those of this key."),
         click.option("--type", "type", help="Those of this event type."),
+        click.option("--since", type=at_moment, help="Those that died at or after this moment."),
+        click.option("--before", type=at_moment, help="Those that died before this moment."),
         click.option("--all", "all", is_flag=True, help="All of the group."),
         click.option("--dry-run", is_flag=True, help="Change nothing; say how many it would be."),
         json_option,
@@ -137,7 +142,7 @@ def _letters(count: int) -> str:
 
 
 def _narrowed(filters: dict[str, Any]) -> bool:
-    return any(filters[name] is not None for name in ("group", "topic", "id", "key", "type", "after"))
+    return any(value is not None for name, value in filters.items() if name != "limit")
 
 
 def _place(text: str) -> tuple[str, int, int] | None:

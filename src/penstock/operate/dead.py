@@ -12,7 +12,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from penstock.clock import SYSTEM, Clock, from_ms, own_ms
+from penstock.clock import SYSTEM, Clock, from_ms, own_ms, to_ms
 from penstock.delivery.dead import DeadLetters, Decided, Place
 from penstock.errors import InvalidSelection, UnknownDeadLetter
 from penstock.log.sql.contract import Row
@@ -21,6 +21,7 @@ from penstock.log.sql.log import SqlLog
 from penstock.membership.domain import touch
 from penstock.membership.member import ClusterSettings, Member
 from penstock.membership.serving import Domain
+from penstock.model.limits import check_moment
 from penstock.model.record import RawHeaders, Record
 from penstock.wire.kafka.headers import decode_headers
 
@@ -31,6 +32,7 @@ from .paging import LAST, PAGE_ROWS, Page, check_limit, page, place_after
 BATCH = 500  # letters decided on in one transaction
 
 _PLACE = ("died_ms", "after_group", "after_topic", "after_partition", "after_offset")
+_NARROW = ("id", "key", "type", "since", "before")
 _INTS: tuple[type, ...] = (int,) * len(_PLACE)
 
 
@@ -66,9 +68,11 @@ class DeadRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What to act on: of one group the letters of a record id, a key or a type, or all; of one topic or any.
+    """What to act on: of one group the letters of a record id, a key, a type or a time, or all.
 
-    Raises InvalidSelection when nothing narrows it and `all` is not said, or when both are.
+    Of one topic or any; `since` is the first moment of death, `before` the first one after. Raises
+    InvalidTime, and InvalidSelection when nothing narrows it and `all` is not said, or when both are, or
+    when the time is empty.
     """
 
     group: str
@@ -76,12 +80,15 @@ class Selection:
     key: str | None = None
     type: str | None = None
     topic: str | None = None
+    since: datetime | None = None
+    before: datetime | None = None
     all: bool = False
 
     def __post_init__(self) -> None:
-        narrow = [name for name in ("id", "key", "type") if getattr(self, name) is not None]
+        _check_range(self.since, self.before)
+        narrow = [name for name in _NARROW if getattr(self, name) is not None]
         if not narrow and not self.all:
-            raise InvalidSelection("say which dead letters: by id, key or type; or all")
+            raise InvalidSelection("say which dead letters: by id, key, type or time; or all")
         if narrow and self.all:
             raise InvalidSelection(f"all and {narrow[0]} contradict each other; say one of them")
 
@@ -105,16 +112,19 @@ def dead_letters(
     id: str | None = None,
     key: str | None = None,
     type: str | None = None,
+    since: datetime | None = None,
+    before: datetime | None = None,
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[DeadLetter]:
-    """Return a page of dead letters, the newest first.
+    """Return a page of dead letters, the newest first; `since` and `before` are moments of their death.
 
-    Raises InvalidPage, UnknownGroup, UnknownTopic.
+    Raises InvalidPage, InvalidTime, InvalidSelection, UnknownGroup, UnknownTopic.
     """
     check_limit(limit)
+    _check_range(since, before)
     place = dict(zip(_PLACE, place_after(after, _INTS, (LAST,) * len(_PLACE)), strict=True))
-    params = ids(database, group, topic) | _filter(id, key, type) | place
+    params = ids(database, group, topic) | _filter(id, key, type, since, before) | place
     rows = database.look(lambda tx: tx.rows("delivery", "dead_list", limit=limit + 1, **params))
     return page(rows, limit, len(_PLACE), _letter)
 
@@ -218,13 +228,18 @@ def _note(
     action: str, selection: Selection, now_ms: int | None, actor: str | None, tx: Transaction, count: int
 ) -> None:
     subject = {each.name: getattr(selection, each.name) or None for each in fields(selection)}
+    for name in ("since", "before"):
+        moment = getattr(selection, name)
+        subject[name] = None if moment is None else moment.isoformat()
     audit.write(tx, action, subject, count, now_ms, actor=actor)
 
 
 def _batches(database: Database, group: int, selection: Selection) -> Iterator[list[Row]]:
     """Yield the places of what is selected, in the order of the log: each once, also if it dies anew."""
     topic = None if selection.topic is None else SqlLog(database).topic(selection.topic).id
-    params = {"group_id": group, "topic_id": topic} | _filter(selection.id, selection.key, selection.type)
+    times = selection.since, selection.before
+    params = {"group_id": group, "topic_id": topic}
+    params |= _filter(selection.id, selection.key, selection.type, *times)
     after = (0, 0, -1)
     while True:
         places = dict(zip(("after_topic", "after_partition", "after_offset"), after, strict=True)) | params
@@ -244,8 +259,20 @@ def _touch(tx: Transaction, group: int, topic: int) -> None:
     touch(tx, Domain(group, topic))
 
 
-def _filter(id: str | None, key: str | None, type: str | None) -> dict[str, Any]:
+def _check_range(since: datetime | None, before: datetime | None) -> None:
+    for name, moment in (("since", since), ("before", before)):
+        if moment is not None:
+            check_moment(name, moment, 0)
+    if since is not None and before is not None and since >= before:
+        raise InvalidSelection(f"there is no time from {since} to before {before}; since must be earlier")
+
+
+def _filter(
+    id: str | None, key: str | None, type: str | None, since: datetime | None, before: datetime | None
+) -> dict[str, Any]:
     return {
+        "since_ms": None if since is None else to_ms(since),
+        "before_ms": None if before is None else to_ms(before),
         "id": None if id is None else storable(id),
         "key": None if key is None else key.encode("utf-8", "surrogateescape"),
         "type": None if type is None else storable(type),

@@ -34,6 +34,7 @@ _SETTLE_RESULTS = 2000  # results that are settled at once,
 _SETTLE_SECONDS = 0.02  # and how long the first of them waits while handlers are busy
 _LONGEST_WAIT_SECONDS = 5.0
 _LEAST_WAIT_SECONDS = 0.001
+_BREATH_SECONDS = 0.0001  # lets handlers begin before the next turn: a wait of nothing would not
 
 
 class Pump:
@@ -143,7 +144,7 @@ class Pump:
             return self._pause(now, now_ms)
         filled = self._fill(now)
         self._start()
-        return 0.0 if filled else self._pause(now, now_ms)
+        return _BREATH_SECONDS if filled else self._pause(now, now_ms)
 
     def _collect(self) -> None:
         results = self._runner.finished()

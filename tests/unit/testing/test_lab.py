@@ -222,6 +222,7 @@ def test_a_seed_of_nowhere_is_refused() -> None:
     assert "take it from a finding" in str(refusal(LabFailed, bank.lab_of(bank.add).replay, 0))
 
 
+@pytest.mark.slow
 def test_a_laboratory_on_postgres_finds_what_commits_there(postgres_server: PostgresServer) -> None:
     psycopg = pytest.importorskip("psycopg")
     url: list[str] = []

@@ -33,7 +33,8 @@ def test_every_fifth_order_is_declined(shop: Shop) -> None:
 def test_the_log_has_one_event_for_each_committed_order(shop: Shop) -> None:
     traded(shop, 23)
     counts = shop.deliver()
-    assert (counts.sequenced, counts.delivered, counts.retried) == (19, 37, 1)
+    assert (counts.sequenced, counts.delivered) == (19, 37)
+    assert counts.retried >= 1  # more on a machine so slow that the retry is due before the drain ends
     assert sorted(map(str, shop.logged_ids())) == sorted(shop.order_ids()) == sorted(shop.booked())
     assert set(shop.mailed()) == shop.order_ids() - {POISON}
     assert (shop.repeated(), shop.revenue_cents().total() > 0) == (0, True)

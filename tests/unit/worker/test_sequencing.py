@@ -14,7 +14,7 @@ from penstock.clock import SYSTEM
 from penstock.log.sql.database import Database
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
-from penstock.log.sql.sqlite.dialect import SqliteDialect
+from penstock.log.sql.sqlite.dialect import SqliteConnection, SqliteDialect
 from penstock.worker.patience import PollingSettings
 from penstock.worker.sequencing import SequencingService
 from tests.conformance.engines import StoreEngine
@@ -29,13 +29,13 @@ class Leaving(SqliteDialect):
 
     away, tries = False, 0
 
-    def connect(self) -> sqlite3.Connection:
+    def connect(self) -> SqliteConnection:
         self.tries += 1
         if self.away:
             sqlite3.connect("/nowhere/at/all/x.db")  # raises, as SQLite does
         return super().connect()
 
-    def begin(self, conn: sqlite3.Connection, *, bounded: bool, guarded: bool = False) -> None:
+    def begin(self, conn: SqliteConnection, *, bounded: bool, guarded: bool = False) -> None:
         if self.away:
             self.connect()
         super().begin(conn, bounded=bounded, guarded=guarded)

@@ -12,5 +12,7 @@ WHERE (d.died_ms, d.group_id, d.topic_id, d.partition, d."offset")
   AND (%(id)s::text IS NULL OR d.id = %(id)s::text)
   AND (%(key)s::bytea IS NULL OR d.key = %(key)s::bytea)
   AND (%(type)s::text IS NULL OR d.type = %(type)s::text)
+  AND (%(since_ms)s::bigint IS NULL OR d.died_ms >= %(since_ms)s::bigint)
+  AND (%(before_ms)s::bigint IS NULL OR d.died_ms < %(before_ms)s::bigint)
 ORDER BY d.died_ms DESC, d.group_id DESC, d.topic_id DESC, d.partition DESC, d."offset" DESC
 LIMIT %(limit)s;

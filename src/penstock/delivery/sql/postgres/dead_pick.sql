@@ -7,5 +7,7 @@ WHERE group_id = %(group_id)s
   AND (%(id)s::text IS NULL OR id = %(id)s::text)
   AND (%(key)s::bytea IS NULL OR key = %(key)s::bytea)
   AND (%(type)s::text IS NULL OR type = %(type)s::text)
+  AND (%(since_ms)s::bigint IS NULL OR died_ms >= %(since_ms)s::bigint)
+  AND (%(before_ms)s::bigint IS NULL OR died_ms < %(before_ms)s::bigint)
 ORDER BY topic_id, partition, "offset"
 LIMIT %(limit)s;

@@ -12,5 +12,7 @@ WHERE (d.died_ms, d.group_id, d.topic_id, d.partition, d."offset")
   AND (:id IS NULL OR d.id = :id)
   AND (:key IS NULL OR d.key = :key)
   AND (:type IS NULL OR d.type = :type)
+  AND (:since_ms IS NULL OR d.died_ms >= :since_ms)
+  AND (:before_ms IS NULL OR d.died_ms < :before_ms)
 ORDER BY d.died_ms DESC, d.group_id DESC, d.topic_id DESC, d.partition DESC, d."offset" DESC
 LIMIT :limit;

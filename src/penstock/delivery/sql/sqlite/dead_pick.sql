@@ -7,5 +7,7 @@ WHERE group_id = :group_id
   AND (:id IS NULL OR id = :id)
   AND (:key IS NULL OR key = :key)
   AND (:type IS NULL OR type = :type)
+  AND (:since_ms IS NULL OR died_ms >= :since_ms)
+  AND (:before_ms IS NULL OR died_ms < :before_ms)
 ORDER BY topic_id, partition, "offset"
 LIMIT :limit;

@@ -61,14 +61,17 @@ class PostgresConnection(psycopg.Connection[Any]):
     guarded = False
 
     def commit(self) -> None:
+        """Commit, unless a handler asks for it."""
         self._check("commit()")
         super().commit()
 
     def rollback(self) -> None:
+        """Roll back, unless a handler asks for it."""
         self._check("rollback()")
         super().rollback()
 
     def close(self) -> None:
+        """Close, unless a handler asks for it."""
         self._check("close()")
         super().close()
 

@@ -38,14 +38,17 @@ class SqliteConnection(sqlite3.Connection):
     guarded = False
 
     def commit(self) -> None:
+        """Commit, unless a handler asks for it."""
         self._check("commit()")
         super().commit()
 
     def rollback(self) -> None:
+        """Roll back, unless a handler asks for it."""
         self._check("rollback()")
         super().rollback()
 
     def __enter__(self) -> Self:
+        """Begin a block that commits at its end, unless a handler asks for it."""
         self._check("`with`, which commits at its end,")
         return super().__enter__()
 
