@@ -13,6 +13,7 @@ import aiosqlite
 import asyncpg
 import psycopg
 import sqlalchemy
+from django.apps import apps
 from django.conf import settings
 from django.db import connections, transaction
 from django.db.utils import ConnectionHandler
@@ -64,6 +65,7 @@ def django(outbox: Outbox, store: Store) -> Iterator[Publish]:
     """Django's connection, in `atomic`."""
     if not settings.configured:
         settings.configure(USE_TZ=True)
+        apps.populate(())  # without it Django warns of queries
     conn = ConnectionHandler({"default": _django(store.url), _ALIAS: _django(store.url)})[_ALIAS]
     connections[_ALIAS] = conn
 

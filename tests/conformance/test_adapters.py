@@ -283,7 +283,7 @@ def test_missing_tables_are_named_with_the_remedy(caller: Caller, request: pytes
     outbox = Outbox(request.getfixturevalue(f"{caller.engine}_store"))
     for write in WAYS_TO_WRITE:
         with (
-            pytest.raises(SchemaMissing, match=r"penstock_s\w+ is not .* run outbox\.migrate\(\)") as caught,
+            pytest.raises(SchemaMissing, match=r"penstock_\w+ is not .* run outbox\.migrate\(\)") as caught,
             caller.transaction(outbox.url) as conn,
         ):
             write(caller.face(outbox), conn)

@@ -597,6 +597,10 @@ def test_a_group_that_is_served_is_not_deleted(engine: StoreEngine, database: Da
         wait_until(lambda: len(seen) == 3, "it is served")
         with pytest.raises(GroupBusy, match="group g is served by 1 members"):
             groups.delete(database, "g")
+        groups.pause(database, "g")
+        wait_until(lambda: not owners(database), "it owns nothing")
+        with pytest.raises(GroupBusy, match="group g is served by 1 members"):
+            groups.delete(database, "g")
     assert groups.delete(database, "g").cursors == 256
     with engine.connect() as conn:
         assert conn.execute("SELECT name FROM penstock_domain").fetchall() == [("slots",)]

@@ -102,9 +102,13 @@ def test_what_can_be_no_id_is_refused_and_the_transaction_goes_on(engine: StoreE
     """On PostgreSQL a value of another type would take the caller's transaction along."""
     with engine.connect() as conn:
         engine.outbox.publish(conn, "t", 1, key="k")
-        for id in (*UNSTORABLE, 5, None, b"x", ["x"]):
+        for id in (*UNSTORABLE, 5, b"x", ["x"]):
             error = refusal(InvalidInput, engine.outbox.cancel, conn, id)
             assert "must be the string that publish returned" in str(error)
+            refusal(InvalidInput, engine.outbox.reschedule, conn, id, timedelta())
+            refusal(InvalidInput, engine.outbox.cancel, conn, key=id)
+            refusal(InvalidInput, engine.outbox.cancel, conn, owner=id)
+        refusal(InvalidInput, engine.outbox.cancel, conn, None)
         conn.commit()
     assert engine.outbox.drain().sequenced == 1
 

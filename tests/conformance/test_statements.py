@@ -73,6 +73,15 @@ def _note(patch: pytest.MonkeyPatch, cls: Any, noted: Statements) -> None:
         noted.append(sql)
         bulk(self, conn, sql, rows)
 
+    if cls is PostgresDialect:  # the other runs them one by one
+        together = cls.execute_all
+
+        def noted_together(self: Any, conn: Any, calls: list[tuple[str, Params]]) -> list[Result]:
+            noted.extend(sql for sql, _ in calls)
+            results: list[Result] = together(self, conn, calls)
+            return results
+
+        patch.setattr(cls, "execute_all", noted_together)
     patch.setattr(cls, "execute", noted_execute)
     patch.setattr(cls, "bulk", noted_bulk)
 

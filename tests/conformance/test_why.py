@@ -402,6 +402,12 @@ def test_a_dead_letter_holds_its_key_only_while_the_key_waits_for_it(shop: Shop)
     assert shop.one(shop.ids[2]).sentence.endswith(" or the group was reset past it.")
 
 
+def test_a_dead_letter_whose_lane_is_gone_holds_nothing(shop: Shop) -> None:
+    first, _ = held(shop)
+    shop.change("DELETE FROM penstock_lane")
+    assert shop.one(first).code is Code.DEAD
+
+
 # --- in the log, and the group is in the way ----------------------------------------------------
 
 

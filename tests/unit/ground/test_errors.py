@@ -23,6 +23,7 @@ def an_error(cls: type[Error]) -> Error:
         object: "thing",
         type: Error,
         Iterable[str]: ["one", "two"],
+        Iterable[Any]: ["one", b"two"],
     }
     if "__init__" not in vars(cls):
         return cls("text")

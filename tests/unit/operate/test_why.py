@@ -2,7 +2,9 @@
 
 import pytest
 
-from penstock.operate.why.finding import looks_like_id, moment_of
+from penstock.log.contract import Topic
+from penstock.operate.why.finding import Logged, looks_like_id, moment_of
+from penstock.operate.why.history import Act
 from penstock.operate.why.unlogged import Writer
 from penstock.operate.why.wording import ago, ahead, counted, short, times
 
@@ -80,3 +82,24 @@ def test_an_id_tells_its_moment() -> None:
         False,
         False,
     ]
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "subject", "concerns"),
+    [
+        (100, {"group": "g", "all": True}, True),
+        (99, {"group": "g", "all": True}, False),
+        (100, {"group": "h"}, False),
+        (100, {"group": "g", "topic": "events", "key": "k", "type": "t", "id": "i", "partition": 3}, True),
+        (100, {"group": "g", "topic": "others"}, False),
+        (100, {"group": "g", "key": "l"}, False),
+        (100, {"group": "g", "type": "u"}, False),
+        (100, {"group": "g", "id": "j"}, False),
+        (100, {"group": "g", "partition": 4}, False),
+    ],
+)
+def test_an_act_concerns_what_its_selection_may_have_held(
+    at_ms: int, subject: dict[str, object], concerns: bool
+) -> None:
+    record = Logged(Topic(1, "events", 8, "murmur3"), 3, 0, "i", "k", "t", 100)
+    assert Act(at_ms, "ada", "dead discard", subject).may_concern("g", record) == concerns
