@@ -18,7 +18,7 @@ from django.conf import settings
 from django.db import connections, transaction
 from django.db.utils import ConnectionHandler
 from psycopg.conninfo import conninfo_to_dict
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from bench.stores import Store
 from penstock import Outbox
@@ -98,7 +98,7 @@ def in_loop(
             try:
                 yield lambda event: runner.run(published(event))
             finally:
-                runner.run(_awaited(conn.close()))
+                runner.run(_closed(conn))
 
     return made
 
@@ -116,6 +116,12 @@ async def _in_block(conn: Any, stage: Callable[[], Awaitable[Any]]) -> None:
 async def _begun(conn: Any, stage: Callable[[], Awaitable[Any]]) -> None:
     async with conn.begin():
         await stage()
+
+
+async def _closed(conn: Any) -> None:
+    await conn.close()
+    if isinstance(conn, AsyncConnection):
+        await conn.engine.dispose()
 
 
 async def _awaited(what: Awaitable[Any]) -> Any:

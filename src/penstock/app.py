@@ -498,21 +498,6 @@ class Outbox:
         with self._database.transaction(bounded=False) as tx:
             yield tx.conn
 
-    @contextmanager
-    def moved_to(self, url: str) -> Iterator[None]:
-        """Let this outbox, with its handlers, stand in another store while a block lasts: for tests.
-
-        Not while a worker of it runs.
-        """
-        other = Outbox(url, prefix=self._names.prefix, schema=self._names.schema)
-        before = self.url, self._database
-        self.url, self._database = url, other._database
-        try:
-            yield
-        finally:
-            self.url, self._database = before
-            other.close()
-
     def close(self) -> None:
         """Close the connections that Penstock itself has opened."""
         self._closing.set()
@@ -561,7 +546,7 @@ class Outbox:
         adapter.check(conn)
         execute = self._execute(conn, adapter)
         staged = run(stage_steps(events, self._window_ms), execute)
-        calls = run(self._listeners.mark_steps(staged.events), execute) if self._listeners else ()
+        calls = run(self._listeners.mark_steps(staged.events), execute) if self._listeners.all else ()
         self._was_staged(conn, adapter, staged, calls)
         return staged.ids
 
@@ -570,7 +555,7 @@ class Outbox:
         await adapter.acheck(conn)
         execute = self._aexecute(conn, adapter)
         staged = await arun(stage_steps(events, self._window_ms), execute)
-        calls = await arun(self._listeners.mark_steps(staged.events), execute) if self._listeners else ()
+        calls = await arun(self._listeners.mark_steps(staged.events), execute) if self._listeners.all else ()
         self._was_staged(conn, adapter, staged, calls)
         return staged.ids
 

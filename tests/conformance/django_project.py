@@ -67,6 +67,8 @@ from django.db import connection, transaction
 from django.test import TestCase, TransactionTestCase
 from penstock.django import database_url
 from shop.events import outbox
+from penstock.clock import SYSTEM
+from penstock.testing import relocated
 from shop.models import Order
 
 class Undone(TestCase):
@@ -80,7 +82,7 @@ class Delivered(TransactionTestCase):
         outbox.handler("test.*", group="test", id="test")(lambda record: seen.append(record.type))
         with transaction.atomic():
             outbox.publish(connection, "test.one", {}, key="1")
-        with outbox.moved_to(database_url()):
+        with relocated(outbox, database_url(), clock=SYSTEM):
             outbox.drain()
         self.assertEqual(seen, ["test.one"])
 """

@@ -197,6 +197,25 @@ def test_a_cleared_topic_has_nothing_in_any_state(engine: StoreEngine, database:
     assert engine.outbox.log.bounds("events", 0) == (4, 5)
 
 
+def test_a_group_that_was_behind_goes_on_at_the_end(engine: StoreEngine, database: Database) -> None:
+    in_one_partition(engine)
+    seen = Seen()
+    subscribe(engine.outbox, "g", seen)
+    publish_values(engine, 1)
+    engine.outbox.drain()
+    groups.pause(database, "g", clock=engine.clock)
+    publish_values(engine, 2, 3)
+    engine.outbox.drain()
+    (before,) = groups.partitions(database, "g").items
+    clear(database, "events", clock=engine.clock)
+    (cursor,) = groups.partitions(database, "g").items
+    assert (before.lag, cursor.lag, cursor.offset, cursor.epoch) == (2, 0, 3, before.epoch + 1)
+    groups.resume(database, "g", clock=engine.clock)
+    publish_values(engine, 4)
+    engine.outbox.drain()
+    assert seen.values() == [1, 4]
+
+
 def test_clearing_leaves_other_topics_alone(engine: StoreEngine, database: Database) -> None:
     in_every_state(engine)
     with engine.connect() as conn:

@@ -74,17 +74,14 @@ class Listeners:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._listeners: tuple[Listener, ...] = ()
+        self.all: tuple[Listener, ...] = ()  # looked at for every publish: no call for it
         self._waiting: deque[_Publish] = deque(maxlen=_MOST_WAITING)
         self._lock = Lock()
         self._bell = Bell(self._look)
 
-    def __bool__(self) -> bool:
-        return bool(self._listeners)
-
     def add(self, listener: Listener) -> None:
         """Tell this one too."""
-        self._listeners = (*self._listeners, listener)
+        self.all = (*self.all, listener)
 
     def mark_steps(self, events: Sequence[StagedEvent]) -> Steps[Sequence[Call]]:
         """Write the mark of a publish that some listener wants; return the calls that its commit means."""
@@ -107,7 +104,7 @@ class Listeners:
         self._bell.close()
 
     def _calls(self, record: Record) -> list[Call]:
-        return [(listener, record) for listener in self._listeners if _wants(listener, record)]
+        return [(listener, record) for listener in self.all if _wants(listener, record)]
 
     def _look(self, slots: object = None) -> None:
         """Call those whose transactions have committed, forget what was rolled back. In the bell's thread."""

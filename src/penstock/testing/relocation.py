@@ -56,6 +56,6 @@ def another(outbox: Outbox, url: str, clock: Clock) -> Outbox:
 
 def _share_listeners(one: Outbox, other: Outbox) -> None:
     """Let the other call the listeners of the one; they are kept beside the store's connections."""
-    for listener in one._listeners._listeners:
-        if listener not in other._listeners._listeners:
+    for listener in one._listeners.all:
+        if listener not in other._listeners.all:
             other._listeners.add(listener)

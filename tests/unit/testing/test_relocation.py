@@ -94,7 +94,7 @@ def test_what_is_registered_inside_stays(outbox: Outbox) -> None:
         outbox.handler(group="late", id="late")(_ignored)
         outbox.listener()(lambda record: listened.append(record.type))
     assert {each.group for each in outbox._handlers.subscriptions()} == {"g", "late"}
-    assert len(outbox._listeners._listeners) == 1
+    assert len(outbox._listeners.all) == 1
 
 
 def test_it_comes_back_after_an_error(outbox: Outbox) -> None:
