@@ -25,6 +25,7 @@ from penstock.operate.reconcile import TableFigures, reconcile
 from penstock.operate.retention import retain
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from penstock.testing.outbox_suite import in_one_partition, logged
+from penstock.worker.engine import Engine
 from tests.conformance.engines import StoreEngine
 
 MARK = "zz-marker-zz"
@@ -218,18 +219,47 @@ def test_readers_pass_over_what_is_erased_and_offsets_stay(engine: StoreEngine, 
 def test_an_erased_record_waits_for_no_handler_that_another_version_may_have(
     engine: StoreEngine, database: Database
 ) -> None:
-    """It is nobody's: later records of any key go on at once, and the group's filter has no say."""
+    """It is nobody's: the cursor passes it also while the group's filter is about to change."""
     in_one_partition(engine)
     publish(engine, 1)
-    publish(engine, 2, owner=None)
     engine.outbox.drain()
     erase(database, "me", clock=engine.clock)
-    store = GroupStore(
-        database, engine.clock, group="g", topic=engine.outbox.log.topic("events"), owner="m", filter=("t",)
-    )
-    (owned,) = store.take(lambda tx: []).values()
-    owned.machine.omit(0)
-    assert owned.machine.settlement().unskipped is None  # type: ignore[union-attr]
+    subscribe(engine.outbox, "g", Seen())
+    (subscription,) = engine.outbox._handlers.subscriptions()
+    member = Member(database, ClusterSettings.load(), engine.clock)
+    member.join()
+    log = engine.outbox.log
+    topic = log.topic("events")
+    store = GroupStore(database, engine.clock, group="g", topic=topic, owner=member.id)
+    delivery = Engine(log, store, subscription, engine.clock)
+    delivery.take(member.living)
+    delivery.fill(log.ends(topic))
+    change(engine, "UPDATE penstock_group SET filter_version = filter_version + 1")
+    delivery.settle()
+    assert rows(engine, 'SELECT "offset" FROM penstock_cursor') == [(1,)]
+    member.leave()
+
+
+def test_an_owner_that_fetches_an_erased_record_hands_it_to_nobody(
+    engine: StoreEngine, database: Database
+) -> None:
+    """It loaded the lane before the erasure, and reads the record after it."""
+    in_one_partition(engine)
+    seen = Seen(1)
+    subscribe(engine.outbox, "g", seen, retry=Fixed(SOON))
+    publish(engine, 1)
+    engine.outbox.drain()
+    engine.clock.advance(2 * SOON)
+    (subscription,) = engine.outbox._handlers.subscriptions()
+    member = Member(database, ClusterSettings.load(), engine.clock)
+    member.join()
+    topic = engine.outbox.log.topic("events")
+    store = GroupStore(database, engine.clock, group="g", topic=topic, owner=member.id)
+    delivery = Engine(engine.outbox.log, store, subscription, engine.clock)
+    delivery.take(member.living)
+    erase(database, "me", clock=engine.clock)
+    assert delivery.start(10) == []
+    member.leave()
 
 
 def test_reconcile_lists_what_is_erased_and_agrees(engine: StoreEngine, database: Database) -> None:
