@@ -8,6 +8,8 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
 
@@ -52,7 +54,12 @@ def unknown_settings(text: str, known: set[tuple[str, str]]) -> Iterator[str]:
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)
 def test_the_examples_of_the_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    run_page(blocks_of(page, "python"), name_of(page))
+    found = blocks_of(page, "python")
+    if any("settings.configure(" in each.text for each in found):  # Django takes its settings once a process
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:
+            apart.submit(run_page, found, name_of(page)).result()
+    else:
+        run_page(found, name_of(page))
 
 
 @pytest.mark.parametrize("page", pages(), ids=name_of)

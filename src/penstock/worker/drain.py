@@ -135,7 +135,7 @@ class Drain:
     def _work_units(self, engine: TransactionalEngine) -> bool:
         """Work what may run now in units, one after the other."""
         done = 0
-        while self._member.is_live() and (units := engine.start_units(1)):
+        while done < _TASKS and self._member.is_live() and (units := engine.start_units(1)):
             for unit in units:
                 self._beat()
                 unit.work()

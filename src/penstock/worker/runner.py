@@ -46,6 +46,7 @@ _NOT_BEGUN = float("inf")  # for when a fallback began that still waits for a th
 class ProcessingSettings(Settings, room="processing"):
     """How much is done at once."""
 
+    enabled: bool = setting(True, "Run workers here; false: they wait to be stopped and touch nothing.")
     concurrency: int = setting(8, "Threads for sync handlers, in each process.", at_least=1, at_most=1000)
     shutdown_timeout: timedelta = setting(
         timedelta(seconds=30), "How long a stop waits for handlers that run.", at_least=0

@@ -7,16 +7,48 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from threading import Event, current_thread, main_thread
 from types import FrameType
-from typing import Any
-
-from .worker import Worker
+from typing import Any, Protocol
 
 log = logging.getLogger("penstock.worker")
+
+
+class Service(Protocol):
+    """What can be run: a worker, or nothing."""
+
+    def start(self) -> None:
+        """Begin; returns at once."""
+
+    def stop(self) -> None:
+        """End; returns when that is done."""
+
+    def hurry(self) -> None:
+        """Let a stop that is under way wait no longer."""
+
+    def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Use this event loop; before `start`."""
+
+
+class Nothing:
+    """In the place of a worker where none shall run: no thread, no table, until it is stopped."""
+
+    def start(self) -> None:
+        """Say that nothing begins."""
+        log.warning("processing.enabled is false: no handler runs in this process")
+
+    def stop(self) -> None:
+        """Nothing to end."""
+
+    def hurry(self) -> None:
+        """Nothing to wait for."""
+
+    def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Nothing to run in it."""
+
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def run(worker: Worker, until: Event | None = None) -> None:
+def run(worker: Service, until: Event | None = None) -> None:
     """Run a worker until SIGTERM, Ctrl-C or `until`; a second signal waits for no handler.
 
     Signals are heard only in the main thread; elsewhere `until` ends it.
@@ -31,7 +63,7 @@ def run(worker: Worker, until: Event | None = None) -> None:
             worker.stop()
 
 
-async def arun(worker: Worker) -> None:
+async def arun(worker: Service) -> None:
     """Run a worker until SIGTERM, Ctrl-C or cancellation, without keeping the event loop from its work."""
     stopping = Event()
     with _signals(worker, stopping):
@@ -43,7 +75,7 @@ async def arun(worker: Worker) -> None:
 
 
 @asynccontextmanager
-async def running(worker: Worker) -> AsyncIterator[Worker]:
+async def running(worker: Service) -> AsyncIterator[Service]:
     """Run a worker while an async block lasts; async handlers run in the block's own event loop."""
     worker.use_loop(asyncio.get_running_loop())
     worker.start()
@@ -54,7 +86,7 @@ async def running(worker: Worker) -> AsyncIterator[Worker]:
 
 
 @contextmanager
-def _signals(worker: Worker, stopping: Event) -> Iterator[None]:
+def _signals(worker: Service, stopping: Event) -> Iterator[None]:
     """Let the first signal begin the stop and the second hurry it; put the former handlers back after."""
     if current_thread() is not main_thread():
         yield

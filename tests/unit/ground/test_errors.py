@@ -22,6 +22,8 @@ def an_error(cls: type[Error]) -> Error:
         float: 2.5,
         object: "thing",
         type: Error,
+        bool: True,
+        list[str]: ["one", "two"],
         Iterable[str]: ["one", "two"],
         Iterable[Any]: ["one", b"two"],
     }

@@ -147,7 +147,7 @@ def test_it_says_in_which_slots_something_was_staged(bell: Bell, rings: Rings) -
     bell.watch(conn, is_open, [9, 7])
     conn.open = False
     wait_until(lambda: rings, "it rings")
-    assert rings.slots == [{7, 9}]
+    assert rings.slots == [frozenset({7, 9})]
 
 
 @pytest.mark.parametrize("slots", [UNKNOWN_SLOTS, range(MOST_SLOTS + 1)], ids=["unknown", "many"])
@@ -174,4 +174,4 @@ def test_the_slots_of_a_transaction_that_has_passed_unseen_are_said(
     wait_until(lambda: rings, "it rings for the first")
     conn.open = False
     wait_until(lambda: len(rings) == 2, "it rings for the second")
-    assert rings.slots == [{7}, {8}]
+    assert rings.slots == [frozenset({7}), frozenset({8})]

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Iterator, Sequence
 from threading import Event
-from typing import Any
 
 import psycopg
 import pytest
@@ -74,7 +73,7 @@ def pooled(pooler: TransactionPooler) -> Iterator[Database]:
 
 @pytest.mark.parametrize("slots", [{7}, {0, 255}, {1, 2, 3}], ids=str)
 def test_slots_cross_in_a_word(slots: set[int]) -> None:
-    assert staged_slots(staged_word(sorted(slots))) == slots
+    assert staged_slots(staged_word(sorted(slots))) == frozenset(slots)
 
 
 @pytest.mark.parametrize(
@@ -126,8 +125,13 @@ def test_behind_a_transaction_pooler_it_says_so_once_with_the_remedy(
 ) -> None:
     monkeypatch.setattr(ear_module, "_TEST_SECONDS", 0.2)
     monkeypatch.setattr(ear_module, "_TEST_AGAIN_SECONDS", 0.01)
-    tests = list[str]()
-    monkeypatch.setattr(ear_module, "token_hex", lambda count: tests.append("one") or "x")
+    tests = list[int]()
+
+    def nonce(count: int) -> str:
+        tests.append(count)
+        return str(len(tests))
+
+    monkeypatch.setattr(ear_module, "token_hex", nonce)
     ear = Ear(pooled, QUICK, heard)
     ear.start()
     wait_until(lambda: len(tests) > 2, "it tries again and again")
@@ -193,7 +197,7 @@ def test_a_worker_behind_a_pooler_without_it_still_delivers(
 
 def handled(outbox: Outbox, engine: StoreEngine, *, after: int) -> bool:
     """Run a worker, let it hear so many times, publish elsewhere, and return whether that was handled."""
-    got, stop, ears = Event(), Event(), list[Any]()
+    got, ears = Event(), list[Sequence[str]]()
 
     @outbox.handler(group="g")
     def handle(record: Record) -> None:
@@ -202,7 +206,12 @@ def handled(outbox: Outbox, engine: StoreEngine, *, after: int) -> bool:
     with outbox._working(None) as worker:
         assert worker._ear is not None
         hear = worker._ear._heard
-        worker._ear._heard = lambda words: (hear(words), ears.append(words))
+
+        def noted(words: Sequence[str]) -> None:
+            hear(words)
+            ears.append(words)
+
+        worker._ear._heard = noted
         worker.start()
         try:
             wait_until(lambda: len(ears) >= after, "it listens")
@@ -213,7 +222,6 @@ def handled(outbox: Outbox, engine: StoreEngine, *, after: int) -> bool:
                 conn.commit()
             return got.wait(60)
         finally:
-            stop.set()
             worker.stop()
             outbox.close()
 
