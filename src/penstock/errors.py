@@ -524,12 +524,13 @@ class BellUnheard(StoreError):
     code = "bell_unheard"
     retryable = True
 
-    def __init__(self, where: str, seconds: float, *, pooled: bool) -> None:
-        seen = "a pooler stands in between" if pooled else "the cause is not known, perhaps a pooler in between"
+    def __init__(self, where: str, seconds: float, pooled: bool) -> None:
+        seen = "a pooler stands in between" if pooled else "the cause is not known, perhaps a pooler"
         super().__init__(
-            f"the bell is not heard through {where}: a notification did not come back within {seconds:g} s, and "
-            f"{seen}; set bell.listen_url (PENSTOCK_BELL_LISTEN_URL) to an address of the database itself. Until "
-            f"then workers look for themselves, at first often, when idle once in polling.longest_seconds"
+            f"the bell is not heard through {where}: a notification did not come back within {seconds:g} s, "
+            f"and {seen}; set bell.listen_url (PENSTOCK_BELL_LISTEN_URL) to an address of the database "
+            f"itself. Until then workers look for themselves, at first often, when idle once in "
+            f"polling.longest_seconds"
         )
         self.where, self.pooled = where, pooled
 
@@ -757,7 +758,7 @@ class NotTransactional(HandlerError):
 
     def __init__(self, type: str, id: str) -> None:
         super().__init__(
-            f"record.tx of {type} {id}: it is there only while a handler registered with transaction=True runs"
+            f"record.tx of {type} {id}: it is there only in a handler registered with transaction=True"
         )
 
 
@@ -768,8 +769,8 @@ class TransactionEnded(HandlerError):
 
     def __init__(self, what: str) -> None:
         super().__init__(
-            f"{what}, but Penstock commits record.tx together with the cursor; leave out commit, rollback and "
-            "close, and use a savepoint for what may fail"
+            f"{what}, but Penstock commits record.tx together with the cursor; leave out commit, rollback "
+            "and close, and use a savepoint for what may fail"
         )
 
 

@@ -111,7 +111,7 @@ class SqlLog:
         return self._database.look(lambda tx: tx.rows("log", "read_ranges", **params))
 
     def first_offsets(self, topic: Topic, places: Sequence[tuple[int, int]]) -> dict[int, int]:
-        """Return where some partitions go on: the first offset at or after a place of each, if there is one."""
+        """Return where some partitions go on: the first offset at or after a place of each, if any."""
         partitions, lows = (list(column) for column in zip(*places, strict=True))
         wanted = Rows(partitions=partitions, lows=lows)
         params = {"topic_id": topic.id, "places": wanted}
@@ -138,7 +138,7 @@ class SqlLog:
 def fenced_records(
     topic: str, rows: Sequence[Row], fences: Mapping[int, int], max_bytes: int
 ) -> tuple[list[tuple[Record, Exception | None]], bool]:
-    """Return the records of rows that were read up to so many bytes, and whether that may have cut some off."""
+    """Return the records of rows read up to so many bytes, and whether that may have cut some off."""
     found, size = [], 0
     for partition, offset, id, key, type, value, headers, timestamp_ms in rows:
         error: Exception | None = None
