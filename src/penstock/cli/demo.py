@@ -15,6 +15,7 @@ from penstock.errors import MissingExtra, PipelineError
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
 from penstock.operate.dead import Selection, dead_letters, requeue
+from penstock.operate.why import why
 from penstock.testing.shop import POISON, Shop, ShopWorker, Tally
 
 _PATIENCE_SECONDS = 120.0
@@ -108,8 +109,10 @@ def _deliver(shop: Shop) -> None:
     try:
         _wait(lambda: dead_letters(database, group="mailer").items)
         for each in dead_letters(database, group="mailer").items:
-            click.echo(f"order {each.key} failed {each.failures} times and is a dead letter: {each.reason}")
-        click.echo(f"  only its own key waits; its address is put right, and it is requeued: {POISON}")
+            click.echo(f"order {each.key} failed {each.failures} times and is a dead letter; the rest flows")
+        for answer in why(database, POISON, group="mailer"):
+            click.echo(f"  $ penstock why {POISON}\n  {answer.sentence}")
+        click.echo(f"  its address is put right, and it is requeued: {POISON}")
         shop.put_right(POISON)
         requeue(database, Selection(group="mailer", key=POISON))
         _wait(lambda: shop.mailed().keys() >= orders and shop.booked() >= orders)

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from penstock.log.sql.database import Database
 from penstock.operate import groups
 from penstock.operate.groups import Group, GroupPartition
 from penstock.operate.reset import EARLIEST, LATEST, Reset, reset
@@ -134,7 +135,7 @@ def resume_group(name: str, url: str, prefix: str, schema: str | None, as_json: 
 @command.command("reset")
 @click.argument("name")
 @store_options
-@click.option("--topic", required=True, help="The topic on which it is reset.")
+@click.option("--topic", help="The topic on which it is reset; not needed when the group reads one only.")
 @click.option("--to", "target", required=True, metavar="earliest|latest|OFFSET|MOMENT", help="Where to.")
 @click.option("--partition", type=int, help="Only this partition; needed for an OFFSET.")
 @click.option("--drop-parked", is_flag=True, help="Forget what waits in lanes before that place, too.")
@@ -146,7 +147,7 @@ def reset_group(
     url: str,
     prefix: str,
     schema: str | None,
-    topic: str,
+    topic: str | None,
     target: str,
     partition: int | None,
     drop_parked: bool,
@@ -161,8 +162,9 @@ def reset_group(
     dead letters stay, marked.
     """
     to = _target(target)
-    given: dict[str, Any] = {"topic": topic, "to": to, "partition": partition, "drop_parked": drop_parked}
+    given: dict[str, Any] = {"to": to, "partition": partition, "drop_parked": drop_parked}
     with opened(url, prefix, schema) as database:
+        given["topic"] = topic or _only_topic(database, name)
         if not (dry_run or yes):
             told = reset(database, name, **given, dry_run=True)
             _print_moves(told)
@@ -175,6 +177,15 @@ def reset_group(
     if dry_run or yes:
         _print_moves(done)
     click.echo(_summary(done, dry_run=dry_run))
+
+
+def _only_topic(database: Database, name: str) -> str:
+    """Return the topic of a group that reads one only."""
+    topics = [each.topic for each in groups.show(database, name).on_topics]
+    if len(topics) != 1:
+        known = ", ".join(topics) or "no topic yet"
+        raise click.UsageError(f"group {name} reads {known}: say which is meant by --topic")
+    return topics[0]
 
 
 @command.command("delete")

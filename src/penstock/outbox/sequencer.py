@@ -60,7 +60,7 @@ class Sequencer:
         self._kept: dict[str, Topic] = {}  # and those of them that are there, kept by this transaction
 
     def sequence(self, fence: Fence, told: Collection[int] | None = None) -> Pass:
-        """Make one pass over the slots of a fence; over those of `told`, without looking where there is work."""
+        """Make one pass over the slots of a fence; over those of `told` without asking where work waits."""
         slots = self._waiting(fence.slots()) if told is None else sorted(fence.epochs.keys() & told)
         if not slots:
             return _NOTHING

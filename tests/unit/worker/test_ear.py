@@ -16,6 +16,7 @@ from penstock.testing.refusal import refusal
 from penstock.worker import ear as ear_module
 from penstock.worker.ear import LOGGED, Ear, is_test, listen, notify_others, staged_slots, staged_word
 from penstock.worker.patience import PollingSettings
+from penstock.worker.worker import Worker
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
 from tests.services.pooler import TransactionPooler
@@ -204,6 +205,7 @@ def handled(outbox: Outbox, engine: StoreEngine, *, after: int) -> bool:
         got.set()
 
     with outbox._working(None) as worker:
+        assert isinstance(worker, Worker)
         assert worker._ear is not None
         hear = worker._ear._heard
 

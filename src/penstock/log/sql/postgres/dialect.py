@@ -38,7 +38,7 @@ _NOTIFY = SQL("BEGIN; SET LOCAL synchronous_commit TO off; NOTIFY {}, {}; COMMIT
 _MIGRATION_LOCK = 0x70656E73746F636B  # "penstock"
 
 _CONFLICTS = (pg.SerializationFailure, pg.DeadlockDetected, pg.LockNotAvailable)
-_GUARD = ";SET LOCAL penstock.unit = '1'"
+_GUARD = ";SET LOCAL penstock.unit = '1';SELECT pg_backend_pid()"
 _STATUS = psycopg.pq.TransactionStatus
 _STATES = {
     _STATUS.INTRANS: TransactionState.OPEN,
@@ -59,6 +59,7 @@ class PostgresConnection(psycopg.Connection[Any]):
     """A connection of ours; while a handler has it as `record.tx`, it cannot end the transaction."""
 
     guarded = False
+    server_pid = 0  # of a guarded transaction, as the server says: a pooler tells the driver another
 
     def commit(self) -> None:
         """Commit, unless a handler asks for it."""
@@ -122,11 +123,15 @@ class PostgresDialect:
     def begin(self, conn: PostgresConnection, *, bounded: bool, guarded: bool = False) -> None:
         """Begin, with isolation level and time limits, in one round trip."""
         conn.guarded = guarded
-        conn.execute(
-            "BEGIN ISOLATION LEVEL READ COMMITTED"
-            + (self._bounds if bounded else "")
-            + (_GUARD if guarded else "")
-        )
+        begin = "BEGIN ISOLATION LEVEL READ COMMITTED" + (self._bounds if bounded else "")
+        if not guarded:
+            conn.execute(begin)
+            return
+        cursor = psycopg.Cursor(conn, row_factory=tuple_row)
+        cursor.execute(begin + _GUARD)
+        while cursor.nextset():
+            pass
+        ((conn.server_pid,),) = cursor.fetchall()
 
     def seal(self, conn: PostgresConnection) -> bool:
         """Set the bounds and look for the mark, which ends with the transaction that set it."""
@@ -141,10 +146,10 @@ class PostgresDialect:
         """Ask the driver, which learns it with each answer of the server."""
         return _STATES.get(conn.info.transaction_status, TransactionState.LOST)
 
-    def sever(self, conn: "psycopg.Connection[Any]") -> None:
+    def sever(self, conn: PostgresConnection) -> None:
         """Have the server end the session; the driver's side is used by another thread."""
         with self.connect() as own:
-            own.execute("SELECT pg_terminate_backend(%s)", (conn.info.backend_pid,))
+            own.execute("SELECT pg_terminate_backend(%s)", (conn.server_pid,))
 
     def begin_looking(self, conn: "psycopg.Connection[Any]") -> None:
         """Begin on one snapshot, read-only."""
