@@ -30,6 +30,7 @@ from .presence import serving
 
 UNLIMITED = FOR_EVER
 
+
 @dataclass(frozen=True, slots=True)
 class Topic:
     """A topic. `records`: offsets it keeps.
