@@ -69,6 +69,7 @@ class Engine:
         self._lost_out: dict[int, set[int]] = {}  # what was handed out when a partition was lost
         self._turn = 0
         self._held_bytes = self._first = 0
+        self.in_flight = 0  # tasks that its loop has handed on
 
     def read_through(self, shelf: Shelf) -> None:
         """Share what is read with other groups."""

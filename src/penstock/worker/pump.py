@@ -28,7 +28,8 @@ from .units import Units
 
 log = logging.getLogger("penstock.delivery")
 
-_IN_FLIGHT = 4000  # tasks handed to the runner and not finished
+_IN_FLIGHT = 4000  # tasks handed to the runner and not finished,
+_LEAST_IN_FLIGHT = 500  # shared among the groups; but so many of each: none takes the place of another
 _RUN = 100  # records of one key that a handler gets one after the other, without a word in between
 _SETTLE_RESULTS = 2000  # results that are settled at once,
 _SETTLE_SECONDS = 0.02  # and how long the first of them waits while handlers are busy
@@ -65,7 +66,7 @@ class Pump:
         self._ends: dict[str, dict[int, int]] = {}
         self._grown: deque[Ends] = deque()
         self._shelf = Shelf(log, clock)
-        self._in_flight = self._unsettled = 0
+        self._in_flight = self._unsettled = self._units_turn = 0
         self._first_result = 0.0
         self._lapses = member.lapses
         self._grace_ends: float | None = None
@@ -149,7 +150,9 @@ class Pump:
     def _collect(self) -> None:
         results = self._runner.finished()
         for task, verdict in results:
-            self._engine_of(task).finish(task, verdict)
+            engine = self._engine_of(task)
+            engine.finish(task, verdict)
+            engine.in_flight -= 1
         self._came_back(len(results))
         trouble: Exception | None = None
         for unit in self._units.finished():
@@ -211,17 +214,28 @@ class Pump:
                     known[partition] = max(end, known.get(partition, 0))
 
     def _start(self) -> None:
+        share = max(_LEAST_IN_FLIGHT, _IN_FLIGHT // max(1, len(self._engines)))
         for engine in self._engines.values():
             if isinstance(engine, TransactionalEngine):
-                units = engine.start_units(self._units.free())
-                self._in_flight += sum(len(unit.tasks) for unit in units)
-                self._units.submit(units)
                 continue
-            room = _IN_FLIGHT - self._in_flight
+            room = share - engine.in_flight
             tasks = engine.start(room, _RUN) if room > 0 else []
             if tasks:
-                self._in_flight += sum(1 + task.more for task in tasks)
+                count = sum(1 + task.more for task in tasks)
+                engine.in_flight += count
+                self._in_flight += count
                 self._runner.submit(tasks)
+        self._start_units()
+
+    def _start_units(self) -> None:
+        """Share the free threads among the groups that commit with their cursors, each turn another first."""
+        engines = [each for each in self._engines.values() if isinstance(each, TransactionalEngine)]
+        self._units_turn += 1
+        first = self._units_turn % len(engines) if engines else 0
+        for left, engine in zip(range(len(engines), 0, -1), engines[first:] + engines[:first], strict=True):
+            units = engine.start_units(-(-self._units.free() // left))
+            self._in_flight += sum(len(unit.tasks) for unit in units)
+            self._units.submit(units)
 
     def _pause(self, now: float, now_ms: int) -> float:
         """Return how long until something is due; what is due already waits for a result."""
@@ -291,6 +305,7 @@ class Pump:
 
         tasks = self._runner.take_back(is_leaving)
         self._in_flight -= len(tasks)
+        engine.in_flight -= len(tasks)
         engine.untake(tasks)
 
     def _engine_of(self, task: Task) -> Engine:

@@ -13,8 +13,10 @@ import inspect
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from contextvars import copy_context
 from datetime import timedelta
+from itertools import zip_longest
 from threading import Event, Lock, Thread
 from typing import Any
 
@@ -109,7 +111,7 @@ class Runner:
         for handler in handlers:
             self._shortest = min(self._shortest, handler.timeout_seconds or _WATCH_SECONDS)
         if all(handler.is_plain for handler in handlers):
-            self._queue.extend(tasks)
+            self._enqueue(tasks)
             self._rouse(len(tasks))
         else:
             self._submit_apart(tasks)
@@ -223,7 +225,7 @@ class Runner:
                 plain.append(task)
             else:
                 gated.setdefault(task.handler.id, []).append(task)
-        self._queue.extend(plain)
+        self._enqueue(plain)
         self._rouse(len(plain))
         now = self._clock.monotonic()
         for id, some in gated.items():
@@ -234,6 +236,34 @@ class Runner:
                 gate = self._gates[id] = Gate(handler, handler.concurrency or usual, now)
             gate.add(some)
             self._grant(gate)
+
+    def _enqueue(self, tasks: Sequence[Task]) -> None:
+        """Let tasks wait for a thread; between those of other groups, one by one, not behind them all.
+
+        The tasks of a group that is slow may be many; what is queued is of different keys, so its order is
+        nobody's concern.
+        """
+        queue = self._queue
+        if not tasks or len(queue) <= self._size or not self._is_other(tasks[0].handler.group):
+            queue.extend(tasks)
+            return
+        before = list[Task | Gate]()
+        with suppress(IndexError):  # the threads take from it meanwhile
+            while True:
+                before.append(queue.popleft())
+        for one, other in zip_longest(before, tasks):
+            if one is not None:
+                queue.append(one)
+            if other is not None:
+                queue.append(other)
+
+    def _is_other(self, group: str) -> bool:
+        """Return whether the last that waits is of another group: then those before it may be, too."""
+        try:
+            last = self._queue[-1]
+        except IndexError:
+            return False
+        return isinstance(last, Gate) or last.handler.group != group
 
     # Threads
 

@@ -1,0 +1,59 @@
+"""Groups of one process beside each other: a slow one with a backlog leaves the others their share."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+
+from penstock import Outbox, Record
+from tests.crash.waiting import wait_until
+
+SLOW, QUICK = 400, 60
+
+
+@pytest.fixture
+def outbox(tmp_path: Path) -> Iterator[Outbox]:
+    """Give an outbox with a backlog for two groups."""
+    opened = Outbox(f"sqlite:///{tmp_path}/shop.db")
+    opened.migrate()
+    with opened.transaction() as conn:
+        opened.publish_many(
+            conn,
+            [{"type": "slow", "value": n, "key": f"k-{n}"} for n in range(SLOW)]
+            + [{"type": "quick", "value": n, "key": f"k-{n}"} for n in range(QUICK)],
+        )
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize("transaction", [False, True], ids=["plain", "transactional"])
+def test_a_slow_group_with_a_backlog_leaves_another_its_share(
+    outbox: Outbox, monkeypatch: pytest.MonkeyPatch, transaction: bool
+) -> None:
+    monkeypatch.setenv("PENSTOCK_PROCESSING_CONCURRENCY", "2")
+    done, stop = Counter[str](), Event()
+    slow_when_quick_was_done = list[int]()
+
+    @outbox.handler("slow", group="a-slow", transaction=transaction)
+    def slow(record: Record) -> None:
+        time.sleep(0.01)
+        done["slow"] += 1
+
+    @outbox.handler("quick", group="b-quick", transaction=transaction)
+    def quick(record: Record) -> None:
+        done["quick"] += 1
+        if done["quick"] == QUICK:
+            slow_when_quick_was_done.append(done["slow"])
+
+    worker = Thread(target=lambda: outbox.run(until=stop))
+    worker.start()
+    try:
+        wait_until(lambda: slow_when_quick_was_done or done["slow"] >= SLOW, "one of the groups has done all")
+    finally:
+        stop.set()
+        worker.join()
+    assert slow_when_quick_was_done
+    assert slow_when_quick_was_done[0] < SLOW * 0.75
