@@ -65,6 +65,6 @@ def _others(outbox: Outbox) -> dict[str, Handlers]:
     for name, module in list(sys.modules.items()):
         if isinstance(module, ModuleType):
             for variable, value in list(vars(module).items()):
-                if isinstance(value, Outbox) and value is not outbox:
+                if issubclass(type(value), Outbox) and value is not outbox:  # a proxy may have no class
                     found.setdefault(id(value), (f"{name}:{variable}", value.handlers))
     return dict(found.values())

@@ -178,3 +178,17 @@ def test_what_is_no_outbox_is_refused_and_people_get_a_table(
     assert out.endswith("no problems\n")
     write("empty", HEAD.replace("{url!r}", repr(f"sqlite:///{tmp_path}/none.db")))
     assert check("empty:outbox")[0] == 1
+
+
+def test_an_object_that_cannot_say_its_class_does_not_matter(write: Any, check: Check, url: str) -> None:
+    """As Django's settings before they are configured."""
+    put(url, "order.placed", group="mailer")
+    proxy = """
+class Proxy:
+    @property
+    def __class__(self):
+        raise RuntimeError("not configured")
+proxy = Proxy()
+"""
+    write("shop", HEAD + MAILER + proxy)
+    assert check("shop:outbox")[0] == 0
