@@ -25,6 +25,7 @@ from .pump import Pump
 log = logging.getLogger("penstock.membership")
 
 _LOOK_SECONDS = 1.0
+_MEASURE_SECONDS = 60.0
 
 NewEngine = Callable[[Subscription, Topic], tuple[int, Engine]]
 
@@ -49,7 +50,7 @@ class Steward:
     ) -> None:
         """`new_engine` makes the engine of a group on a topic, and returns the group's id with it.
 
-        `measure` is called each time it is seen to that all has its owner: for series of the whole store.
+        `measure` is called once a minute: for series of the whole store.
         """
         self._member, self._log, self._pump, self._clock = member, log, pump, clock
         self._waiting, self._new_engine, self._pins = list(subscriptions), new_engine, pins
@@ -59,7 +60,7 @@ class Steward:
         self._patience = Patience("membership", polling)
         self._look_seconds = min(_LOOK_SECONDS, cluster.heartbeat_interval.total_seconds())
         self._joined = False
-        self._next_beat = self._next_rebalance = 0.0
+        self._next_beat = self._next_rebalance = self._next_measure = 0.0
         self._stopping, self._leaving = Event(), Event()
         self.is_ready = Event()
         self._thread: Thread | None = None
@@ -103,6 +104,8 @@ class Steward:
             settings = self._cluster  # who has just come is counted once newcomers are gathered
             wait = settings.gather_joins if new else settings.rebalance_interval
             self._next_rebalance = now + wait.total_seconds()
+        if now >= self._next_measure:
+            self._next_measure = now + _MEASURE_SECONDS
             self._measure()
         changed = self._member.look()
         if SLOTS in changed:
