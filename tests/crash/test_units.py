@@ -85,6 +85,16 @@ def publish(store: Store, rng: random.Random, count: int) -> None:
 
 
 def test_what_handlers_write_is_there_once_whoever_is_killed_when(store: Store, budget: Budget) -> None:
+    kill_and_check(store, budget)
+
+
+@pytest.mark.slow
+def test_kills_again_and_again_leave_each_effect_once(store: Store, budget: Budget) -> None:
+    kill_and_check(store, budget)
+
+
+def kill_and_check(store: Store, budget: Budget) -> None:
+    """Kill a worker at one point after the other; all that is settled has its effect, once."""
     rng = random.Random(budget.base_seed)
     for turn in budget("crash.units"):
         rng = random.Random(turn.seed)
@@ -131,6 +141,16 @@ def test_workers_killed_at_any_moment_leave_each_effect_once(postgres_store: Sto
 
 
 def test_a_commit_in_doubt_is_done_once(postgres_store: Store, budget: Budget) -> None:
+    cut_and_check(postgres_store, budget)
+
+
+@pytest.mark.slow
+def test_commits_in_doubt_again_and_again_are_done_once(postgres_store: Store, budget: Budget) -> None:
+    cut_and_check(postgres_store, budget)
+
+
+def cut_and_check(postgres_store: Store, budget: Budget) -> None:
+    """Cut the connection at one commit after the other; all that is settled has its effect, once."""
     with FaultProxy(postgres_store.url) as proxy, closing(Store(proxy.url)) as far:
         bookkeeper(far)
         for turn in budget("crash.units_in_doubt"):

@@ -39,7 +39,8 @@ class TransactionalEngine(Engine):
         self._most = min(limits, default=None)  # units at once
         self._out = 0
         self._alone: dict[int, int] = {}  # the record of a partition that undid a unit
-        self.needs_check = False  # a commit is in doubt: what it left is to be seen in the rows
+        self._in_doubt: set[int] = set()  # partitions that may be ours still,
+        self.needs_check = False  # since a commit is in doubt: what it left is to be seen in the rows
 
     def start_units(self, limit: int) -> list[Unit]:
         """Hand out up to so many units: what may run now, spread over them."""
@@ -86,6 +87,7 @@ class TransactionalEngine(Engine):
                 self.finish(failed, verdict)
             case Broken(error, in_doubt):
                 if in_doubt:
+                    self._in_doubt.update(works)
                     for number in works:
                         self._lose(number)
                     for task in unit.tasks[: unit.called]:
@@ -95,6 +97,14 @@ class TransactionalEngine(Engine):
                     self._undo(unit, works, unit.called)
                 if error is not None:
                     raise error
+
+    def release(self) -> None:
+        """Give everything back, also what a commit in doubt has left: a lost connection is no crash."""
+        doubtful, self._in_doubt = self._in_doubt, set()
+        gone = list(self._works)
+        for number in gone:
+            self._lose(number)
+        self._store.release({*gone, *doubtful})
 
     # -- inside
 
