@@ -1,7 +1,6 @@
 """Handlers with `transaction=True`: their writes, their events and their progress are one."""
 
 import random
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +15,7 @@ from penstock.clock import SYSTEM
 from penstock.errors import InvalidHandler, NotTransactional, TransactionEnded
 from penstock.worker.unit import UNIT_RECORDS
 from tests.conformance.engines import StoreEngine
+from tests.crash.waiting import wait_until
 
 RETRY = Fixed(delay=timedelta(seconds=1), max_retries=2)
 Body = Callable[[Record], Any]
@@ -362,10 +362,7 @@ def test_a_worker_does_as_drain_does(books: Books) -> None:
     thread = Thread(target=lambda: outbox.run(until=stop))
     thread.start()
     try:
-        for _ in range(3000):
-            if len(books.read()) >= 40:
-                break
-            time.sleep(0.01)
+        wait_until(lambda: len(books.read()) >= 40, "all are handled")
     finally:
         stop.set()
         thread.join()
@@ -389,10 +386,7 @@ def test_a_handler_that_hangs_is_given_up_and_undone(books: Books) -> None:
     thread = Thread(target=lambda: outbox.run(until=stop))
     thread.start()
     try:
-        for _ in range(3000):
-            if books.read() == [1]:
-                break
-            time.sleep(0.01)
+        wait_until(lambda: books.read() == [1], "the last attempt has passed")
     finally:
         let_go.set()
         stop.set()

@@ -165,10 +165,7 @@ def cut_and_check(postgres_store: Store, budget: Budget) -> None:
                 wait_until(lambda: nobody_is_at_work(postgres_store), "the server knows what became of it")
             check(postgres_store)
             points.disarm()
-        far.outbox.drain()
-        time.sleep(0.02)  # the last retries
-        far.outbox.drain()
-    assert all_kept(postgres_store)
+        wait_until(lambda: far.outbox.drain() and all_kept(postgres_store), "the last retries have passed")
     check(postgres_store)
     published_once(postgres_store)
 
