@@ -1,6 +1,5 @@
 """`penstock pipeline`: topics into lakehouse tables, with Spark."""
 
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ import click
 
 from penstock.clock import SYSTEM
 from penstock.log.sql.naming import Names
+from penstock.signals import hearing
 
 from .options import Decorator, json_option, prefix_option, schema_option, url_option
 from .output import print_json, print_table
@@ -241,19 +241,8 @@ class _Line:
 def _asked_to_stop() -> Iterator[Event]:
     """Give an event that SIGTERM and SIGINT set; a second signal ends the program as it would without us."""
     asked = Event()
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-
-    def ask(number: int, _: Any) -> None:
-        asked.set()
-        signal.signal(number, signal.SIG_DFL)
-
-    for number in before:
-        signal.signal(number, ask)
-    try:
+    with hearing(lambda _: asked.set(), once=True):
         yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _absolute(url: str) -> str:

@@ -3,11 +3,12 @@
 import asyncio
 import logging
 import signal
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from threading import Event, current_thread, main_thread
-from types import FrameType
-from typing import Any, Protocol
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, asynccontextmanager
+from threading import Event
+from typing import Protocol
+
+from penstock.signals import hearing
 
 log = logging.getLogger("penstock.worker")
 
@@ -43,9 +44,6 @@ class Nothing:
 
     def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         """Nothing to run in it."""
-
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def run(worker: Service, until: Event | None = None) -> None:
@@ -85,27 +83,17 @@ async def running(worker: Service) -> AsyncIterator[Service]:
         await asyncio.shield(asyncio.to_thread(worker.stop))
 
 
-@contextmanager
-def _signals(worker: Service, stopping: Event) -> Iterator[None]:
-    """Let the first signal begin the stop and the second hurry it; put the former handlers back after."""
-    if current_thread() is not main_thread():
-        yield
-        return
+def _signals(worker: Service, stopping: Event) -> AbstractContextManager[None]:
+    """Let the first signal begin the stop and the second hurry it."""
+    heard: list[signal.Signals] = []
 
-    heard: list[int] = []
-
-    def hear(number: int, frame: FrameType | None) -> None:
-        heard.append(number)  # first of all: the next signal may come while this one is being heard
+    def hear(number: signal.Signals) -> None:
+        heard.append(number)
         if len(heard) > 1:
             worker.hurry()
-            log.warning("%s again: not waiting for handlers", signal.Signals(number).name)
+            log.warning("%s again: not waiting for handlers", number.name)
         else:
             stopping.set()
-            log.info("%s: stopping", signal.Signals(number).name)
+            log.info("%s: stopping", number.name)
 
-    former: dict[signal.Signals, Any] = {each: signal.signal(each, hear) for each in _SIGNALS}
-    try:
-        yield
-    finally:
-        for each, handler in former.items():
-            signal.signal(each, handler)
+    return hearing(hear)

@@ -1,0 +1,50 @@
+"""Hearing SIGINT and SIGTERM without the danger of a signal handler.
+
+Python runs a signal handler in the main thread, between any two of its instructions: also while that thread
+holds the lock of an Event. A handler that sets the same Event then waits for itself, for ever. So ours only
+puts the number into a queue that may be entered twice, and a thread of its own does the rest.
+"""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from queue import SimpleQueue
+from threading import Thread, current_thread, main_thread
+from types import FrameType
+from typing import Any
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def hearing(hear: Callable[[signal.Signals], None], *, once: bool = False) -> Iterator[None]:
+    """Call `hear` with each signal while the block lasts, in a thread; put the former handlers back after.
+
+    With `once`, the next signal of a kind does what it does to a program that has no handler. Outside the
+    main thread, where Python hears no signals, it does nothing.
+    """
+    if current_thread() is not main_thread():
+        yield
+        return
+
+    heard: SimpleQueue[signal.Signals | None] = SimpleQueue()
+
+    def note(number: int, frame: FrameType | None) -> None:
+        heard.put(signal.Signals(number))
+        if once:
+            signal.signal(number, signal.SIG_DFL)
+
+    def listen() -> None:
+        while (number := heard.get()) is not None:
+            hear(number)
+
+    listener = Thread(target=listen, name="penstock-signals", daemon=True)
+    listener.start()
+    former: dict[signal.Signals, Any] = {each: signal.signal(each, note) for each in _SIGNALS}
+    try:
+        yield
+    finally:
+        for each, handler in former.items():
+            signal.signal(each, handler)
+        heard.put(None)
+        listener.join()
