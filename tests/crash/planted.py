@@ -48,8 +48,7 @@ class RememberedFloor(Sequencer):
 class InsertFedFromThePick(Sequencer):
     """Locks and picks as it should, then inserts what it picked, whether or not that is still there."""
 
-    def _move(self, tx: Transaction, fence: Fence, slots: list[int]) -> Pass:
-        fence.lock(tx, slots)
+    def _move(self, tx: Transaction, slots: list[int]) -> Pass:
         rows = _values(tx, self._pick(tx, slots))
         points.reach(AFTER_PICK)
         return _insert(tx, rows)
@@ -58,11 +57,14 @@ class InsertFedFromThePick(Sequencer):
 class PickBeforeTheLock(Sequencer):
     """Picks on a snapshot from before the lock, as one statement that waits inside itself does."""
 
-    def _move(self, tx: Transaction, fence: Fence, slots: list[int]) -> Pass:
-        rows = _values(tx, self._pick(tx, slots))
-        points.reach(AFTER_PICK)
-        fence.lock(tx, slots)
-        return _insert(tx, rows)
+    def _fenced(self, fence: Fence, slots: list[int]) -> Pass:
+        def move(tx: Transaction) -> Pass:
+            rows = _values(tx, self._pick(tx, slots))
+            points.reach(AFTER_PICK)
+            fence.lock(tx, slots)
+            return _insert(tx, rows)
+
+        return self._database.run(move)
 
 
 def _above(pick: Pick, seq: int) -> Pick:

@@ -13,7 +13,7 @@ from penstock import metrics, points
 from penstock.clock import Clock, own_ms
 from penstock.log.contract import Topic
 from penstock.log.sql.database import Call, Database, Transaction
-from penstock.log.sql.fence import Fence
+from penstock.log.sql.fence import Fence, locked
 from penstock.log.sql.heads import HeadKey, Raised, keeping, kept
 from penstock.settings import Settings, setting
 
@@ -64,7 +64,7 @@ class Sequencer:
         slots = self._waiting(fence.slots()) if told is None else sorted(fence.epochs.keys() & told)
         if not slots:
             return _NOTHING
-        done = self._database.run(lambda tx: self._move(tx, fence, slots))
+        done = self._fenced(fence, slots)
         points.reach(AFTER_COMMIT)
         if done.moved:
             metrics.SEQUENCED.add(done.moved)
@@ -84,8 +84,12 @@ class Sequencer:
         start = self._turn % len(waiting) if waiting else 0
         return waiting[start:] + waiting[:start]
 
-    def _move(self, tx: Transaction, fence: Fence, slots: list[int]) -> Pass:
-        mine = set(fence.lock(tx, slots))
+    def _fenced(self, fence: Fence, slots: list[int]) -> Pass:
+        """Move in a transaction that begins by locking the slots."""
+        return self._database.run(lambda tx: self._move(tx, slots), first=[fence.locking(slots)])
+
+    def _move(self, tx: Transaction, slots: list[int]) -> Pass:
+        mine = set(locked(tx.opened[0]))
         points.reach(AFTER_FENCE)
         slots, asked = [slot for slot in slots if slot in mine], len(slots)
         if not slots:

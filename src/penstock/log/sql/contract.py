@@ -80,8 +80,10 @@ class Dialect(Protocol):
     def connect(self) -> Any:
         """Open a connection of ours. Raises the driver's error."""
 
-    def begin(self, conn: Any, *, bounded: bool, guarded: bool = False) -> None:
-        """Begin a transaction that may write.
+    def begin(
+        self, conn: Any, *, bounded: bool, guarded: bool = False, first: Sequence[tuple[str, Params]] = ()
+    ) -> list[Result]:
+        """Begin a transaction that may write; run its first statements, in the same trip if that can be.
 
         Bounded: it is ours, and where the database can, it ends one that waits or stands idle too long.
         Guarded: `seal` will tell whether it is still this one.

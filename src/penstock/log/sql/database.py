@@ -36,8 +36,9 @@ class Call(NamedTuple):
 class Transaction:
     """One open transaction of ours; statements are asked for by room and name, never glued."""
 
-    def __init__(self, database: "Database", conn: Any) -> None:
+    def __init__(self, database: "Database", conn: Any, opened: Sequence[Result] = ()) -> None:
         self._database, self.conn = database, conn
+        self.opened = opened  # what its first statements gave
 
     def rows(self, room: str, name: str, /, **params: Any) -> list[Row]:
         """Run `<room>/sql/<dialect>/<name>.sql` and return its rows."""
@@ -53,10 +54,7 @@ class Transaction:
 
     def execute_all(self, calls: Sequence[Call]) -> list[Result]:
         """Run statements one after the other, in one trip to the server if the driver can."""
-        database = self._database
-        return database.dialect.execute_all(
-            self.conn, [(database.sql(each.room, each.name), each.params) for each in calls]
-        )
+        return self._database.dialect.execute_all(self.conn, self._database.texts(calls))
 
     def seal(self) -> bool:
         """Go over from a caller's statements to ours; return whether the guarded transaction still stands."""
@@ -86,16 +84,22 @@ class Database:
         """Return the text of a named statement for this dialect, with this database's names."""
         return statement(f"penstock.{room}.sql.{self.dialect.name}", name, self.names)
 
+    def texts(self, calls: Sequence[Call]) -> list[tuple[str, Params]]:
+        """Return statements as the dialect takes them."""
+        return [(self.sql(each.room, each.name), each.params) for each in calls]
+
     @contextmanager
-    def transaction(self, *, bounded: bool = True, guarded: bool = False) -> Iterator[Transaction]:
+    def transaction(
+        self, *, bounded: bool = True, guarded: bool = False, first: Sequence[Call] = ()
+    ) -> Iterator[Transaction]:
         """Open a transaction; commit at the end of the block, roll back if it raises.
 
         Ours are bounded in time; one that runs a caller's code is not. Guarded: `seal` tells whether the
-        caller's code has ended it.
+        caller's code has ended it. Its first statements save a trip when they are told with its beginning.
         """
-        conn = self._begun(bounded, guarded)
+        conn, opened = self._begun(bounded, guarded, first)
         try:
-            yield Transaction(self, conn)
+            yield Transaction(self, conn, opened)
             self.dialect.commit(conn)
         except BaseException as exc:
             self._give_up(conn, exc)
@@ -135,9 +139,9 @@ class Database:
             self._drop_idle()  # they may have died meanwhile; a new one tells
             return self._repeat(self.looking, work)
 
-    def run(self, work: Callable[[Transaction], T]) -> T:
+    def run(self, work: Callable[[Transaction], T], *, first: Sequence[Call] = ()) -> T:
         """Run `work` in a transaction; again, after a pause, when others made it fail."""
-        return self._repeat(self.transaction, work)
+        return self._repeat(lambda: self.transaction(first=first), work)
 
     def _repeat(
         self, opened: Callable[[], AbstractContextManager[Transaction]], work: Callable[[Transaction], T]
@@ -170,18 +174,18 @@ class Database:
         for conn in idle:
             self.dialect.close(conn)
 
-    def _begun(self, bounded: bool, guarded: bool) -> Any:
+    def _begun(self, bounded: bool, guarded: bool, first: Sequence[Call]) -> tuple[Any, list[Result]]:
         """Return a connection with a transaction open; one that died while idle is replaced."""
         while True:
             had_idle, conn = bool(self._idle), self._take()
             try:
-                self.dialect.begin(conn, bounded=bounded, guarded=guarded)
+                opened = self.dialect.begin(conn, bounded=bounded, guarded=guarded, first=self.texts(first))
             except BaseException as exc:
                 self._give_up(conn, exc)
                 if not (had_idle and isinstance(exc, Exception) and self.dialect.is_away(exc)):
                     raise
             else:
-                return conn
+                return conn, opened
 
     def _may_repeat(self, error: Exception) -> bool:
         return isinstance(error, TopicVanished | PickChanged) or self.dialect.is_conflict(error)

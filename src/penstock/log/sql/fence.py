@@ -7,8 +7,8 @@ A stale owner finds none and writes nothing; a change of owner waits until the m
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from .contract import Rows
-from .database import Transaction
+from .contract import Result, Rows
+from .database import Call, Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,15 @@ class Fence:
 
     def lock(self, tx: Transaction, slots: Collection[int]) -> list[int]:
         """Lock those of the slots that are still owned in that epoch, and return them."""
+        return locked(tx.execute(*self.locking(slots)))
+
+    def locking(self, slots: Collection[int]) -> Call:
+        """Return the statement that does; `locked` reads what it gives."""
         wanted = sorted(slots)
         owned = Rows(slots=wanted, epochs=[self.epochs[slot] for slot in wanted])
-        return [row[0] for row in tx.rows("log", "fence_slots", owner=self.owner, owned=owned)]
+        return Call("log", "fence_slots", {"owner": self.owner, "owned": owned})
+
+
+def locked(result: Result) -> list[int]:
+    """Return the slots that were locked."""
+    return [row[0] for row in result.rows]

@@ -120,18 +120,21 @@ class PostgresDialect:
         except psycopg.ProgrammingError as exc:  # the driver cannot read the address
             raise InvalidUrl(without_password(url), [_FORM]) from exc
 
-    def begin(self, conn: PostgresConnection, *, bounded: bool, guarded: bool = False) -> None:
+    def begin(
+        self,
+        conn: PostgresConnection,
+        *,
+        bounded: bool,
+        guarded: bool = False,
+        first: Sequence[tuple[str, Params]] = (),
+    ) -> list[Result]:
         """Begin, with isolation level and time limits, in one round trip."""
         conn.guarded = guarded
         begin = "BEGIN ISOLATION LEVEL READ COMMITTED" + (self._bounds if bounded else "")
-        if not guarded:
-            conn.execute(begin)
-            return
-        cursor = psycopg.Cursor(conn, row_factory=tuple_row)
-        cursor.execute(begin + _GUARD)
-        while cursor.nextset():
-            pass
-        ((conn.server_pid,),) = cursor.fetchall()
+        results = _run_all(conn, [begin + (_GUARD if guarded else ""), *_texts(conn, first)])
+        if guarded:
+            ((conn.server_pid,),) = results[-1 - len(first)].rows
+        return results[len(results) - len(first) :]
 
     def seal(self, conn: PostgresConnection) -> bool:
         """Set the bounds and look for the mark, which ends with the transaction that set it."""
@@ -185,12 +188,7 @@ class PostgresDialect:
         Not by its pipeline: that ends with a Flush, after which the server forgets the time limit of an idle
         transaction.
         """
-        cursor = psycopg.ClientCursor(conn, row_factory=tuple_row)
-        cursor.execute(";".join(cursor.mogrify(sql, _flat(params)).rstrip(";") for sql, params in calls))
-        results = [_result(cursor)]
-        while cursor.nextset():
-            results.append(_result(cursor))
-        return results
+        return _run_all(conn, _texts(conn, calls))
 
     def bulk(self, conn: "psycopg.Connection[Any]", sql: str, rows: Sequence[Row]) -> None:
         """Run an INSERT for all rows, one array a column."""
@@ -276,6 +274,24 @@ def _flat(params: Params) -> dict[str, Any]:
         if type(value) is list and value and all(type(each) is int for each in value):
             flat[name] = f"{{{str(value)[1:-1]}}}"  # the driver takes 2 us a number for the same text
     return flat
+
+
+def _texts(conn: "psycopg.Connection[Any]", calls: Sequence[tuple[str, Params]]) -> list[str]:
+    """Return statements with their values put in, quoted."""
+    if not calls:
+        return []
+    cursor = psycopg.ClientCursor(conn)
+    return [cursor.mogrify(sql, _flat(params)).rstrip(";") for sql, params in calls]
+
+
+def _run_all(conn: "psycopg.Connection[Any]", statements: Sequence[str]) -> list[Result]:
+    """Run statements as one message and return what each of them gave."""
+    cursor = psycopg.Cursor(conn, row_factory=tuple_row)
+    cursor.execute(";".join(statements))
+    results = [_result(cursor)]
+    while cursor.nextset():
+        results.append(_result(cursor))
+    return results
 
 
 def _result(cursor: "psycopg.Cursor[Row]") -> Result:

@@ -87,12 +87,20 @@ class SqliteDialect:
             raise
         return conn
 
-    def begin(self, conn: SqliteConnection, *, bounded: bool, guarded: bool = False) -> None:
+    def begin(
+        self,
+        conn: SqliteConnection,
+        *,
+        bounded: bool,
+        guarded: bool = False,
+        first: Sequence[tuple[str, Params]] = (),
+    ) -> list[Result]:
         """Begin, taking the writer's place at once."""
         conn.guarded = guarded
         conn.execute("BEGIN IMMEDIATE")
         if guarded:
             conn.execute("SAVEPOINT penstock_unit")
+        return self.execute_all(conn, first)
 
     def seal(self, conn: SqliteConnection) -> bool:
         """Look for the savepoint, which ends with the transaction that set it."""
