@@ -5,7 +5,7 @@ import click
 from penstock.operate.audit import Entry, audit
 
 from .options import after_option, json_option, limit_option, opened, store_options
-from .output import cell, moment, print_json, print_more, print_table, whole
+from .output import cell, moment, print_page
 
 _COLUMNS = ("at", "who", "action", "to what", "count")
 
@@ -34,13 +34,7 @@ def command(
     """
     with opened(url, prefix, schema) as database:
         found = audit(database, action=action, actor=actor, after=after, limit=limit)
-    if as_json:
-        print_json({"audit": [whole(each) for each in found.items], "after": found.after})
-    elif not found.items:
-        click.echo("nothing was done that is audited")
-    else:
-        print_table(_COLUMNS, [_row(each) for each in found.items])
-        print_more(found.after)
+    print_page("audit", found, _COLUMNS, _row, none="nothing was done that is audited", as_json=as_json)
 
 
 def _row(each: Entry) -> tuple[str, ...]:

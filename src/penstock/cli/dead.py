@@ -12,7 +12,7 @@ from penstock.operate.dead import DeadLetter, DeadRecord, Outcome, Selection
 
 from .exit_codes import FAILED
 from .options import Decorator, after_option, json_option, limit_option, opened, store_options
-from .output import cell, line, moment, print_json, print_more, print_table, whole
+from .output import cell, line, moment, print_json, print_page, whole
 from .units import moment as at_moment
 
 _COLUMNS = ("died", "group", "record", "key", "type", "failures", "holds", "reason", "id")
@@ -39,13 +39,14 @@ def list_letters(url: str, prefix: str, schema: str | None, as_json: bool, **fil
     """List dead letters, the newest first."""
     with opened(url, prefix, schema) as database:
         found = dead.dead_letters(database, **filters)
-    if as_json:
-        print_json({"dead": [whole(each) for each in found.items], "after": found.after})
-    elif not found.items:
-        click.echo("no dead letters match" if _narrowed(filters) else "no dead letters")
-    else:
-        print_table(_COLUMNS, [_row(each) for each in found.items])
-        print_more(found.after)
+    print_page(
+        "dead",
+        found,
+        _COLUMNS,
+        _row,
+        none="no dead letters match" if _narrowed(filters) else "no dead letters",
+        as_json=as_json,
+    )
 
 
 @command.command("show")

@@ -11,7 +11,7 @@ from penstock.operate.groups import Group, GroupPartition
 from penstock.operate.reset import EARLIEST, LATEST, Reset, reset
 
 from .options import after_option, json_option, limit_option, opened, store_options
-from .output import cell, line, moment, print_json, print_more, print_table, whole
+from .output import cell, line, moment, print_json, print_more, print_page, print_table, whole
 from .units import moment_of
 
 _COLUMNS = ("group", "topics", "lag", "oldest unread", "waiting", "held", "dead", "members", "state")
@@ -36,13 +36,7 @@ def list_groups(url: str, prefix: str, schema: str | None, as_json: bool, **page
     """
     with opened(url, prefix, schema) as database:
         found = groups.groups(database, **paged)
-    if as_json:
-        print_json({"groups": [whole(each) for each in found.items], "after": found.after})
-    elif not found.items:
-        click.echo("no groups")
-    else:
-        print_table(_COLUMNS, [_row(each) for each in found.items])
-        print_more(found.after)
+    print_page("groups", found, _COLUMNS, _row, none="no groups", as_json=as_json)
 
 
 @command.command("show")

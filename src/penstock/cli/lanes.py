@@ -5,7 +5,7 @@ import click
 from penstock.operate.lanes import LaneState, WaitingLane, lanes
 
 from .options import after_option, json_option, limit_option, opened, store_options
-from .output import cell, moment, print_json, print_more, print_table, whole
+from .output import cell, moment, print_page
 
 _COLUMNS = ("group", "topic", "partition", "key", "state", "failures", "waiting", "reason")
 
@@ -46,13 +46,7 @@ def command(
             limit=limit,
             after=after,
         )
-    if as_json:
-        print_json({"lanes": [whole(each) for each in found.items], "after": found.after})
-    elif not found.items:
-        click.echo("no lanes wait")
-    else:
-        print_table(_COLUMNS, [_row(each) for each in found.items])
-        print_more(found.after)
+    print_page("lanes", found, _COLUMNS, _row, none="no lanes wait", as_json=as_json)
 
 
 def _row(each: WaitingLane) -> tuple[str, ...]:

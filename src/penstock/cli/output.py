@@ -1,10 +1,10 @@
 """How commands print: tables for people, JSON for programs."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import msgspec
@@ -13,6 +13,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from penstock.operate.paging import Page
+
+T = TypeVar("T")
 _PIPE_WIDTH = 200
 
 
@@ -28,6 +31,25 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         table.add_row(*row)
     console = Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH)
     console.print(table)
+
+
+def print_page(
+    name: str,
+    page: Page[T],
+    columns: Sequence[str],
+    row: Callable[[T], Sequence[str]],
+    *,
+    none: str,
+    as_json: bool,
+) -> None:
+    """Print one page of a listing: under its name as JSON, or as a table; `none` if there is nothing."""
+    if as_json:
+        print_json({name: [whole(each) for each in page.items], "after": page.after})
+    elif not page.items:
+        click.echo(none)
+    else:
+        print_table(columns, [row(each) for each in page.items])
+        print_more(page.after)
 
 
 def print_more(after: str | None) -> None:

@@ -12,7 +12,7 @@ from penstock.operate.scheduled import Scheduled, ScheduledRecord, Selection
 
 from .exit_codes import FAILED
 from .options import after_option, json_option, limit_option, opened, store_options
-from .output import cell, line, moment, print_json, print_more, print_table, whole
+from .output import cell, line, moment, print_json, print_page, whole
 from .units import moment as at_moment
 
 _COLUMNS = ("due", "topic", "key", "owner", "type", "id")
@@ -47,13 +47,14 @@ def list_scheduled(
     selection = Selection(topic=topic, key=key, owner=owner, before=before)
     with opened(url, prefix, schema) as database:
         found = scheduled.scheduled(database, selection, **paged)
-    if as_json:
-        print_json({"scheduled": [whole(each) for each in found.items], "after": found.after})
-    elif not found.items:
-        click.echo("nothing scheduled matches" if selection.is_narrow else "nothing is scheduled")
-    else:
-        print_table(_COLUMNS, [_row(each) for each in found.items])
-        print_more(found.after)
+    print_page(
+        "scheduled",
+        found,
+        _COLUMNS,
+        _row,
+        none="nothing scheduled matches" if selection.is_narrow else "nothing is scheduled",
+        as_json=as_json,
+    )
 
 
 @command.command("show")

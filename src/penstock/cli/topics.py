@@ -12,7 +12,7 @@ from penstock.operate.clear import Cleared, clear
 from penstock.operate.topics import UNLIMITED, Topic
 
 from .options import after_option, json_option, limit_option, opened, store_options
-from .output import cell, moment, print_json, print_more, print_table, whole
+from .output import cell, moment, print_json, print_more, print_page, print_table, whole
 from .units import count, duration, duration_text, is_unlimited, size, size_text
 
 _COLUMNS = ("topic", "partitions", "records", "kept", "groups")
@@ -33,13 +33,7 @@ def list_topics(url: str, prefix: str, schema: str | None, as_json: bool, **page
     """List topics by name: partitions, records, what is kept, and the groups that read them."""
     with opened(url, prefix, schema) as database:
         found = topics.topics(database, **paged)
-    if as_json:
-        print_json({"topics": [whole(each) for each in found.items], "after": found.after})
-    elif not found.items:
-        click.echo("no topics")
-    else:
-        print_table(_COLUMNS, [_row(each) for each in found.items])
-        print_more(found.after)
+    print_page("topics", found, _COLUMNS, _row, none="no topics", as_json=as_json)
 
 
 @command.command("show")
