@@ -101,6 +101,14 @@ def _clean_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let workers, here and in processes started here, begin at once instead of gathering newcomers."""
+    for name in ("HEARTBEAT_INTERVAL", "REBALANCE_INTERVAL"):
+        monkeypatch.setenv(f"PENSTOCK_CLUSTER_{name}", "0.1")
+    monkeypatch.setenv("PENSTOCK_CLUSTER_GATHER_JOINS", "0")
+
+
+@pytest.fixture
 def budget(request: pytest.FixtureRequest) -> Budget:
     """Give `for round in budget("crash.publish")`, whose numbers are in `tests/budget.toml`."""
     return Budget(read_table(), level_from_environment(), request.config.stash[base_seed])

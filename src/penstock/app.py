@@ -1,7 +1,7 @@
 """`Outbox`: the face that joins the rooms for one process. It hands over and calls; it has no rules."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from threading import Event
 from typing import Any, TypeVar
@@ -32,8 +32,9 @@ from penstock.worker.ear import notify_others, staged_word
 from penstock.worker.handlers import DEFAULT_TIMEOUT_SECONDS, Handlers, Match, rules_of
 from penstock.worker.listening import listener_of
 from penstock.worker.patience import PollingSettings
+from penstock.worker.policies import check_policy, policy_of
 from penstock.worker.runner import ProcessingSettings
-from penstock.worker.running import Nothing, Service
+from penstock.worker.running import Nothing, Service, Several
 from penstock.worker.worker import Worker
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -68,8 +69,12 @@ class Outbox(AsyncPublisher):
         limits: LimitsSettings | None = None,
         clock: Clock = SYSTEM,
         listen_url: str | None = None,
+        retry: RetryPolicy | None = None,
     ) -> None:
-        """`listen_url`: where workers listen when `url` leads through a pooler; else `bell.listen_url`."""
+        """`listen_url`: where workers listen when `url` leads through a pooler; else `bell.listen_url`.
+
+        `retry`: the policy of handlers that name none; else that of the settings.
+        """
         check_names()
         for each in _SETTINGS:
             each.load()
@@ -86,6 +91,7 @@ class Outbox(AsyncPublisher):
         if database.dialect.notifies and bell.enabled:
             self._bell = Bell(self._ring)  # else nobody hears it, unless a worker runs here
         self._handlers = Handlers(self._event_types)
+        self._retry = check_policy(retry)
         self._workers: list[Worker] = []
 
     def migrate(self) -> list[str]:
@@ -124,6 +130,7 @@ class Outbox(AsyncPublisher):
         rate: float | str | None = None,
         batch: int | None = None,
         transaction: bool = False,
+        aliases: str | Iterable[str] = (),
     ) -> Callable[[F], F]:
         """Register a function for the records of a topic that match, as part of a group.
 
@@ -133,13 +140,15 @@ class Outbox(AsyncPublisher):
         while a record is retried, "park" lets its key wait, "alone" lets it go on, "dead" retries nothing.
         `on_exhausted`: "hold" keeps the key until a person decides, "release" lets it go on. `fallback` is
         called once, with the record and perhaps the reason, before it is given up. `timeout` is in seconds,
-        None for no limit; `concurrency` is the most calls at once in this process; `rate` records per second,
-        or "5/min". `transaction`: what it writes through `record.tx` and publishes on it commits together
-        with its progress, so it takes effect exactly once. Raises InvalidHandler, DuplicateHandler.
+        None for no limit; `concurrency` is the most calls at once in this process; `rate` of all processes
+        is records per second, or "5/min". `transaction`: what it writes through `record.tx` and publishes on
+        it commits with its progress, so it takes effect exactly once. `id` names it in series, logs and
+        listings, by default after its module; `aliases` are ids it had before. Raises InvalidHandler,
+        DuplicateHandler.
         """
 
         def register(function: F) -> F:
-            policy = RetrySettings.load().to_policy() if retry is None else retry
+            policy, origin = policy_of(function, group, given=retry, outbox=self._retry)
             rules = rules_of(group, retry=policy, on_failure=on_failure, on_exhausted=on_exhausted)
             self._handlers.add(
                 function,
@@ -155,6 +164,8 @@ class Outbox(AsyncPublisher):
                 rate=rate,
                 batch=batch,
                 transaction=transaction,
+                aliases=aliases,
+                retry_from=origin,
             )
             return function
 
@@ -241,3 +252,13 @@ class Outbox(AsyncPublisher):
         if self._bell is not None:
             self._bell.close()
         self._database.close()
+
+
+def run_together(
+    outboxes: Iterable[Outbox], *, partitions: Iterable[int] | None = None, until: Event | None = None
+) -> None:
+    """Run a worker for each of several outboxes in this process; else as `Outbox.run`."""
+    pins = None if partitions is None else frozenset(partitions)
+    with ExitStack() as stack:
+        workers = [stack.enter_context(each._working(pins)) for each in outboxes]
+        running.run(Several(workers), until)

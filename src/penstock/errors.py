@@ -40,6 +40,7 @@
     │   ├── StoreFull
     │   ├── StoreReadOnly
     │   ├── StoreBusy               members are at work, so its tables are not dropped
+    │   ├── StoreReplaced           its tables were made anew under a member that runs
     │   ├── StoreUnsupported        a kind of store that this Python cannot have
     │   └── BellUnheard             notifications do not come through: a pooler stands in between
     ├── LogError                    topics, partitions and offsets
@@ -380,9 +381,9 @@ class UnsupportedConnection(ConnectionRefused):
 
     code = "unsupported_connection"
 
-    def __init__(self, conn: object, wanted: str) -> None:
+    def __init__(self, conn: object, wanted: str, asked: str = "publish") -> None:
         cls = type(conn)
-        super().__init__(f"publish got a {cls.__module__}.{cls.__qualname__}; {wanted}")
+        super().__init__(f"{asked} got a {cls.__module__}.{cls.__qualname__}; {wanted}")
 
 
 class NoTransaction(ConnectionRefused):
@@ -507,6 +508,16 @@ class StoreBusy(StoreError):
         super().__init__(
             f"{len(members)} members are at work ({shown(', '.join(members))}): stop them first, or force it"
         )
+
+
+class StoreReplaced(StoreError):
+    """The tables are not those that a member began with: the ids it knows may be given to others now."""
+
+    code = "store_replaced"
+    fault = Fault.CALLER
+
+    def __init__(self) -> None:
+        super().__init__("the tables were dropped and made anew while this worker ran; restart it")
 
 
 class StoreUnsupported(StoreError):

@@ -56,6 +56,11 @@ class Series:
         with self._lock:
             self._values[self._key(labels)] = value
 
+    def forget(self, *values: str) -> None:
+        """Drop the value of some label values: what it was about is no more."""
+        with self._lock:
+            self._values.pop(values, None)
+
     def observe(self, *seconds: float, **labels: str) -> None:
         """Add one observation, or many at once, to a histogram."""
         assert self.kind is Kind.HISTOGRAM, f"{self.name} is no histogram"
@@ -91,6 +96,9 @@ class Series:
 PUBLISHED = Series(
     "penstock_published_total", Kind.COUNTER, "Events staged in a caller's transaction.", ("topic",)
 )
+PUBLISH_SECONDS = Series(
+    "penstock_publish_seconds", Kind.HISTOGRAM, "How long a call of publish or publish_many took."
+)
 SEQUENCED = Series("penstock_sequenced_total", Kind.COUNTER, "Events moved from staging into the log.")
 _HANDLER = ("group", "handler")
 DELIVERED = Series("penstock_delivered_total", Kind.COUNTER, "Records their handler is done with.", _HANDLER)
@@ -107,6 +115,46 @@ UNREAD = Series(
 HANDLER_SECONDS = Series(
     "penstock_handler_seconds", Kind.HISTOGRAM, "How long a call of a handler took, per record.", _HANDLER
 )
+COMPLETED_BY_FALLBACK = Series(
+    "penstock_completed_by_fallback_total",
+    Kind.COUNTER,
+    "Of the delivered records, those that only the fallback of their handler completed.",
+    _HANDLER,
+)
+FALLBACK_SECONDS = Series(
+    "penstock_fallback_seconds", Kind.HISTOGRAM, "How long a call of a fallback took.", _HANDLER
+)
+STAGED = Series(
+    "penstock_staged_records", Kind.GAUGE, "Events that are not in the log yet, counted up to 100,000."
+)
+SCHEDULED = Series(
+    "penstock_scheduled_records", Kind.GAUGE, "Events that wait for their time, counted up to 100,000."
+)
+_GROUP = ("group",)
+PENDING = Series(
+    "penstock_pending_records",
+    Kind.GAUGE,
+    "Records between a group's cursors and the end of the log.",
+    _GROUP,
+)
+DEAD_RECORDS = Series("penstock_dead_records", Kind.GAUGE, "Dead letters of a group.", _GROUP)
+WAITING_LANES = Series(
+    "penstock_waiting_lanes", Kind.GAUGE, "Keys of a group that wait for a retry or their turn.", _GROUP
+)
+HELD_LANES = Series("penstock_held_lanes", Kind.GAUGE, "Keys of a group that wait for a person.", _GROUP)
+ASSIGNED = Series(
+    "penstock_partitions_assigned", Kind.GAUGE, "Partitions of a group that this process owns.", _GROUP
+)
+UNASSIGNED = Series(
+    "penstock_partitions_unassigned", Kind.GAUGE, "Partitions of a group that nobody alive owns.", _GROUP
+)
+SLOTS_ASSIGNED = Series(
+    "penstock_slots_assigned", Kind.GAUGE, "Of the 256 slots of the sequencer, those this process owns."
+)
+SLOTS_UNASSIGNED = Series(
+    "penstock_slots_unassigned", Kind.GAUGE, "Of the 256 slots of the sequencer, those nobody alive owns."
+)
+MEMBERS = Series("penstock_members", Kind.GAUGE, "Processes that are at work on the store.")
 LISTENER_FAILURES = Series(
     "penstock_listener_failures_total",
     Kind.COUNTER,
@@ -124,6 +172,20 @@ SERIES: tuple[Series, ...] = (
     TRIMMED,
     UNREAD,
     HANDLER_SECONDS,
+    PUBLISH_SECONDS,
+    COMPLETED_BY_FALLBACK,
+    FALLBACK_SECONDS,
+    STAGED,
+    SCHEDULED,
+    PENDING,
+    DEAD_RECORDS,
+    WAITING_LANES,
+    HELD_LANES,
+    ASSIGNED,
+    UNASSIGNED,
+    SLOTS_ASSIGNED,
+    SLOTS_UNASSIGNED,
+    MEMBERS,
 )
 
 

@@ -1,11 +1,34 @@
-"""What a program on SQLAlchemy sets up once: how its transactions on SQLite begin."""
+"""What a program on SQLAlchemy sets up once, and its sessions in the transaction of a handler.
 
-from typing import Any
+`session_on` and `connection_on` give SQLAlchemy a connection that somebody else has opened, `record.tx`: each
+statement goes there, and nothing of SQLAlchemy's begins, ends or closes anything. A session works in a
+savepoint, so that its rollback, and a block that raises, take back what it did and nothing else.
+"""
 
-from sqlalchemy import Connection, Engine, event
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from threading import Lock
+from typing import Any, NoReturn, cast
+from weakref import WeakKeyDictionary, WeakSet
+
+from sqlalchemy import Connection, Engine, NullPool, create_engine, event
 from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.orm import Session
+from sqlalchemy.pool import PoolProxiedConnection
 
-from penstock.outbox.adapters.driver_state import innermost
+from penstock.errors import NoTransaction, TransactionEnded, UnsupportedConnection
+from penstock.outbox.adapters.driver_state import commits_alone, innermost
+
+_URLS = {"pysqlite": "sqlite+pysqlite://", "psycopg": "postgresql+psycopg://"}
+# Without this the dialect asks the server for a type first.
+_OPTIONS: dict[str, dict[str, Any]] = {"pysqlite": {}, "psycopg": {"use_native_hstore": False}}
+
+_engines: WeakKeyDictionary[Engine, Engine] = WeakKeyDictionary()
+_classes: dict[type[Session], type[Session]] = {}
+_equipped: WeakSet[Any] = WeakSet()  # connections of SQLite that have SQLAlchemy's functions
+_lock = Lock()
 
 
 def begin_immediate(engine: Engine | AsyncEngine) -> None:
@@ -23,3 +46,212 @@ def _begin(connection: Connection) -> None:
     driver = innermost(connection.connection.driver_connection)
     if driver.isolation_level is not None and not driver.in_transaction:  # None: it commits by itself
         connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+@contextmanager
+def session_on(
+    tx: Any, engine: Engine | None = None, *, class_: type[Session] = Session, **options: Any
+) -> Iterator[Session]:
+    """Give a session that writes through `record.tx`; what it has not written is written at the end.
+
+    `engine` and `class_` are yours, if they have settings that count here; `options` are the session's.
+    Raises TransactionEnded from its `commit`, `close` and the like, UnsupportedConnection, NoTransaction.
+    """
+    with connection_on(tx, engine) as connection:
+        session = _joined(class_)(bind=connection, join_transaction_mode="create_savepoint", **options)
+        try:
+            yield session
+            if not session.is_active:  # a flush failed, all is rolled back, and nobody has taken note
+                session.connection()
+            session.flush()
+            while (savepoint := connection.get_nested_transaction()) is not None:
+                savepoint.commit()
+        finally:
+            with suppress(Exception):  # the connection may be gone; what was raised before says why
+                class_.close(session)  # which rolls back what is not released
+
+
+@contextmanager
+def connection_on(tx: Any, engine: Engine | None = None) -> Iterator[Connection]:
+    """Give a connection of SQLAlchemy's that is `record.tx`, in its open transaction.
+
+    Raises TransactionEnded from its `commit`, `rollback` and `close`, UnsupportedConnection, NoTransaction.
+    """
+    driver = _driver_of(tx)
+    borrowed = _Borrowed(tx, own := _engine_for(driver, engine))
+    if commits_alone(tx, autocommit=bool(getattr(tx, "autocommit", False))):
+        raise NoTransaction("pass record.tx, inside the handler it was given to")
+    connection = _Joined(own, borrowed)
+    connection.begin()
+    try:
+        if own.dialect.server_version_info is None:  # nobody has asked yet what this database can do
+            own.dialect.initialize(connection)
+        yield connection
+    finally:
+        borrowed.is_ended = True
+        Connection.rollback(connection)  # says so to SQLAlchemy alone
+        Connection.close(connection)
+
+
+class _Borrowed(PoolProxiedConnection):
+    """`record.tx` as SQLAlchemy wants it from a pool. Until the block ends it refuses to be ended."""
+
+    def __init__(self, tx: Any, engine: Engine) -> None:
+        self.dbapi_connection = self.driver_connection = self._tx = tx
+        self._dialect = cast(Any, engine.dialect)
+        self._info: dict[Any, Any] = {}
+        self._is_valid, self.is_ended = True, False
+        if isinstance(tx, sqlite3.Connection) and tx not in _equipped:
+            with suppress(sqlite3.Error, TypeError):  # while a statement runs; of a caller's own connection
+                self._dialect.on_connect()(tx)
+                _equipped.add(tx)
+
+    def cursor(self, *args: Any, **options: Any) -> Any:
+        """Return a cursor that gives plain rows, whatever the connection's own row factory is."""
+        tx = self._tx
+        if isinstance(tx, sqlite3.Connection):
+            cursor: Any = tx.cursor(*args, **options)
+            cursor.row_factory = None
+            return cursor
+        psycopg = self._dialect.dbapi
+        cursor = tx.cursor(*args, row_factory=psycopg.rows.tuple_row, **options)
+        given = getattr(self._dialect, "_psycopg_adapters_map", None)
+        if given is not None:  # how the engine's own connections write and read JSON, for one
+            cursor._adapters = psycopg.adapt.AdaptersMap(given)
+        return cursor
+
+    def commit(self) -> None:
+        """Refuse."""
+        self._end("connection.commit()")
+
+    def rollback(self) -> None:
+        """Refuse."""
+        self._end("connection.rollback()")
+
+    def close(self) -> None:
+        """Refuse."""
+        self._end("connection.close()")
+
+    def detach(self) -> None:
+        """Refuse."""
+        self._end("connection.detach()")
+
+    def invalidate(self, e: BaseException | None = None, soft: bool = False) -> None:
+        """Take note that the connection is gone; whoever lent it finds out by himself."""
+        self._is_valid = False
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether it can be used."""
+        return self._is_valid
+
+    @property
+    def is_detached(self) -> bool:
+        """Return False: there is no pool."""
+        return False
+
+    @property
+    def info(self) -> dict[Any, Any]:
+        """A place for notes."""
+        return self._info
+
+    @property
+    def record_info(self) -> dict[Any, Any]:
+        """The same: there is no pool."""
+        return self._info
+
+    def _end(self, what: str) -> None:
+        if not self.is_ended:
+            _refuse(what)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tx, name)
+
+
+class _Joined(Connection):
+    """A connection that is part of a unit of work: its owner ends it, not this."""
+
+    def commit(self) -> None:
+        _refuse("connection.commit()")
+
+    def rollback(self) -> None:
+        _refuse("connection.rollback()")
+
+    def close(self) -> None:
+        _refuse("connection.close()")
+
+
+class _JoinedSession(Session):
+    """A session that is part of a unit of work: its block ends it, not this."""
+
+    def commit(self) -> None:
+        _refuse("session.commit()")
+
+    def close(self) -> None:
+        _refuse("session.close()")
+
+    def reset(self) -> None:
+        _refuse("session.reset()")
+
+    def invalidate(self) -> None:
+        _refuse("session.invalidate()")
+
+
+def _joined(class_: type[Session]) -> type[Session]:
+    """Return a class of sessions that refuses what its block does."""
+    with _lock:
+        if class_ not in _classes:
+            joined = type(class_.__name__, (_JoinedSession, class_), {})
+            event.listen(joined, "before_commit", _refuse_commit)
+            _classes[class_] = joined
+        return _classes[class_]
+
+
+def _refuse(what: str) -> NoReturn:
+    raise TransactionEnded(f"{what} was called")
+
+
+def _refuse_commit(session: Session) -> None:
+    """Refuse what `with session.begin():` does at its end; a savepoint may be released."""
+    if not session.in_nested_transaction():
+        _refuse("session.commit()")
+
+
+def _driver_of(tx: Any) -> str:
+    if isinstance(tx, sqlite3.Connection):
+        return "pysqlite"
+    if any(
+        (base.__module__.partition(".")[0], base.__name__) == ("psycopg", "Connection")
+        for base in type(tx).__mro__
+    ):
+        return "psycopg"
+    raise UnsupportedConnection(tx, "pass record.tx of a handler with transaction=True", asked="session_on")
+
+
+def _engine_for(driver: str, engine: Engine | None) -> Engine:
+    """Return an engine with the dialect of this one and no listeners: they would begin and set things."""
+    if engine is None:
+        return _plain(driver)
+    if getattr(engine.dialect, "driver", None) != driver:
+        wanted = f"record.tx is a connection of {driver}: pass an engine on {_URLS[driver]}, or none"
+        raise UnsupportedConnection(engine, wanted, asked="session_on")
+    with _lock:
+        own = _engines.get(engine)
+        if own is None:
+            dialect: Any = engine.dialect
+            states = dialect.connection_characteristics  # such as its isolation level
+            options = {
+                name: value for name, value in engine.get_execution_options().items() if name not in states
+            }
+            own = Engine(NullPool(_no_other), engine.dialect, engine.url, execution_options=options)
+            _engines[engine] = own
+        return own
+
+
+@cache
+def _plain(driver: str) -> Engine:
+    return create_engine(_URLS[driver], poolclass=NullPool, creator=_no_other, **_OPTIONS[driver])
+
+
+def _no_other() -> NoReturn:
+    raise TransactionEnded("another connection was asked for in place of record.tx")

@@ -26,6 +26,24 @@ def test_the_list_of_commands_is_what_is_there() -> None:
     assert_none(breaches(COMMANDS, found))
 
 
+def parameters(command: click.Command) -> Iterator[click.Parameter]:
+    """Yield the parameters of a command and of its subcommands."""
+    yield from command.params
+    if isinstance(command, click.Group):
+        for each in command.commands.values():
+            yield from parameters(each)
+
+
+def test_names_that_frameworks_give_a_default_mean_one_thing() -> None:
+    """`manage.py penstock` gives them to every command: an option of that name would have it, too."""
+    for name in COMMANDS:
+        for each in parameters(import_module(f"penstock.cli.{name}").command):
+            if each.name in {"target", "targets"}:
+                assert isinstance(each, click.Argument), f"{name}: {each.opts}"
+            if each.name in {"url", "prefix", "schema"}:
+                assert each.opts == [f"--{each.name}"], f"{name}: {each.opts}"
+
+
 def test_planted_breaches_are_found() -> None:
     run, stop = click.Command("run", help="Run it.\n\nMore."), click.Command("stop", help="Stop.")
     there = {"run": run, "stop": stop}

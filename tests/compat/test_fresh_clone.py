@@ -10,6 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)  # it fetches every package anew
 def test_both_readme_commands_pass_in_a_fresh_clone_with_an_empty_home(tmp_path: Path) -> None:
     clone, home = tmp_path / "penstock", tmp_path / "home"
     home.mkdir()

@@ -44,7 +44,7 @@ class AsyncFace:
         """Cancel."""
         return held.runner.run(self._outbox.acancel(held.conn, *id, **options))
 
-    def reschedule(self, held: Held, *what: Any, **options: Any) -> bool:
+    def reschedule(self, held: Held, *what: Any, **options: Any) -> Any:
         """Reschedule."""
         return held.runner.run(self._outbox.areschedule(held.conn, *what, **options))
 

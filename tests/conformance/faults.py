@@ -4,7 +4,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from penstock.log.sql.contract import Result
 from penstock.log.sql.sqlite.dialect import SqliteConnection, SqliteDialect
 
 NOBODY = 65534
@@ -15,9 +17,9 @@ class SmallDisk(SqliteDialect):
 
     pages: int | None = None
 
-    def begin(self, conn: SqliteConnection, *, bounded: bool, guarded: bool = False) -> None:
+    def begin(self, conn: SqliteConnection, **options: Any) -> list[Result]:
         conn.execute(f"PRAGMA max_page_count = {self.pages or 1_000_000}")
-        super().begin(conn, bounded=bounded, guarded=guarded)
+        return super().begin(conn, **options)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What a database itself says of Penstock's tables: columns, keys, indexes, defaults, sequences, options."""
+"""What a database itself says of Penstock's tables: columns, keys, indexes, defaults, sequences, views."""
 
 import re
 from typing import Any
@@ -31,6 +31,13 @@ SELECT 'sequence', s.sequencename, s.data_type::text, s.cache_size::text, s.cycl
 FROM pg_sequences s
 LEFT JOIN pg_depend d ON d.objid = format('%I.%I', s.schemaname, s.sequencename)::regclass AND d.deptype = 'a'
 WHERE s.schemaname = current_schema()
+UNION ALL
+SELECT 'view', v.viewname, v.definition, '', false, '', '', ''
+FROM pg_views v WHERE v.schemaname = current_schema()
+UNION ALL
+SELECT 'function', p.proname, p.prosrc, pg_get_function_identity_arguments(p.oid), p.proisstrict,
+       p.provolatile::text, '', ''
+FROM pg_proc p WHERE p.pronamespace = current_schema()::regnamespace
 """
 _CONTENTS = {
     "meta": "SELECT name, CASE WHEN name = 'log_id' THEN '' ELSE value END FROM penstock_meta",

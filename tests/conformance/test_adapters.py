@@ -187,6 +187,23 @@ def test_an_event_for_later_is_given_another_time(caller: Caller, store: StoreEn
         assert face.reschedule(conn, kept, timedelta(days=1)) is False
 
 
+def test_events_for_later_are_moved_by_key_and_by_owner(
+    caller: Caller, store: StoreEngine, face: Any
+) -> None:
+    later: dict[str, Any] = {"type": "t", "value": 1, "at": timedelta(seconds=5)}
+    told: list[dict[str, Any]] = [{"key": "a"}, {"key": "a"}, {"key": "b"}, {"owner": "me"}]
+    with caller.transaction(store.url) as conn:
+        face.publish_many(conn, [later | each for each in told])
+        assert face.reschedule(conn, at=timedelta(), key="a") == 2
+        assert face.reschedule(conn, at=timedelta(seconds=9), owner="me") == 1
+        assert face.reschedule(conn, at=timedelta(), owner="nobody") == 0
+    assert drained(store) == ["a", "a"]
+    store.clock.advance(timedelta(seconds=5))
+    assert sorted(drained(store), key=str) == ["a", "a", "b"]
+    store.clock.advance(timedelta(seconds=4))
+    assert len(drained(store)) == 4
+
+
 def test_the_same_token_again_is_the_same_event(caller: Caller, store: StoreEngine, face: Any) -> None:
     """Alone and among many, in this transaction and a later one, until the window is over."""
     token = UUID(int=7)

@@ -15,6 +15,12 @@ from tests.services.pooler import TransactionPooler
 on_postgres = pytest.mark.parametrize("kind", ["postgres"], indirect=True)
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a server that is held up be heard all the same."""
+    monkeypatch.setattr(ear, "_TEST_SECONDS", 60.0)
+
+
 @pytest.fixture
 def pooler(engine: StoreEngine) -> Iterator[TransactionPooler]:
     with TransactionPooler(engine.url) as made:

@@ -39,6 +39,7 @@ from penstock.testing.records import a_record
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
 
+pytestmark = pytest.mark.usefixtures("brisk")
 NEVER = Fixed(timedelta(seconds=1), max_retries=0)
 EVERYTHING = Selection(group="g", all=True)
 
@@ -570,8 +571,10 @@ def test_a_lane_goes_on_only_when_no_letter_holds_it_any_more(
     seen = poisoned(engine, 1, 2, 3)
     second = (
         'INSERT INTO penstock_dead (group_id, topic_id, partition, "offset", lane, holding, failures, '
-        "reason, died_ms, id, type, timestamp_ms) SELECT group_id, topic_id, partition, 1, lane, holding, "
-        "failures, reason, died_ms, 'second', 'second', timestamp_ms FROM penstock_dead"
+        "reason, died_ms, id, type, value, timestamp_ms) "
+        "SELECT d.group_id, d.topic_id, d.partition, 1, d.lane, d.holding, d.failures, d.reason, "
+        "d.died_ms, 'second', 'second', l.value, d.timestamp_ms "
+        'FROM penstock_dead d, penstock_log l WHERE l."offset" = 1'
     )
     change(engine, second)
     change(engine, 'DELETE FROM penstock_lane_entry WHERE "offset" = 1')
@@ -628,6 +631,7 @@ def test_a_letter_says_all_about_itself(engine: StoreEngine, database: Database)
         reason="OrderDeclined: 1",
         died_at=engine.clock.now(),
         holding=True,
+        name=f"event:t:{letter.partition:04}:{engine.clock.now_ms():013}:{record.id}",
     )
 
 

@@ -1,8 +1,9 @@
-"""Publish, fail, wait, drain, retain, requeue and discard in any order, held against lists.
+"""Publish, fail, wait, drain, retain, requeue, skip and discard in any order, held against lists.
 
 The reference knows no rows, lanes or epochs. A key is the list of what it still has to deliver; its head may
-wait for a retry or be dead. One group holds its keys then, the other lets them go on. Now and then another
-member owns everything while a person decides, and settles what it has done afterwards.
+wait for a retry or be dead. One group holds its keys then, the other lets them go on. What is requeued last
+comes once all has left that waited of its key when the drain began. Now and then another member owns
+everything while a person decides, and settles what it has done afterwards.
 """
 
 import random
@@ -39,16 +40,30 @@ class Key:
     queue: list[int] = field(default_factory=list)
     failures: int = 0
     due_ms: int = 0
-    dead: list[int] = field(default_factory=list)
+    dead: list[int] = field(default_factory=list)  # these hold it
+    loose: list[int] = field(default_factory=list)  # these are dead too, and hold nothing
     parked: dict[int, tuple[int, int]] = field(default_factory=dict)  # alone: failures, due
+    last: list[int] = field(default_factory=list)  # alone, behind what waits
+    fresh: int = 0  # of the queue, published since the last drain
 
-    def held(self, holds: bool) -> bool:
-        return holds and bool(self.dead)
+    def waits(self) -> list[int]:
+        """Return what is written down as waiting."""
+        return self.queue[: len(self.queue) - self.fresh]
+
+    def settled_by_another(self, value: int) -> None:
+        """Take out what another owner has passed."""
+        if self.queue and self.queue[0] == value:
+            self.queue.pop(0)
+            self.failures = self.due_ms = 0
+        elif value in self.last:
+            self.last.remove(value)
+        else:
+            del self.parked[value]
 
     def drain(self, failing: set[int], now_ms: int, holds: bool) -> list[int]:
         """Return what is handed out in the lane, in order; `alone` gives the rest."""
         out: list[int] = []
-        while self.queue and not self.held(holds) and self.due_ms <= now_ms:
+        while self.queue and not self.dead and self.due_ms <= now_ms:
             head = self.queue[0]
             out.append(head)
             if head not in failing:
@@ -58,7 +73,17 @@ class Key:
                 self.failures, self.due_ms = 1, now_ms + DELAY // timedelta(milliseconds=1)
             else:
                 self.failures = self.due_ms = 0
-                self.dead.append(self.queue.pop(0))
+                (self.dead if holds else self.loose).append(self.queue.pop(0))
+        return out
+
+    def drain_last(self, failing: set[int], now_ms: int, waited: list[int]) -> list[int]:
+        """Return what was put last and is handed out, now that all of `waited` has left."""
+        if set(waited) & set(self.queue):
+            return []
+        out, self.last = self.last, []
+        for value in out:
+            if value in failing:
+                self.parked[value] = 1, now_ms + DELAY // timedelta(milliseconds=1)
         return out
 
     def drain_alone(self, failing: set[int], now_ms: int) -> list[int]:
@@ -66,16 +91,22 @@ class Key:
         for value in due:
             failures, _ = self.parked.pop(value)
             if value in failing and failures:
-                self.dead.append(value)
+                self.loose.append(value)
             elif value in failing:
                 self.parked[value] = 1, now_ms + DELAY // timedelta(milliseconds=1)
         return due
 
-    def requeue(self, holds: bool) -> None:
-        if holds:
-            self.queue[:0] = self.dead
-        else:
-            self.parked |= dict.fromkeys(self.dead, (0, 0))
+    def requeue(self) -> None:
+        self.queue[:0] = self.dead
+        self.parked |= dict.fromkeys(self.loose, (0, 0))
+        self.dead, self.loose = [], []
+
+    def requeue_last(self) -> None:
+        self.last += self.dead + self.loose
+        self.dead, self.loose = [], []
+
+    def skip(self) -> None:
+        self.loose += self.dead
         self.dead = []
 
 
@@ -105,6 +136,7 @@ class Story:
         self.failing |= {value for value in values if self.rng.random() < 0.4}
         for keys in self.keys.values():
             keys[key].queue += values
+            keys[key].fresh += len(values)
 
     def heal(self) -> None:
         self.failing = {value for value in self.failing if self.rng.random() < 0.5}
@@ -121,11 +153,15 @@ class Story:
         now_ms = self.engine.clock.now_ms()
         for group, seen in self.groups.items():
             for name, key in self.keys[group].items():
-                alone = key.drain_alone(self.failing, now_ms)
+                alone, waited = key.drain_alone(self.failing, now_ms), key.waits()
                 in_order = key.drain(self.failing, now_ms, group == "hold")
+                last = key.drain_last(self.failing, now_ms, waited)
+                key.fresh = 0
                 came = [record.value for record in seen if record.key == name]
-                assert [value for value in came if value not in alone] == in_order, (group, name)
-                assert sorted(value for value in came if value in alone) == sorted(alone), (group, name)
+                assert [value for value in came if value not in alone + last] == in_order, (group, name)
+                assert sorted(set(came) & {*alone, *last}) == sorted(alone + last), (group, name)
+                before = [came.index(value) for value in waited if value in in_order]
+                assert all(came.index(value) > max(before, default=-1) for value in last), (group, name)
 
     def retain(self) -> None:
         """Delete all that both groups have passed, wherever it waits or lies: no list changes."""
@@ -135,17 +171,26 @@ class Story:
         group, name = self.rng.choice(list(self.groups)), self.rng.choice([*KEYS, None])
         picked = Selection(group=group, all=True) if name is None else Selection(group=group, key=name)
         keys = [key for each, key in self.keys[group].items() if name in (None, each)]
-        count = sum(len(key.dead) for key in keys)
-        clock = self.engine.clock
-        if self.rng.random() < 0.5:
-            wanted = Outcome(count, out_of_order=0 if group == "hold" else count)
+        holding, loose = sum(len(key.dead) for key in keys), sum(len(key.loose) for key in keys)
+        clock, choice = self.engine.clock, self.rng.choice(["requeue", "requeue", "last", "skip", "discard"])
+        if choice == "requeue":
+            wanted = Outcome(holding + loose, out_of_order=loose)
             assert dead.requeue(self.database, picked, clock=clock) == wanted
             for key in keys:
-                key.requeue(group == "hold")
-        else:
-            assert dead.discard(self.database, picked, clock=clock) == Outcome(count)
+                key.requeue()
+        elif choice == "last":
+            wanted = Outcome(holding + loose, out_of_order=holding + loose)
+            assert dead.requeue(self.database, picked, last=True, clock=clock) == wanted
             for key in keys:
-                key.dead = []
+                key.requeue_last()
+        elif choice == "skip":
+            assert dead.skip(self.database, picked, clock=clock) == Outcome(holding)
+            for key in keys:
+                key.skip()
+        else:
+            assert dead.discard(self.database, picked, clock=clock) == Outcome(holding + loose)
+            for key in keys:
+                key.dead, key.loose = [], []
 
     def decide_beside_an_owner(self) -> None:
         """Another has records out while a person decides; what it settles counts for nothing, or for all."""
@@ -169,9 +214,7 @@ class Story:
         lost = store.settle(settling) if settling else set()
         for number in settling.keys() - lost:
             record = self._logged[number, out[number]]
-            key = self.keys["hold"][str(record.key)]
-            assert key.queue.pop(0) == record.value
-            key.failures = key.due_ms = 0
+            self.keys["hold"][str(record.key)].settled_by_another(record.value)
         store.release(taken)
         member.leave()
 
@@ -187,11 +230,14 @@ class Story:
         for group, keys in self.keys.items():
             letters = dead_letters(self.database, group=group, limit=1000).items
             assert sorted((each.key, each.holding) for each in letters) == sorted(
-                (name, group == "hold") for name, key in keys.items() for _ in key.dead
+                (name, holding)
+                for name, key in keys.items()
+                for holding, some in ((True, key.dead), (False, key.loose))
+                for _ in some
             )
             found = lanes(self.database, group=group, clock=self.engine.clock).items
             held = {each.key for each in found if each.state is LaneState.HELD}
-            assert held == {name for name, key in keys.items() if key.held(group == "hold")}
+            assert held == {name for name, key in keys.items() if key.dead}
 
     def end(self) -> None:
         """Heal everything, put everything back, and see that all that is left comes, and in order."""
@@ -199,10 +245,11 @@ class Story:
         for group in self.groups:
             dead.requeue(self.database, Selection(group=group, all=True), clock=self.engine.clock)
             for key in self.keys[group].values():
-                key.requeue(group == "hold")
+                key.requeue()
         self.engine.clock.advance(DELAY)
         self.drain()
-        assert not any(key.queue or key.parked for keys in self.keys.values() for key in keys.values())
+        left = [key.queue or key.parked or key.last for keys in self.keys.values() for key in keys.values()]
+        assert not any(left)
         assert (lanes(self.database).items, dead_letters(self.database).items) == ([], [])
 
 

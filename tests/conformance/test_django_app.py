@@ -20,6 +20,8 @@ from tests.conformance.django_callers import database_of
 from tests.conformance.django_project import Project
 from tests.conformance.engines import connect
 
+pytestmark = pytest.mark.usefixtures("brisk")
+
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def address(request: pytest.FixtureRequest) -> str:

@@ -17,6 +17,8 @@ from tests.conformance.engines import connect
 from tests.conformance.test_groups import running
 from tests.crash.waiting import wait_until
 
+pytestmark = pytest.mark.usefixtures("brisk")
+
 
 @pytest.fixture
 def outbox(url: str) -> Iterator[Outbox]:
@@ -28,10 +30,14 @@ def outbox(url: str) -> Iterator[Outbox]:
 
 
 def tables(url: str) -> set[str]:
-    """Return the names of all tables."""
-    query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
+    """Return the names of all tables, views and functions."""
+    query = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite%'"
     if url.startswith("postgresql"):
-        query = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
+        query = (
+            "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace "
+            "AND relkind IN ('r', 'v', 'S') "
+            "UNION SELECT proname FROM pg_proc WHERE pronamespace = current_schema()::regnamespace"
+        )
     conn = connect(url)
     try:
         return {row[0] for row in conn.execute(query).fetchall()}
@@ -77,7 +83,9 @@ def test_a_schema_of_its_own_is_emptied_and_stays(url: str) -> None:
     outbox.migrate()
     database: Database = open_database(url, Names("penstock_", "elsewhere_of_drop"))
     drop(database)
-    left = conn.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'elsewhere_of_drop'").fetchone()
+    left = conn.execute(
+        "SELECT count(*) FROM pg_class WHERE relnamespace = 'elsewhere_of_drop'::regnamespace"
+    ).fetchone()
     conn.execute("DROP SCHEMA elsewhere_of_drop")
     conn.commit()
     conn.close()

@@ -44,6 +44,7 @@ from penstock.testing.outbox_suite import in_one_partition
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import LONGEST_SECONDS, wait_until
 
+pytestmark = pytest.mark.usefixtures("brisk")
 NEVER = Fixed(timedelta(seconds=1), max_retries=0)
 LATER = Fixed(timedelta(seconds=10), max_retries=5)
 

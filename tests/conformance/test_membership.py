@@ -398,7 +398,7 @@ def test_a_commit_in_doubt_is_simply_done_again(
     """At each of the writing steps; whether the first try came through or not."""
     first, second = cluster.start(), cluster.start()
     cluster.clock.advance(GATHER)
-    steps: list[Callable[[], None]] = [
+    steps: list[Callable[[], object]] = [
         first.member.rebalance,
         first.member.exchange_slots,
         second.member.exchange_slots,
@@ -455,12 +455,12 @@ def test_of_two_rebalancers_one_passes_by(cluster: Cluster, monkeypatch: pytest.
     def slow(tx: Transaction, found: domain_module.Changes) -> None:
         real(tx, found)
         inside.set()
-        assert go_on.wait(20)
+        assert go_on.wait(60)
 
     monkeypatch.setattr("penstock.membership.sharing.write", slow)
     at_work = Thread(target=first.member.rebalance)
     at_work.start()
-    assert inside.wait(20)
+    assert inside.wait(60)
     monkeypatch.setattr("penstock.membership.sharing.write", real)
     second.member.rebalance()
     assert cluster.version() == 0, "nothing is written while the first is at work"

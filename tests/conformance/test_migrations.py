@@ -20,7 +20,14 @@ from tests.conformance.engines import connect
 from tests.conformance.introspection import facts
 from tests.unit.cli.program import penstock
 
-TITLES = ["0001 staging", "0002 log", "0003 delivery", "0004 dead_letters", "0005 operations"]
+TITLES = [
+    "0001 staging",
+    "0002 log",
+    "0003 delivery",
+    "0004 dead_letters",
+    "0005 operations",
+    "0006 events",
+]
 
 
 @pytest.fixture
@@ -62,7 +69,7 @@ def test_processes_that_migrate_at_once_apply_each_step_once(url: str) -> None:
     assert sorted(line for lines in said for line in lines if line.startswith("applied")) == [
         f"applied: {title}" for title in TITLES
     ]
-    assert {lines[-1] for lines in said} == {"up to date: version 5"}
+    assert {lines[-1] for lines in said} == {"up to date: version 6"}
 
 
 def test_what_is_pending_is_known_without_changing_anything(database: Database) -> None:
@@ -122,7 +129,7 @@ def test_the_printed_sql_run_by_hand_is_the_same_as_migrating(url: str, prefix: 
 
 DRIFTS = {
     "a column too many": ("ALTER TABLE penstock_log ADD COLUMN extra text", "penstock_log has extra"),
-    "a column too few": ("ALTER TABLE penstock_log DROP COLUMN headers", "penstock_log lacks headers"),
+    "a column too few": ("ALTER TABLE penstock_dead DROP COLUMN headers", "penstock_dead lacks headers"),
     "a table too few": ("DROP TABLE penstock_log_time", "table penstock_log_time is missing"),
     "an index too few": (
         "DROP INDEX ix_penstock_scheduled_due",
@@ -132,6 +139,8 @@ DRIFTS = {
         "CREATE UNIQUE INDEX ix_other ON penstock_log (id)",
         "penstock_log has index unique (id)",
     ),
+    "a view too few": ("DROP VIEW penstock_events", "view penstock_events is missing"),
+    "a view of others": ("CREATE VIEW penstock_names AS SELECT name FROM penstock_topic", None),
     "a table of others": ("CREATE TABLE penstock_of_others (a integer)", None),
 }
 
@@ -171,7 +180,7 @@ def test_a_schema_of_a_newer_version_is_refused(database: Database, url: str) ->
         lambda tx: tx.conn.execute("UPDATE penstock_meta SET value = '99' WHERE name = 'schema_version'")
     )
     for call in (migrate, pending):
-        with pytest.raises(SchemaTooNew, match="version 99, this Penstock knows 5; update Penstock"):
+        with pytest.raises(SchemaTooNew, match="version 99, this Penstock knows 6; update Penstock"):
             call(database)
     outbox = Outbox(url)
     with outbox.transaction() as conn:

@@ -294,14 +294,14 @@ def test_a_pass_waits_for_no_publisher_and_no_publisher_for_it(
     engine.clock.advance(WEEK + SOON)
     with engine.connect() as conn, engine.connect() as second:
         engine.outbox.publish(conn, "t", 100, key="k")
-        second.execute("SET lock_timeout = '5s'")
+        second.execute("SET lock_timeout = '30s'")
 
         def publish_meanwhile() -> None:
             engine.outbox.publish(second, "t", 101, key="k")
             second.commit()
 
         points.arm("retention.before_commit", publish_meanwhile)
-        hasty = open_database(engine.url, Names(), limit_seconds=5)
+        hasty = open_database(engine.url, Names(), limit_seconds=30)
         assert retain(hasty, clock=engine.clock).count == 50
         hasty.close()
         conn.commit()
@@ -570,7 +570,7 @@ def test_the_owner_of_the_first_slot_does_it(engine: StoreEngine, database: Data
     assert not service.turn()
     assert offsets(engine) == []
     assert rows(engine, "SELECT seen_ms FROM penstock_group") == seen_ms
-    engine.clock.advance(timedelta(hours=1))
+    engine.clock.advance(timedelta(hours=1) + SOON)
     service.turn()
     assert rows(engine, "SELECT seen_ms FROM penstock_group") == [(engine.clock.now_ms(),)]
     member.leave()

@@ -2,22 +2,26 @@
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from threading import Event, Thread
 from typing import Any
 
 import pytest
 
-from penstock import Cancel, Done, Fixed, Record, Retry, Snooze
+from penstock import Cancel, Done, Fixed, Outbox, Record, Retry, Snooze, metrics
 from penstock.clock import SYSTEM
-from penstock.errors import InvalidHandler, NotTransactional, TransactionEnded
+from penstock.errors import InvalidHandler, NotTransactional, StoreUnreachable, TransactionEnded
 from penstock.worker.unit import UNIT_RECORDS
 from tests.conformance.engines import StoreEngine
+from tests.crash.clocks import LeapingClock
 from tests.crash.waiting import wait_until
 
+pytestmark = pytest.mark.usefixtures("brisk")
 RETRY = Fixed(delay=timedelta(seconds=1), max_retries=2)
+SOON = timedelta(milliseconds=5)
+LIMIT_SECONDS = 120.0  # for a handler: in a test the clock leaps over it, and a busy machine keeps to it
 Body = Callable[[Record], Any]
 
 
@@ -374,13 +378,13 @@ def test_a_handler_that_hangs_is_given_up_and_undone(books: Books) -> None:
     stop, let_go, hung = Event(), Event(), list[int]()
 
     @outbox.handler(
-        "kept", group="books", transaction=True, timeout=0.2, retry=Fixed(delay=timedelta(milliseconds=5))
+        "kept", group="books", transaction=True, timeout=0.2, retry=Fixed(SOON, max_retries=100_000)
     )
     def keep(record: Record) -> None:
         books.keep(record)
         if record.value == 1 and len(hung) < 2:  # with others or alone, then alone
             hung.append(1)
-            let_go.wait(30)
+            let_go.wait(60)
 
     books.publish(1)
     thread = Thread(target=lambda: outbox.run(until=stop))
@@ -392,6 +396,192 @@ def test_a_handler_that_hangs_is_given_up_and_undone(books: Books) -> None:
         stop.set()
         thread.join()
     assert books.read() == [1]
+
+
+@contextmanager
+def working(outbox: Outbox) -> Iterator[None]:
+    """Run a worker while the block lasts."""
+    stop = Event()
+    thread = Thread(target=lambda: outbox.run(until=stop))
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.fixture
+def leaping(monkeypatch: pytest.MonkeyPatch) -> LeapingClock:
+    """Give a clock whose leaps end the time of a handler, and not the lease of its worker."""
+    monkeypatch.setenv("PENSTOCK_CLUSTER_LEASE_TTL", str(10 * LIMIT_SECONDS))
+    return LeapingClock()
+
+
+def dead(books: Books) -> list[str]:
+    """Return why records are dead letters."""
+    with books.engine.connect() as conn:
+        return [row[0] for row in conn.execute("SELECT reason FROM penstock_dead").fetchall()]
+
+
+def test_a_fallback_that_hangs_is_given_up_and_undone(
+    books: Books, leaping: LeapingClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    outbox = books.engine.another(clock=leaping)
+    let_go, hung = Event(), Event()
+    counted = metrics.DEAD.values().get(("books", "hangs"), 0)
+
+    def hang(record: Record) -> None:
+        books.keep(record)
+        hung.set()
+        let_go.wait(60)
+        with suppress(Exception):
+            books.keep(record)
+
+    @outbox.handler(
+        "kept",
+        group="books",
+        id="hangs",
+        transaction=True,
+        timeout=LIMIT_SECONDS,
+        retry=Fixed(max_retries=0),
+        fallback=hang,
+    )
+    def keep(record: Record) -> None:
+        books.keep(record)
+        if record.value == 1:
+            raise ValueError("no")
+
+    books.publish(1)
+    with working(outbox):
+        assert hung.wait(60)
+        leaping.leap(LIMIT_SECONDS)
+        books.publish(2, key="other")
+        wait_until(lambda: dead(books) == ["ValueError: no"], "it is given up, for the handler's reason")
+        wait_until(lambda: books.read() == [2], "others go on: nothing of it is locked")
+        let_go.set()
+        wait_until(lambda: "ended after it was given up" in caplog.text, "the fallback has ended")
+        books.publish(3, key="other")
+        wait_until(lambda: books.read() == [2, 3], "and later ones, too")
+    assert dead(books) == ["ValueError: no"]
+    assert "the fallback of handler hangs did not end within 120 s" in caplog.text
+    assert metrics.DEAD.values()["books", "hangs"] == counted + 1
+
+
+def test_a_handler_that_hangs_to_the_last_has_its_fallback(books: Books, leaping: LeapingClock) -> None:
+    outbox = books.engine.another(clock=leaping)
+    hung, let_go, told = Event(), Event(), list[str]()
+    counted = metrics.DELIVERED.values().get(("books", "late"), 0)
+
+    def note(record: Record, reason: str) -> None:
+        told.append(reason)
+        record.tx.execute(books.insert, (record.partition, -record.value))
+
+    @outbox.handler(
+        "kept",
+        group="books",
+        id="late",
+        transaction=True,
+        timeout=LIMIT_SECONDS,
+        retry=Fixed(max_retries=0),
+        fallback=note,
+    )
+    def keep(record: Record) -> None:
+        books.keep(record)
+        hung.set()
+        let_go.wait(60)
+
+    books.publish(1)
+    try:
+        with working(outbox):
+            assert hung.wait(60)
+            leaping.leap(LIMIT_SECONDS)
+            wait_until(lambda: books.read() == [-1], "the fallback has passed it")
+            let_go.set()
+    finally:
+        let_go.set()
+    assert [reason.partition(";")[0] for reason in told] == [
+        "HandlerTimeout: handler late did not end within 120 s"
+    ]
+    assert (books.read(), dead(books)) == ([-1], [])
+    assert metrics.DELIVERED.values()["books", "late"] == counted + 1
+
+
+def test_a_fallback_that_wants_to_end_the_process_has_failed(books: Books) -> None:
+    outbox = books.engine.another(clock=SYSTEM)
+
+    def leave(record: Record) -> None:
+        raise SystemExit(1)
+
+    @outbox.handler("kept", group="books", transaction=True, retry=Fixed(max_retries=0), fallback=leave)
+    def keep(record: Record) -> None:
+        books.keep(record)
+        if record.value == 1:
+            raise ValueError("no")
+
+    books.publish(1)
+    books.publish(2, key="other")
+    with working(outbox):
+        wait_until(lambda: dead(books) == ["ValueError: no"], "it is given up")
+        wait_until(lambda: books.read() == [2], "others go on")
+
+
+def test_a_fallback_that_goes_on_after_a_failed_statement_has_failed(books: Books) -> None:
+    def stumble(record: Record) -> None:
+        with suppress(Exception):
+            record.tx.execute("SELECT nonsense FROM nowhere")
+
+    books.handle(failing(1), fallback=stumble, retry=Fixed(max_retries=0))
+    books.publish(1)
+    on_postgres = books.engine.url.startswith("postgresql")  # elsewhere a statement fails alone
+    assert books.engine.outbox.drain().dead == on_postgres
+
+
+def test_a_fallback_that_met_another_transaction_is_asked_again(postgres_engine: StoreEngine) -> None:
+    books, asked = Books(postgres_engine), list[int]()
+
+    def note(record: Record) -> None:
+        asked.append(record.value)
+        if len(asked) < 3:
+            record.tx.execute("DO $$ BEGIN RAISE EXCEPTION 'met' USING ERRCODE = 'deadlock_detected'; END $$")
+        record.tx.execute(books.insert, (record.partition, -record.value))
+
+    calls = books.handle(failing(1), fallback=note, retry=Fixed(max_retries=0))
+    books.publish(1)
+    assert books.engine.outbox.drain().delivered == 1
+    assert (books.read(), asked, len(calls)) == ([-1], [1, 1, 1], 1)
+
+
+def test_a_fallback_that_always_meets_another_transaction_has_failed(postgres_engine: StoreEngine) -> None:
+    books = Books(postgres_engine)
+    met = "DO $$ BEGIN RAISE EXCEPTION 'met' USING ERRCODE = 'deadlock_detected'; END $$"
+
+    def collide(record: Record) -> None:
+        record.tx.execute(met)
+
+    books.handle(collide, fallback=collide, retry=Fixed(max_retries=0))
+    books.publish(1)
+    assert books.engine.outbox.drain().dead == 1
+    assert "met" in dead(books)[0]
+
+
+def test_a_fallback_that_loses_its_connection_is_asked_again(postgres_engine: StoreEngine) -> None:
+    books, asked = Books(postgres_engine), list[int]()
+
+    def note(record: Record) -> None:
+        asked.append(record.value)
+        if len(asked) == 1:
+            with books.engine.connect() as other:
+                other.execute("SELECT pg_terminate_backend(%s)", (record.tx.info.backend_pid,))
+                other.commit()
+        record.tx.execute(books.insert, (record.partition, -record.value))
+
+    books.handle(failing(1), fallback=note, retry=Fixed(max_retries=0))
+    books.publish(1)
+    with pytest.raises(StoreUnreachable):
+        books.engine.outbox.drain()
+    assert books.engine.outbox.drain().delivered == 1
+    assert (books.read(), asked, dead(books)) == ([-1], [1, 1], [])
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -419,12 +609,12 @@ def test_whatever_fails_each_takes_effect_once_and_in_order_per_key(books: Books
     for _ in range(30):
         books.later()
     with books.engine.connect() as conn:
-        dead = conn.execute("SELECT count(*) FROM penstock_dead").fetchone()[0]
+        given_up = conn.execute("SELECT count(*) FROM penstock_dead").fetchone()[0]
         waiting = conn.execute("SELECT count(*) FROM penstock_lane_entry").fetchone()[0]
     kept = books.in_order()
     for values in published.values():
         assert [value for value in kept if value in values] == sorted(set(values) & set(kept))
     assert len(kept) == len(set(kept)), "some took effect twice"
     assert not doomed & set(kept)
-    assert len(kept) + dead + waiting == 120
+    assert len(kept) + given_up + waiting == 120
     assert max(tries.values()) > 1

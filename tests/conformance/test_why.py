@@ -35,6 +35,7 @@ from penstock.worker import engine as engine_module
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
 
+pytestmark = pytest.mark.usefixtures("brisk")
 SECOND = timedelta(seconds=1)
 RETRY = Fixed(10 * SECOND, max_retries=1)
 NOBODY = "no living member works on events/0; the group last had one just now (00:00:00 UTC)."

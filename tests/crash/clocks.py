@@ -35,3 +35,19 @@ class SleepwalkingClock(ShiftedClock):
 
     def monotonic(self) -> float:
         return self._began
+
+
+class LeapingClock(SystemClock):
+    """The system's clock, but for leaps of its monotonic time, which a test makes."""
+
+    __slots__ = ("_leapt",)
+
+    def __init__(self) -> None:
+        self._leapt = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self._leapt
+
+    def leap(self, seconds: float) -> None:
+        """Let so many seconds have passed."""
+        self._leapt += seconds

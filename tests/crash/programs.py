@@ -17,6 +17,8 @@ from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
+from sqlalchemy import text
+
 from penstock import Fixed, Record, points
 from penstock.clock import SYSTEM
 from penstock.log.sql.fence import Fence
@@ -24,6 +26,7 @@ from penstock.log.sql.retention import Retention, RetentionSettings
 from penstock.membership.member import ClusterSettings
 from penstock.operate import erase as erasing
 from penstock.outbox.sequencer import Pass, Sequencer
+from penstock.sqlalchemy import session_on
 from penstock.worker.worker import Worker
 from tests.crash.clocks import ShiftedClock, SleepwalkingClock
 from tests.crash.diary import WORKED, Delivered
@@ -33,6 +36,7 @@ from tests.crash.waiting import wait_until
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 TRADED = ["eight", "three"]
 MOST_CYCLES = 20
+EFFECT = text("INSERT INTO effect VALUES (:topic, :place, :at, :name)")
 
 
 def say(**words: Any) -> None:
@@ -47,7 +51,7 @@ def await_word() -> None:
 
 
 def count_up(url: str, topic: str, key: str, until: int, shift_seconds: int) -> None:
-    """Publish versions of one key, each after the last commit, until so many are there."""
+    """Publish versions of one key, each after the last commit, until so many are there; at least one."""
     store = Store(url, clock=ShiftedClock(timedelta(seconds=shift_seconds)))
     with closing(store), closing(store.connect()) as conn:
         await_word()
@@ -55,7 +59,7 @@ def count_up(url: str, topic: str, key: str, until: int, shift_seconds: int) -> 
         while True:
             store.begin(conn)
             lock = "UPDATE counter SET version = version WHERE topic = ? AND name = ? RETURNING version"
-            if conn.execute(store.sql(lock), (topic, key)).fetchall()[0][0] >= until:
+            if conn.execute(store.sql(lock), (topic, key)).fetchall()[0][0] >= until and count:
                 break
             store.publish_next(conn, topic, key)
             conn.commit()
@@ -142,7 +146,7 @@ def share(url: str, seconds: float, seed: int) -> None:
     ):
         await_word()
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        while time.monotonic() < end or not committed:
             conn.execute(rng.choice(["BEGIN IMMEDIATE", "BEGIN"]))
             for _ in range(rng.randint(1, 3)):
                 store.publish_next(conn, rng.choice(TRADED), f"k-{rng.randrange(48)}")
@@ -160,10 +164,7 @@ def work(url: str, diary: str, lease_seconds: float, handles: list[str], work_ms
 
     A record whose value says "kill" takes the process with it.
     """
-    lease = timedelta(seconds=lease_seconds)
-    settings = ClusterSettings.load(
-        lease_ttl=lease, heartbeat_interval=lease * 0.15, gather_joins=lease / 10, rebalance_interval=lease
-    )
+    settings = cluster_of(lease := timedelta(seconds=lease_seconds))
     rng = random.Random(os.getpid())
     with closing(Store(url)) as store, open(diary, "ab", buffering=0) as pages:
 
@@ -191,7 +192,15 @@ def work(url: str, diary: str, lease_seconds: float, handles: list[str], work_ms
             worker.start()
             await_word()
             worker.stop(grace_seconds=10)
-            say(stopped=True)
+            say(stopped=True, lapses=worker._member.lapses)
+
+
+def cluster_of(lease: timedelta) -> ClusterSettings:
+    """Return settings by which members find one another quickly, also those with a long lease."""
+    short = min(lease, timedelta(seconds=2))
+    return ClusterSettings.load(
+        lease_ttl=lease, heartbeat_interval=short * 0.15, gather_joins=short / 10, rebalance_interval=short
+    )
 
 
 def keep_books(url: str, lease_seconds: float, kill_at: str | None, visit: int, stop_at: str | None) -> None:
@@ -199,10 +208,7 @@ def keep_books(url: str, lease_seconds: float, kill_at: str | None, visit: int, 
 
     With `stop_at` the process stops itself, as SIGSTOP does, when it first comes to that point.
     """
-    lease = timedelta(seconds=lease_seconds)
-    settings = ClusterSettings.load(
-        lease_ttl=lease, heartbeat_interval=lease * 0.15, gather_joins=lease / 10, rebalance_interval=lease
-    )
+    settings = cluster_of(lease := timedelta(seconds=lease_seconds))
     if kill_at is not None:
         points.arm(kill_at, points.kill, visit=visit)
     if stop_at is not None:
@@ -220,7 +226,8 @@ def keep_books(url: str, lease_seconds: float, kill_at: str | None, visit: int, 
 def bookkeeper(store: Store) -> None:
     """Register a handler that writes a row for each record and publishes another, in one transaction.
 
-    Some records fail the first time, after they have written: that must leave nothing behind.
+    Every other record goes through a session of SQLAlchemy's. Some records fail the first time, after they
+    have written: that must leave nothing behind.
     """
     failed: set[str] = set()
     retry = Fixed(delay=timedelta(milliseconds=10), max_retries=3)
@@ -228,8 +235,15 @@ def bookkeeper(store: Store) -> None:
 
     @store.outbox.handler("counted", group="books", topic=TRADED[0], transaction=True, retry=retry)
     def keep(record: Record) -> None:
-        record.tx.execute(write, (record.topic, record.partition, record.offset, record.key))
-        store.outbox.publish(record.tx, "kept", {"of": record.id}, key=record.key, topic="wide")
+        assert record.offset is not None
+        if record.offset % 2:
+            record.tx.execute(write, (record.topic, record.partition, record.offset, record.key))
+            store.outbox.publish(record.tx, "kept", {"of": record.id}, key=record.key, topic="wide")
+        else:
+            with session_on(record.tx) as session:
+                place = {"place": record.partition, "at": record.offset}
+                session.execute(EFFECT, {"topic": record.topic, "name": record.key} | place)
+                store.outbox.publish(session, "kept", {"of": record.id}, key=record.key, topic="wide")
         if record.value["version"] % 7 == 0 and record.id not in failed:
             failed.add(record.id)
             raise ValueError("the first time fails")

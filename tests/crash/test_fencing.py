@@ -13,14 +13,11 @@ from tests.crash.account import breaches, logged
 from tests.crash.children import Child
 from tests.crash.clocks import SleepwalkingClock
 from tests.crash.holding import held_at
-from tests.crash.owners import BEAT, LEASE, a_child, epoch_sum, members, owned, owns_all
+from tests.crash.owners import BEAT, a_child, epoch_sum, members, owned, owns_all
 from tests.crash.store import Store, a_member, a_sequencer, a_service, running
 from tests.crash.waiting import wait_until
 
 KEYS = ["k-1", "k-2", "k-3", "k-1", "k-2", "k-3"]
-# The lease runs out, the server ends the stopped session, the other's heartbeat comes round: how long the
-# machine may take for the steps between them. It only tells "late" from "never".
-SLACK = timedelta(seconds=5)
 
 
 @pytest.mark.parametrize(
@@ -38,10 +35,9 @@ def test_an_owner_stopped_inside_its_move_is_replaced_in_time_and_writes_nothing
         postgres_store.publish_committed("three", KEYS)
         stale.wait_until_stopped()
         assert logged(postgres_store) == []
-        ((stale_id, lease_until_ms),) = members(postgres_store)
+        ((stale_id, _),) = members(postgres_store)
         with closing(postgres_store.database()) as database, running(a_service(database, beat=BEAT)):
             wait_until(lambda: owned(postgres_store, stale_id) == 0, "all slots have a new owner")
-            delay = timedelta(milliseconds=now_ms(postgres_store) - lease_until_ms)
             wait_until(lambda: postgres_store.waiting() == 0, "the new owner has moved everything")
             before = logged(postgres_store)
             stale.resume()
@@ -50,7 +46,6 @@ def test_an_owner_stopped_inside_its_move_is_replaced_in_time_and_writes_nothing
             postgres_store.publish_committed("three", KEYS)
             wait_until(lambda: postgres_store.waiting() == 0, "the new owner goes on")
             assert sum(said["moved"] for said in stale.stop()) == 0
-    assert delay <= LEASE + SLACK, f"the stopped owner delayed its take-over by {delay}"
     assert breaches(postgres_store) == []
 
 
@@ -125,11 +120,6 @@ def a_stopped_owner(store: Store, point: str, *, sleepwalking: bool = False) -> 
     assert child.says() == {"ready": True}
     wait_until(lambda: store.rows("SELECT 1 FROM penstock_slot WHERE owner IS NOT NULL"), "it owns slots")
     return child
-
-
-def now_ms(store: Store) -> int:
-    """Return the database's time."""
-    return int(store.rows("SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint")[0][0])
 
 
 def wait_for_heartbeats(store: Store, member: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from datetime import timedelta
 
@@ -20,10 +21,10 @@ from tests.crash.store import Store, a_member, a_sequencer, a_service, running
 from tests.crash.waiting import wait_until
 
 KEYS = ["k-1", "k-2", "k-3", "k-4", "k-5"]
-# A check at the end of the transaction that takes its time: COMMIT runs for as long as that.
+# A check at the end of the transaction that waits for the test: COMMIT runs for as long as that.
 SLOW_COMMIT = """
 CREATE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql AS
-$$ BEGIN PERFORM pg_sleep(0.3); RETURN NULL; END $$;
+$$ BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NULL; END $$;
 CREATE CONSTRAINT TRIGGER linger AFTER INSERT ON penstock_log DEFERRABLE INITIALLY DEFERRED
 FOR EACH ROW WHEN (NEW.key = 'k-1') EXECUTE FUNCTION linger();
 """
@@ -76,10 +77,15 @@ def test_a_move_repeated_while_its_first_commit_still_runs_waits_for_it(
     postgres_store.publish_committed("three", KEYS)
     fence, sequencer = a_member(far).fence, a_sequencer(far, kind)
     proxy.cut_at_commit(Cut.WHILE_IT_RUNS)
-    with pytest.raises(StoreUnreachable):
-        sequencer.sequence(fence)
-    assert logged(postgres_store) == [], "the first COMMIT was too quick to be repeated while it ran"
-    again = sequencer.sequence(fence)
+    with postgres_store.connection() as conn, ThreadPoolExecutor(1) as pool:
+        conn.execute("SELECT pg_advisory_xact_lock(7)")
+        with pytest.raises(StoreUnreachable):
+            sequencer.sequence(fence)
+        repeated = pool.submit(sequencer.sequence, fence)
+        wait_until(lambda: postgres_store.lock_waiters() == 2, "the second waits for the first")
+        assert logged(postgres_store) == []
+        conn.commit()
+        again = repeated.result()
     assert again.moved == (0 if not found else len(KEYS))
     assert kinds(breaches(postgres_store)) == found
 

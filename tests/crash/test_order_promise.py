@@ -24,14 +24,15 @@ def test_a_thousand_events_of_one_key_from_two_processes_with_different_clocks_k
         ):
             for child in (fast, slow):
                 assert child.says() == {"ready": True}
-            for child in (fast, slow):
-                child.tell()
+            fast.tell()  # the slow one comes later, so that the log surely goes back in time
+            wait_until(lambda: versions(postgres_store, "wide", "k-1"), "the fast one has begun")
+            slow.tell()
             counts = [said["published"] for child in (fast, slow) for said in child.finish()]
         wait_until(lambda: postgres_store.waiting() == 0, "all staged events are in the log")
     assert breaches(postgres_store) == []
-    assert versions(postgres_store, "wide", "k-1") == list(range(1, RECORDS + 1))
     assert min(counts) > 0
-    assert sum(counts) == RECORDS
+    assert sum(counts) >= RECORDS
+    assert versions(postgres_store, "wide", "k-1") == list(range(1, sum(counts) + 1))
     assert goes_back_in_time(postgres_store), "the clocks agreed, so they showed nothing"
 
 

@@ -8,6 +8,7 @@ import time
 from collections import Counter, defaultdict
 from contextlib import ExitStack, closing, suppress
 from functools import partial
+from threading import Event
 
 import pytest
 
@@ -23,7 +24,8 @@ from tests.crash.waiting import wait_until
 from tests.services.budget import Budget
 
 TOPIC = TRADED[0]
-LEASE_SECONDS = 1.0
+LEASE_SECONDS = 1.0  # of the one that is stopped past it
+STEADY_SECONDS = 60.0  # of the others: who is killed is seen to be dead
 POINTS = ["unit.before_cursor", "unit.before_commit", "unit.after_commit", "delivery.before_commit"]
 SLOW_COMMIT = """
 CREATE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql AS
@@ -42,15 +44,19 @@ def effects(store: Store) -> Counter[Place]:
 
 def check(store: Store) -> None:
     """Find each settled record's effect once, and of no other record; the same of what was published."""
-    for _ in range(20):  # two looks are no snapshot: a worker may be at work
-        before, found, after = settled(store), effects(store), settled(store)
+    for _ in range(20):  # several looks are no snapshot: a worker may be at work
+        before, found, after = state(store), effects(store), state(store)
         if before == after:
             break
-    done = {(place, offset) for (topic, place), some in before.items() if topic == TOPIC for offset in some}
-    waiting = {
-        (place, offset) for place, offset in store.rows('SELECT partition, "offset" FROM penstock_lane_entry')
-    }
+    cursors, waiting = before
+    done = {(place, offset) for (topic, place), some in cursors.items() if topic == TOPIC for offset in some}
     assert found == Counter(dict.fromkeys(done - waiting, 1))
+
+
+def state(store: Store) -> tuple[dict[tuple[str, int], set[int]], set[Place]]:
+    """Return what is settled, and what waits for its retry."""
+    waiting = store.rows('SELECT partition, "offset" FROM penstock_lane_entry')
+    return settled(store), {(place, offset) for place, offset in waiting}
 
 
 def all_kept(store: Store) -> bool:
@@ -103,7 +109,7 @@ def kill_and_check(store: Store, budget: Budget) -> None:
         with Child(
             "keep_books",
             url=store.url,
-            lease_seconds=LEASE_SECONDS,
+            lease_seconds=STEADY_SECONDS,
             kill_at=point,
             visit=rng.randint(1, 4),
             stop_at=None,
@@ -156,12 +162,12 @@ def cut_and_check(postgres_store: Store, budget: Budget) -> None:
         for turn in budget("crash.units_in_doubt"):
             rng = random.Random(turn.seed)
             publish(postgres_store, rng, 6)
-            cut = list(Cut)[turn.number % len(Cut)]
-            proxy.has_cut.clear()
-            points.arm("unit.before_commit", partial(proxy.cut_at_commit, cut), visit=rng.randint(1, 3))
+            cut, asked = list(Cut)[turn.number % len(Cut)], Event()
+            points.arm("unit.before_commit", partial(ask, proxy, cut, asked), visit=rng.randint(1, 3))
             with suppress(StoreUnreachable):
                 far.outbox.drain()
-            if proxy.has_cut.wait(5):
+            if asked.is_set():
+                assert proxy.has_cut.wait(60)
                 wait_until(lambda: nobody_is_at_work(postgres_store), "the server knows what became of it")
             check(postgres_store)
             points.disarm()
@@ -210,11 +216,18 @@ def handle_the_rest(store: Store) -> None:
 
 def a_worker(store: Store, *, stop_at: str | None = None) -> Child:
     """Start a worker that keeps books, and wait until it runs."""
+    lease_seconds = STEADY_SECONDS if stop_at is None else LEASE_SECONDS
     child = Child(
-        "keep_books", url=store.url, lease_seconds=LEASE_SECONDS, kill_at=None, visit=1, stop_at=stop_at
+        "keep_books", url=store.url, lease_seconds=lease_seconds, kill_at=None, visit=1, stop_at=stop_at
     )
     child.says()
     return child
+
+
+def ask(proxy: FaultProxy, cut: Cut, asked: Event) -> None:
+    """Let the next COMMIT be cut."""
+    proxy.cut_at_commit(cut)
+    asked.set()
 
 
 def nobody_is_at_work(store: Store) -> bool:

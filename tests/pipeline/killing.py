@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import psutil
@@ -50,7 +51,8 @@ def kill_tree(driver: int) -> None:
     found = [psutil.Process(driver), *psutil.Process(driver).children(recursive=True)]
     for process in found:
         if process.pid != os.getpid():
-            process.kill()
+            with suppress(psutil.NoSuchProcess):  # it may have gone with the one before
+                process.kill()
     points.kill()
 
 

@@ -102,7 +102,7 @@ def test_on_sigterm_a_streaming_lake_ends_its_batch_and_leaves_with_zero(
         told = [command.stderr.readline() for _ in range(2)]
         assert told[1].startswith("batch 0: 100 rows, ")
         command.send_signal(signal.SIGTERM)
-        said, rest = command.communicate(timeout=120)
+        said, rest = command.communicate(timeout=300)
     assert command.returncode == 0, rest
     assert said.startswith("stopped: ")
     assert "Exception" not in rest
@@ -125,7 +125,7 @@ def test_without_a_java_of_the_system_the_one_from_pip_runs_the_lake(
     env = {"PATH": f"{old}{os.pathsep}{os.environ['PATH']}", "JAVA_HOME": ""}
     words = ["lake", "--url", sqlite_store.url, "--topic", TOPIC, "--to", str(to), "--once"]
     with a_command(*words, "--master", "local[2]", env=env) as command:
-        said, rest = command.communicate(timeout=200)
+        said, rest = command.communicate(timeout=300)
     assert command.returncode == 0, rest
     assert said == "done: 100 rows in 1 batches\n"
     assert len(describe(to)) == len(TYPES)

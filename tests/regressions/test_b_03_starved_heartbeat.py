@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from threading import Event
 
 import pytest
 
@@ -17,6 +16,7 @@ from tests.regressions.workers import KEYS, PARTITIONS, TOPIC, Diary, a_worker, 
 from tests.services.budget import Budget
 
 SLOTS = 8
+LEASE_SECONDS = 30.0  # longer than a busy machine may hold anything up
 
 
 @pytest.mark.parametrize("how_long", ["short", pytest.param("long", marks=pytest.mark.slow)])
@@ -25,7 +25,9 @@ def test_b_03_handlers_that_burn_every_slot_do_not_make_membership_flap(
 ) -> None:
     rest = tmp_path / "rest"
     with (
-        WorkerProcess(shop.url, "burns", act="burn", argument=str(rest), concurrency=SLOTS) as burns,
+        WorkerProcess(
+            shop.url, "burns", act="burn", argument=str(rest), concurrency=SLOTS, lease_seconds=LEASE_SECONDS
+        ) as burns,
         a_worker(shop.url, "quiet", Diary().handler("quiet"), concurrency=1) as quiet,
     ):
         quiet.start()
@@ -33,17 +35,19 @@ def test_b_03_handlers_that_burn_every_slot_do_not_make_membership_flap(
         shop.publish_committed(TOPIC, KEYS)
         for _ in range(SLOTS):
             burns.handles()
-        before, looks = epochs(shop), 0
+        before, until_ms = epochs(shop), lease_until(shop, burns.id)
         for _ in budget("regressions.burning"):
-            ((left_ms,),) = shop.rows(LEASE_LEFT, burns.id)
-            assert left_ms > 0, f"the lease of a busy member ran out {-left_ms} ms ago"
-            looks += not Event().wait(0.05)
+            wait_until(
+                lambda: lease_until(shop, burns.id) > until_ms,  # noqa: B023
+                "a busy member renews its lease in time",
+                seconds=LEASE_SECONDS,
+            )
+            until_ms = lease_until(shop, burns.id)
         assert epochs(shop) == before
         rest.touch()
         wait_until(lambda: unsettled(shop) == 0, "all is done")
         quiet.stop()
         burns.stop()
-    assert looks > 1
     assert breaches(shop) == []
 
 
@@ -74,7 +78,6 @@ def test_b_03_a_handler_that_holds_the_interpreter_past_the_lease_is_fenced(
     assert breaches(shop) == []
 
 
-LEASE_LEFT = (
-    "SELECT lease_until_ms - floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint "
-    "FROM penstock_member WHERE id = ?"
-)
+def lease_until(store: Store, member: str) -> int:
+    """Return until when a member has its lease."""
+    return int(store.rows("SELECT lease_until_ms FROM penstock_member WHERE id = ?", member)[0][0])

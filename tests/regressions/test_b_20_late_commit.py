@@ -8,7 +8,7 @@ from tests.crash.account import breaches
 from tests.crash.store import Store
 from tests.crash.waiting import wait_until
 from tests.regressions.worker_process import WorkerProcess
-from tests.regressions.workers import KEYS, TOPIC, Diary, a_worker, unsettled
+from tests.regressions.workers import KEYS, STEADY, TOPIC, Diary, a_worker, unsettled
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["one worker", "its heir"])
@@ -19,7 +19,7 @@ def test_b_20_a_late_commit_is_not_lost_and_what_was_settled_is_not_repeated(
     late, *early = KEYS
     diary = Diary()
     with (
-        WorkerProcess(shop.url, "first") as first,
+        WorkerProcess(shop.url, "first", lease_seconds=STEADY.total_seconds()) as first,
         a_worker(shop.url, "heir", diary.handler("heir")) as heir,
         shop.connection() as open_still,
     ):

@@ -41,7 +41,8 @@ BEGIN
     UPDATE counter SET version = 0;
 END $$
 """
-LEASE, BEAT = timedelta(seconds=2), timedelta(seconds=0.3)
+LEASE, BEAT = timedelta(seconds=2), timedelta(seconds=0.3)  # of a member whose lease shall end
+STEADY = timedelta(seconds=60)  # of one that shall keep it, though the machine holds it up
 
 
 class Handled(NamedTuple):
@@ -127,7 +128,7 @@ def a_worker(
     who: str,
     handler: Callable[[Record], Any],
     *,
-    lease: timedelta = LEASE,
+    lease: timedelta = STEADY,
     beat: timedelta = BEAT,
     concurrency: int = 8,
     clock: Clock = SYSTEM,

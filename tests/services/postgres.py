@@ -115,6 +115,7 @@ class PostgresServer:
             settings.write("listen_addresses = ''\n")
             settings.write(f"unix_socket_directories = '{str(self._home).replace(chr(39), 2 * chr(39))}'\n")
             settings.write(f"port = {PORT}\n")
+            settings.write("max_connections = 300\n")  # sessions of killed processes may linger
             settings.write(f"fsync = {'on' if self.fsync else 'off'}\n")
         unfinished.rename(self._data)
 

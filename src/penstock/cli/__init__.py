@@ -20,6 +20,7 @@ from .exit_codes import FAILED, exit_code
 COMMANDS = {
     "demo": "Run a small shop on SQLite and show that nothing is lost.",
     "worker": "Run the handlers of an outbox until told to stop.",
+    "handlers": "List the handlers of an outbox, each with its match, its retry policy and its bounds.",
     "check": "Compare the handlers of an outbox with its store, and show what nobody would handle.",
     "migrate": "Bring Penstock's tables in a database up to date.",
     "drop": "Drop Penstock's tables, with all that is in them.",
@@ -27,8 +28,9 @@ COMMANDS = {
     "reconcile": "Compare your table, the log, the groups and the lake, and show what differs.",
     "topics": "List, show, create, set, clear or delete topics.",
     "groups": "List, show, pause, resume, reset or delete groups.",
+    "events": "List the events in a state, or delete those of a state before a moment.",
     "scheduled": "List, show, cancel or hasten events that wait for their time.",
-    "dead": "List, show, requeue or discard the records that handlers gave up.",
+    "dead": "List, show, requeue, skip or discard the records that handlers gave up.",
     "lanes": "List the keys that wait, and for what.",
     "audit": "List who did what to a store, the newest first.",
     "why": "Say why a key, a record or a group has not been delivered.",

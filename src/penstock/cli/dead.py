@@ -1,7 +1,8 @@
-"""`penstock dead`: dead letters: list, show, requeue, discard."""
+"""`penstock dead`: dead letters: list, show, requeue, skip, discard."""
 
 from base64 import b64encode
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import click
@@ -20,7 +21,7 @@ _COLUMNS = ("died", "group", "record", "key", "type", "failures", "holds", "reas
 
 @click.group("dead")
 def command() -> None:
-    """List, show, requeue or discard the records that handlers gave up."""
+    """List, show, requeue, skip or discard the records that handlers gave up."""
 
 
 @command.command("list")
@@ -99,13 +100,31 @@ def _deciding(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @command.command("requeue")
 @_deciding
-def requeue_letters(**given: Any) -> None:
+@click.option("--last", is_flag=True, help="Behind all that waits of their keys, not before it.")
+@click.option("--header", "set_headers", multiple=True, metavar="NAME=VALUE", help="Give them this header.")
+@click.option("--drop-header", "drop_headers", multiple=True, metavar="NAME", help="Take this header away.")
+def requeue_letters(
+    last: bool, set_headers: tuple[str, ...], drop_headers: tuple[str, ...], **given: Any
+) -> None:
     """Have dead letters delivered again, before the later records of their keys.
 
-    Those whose keys have gone on without them come back alone, out of order. Safe while workers run, and to
+    Those whose keys have gone on without them come back alone, out of order; with --last all do, once what
+    waits of their keys now is done. Headers are changed for this group only. Safe while workers run, and to
     run again. Exits with 1 when the record of --id is no dead letter.
     """
-    _decide(given, dead.requeue, ("requeued", "would be requeued"))
+    pairs = [_header(each) for each in set_headers]
+    act = partial(dead.requeue, last=last, set_headers=pairs, drop_headers=drop_headers)
+    _decide(given, act, ("requeued", "would be requeued"), last=last)
+
+
+@command.command("skip")
+@_deciding
+def skip_letters(**given: Any) -> None:
+    """Let keys go on past the dead letters that hold them; these are kept.
+
+    Requeued later, they come back alone, out of order. Exits with 1 when the record of --id holds no key.
+    """
+    _decide(given, dead.skip, ("skipped", "would be skipped"), holding=True)
 
 
 @command.command("discard")
@@ -118,7 +137,14 @@ def discard_letters(**given: Any) -> None:
     _decide(given, dead.discard, ("discarded", "would be discarded"))
 
 
-def _decide(given: dict[str, Any], act: Callable[..., Outcome], words: tuple[str, str]) -> None:
+def _decide(
+    given: dict[str, Any],
+    act: Callable[..., Outcome],
+    words: tuple[str, str],
+    *,
+    last: bool = False,
+    holding: bool = False,
+) -> None:
     url, prefix, schema = (given.pop(name) for name in ("url", "prefix", "schema"))
     as_json, dry_run = given.pop("as_json"), given.pop("dry_run")
     selection = Selection(**given)
@@ -127,15 +153,24 @@ def _decide(given: dict[str, Any], act: Callable[..., Outcome], words: tuple[str
     if as_json:
         print_json(done)
     elif not done.count:
-        if selection.id is not None:
+        if selection.id is not None and not holding:
             raise UnknownDeadLetter(f"of record {selection.id} in group {selection.group}")
-        click.echo(f"no dead letters of group {selection.group} match")
+        click.echo(f"no dead letters of group {selection.group} match{' and hold their key' * holding}")
     else:
         click.echo(f"{_letters(done.count)} {words[dry_run]}")
-        if done.out_of_order:
+        if done.out_of_order and not last:
             click.echo(f"{done.out_of_order} of them out of order: their keys have gone on without them")
+        if done.unedited:
+            click.echo(f"{done.unedited} of them with their old headers: the log still has them to come")
     missing = selection.id is not None and not done.count
     click.get_current_context().exit(FAILED if missing else 0)
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, found, value = text.partition("=")
+    if not found:
+        raise click.BadParameter(f"{text!r} must be NAME=VALUE", param_hint="--header")
+    return name, value
 
 
 def _letters(count: int) -> str:

@@ -48,6 +48,7 @@ EXIT_CODES = {
     "store_full": FAILED,
     "store_read_only": FAILED,
     "store_busy": FAILED,
+    "store_replaced": FAILED,
     "store_unsupported": FAILED,
     "bell_unheard": FAILED,
     "log": FAILED,

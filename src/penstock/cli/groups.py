@@ -130,7 +130,7 @@ def resume_group(name: str, url: str, prefix: str, schema: str | None, as_json: 
 @click.argument("name")
 @store_options
 @click.option("--topic", help="The topic on which it is reset; not needed when the group reads one only.")
-@click.option("--to", "target", required=True, metavar="earliest|latest|OFFSET|MOMENT", help="Where to.")
+@click.option("--to", "place", required=True, metavar="earliest|latest|OFFSET|MOMENT", help="Where to.")
 @click.option("--partition", type=int, help="Only this partition; needed for an OFFSET.")
 @click.option("--drop-parked", is_flag=True, help="Forget what waits in lanes before that place, too.")
 @click.option("--dry-run", is_flag=True, help="Change nothing; say what would come again or be skipped.")
@@ -142,7 +142,7 @@ def reset_group(
     prefix: str,
     schema: str | None,
     topic: str | None,
-    target: str,
+    place: str,
     partition: int | None,
     drop_parked: bool,
     dry_run: bool,
@@ -155,7 +155,7 @@ def reset_group(
     zone): the first record at or after it. What waits in lanes before the new place stays, unless dropped;
     dead letters stay, marked.
     """
-    to = _target(target)
+    to = _target(place)
     given: dict[str, Any] = {"to": to, "partition": partition, "drop_parked": drop_parked}
     with opened(url, prefix, schema) as database:
         given["topic"] = topic or _only_topic(database, name)

@@ -1,10 +1,10 @@
-"""`penstock worker`: run the handlers of an outbox until told to stop."""
+"""`penstock worker`: run the handlers of one outbox or of several until told to stop."""
 
 import logging
 
 import click
 
-from penstock.app import Outbox
+from penstock.app import Outbox, run_together
 
 from .target import load
 
@@ -12,24 +12,28 @@ _LEVELS = ("debug", "info", "warning", "error")
 
 
 @click.command("worker")
-@click.argument("target", metavar="MODULE:OUTBOX")
+@click.argument("targets", metavar="MODULE:OUTBOX...", nargs=-1, required=True)
 @click.option("--partitions", metavar="A-B", help="Serve only these partitions: 0-63, or 0-63,128-191.")
 @click.option(
     "--log-level", type=click.Choice(_LEVELS), default="info", show_default=True, help="What to tell."
 )
-def command(target: str, partitions: str | None, log_level: str) -> None:
+def command(targets: tuple[str, ...], partitions: str | None, log_level: str) -> None:
     """Run the handlers of an outbox until told to stop.
 
-    MODULE:OUTBOX names the outbox in your code, such as shop:outbox; the current folder is searched too. On
-    SIGTERM or Ctrl-C it starts nothing more, waits for what runs, settles and leaves; a second signal does
-    not wait. Start as many as you like, on any host: they share the work.
+    MODULE:OUTBOX names the outbox in your code, such as shop:outbox; the current folder is searched too. Name
+    several to serve several stores in one process. On SIGTERM or Ctrl-C it starts nothing more, waits for
+    what runs, settles and leaves; a second signal does not wait. Start as many as you like, on any host: they
+    share the work.
     """
-    outbox = load(target, "shop:outbox")
-    if not isinstance(outbox, Outbox):
-        raise click.UsageError(f"{target} is {type(outbox).__name__}, not an Outbox")
+    outboxes = {target: load(target, "shop:outbox") for target in targets}
+    for target, outbox in outboxes.items():
+        if not isinstance(outbox, Outbox):
+            raise click.UsageError(f"{target} is {type(outbox).__name__}, not an Outbox")
+    if len({id(each) for each in outboxes.values()}) < len(targets):
+        raise click.UsageError(f"{' '.join(targets)} names an outbox twice")
     pins = None if partitions is None else _numbers(partitions)
     _tell(log_level)
-    outbox.run(partitions=pins)
+    run_together(outboxes.values(), partitions=pins)
 
 
 def _numbers(text: str) -> list[int]:

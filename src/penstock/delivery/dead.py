@@ -1,4 +1,4 @@
-"""What a person decides on dead letters: put them back, or let them go.
+"""What a person decides on dead letters: put them back, let their keys go on, or let them go.
 
 One decision is one transaction on one group and topic, in this order: the domain is touched, the cursors are
 locked, the letters are removed, and lanes and entries are written by what was removed. So a decision that is
@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 from penstock.log.sql.contract import Row, Rows
 from penstock.log.sql.database import Transaction
 
-from .machine import SLOW, StoredLane, alone_key
+from .machine import LAST, SLOW, StoredLane, alone_key
 
 REQUEUED = "requeued"  # the reason of a lane whose head a person has put back
 ERASED_REASON = "held by a dead letter"  # of a lane that one letter still holds while another was erased
 
 Place = tuple[int, int]  # partition, offset
+Edit = Callable[[bytes | None], bytes | None]  # from the headers of a record to those it shall have
 _LaneAt = tuple[int, str]  # partition, stored name
 
 
@@ -55,13 +56,14 @@ class _Cursor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What became of some letters: removed, and of these put back alone."""
+    """What became of some letters: decided on, of these put back alone, and to be delivered anyway."""
 
     count: int = 0
     alone: int = 0
+    anyway: int = 0
 
     def __add__(self, other: "Decided") -> "Decided":
-        return Decided(self.count + other.count, self.alone + other.alone)
+        return Decided(self.count + other.count, self.alone + other.alone, self.anyway + other.anyway)
 
 
 class DeadLetters:
@@ -82,10 +84,13 @@ class DeadLetters:
         self._ids = {"group_id": group_id, "topic_id": topic_id}
         self._living, self._touch = living, touch
 
-    def requeue(self, tx: Transaction, places: Collection[Place]) -> Decided:
+    def requeue(
+        self, tx: Transaction, places: Collection[Place], *, last: bool = False, edit: Edit | None = None
+    ) -> Decided:
         """Put records back: at the head of the lane they hold, else in a lane of their own.
 
-        Their entries take over the letters' copies: retention may delete from the log meanwhile.
+        `last`: each in a lane of its own, behind what waits of its key. Their entries take over the letters'
+        copies, with other headers if they are edited: a copy counts more than the log.
         """
         cursors = self._hold(tx, places)
         letters = self._letters(tx, "dead_peek", cursors, places)
@@ -94,18 +99,28 @@ class DeadLetters:
         for each in letters:
             if each.place in waiting or not cursors[each.partition].is_passed(each.offset):
                 continue  # it is to be delivered anyway
-            if each.holding and each.lane_at in held:
+            if each.holding and each.lane_at in held and not last:
                 heads.append(each)
             else:
                 alone.append(each._replace(lane=alone_key(each.lane, each.offset)))
         back = heads + alone
         self._enter(tx, back)
+        if edit is not None:
+            self._edit(tx, back, edit)
         self._letters(tx, "dead_take", cursors, [each.place for each in letters])
         freed = self._free(tx, held, {each.lane_at for each in heads})
-        self._put(tx, [(*each.lane_at, REQUEUED) for each in alone])
+        self._put(tx, [(*each.lane_at, LAST if last else REQUEUED) for each in alone])
         changed = {each.partition for each in back} | {partition for partition, _ in freed}
         self._seize(tx, changed, cursors, {each.place for each in letters})
-        return Decided(len(letters), len(alone))
+        return Decided(len(letters), len(alone), len(letters) - len(back))
+
+    def skip(self, tx: Transaction, places: Collection[Place]) -> Decided:
+        """Let lanes go on past the records that hold them; these stay dead letters."""
+        cursors = self._hold(tx, places)
+        letters = self._letters(tx, "dead_skip", cursors, places)
+        freed = self._free(tx, self._held(tx, letters), set())
+        self._seize(tx, {partition for partition, _ in freed}, cursors, set())
+        return Decided(len(letters))
 
     def discard(self, tx: Transaction, places: Collection[Place]) -> Decided:
         """Let records go; a lane that one of them held goes on with its later records."""
@@ -194,6 +209,15 @@ class DeadLetters:
         if letters:
             table = _table("partitions offsets lanes", [(*each.place, each.lane) for each in letters])
             tx.change("delivery", "entries_return", entries=table, **self._ids)
+
+    def _edit(self, tx: Transaction, letters: Sequence[_Letter], edit: Edit) -> None:
+        """Give records that wait again other headers."""
+        if not letters:
+            return
+        table = _table("partitions offsets", [each.place for each in letters])
+        for partition, offset, headers in tx.rows("delivery", "dead_headers", letters=table, **self._ids):
+            place = {"partition": partition, "offset": offset}
+            tx.change("delivery", "entry_headers", headers=edit(headers), **place, **self._ids)
 
     def _free(self, tx: Transaction, held: set[_LaneAt], headed: Collection[_LaneAt]) -> set[_LaneAt]:
         """Let held lanes go on, but for those that another letter holds; one without records vanishes."""

@@ -7,7 +7,8 @@ next, in which order, and what must be written down. Invariants:
   does not pass, those behind it are taken back;
 - every offset below the base is passed: done, dead, or an entry of a lane that waits;
 - `settlement` holds all that changed since the last one, so writing it in one transaction is enough;
-- a lane is in one place: out, ready, waiting until it is due, held, or behind a skip;
+- a lane is in one place: out, ready, waiting until it is due, held, behind a skip, or (one record that a
+  person has put last) behind the lane of its key;
 - a record that no handler wants is skipped; later ones of its lane stay behind it until that is confirmed:
   another version of the program may turn out to have a handler for it.
 
@@ -27,6 +28,7 @@ from .verdict import Dead, Parked, Passed, Verdict
 WINDOW = 10_000  # offsets between the base and what is fed
 SLOW_WAITING = 100  # records waiting in a lane that flows, before it is spilled
 SLOW = "slow"  # the reason of a stored lane whose head has not failed
+LAST = "requeued, behind what waits of its key"  # of a record that a person has put back, alone
 
 # Flags are the digits of a binary number, so that C code finds the base and makes the bitmap.
 _OPEN, _PASSED = ord("0"), ord("1")
@@ -95,6 +97,11 @@ class Settlement:
     entries_gone: list[int]
     dead: list[DeadLetter]
 
+    @property
+    def reach(self) -> int:
+        """The offset after the last one that is passed."""
+        return self.base + int.from_bytes(self.passed, "little").bit_length()
+
 
 class Partition:
     """One partition as one owner works it. Not thread-safe: one loop owns it."""
@@ -120,6 +127,7 @@ class Partition:
         self._floor = base  # the base before the first of them
         self._skips: dict[str, int] = {}  # their lanes, each with the first
         self._behind: list[Lane] = []  # lanes whose head comes after one of them
+        self._last: dict[str, list[tuple[int, Lane]]] = {}  # by key: what waits until this offset has left it
         self._told = 0  # how many of them are in the last settlement
         self._refused = False  # others have handlers for some of them
         self._dirty = False
@@ -130,6 +138,8 @@ class Partition:
             lane = Lane(stored.key, deque(sorted(offsets)), stored=True, held=held)
             lane.failures, lane.due_ms, lane.reason, lane.resting = failures, due_ms, reason, held
             self._load(lane)
+        for lane in [each for each in self._lanes.values() if each.reason == LAST]:
+            self._put_last(lane)
 
     # -- what comes in
 
@@ -386,8 +396,30 @@ class Partition:
         self._lanes[lane.key] = lane
         self.stored_count += 1
         self.entry_count += len(lane.waiting)
-        if not lane.held:
+        if not lane.held and lane.reason != LAST:
             self._schedule(lane)
+
+    def _put_last(self, lane: Lane) -> None:
+        """Let a record that has its lane to itself wait until all has left that waits of its key now."""
+        key = lane.key.removeprefix(alone_key("", lane.waiting[0]))
+        before = self._lanes.get(key)
+        if before is None or not before.waiting:
+            self._schedule(lane)
+        else:
+            lane.resting = True
+            self._last.setdefault(key, []).append((before.waiting[-1], lane))
+
+    def _follow(self, lane: Lane) -> None:
+        """Let what waited for the records that have left a lane go on."""
+        still = []
+        for offset, last in self._last.pop(lane.key):
+            if lane.waiting and lane.waiting[0] <= offset:
+                still.append((offset, last))
+            else:
+                last.resting = False
+                self._ready.append(last)
+        if still:
+            self._last[lane.key] = still
 
     def _pass(self, offset: int) -> None:
         self._dirty = True
@@ -409,6 +441,8 @@ class Partition:
 
     def _go_on(self, lane: Lane) -> None:
         """Let what is behind a settled head be next; a lane without records is forgotten."""
+        if lane.key in self._last:
+            self._follow(lane)
         if not lane.waiting:
             del self._lanes[lane.key]
             if lane.stored:
@@ -425,6 +459,8 @@ class Partition:
         """Keep a lane, even one without records, until a person decides."""
         lane.held, lane.failures, lane.due_ms, lane.reason = True, 0, 0, reason
         lane.resting = True
+        if lane.key in self._last:
+            self._follow(lane)
         self._store(lane)
 
     def _park(self, lane: Lane, verdict: Parked) -> None:

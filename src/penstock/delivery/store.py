@@ -40,7 +40,8 @@ _Lanes = dict[int, list[tuple[StoredLane, list[int]]]]
 class Owned:
     """A partition this member owns for a group: its state, and what its row must still say.
 
-    `crashes` counts the owners lost without release; `trying` is the record the last of them was at.
+    `crashes` counts the owners lost without release; `trying` is the record the last of them was at. `copied`
+    are the waiting records that have a copy of their own: it counts, whatever the log holds.
     """
 
     machine: Partition
@@ -49,6 +50,7 @@ class Owned:
     crashes: int
     trying: int | None
     filter_version: int
+    copied: frozenset[int] = frozenset()
 
 
 class GroupStore:
@@ -176,7 +178,7 @@ class GroupStore:
             return {}
         rows = sorted(tx.rows("delivery", name, owner=self._owner, living=living(tx), **params, **self._ids))
         points.reach(AFTER_TAKE)
-        lanes = self._lanes(tx, [row[0] for row in rows]) if rows else {}
+        lanes, copied = self._lanes(tx, [row[0] for row in rows]) if rows else ({}, {})
         return {
             partition: Owned(
                 Partition(offset, bytes.fromhex(passed), lanes.get(partition, ())),
@@ -185,12 +187,15 @@ class GroupStore:
                 crashes,
                 trying,
                 filter_version,
+                frozenset(copied.get(partition, ())),
             )
             for partition, offset, epoch, version, passed, crashes, trying in rows
         }
 
-    def _lanes(self, tx: Transaction, partitions: list[int]) -> _Lanes:
+    def _lanes(self, tx: Transaction, partitions: list[int]) -> tuple[_Lanes, dict[int, list[int]]]:
+        """Return the waiting lanes by partition, and which of their records have a copy."""
         found: dict[tuple[int, str], tuple[StoredLane, list[int]]] = {}
+        copied: dict[int, list[int]] = {}
         by_partition: _Lanes = {}
         for partition, lane, held, *rest in tx.rows(
             "delivery", "lanes_load", partitions=partitions, **self._ids
@@ -199,9 +204,11 @@ class GroupStore:
             by_partition.setdefault(partition, []).append(loaded)
         if found:
             entries = tx.rows("delivery", "entries_load", partitions=partitions, **self._ids)
-            for partition, lane, offset in entries:
+            for partition, lane, offset, has_copy in entries:
                 found[partition, lane][1].append(offset)
-        return by_partition
+                if has_copy:
+                    copied.setdefault(partition, []).append(offset)
+        return by_partition, copied
 
     def _tell_paused(self, paused: bool) -> None:
         """Say once that the group is paused, and once that it goes on."""

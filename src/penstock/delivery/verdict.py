@@ -38,7 +38,9 @@ class OnExhausted(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """The record is settled; its lane goes on."""
+    """The record is settled; its lane goes on. `by_fallback`: only its handler's fallback completed it."""
+
+    by_fallback: bool = False
 
 
 @dataclass(frozen=True, slots=True)

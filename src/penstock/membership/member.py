@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from penstock import points
 from penstock.clock import Clock, own_ms
-from penstock.errors import SettingOutOfRange
+from penstock.errors import SettingOutOfRange, StoreReplaced
 from penstock.log.sql.database import Database, Transaction
 from penstock.log.sql.fence import Fence
 from penstock.settings import Settings, setting
@@ -67,6 +67,7 @@ class Member:
         self._epochs: dict[int, int] = {}
         self._deadline = 0.0
         self._serves = NOTHING.encode()
+        self._log_id: str | None = None  # of the store that was joined first
         self.lapses = 0  # how often the lease had run out before it was renewed
 
     @property
@@ -79,20 +80,9 @@ class Member:
         return self._clock.monotonic() < self._deadline
 
     def join(self) -> None:
-        """Become a member with a fresh lease."""
-        process, sent = this_process(), self._clock.monotonic()
-        self._database.run(
-            lambda tx: tx.change(
-                "membership",
-                "member_join",
-                id=self.id,
-                host=process.host,
-                pid=process.pid,
-                started=process.started,
-                serves=self._serves,
-                **self._times(),
-            )
-        )
+        """Become a member with a fresh lease. Raises StoreReplaced."""
+        sent = self._clock.monotonic()
+        self._database.run(self._join)
         self._renewed(sent)
 
     def heartbeat(self) -> None:
@@ -124,6 +114,23 @@ class Member:
         self.release()
         self._deadline = 0.0
         self._database.run(lambda tx: tx.change("membership", "member_leave", id=self.id))
+
+    def _join(self, tx: Transaction) -> None:
+        process = this_process()
+        log_ids = [row[0] for row in tx.rows("log", "meta_read", name="log_id")]
+        if self._log_id is not None and log_ids != [self._log_id]:
+            raise StoreReplaced  # groups and topics of this process may have the ids of others there
+        self._log_id = log_ids[0] if log_ids else None
+        tx.change(
+            "membership",
+            "member_join",
+            id=self.id,
+            host=process.host,
+            pid=process.pid,
+            started=process.started,
+            serves=self._serves,
+            **self._times(),
+        )
 
     def _slots_seem_free(self, tx: Transaction) -> bool:
         return bool(tx.rows("membership", "slots_free", living=self.living(tx))[0][0])

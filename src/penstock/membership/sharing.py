@@ -99,8 +99,11 @@ class SharingMember(Member):
                 changed.add(domain)
         return changed
 
-    def exchange_slots(self) -> None:
-        """Release the slots that others should own; take those that are free and wanted here."""
+    def exchange_slots(self) -> bool:
+        """Release the slots that others should own; take those that are free and wanted here.
+
+        Return whether there were such: something may be staged there that nobody has rung for.
+        """
         rows, living = self._database.look(
             lambda tx: (tx.rows("membership", "slots_shared"), self.living(tx))
         )
@@ -115,6 +118,7 @@ class SharingMember(Member):
         if taken < len(due) - len(given):
             self._due.add(SLOTS)  # their last owner is in the middle of a move: they are free soon
         self._learn()
+        return taken > 0
 
     def leave(self) -> None:
         """Give the slots back, stop being a member, and give what it should have owned to the others."""

@@ -1,59 +1,89 @@
 """Typed events: classes published as themselves, stored under a logical name.
 
 The stored name is the one given here, never a class path, so a class may be renamed or moved freely; old
-names live on as aliases. Which kind a class is (dataclass, msgspec Struct, pydantic v2 model) is decided
-once, when it is registered.
+names live on as aliases, each with a function that brings an old value up to date where it needs one. A type
+may have parents: names or classes that handlers can ask for to be given all that is beneath.
 """
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, get_type_hints
+from typing import Any
 
 import msgspec
 
-from penstock.errors import (
-    EventNameTaken,
-    InvalidKey,
-    InvalidValue,
-    NotAnEventClass,
-    Undecodable,
-    UnregisteredEvent,
-)
+from penstock.errors import EventNameTaken, InvalidValue, NotAnEventClass, Undecodable, UnregisteredEvent
 
+from .codec import Codec, Json, check_codec
 from .content import ENCODE_ERRORS
-from .limits import NAME_CHARACTERS, check_topic, check_type
+from .limits import check_topic, check_type
+from .paths import HeadersOf, KeyOf, headers_reader, key_reader
 
-KeyOf = str | Callable[[Any], str | None] | None  # an attribute path such as "customer.id", or a function
-HeadersOf = Callable[[Any], Mapping[str, str]] | None
+Upgrade = Callable[[Any], Any] | None
+Aliases = str | Iterable[str] | Mapping[str, Upgrade]
+Parent = str | type
+Parents = Parent | Iterable[Parent]
 
 
 @dataclass(frozen=True, slots=True)
 class EventType:
-    """One registered class: its name, where it goes, and how it is turned to bytes and back."""
+    """One registered class: its name, where it goes, and how it is turned to bytes and back.
+
+    `upgrades` are functions by alias: from a value as it was stored under that name to one of today.
+    """
 
     name: str
     cls: type
     aliases: tuple[str, ...]
     topic: str
     key_of: Callable[[Any], Any]
-    headers_of: HeadersOf
-    _encode: Callable[[Any], bytes]
-    _decode: Callable[[bytes], Any]
+    headers_of: Callable[[Any], Mapping[str, str]] | None
+    codec: Codec
+    parents: tuple[Parent, ...]
+    upgrades: Mapping[str, Callable[[Any], Any]]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Its name and its aliases."""
+        return frozenset((self.name, *self.aliases))
+
+    @property
+    def content_type(self) -> str | None:
+        """The content type to store beside its bytes; None for JSON, which needs no mark."""
+        return None if isinstance(self.codec, Json) else self.codec.content_type
 
     def encode(self, event: Any) -> bytes:
         """Return an event as bytes. Raises InvalidValue."""
         try:
-            return self._encode(event)
+            data = self.codec.encode(event)
         except ENCODE_ERRORS as exc:
             raise InvalidValue(self.name, str(exc)) from exc
+        except Exception as exc:  # a codec of the user's may raise anything
+            raise InvalidValue(self.name, f"its codec failed: {type(exc).__name__}: {exc}") from exc
+        if not isinstance(data, bytes):
+            raise InvalidValue(self.name, f"its codec gave {type(data).__name__}, not bytes")
+        return data
 
-    def decode(self, data: bytes) -> Any:
-        """Return the event that `data` holds. Raises Undecodable."""
+    def decode(self, data: bytes, name: str | None = None) -> Any:
+        """Return the event that `data` holds, stored under a name of its own. Raises Undecodable."""
+        upgrade = None if name is None else self.upgrades.get(name)
         try:
-            return self._decode(data)
+            return self.codec.decode(data) if upgrade is None else self._upgraded(data, upgrade)
         except (ValueError, RecursionError) as exc:  # msgspec's and pydantic's errors are ValueErrors
             raise Undecodable(f"an event {self.name!r}", str(exc)) from exc
+        except Exception as exc:
+            if upgrade is None and isinstance(self.codec, Json):
+                raise
+            who = "its codec" if upgrade is None else f"its upgrade from {name!r}"
+            why = f"{who} failed with {type(exc).__name__}: {exc}"
+            raise Undecodable(f"an event {self.name!r}", why) from exc
+
+    def _upgraded(self, data: bytes, upgrade: Callable[[Any], Any]) -> Any:
+        """Let a function bring an old value up to date: of JSON its data, of another codec its bytes."""
+        is_json = isinstance(self.codec, Json)
+        value = upgrade(msgspec.json.decode(data) if is_json else data)
+        if isinstance(value, self.cls):
+            return value
+        return self.codec.decode(msgspec.json.encode(value) if is_json else value)
 
 
 class EventTypes:
@@ -62,6 +92,7 @@ class EventTypes:
     def __init__(self) -> None:
         self._by_class: dict[type, EventType] = {}
         self._by_name: dict[str, EventType] = {}
+        self.version = 0  # raised by every registration
 
     def register(
         self,
@@ -69,26 +100,27 @@ class EventTypes:
         name: str,
         *,
         key: KeyOf = None,
-        aliases: Iterable[str] = (),
+        aliases: Aliases = (),
         topic: str = "events",
         headers: HeadersOf = None,
+        parents: Parents = (),
+        codec: Codec | None = None,
     ) -> EventType:
         """Add a class under a logical name.
 
-        Raises NotAnEventClass, EventNameTaken, InvalidType, InvalidTopic.
+        Raises NotAnEventClass, EventNameTaken, InvalidType, InvalidTopic, InvalidHeaders.
         """
-        encode, decode = _codec(cls)
-        aliases = (aliases,) if isinstance(aliases, str) else aliases
-        names = (check_type(name), *(check_type(alias) for alias in aliases))
+        names, upgrades = _aliases(cls, name, aliases)
         event_type = EventType(
             names[0],
             cls,
             names[1:],
             check_topic(topic),
-            _key_reader(cls, key),
-            headers,
-            encode,
-            decode,
+            key_reader(cls, key),
+            headers_reader(cls, headers),
+            Json(cls) if codec is None else check_codec(cls, codec),
+            _parents(cls, names, parents),
+            upgrades,
         )
         for each in names:
             owner = self._by_name.get(each)
@@ -96,6 +128,7 @@ class EventTypes:
                 raise EventNameTaken(each, owner.cls.__qualname__, cls.__qualname__)
         self._by_class[cls] = event_type
         self._by_name.update(dict.fromkeys(names, event_type))
+        self.version += 1
         return event_type
 
     def of(self, event: object) -> EventType:
@@ -123,71 +156,66 @@ class EventTypes:
         """Return every name and alias."""
         return frozenset(self._by_name)
 
+    def beneath(self, wanted: Parent) -> dict[str, int]:
+        """Return the stored names that a name or a class stands for, each with how far beneath it stands.
+
+        0: its own name and aliases; 1: the types that name it as a parent; and so on down. Nothing for a
+        class that is neither registered nor a parent.
+        """
+        own = self._by_class.get(wanted) if isinstance(wanted, type) else self._by_name.get(wanted)
+        level: set[Parent] = {wanted} if own is None else {wanted, own.cls, *own.names}
+        found = {name: 0 for name in level if isinstance(name, str)}
+        depth = 0
+        while level:
+            depth += 1
+            children = [
+                each
+                for each in self._by_name.values()
+                if each.name not in found and any(parent in level for parent in each.parents)
+            ]
+            found |= {name: depth for each in children for name in each.names}
+            level = {*(each.cls for each in children), *(name for each in children for name in each.names)}
+        return found
+
+    def named_like(self, prefix: str) -> set[str]:
+        """Return all names of the types of which one name begins so."""
+        kinds = [kind for name, kind in self._by_name.items() if name.startswith(prefix)]
+        return {name for kind in kinds for name in kind.names}
+
     def find(self, name: str) -> EventType | None:
         """Return the type stored under a name or alias, if there is one."""
         return self._by_name.get(name)
 
 
-def _codec(cls: Any) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
-    """Return how a class is encoded and decoded."""
-    if _is_pydantic(cls):
-        return lambda event: event.model_dump_json(by_alias=True).encode(), cls.model_validate_json
-    if not _is_struct(cls) and not _is_dataclass(cls):
-        raise NotAnEventClass(cls, "it must be a dataclass, a msgspec Struct or a pydantic v2 model")
-    try:
-        return msgspec.json.encode, msgspec.json.Decoder(cls).decode
-    except (TypeError, NameError) as exc:  # a field's type is unknown, or none that JSON could give back
-        raise NotAnEventClass(cls, str(exc)) from exc
-
-
-def _key_reader(cls: type, key: KeyOf) -> Callable[[Any], Any]:
-    """Return a function from an event to its key; a path is checked now, not at the first publish."""
-    if key is None:
-        return lambda event: None
-    if callable(key):
-        return key
-    names = key.split(".")
-    holder: Any = cls
-    for name in names:
-        known = _fields(holder)
-        if known is None:  # of a type that does not say what it holds
-            break
-        if name not in known and not hasattr(holder, name):
-            why = f"key={key!r}, but {holder.__qualname__} has no field {name!r}; it has {sorted(known)}"
+def _aliases(
+    cls: type, name: str, aliases: Aliases
+) -> tuple[tuple[str, ...], dict[str, Callable[[Any], Any]]]:
+    """Return a name with its aliases, and the upgrades of those that have one."""
+    given = dict.fromkeys((aliases,) if isinstance(aliases, str) else aliases)
+    if isinstance(aliases, Mapping):
+        given = dict(aliases)
+    for alias, upgrade in given.items():
+        if upgrade is not None and not callable(upgrade):
+            why = f"aliases[{alias!r}]={upgrade!r} must be a function from an old value to a new one, or None"
             raise NotAnEventClass(cls, why)
-        holder = known.get(name)
-
-    def read(event: Any) -> Any:
-        for name in names:
-            event = getattr(event, name, None)
-        if event is None:
-            raise InvalidKey(None, NAME_CHARACTERS, f"{cls.__qualname__}.{key} gives none")
-        return event
-
-    return read
+    names = (check_type(name), *(check_type(alias) for alias in given))
+    return names, {alias: upgrade for alias, upgrade in given.items() if upgrade is not None}
 
 
-def _fields(cls: Any) -> dict[str, Any] | None:
-    """Return the fields of a class that could be an event, with their types; None for any other thing."""
-    if _is_pydantic(cls):
-        return {name: each.annotation for name, each in cls.model_fields.items()}
-    if _is_struct(cls):
-        return {each.name: each.type for each in msgspec.structs.fields(cls)}
-    if _is_dataclass(cls):
-        return {each.name: get_type_hints(cls).get(each.name) for each in dataclasses.fields(cls)}
-    return None
-
-
-def _is_pydantic(cls: Any) -> bool:
-    return isinstance(cls, type) and hasattr(cls, "model_validate_json")
-
-
-def _is_struct(cls: Any) -> bool:
-    return isinstance(cls, type) and issubclass(cls, msgspec.Struct)
-
-
-def _is_dataclass(cls: Any) -> bool:
-    return isinstance(cls, type) and dataclasses.is_dataclass(cls)
+def _parents(cls: type, names: tuple[str, ...], parents: Parents) -> tuple[Parent, ...]:
+    """Return the parents of a type. Raises NotAnEventClass, InvalidType."""
+    try:
+        given = (parents,) if isinstance(parents, str | type) else tuple(parents)
+    except TypeError:
+        given = (parents,)  # type: ignore[assignment]  # refused below, by what it is
+    for each in given:
+        if not isinstance(each, str | type):
+            raise NotAnEventClass(cls, f"its parent {each!r} must be the name of a type, or a class")
+        if each is cls or each in names:
+            raise NotAnEventClass(cls, "it cannot be a parent of itself")
+        if isinstance(each, str):
+            check_type(each)
+    return given
 
 
 def _same_class(one: type, other: type) -> bool:

@@ -61,6 +61,16 @@ class Record(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True):
         }
 
     @property
+    def failures(self) -> int:
+        """How often its handler has failed on it before this attempt."""
+        return self.attempt - 1
+
+    @property
+    def is_retry(self) -> bool:
+        """Whether its handler has failed on it before; a redelivery after a crash alone is none."""
+        return self.attempt > 1
+
+    @property
     def tx(self) -> Any:
         """The connection whose transaction commits with this record; for handlers with `transaction=True`.
 

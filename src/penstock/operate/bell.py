@@ -33,5 +33,5 @@ def examine_bell(database: Database) -> Finding:
 
 
 def _polling(state: State, cause: str, remedy: str) -> Finding:
-    longest = PollingSettings.load().longest_seconds
+    longest = PollingSettings.load().idle_seconds
     return Finding(_PART, state, f"polling, up to {longest:g} s late, because {cause}", _ENABLES, remedy)

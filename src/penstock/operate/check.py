@@ -130,7 +130,11 @@ def _unknown_types(handlers: Handlers) -> Iterator[Finding]:
     names = handlers.types.names()
     for each in (handler for one in handlers.subscriptions() for handler in one.handlers) if names else ():
         match = each.match
-        if isinstance(match, str) and not match.endswith(".*") and match not in names:
+        if (
+            isinstance(match, str)
+            and each.prefix is None
+            and not names & handlers.types.beneath(match).keys()
+        ):
             remedy = "fine if it is published without a class; else compare the spelling"
             yield Finding(
                 Weight.WARNING, f"handler {each.id}", f"no event is registered as {match!r}", remedy

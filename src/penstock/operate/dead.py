@@ -1,11 +1,12 @@
-"""Dead letters: list, show, requeue, discard.
+"""Dead letters: list, show, requeue, skip, discard.
 
 A requeued record goes back to the head of the lane it holds, before all later records of its key. One that
-did not hold its lane (its key went on without it) comes back alone, out of order by nature: the result says
-how many. Both may be run while workers run, and again when in doubt: what is decided is no dead letter.
+did not hold its lane (its key went on without it), or that is put last, comes back alone, out of order by
+nature: the result says how many. A skipped one stays a dead letter while its key goes on. All may be run
+while workers run, and again when in doubt: what is decided is decided once.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import partial
@@ -21,11 +22,13 @@ from penstock.log.sql.log import SqlLog
 from penstock.membership.domain import touch
 from penstock.membership.member import ClusterSettings, Member
 from penstock.membership.serving import Domain
-from penstock.model.limits import check_moment
+from penstock.model.display import display_name
+from penstock.model.limits import Headers, check_moment
 from penstock.model.record import RawHeaders, Record
 from penstock.wire.kafka.headers import decode_headers
 
 from . import audit
+from .header_edit import edit_of
 from .lookup import group_id, ids, storable
 from .paging import LAST, PAGE_ROWS, Page, check_limit, page, place_after
 
@@ -40,7 +43,8 @@ _INTS: tuple[type, ...] = (int,) * len(_PLACE)
 class DeadLetter:
     """A record that a group has given up. `holding`: later records of its key wait for a decision.
 
-    `reset_at`: when the group was reset, after it died; perhaps it has been delivered again since.
+    `reset_at`: when the group was reset, after it died; perhaps it has been delivered again since. `name`:
+    how listings call the event.
     """
 
     group: str
@@ -55,6 +59,7 @@ class DeadLetter:
     died_at: datetime
     holding: bool
     reset_at: datetime | None = None
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +100,15 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a requeue or a discard did, or would do.
+    """What a requeue, a skip or a discard did, or would do.
 
-    `out_of_order`: of these came back alone, since their keys had gone on.
+    `out_of_order`: of these came back alone, since their keys had gone on or they were put last. `unedited`:
+    of these are to be read from the log anyway, after a reset, so that their headers stay as they are.
     """
 
     count: int
     out_of_order: int = 0
+    unedited: int = 0
 
 
 def dead_letters(
@@ -159,16 +166,57 @@ def requeue(
     database: Database,
     selection: Selection,
     *,
+    last: bool = False,
+    set_headers: Headers | None = None,
+    drop_headers: Collection[str] = (),
     dry_run: bool = False,
     clock: Clock = SYSTEM,
     actor: str | None = None,
 ) -> Outcome:
     """Put records back: at the head of their lane, in order; alone when their key has gone on.
 
-    Raises UnknownGroup, UnknownTopic.
+    `last`: behind all that waits of their keys now, which go on at once; each alone. `set_headers` and
+    `drop_headers` change the headers that the group is given from now on; the log stays as it is, for others.
+    Raises InvalidHeaders, UnknownGroup, UnknownTopic.
     """
-    note = partial(_note, "dead requeue", selection, own_ms(clock), actor)
-    return _decide(database, selection, DeadLetters.requeue, note, dry_run=dry_run, clock=clock, back=True)
+    edit = edit_of(set_headers, drop_headers)
+    how: dict[str, Any] = {"last": last or None, "headers": edit and edit.names}
+    note = partial(_note, "dead requeue", selection, own_ms(clock), actor, how)
+    act = partial(DeadLetters.requeue, last=last, edit=edit)
+    return _decide(
+        database,
+        selection,
+        act,
+        note,
+        dry_run=dry_run,
+        clock=clock,
+        counted=lambda holding: Decided(1, int(last or not holding)),
+        edited=edit is not None,
+    )
+
+
+def skip(
+    database: Database,
+    selection: Selection,
+    *,
+    dry_run: bool = False,
+    clock: Clock = SYSTEM,
+    actor: str | None = None,
+) -> Outcome:
+    """Let keys go on past the records that hold them; these stay dead letters, to be decided on later.
+
+    Counts those that held their key. Raises UnknownGroup, UnknownTopic.
+    """
+    note = partial(_note, "dead skip", selection, own_ms(clock), actor, {})
+    return _decide(
+        database,
+        selection,
+        DeadLetters.skip,
+        note,
+        dry_run=dry_run,
+        clock=clock,
+        counted=lambda holding: Decided(int(holding)),
+    )
 
 
 def discard(
@@ -183,8 +231,16 @@ def discard(
 
     Raises UnknownGroup, UnknownTopic.
     """
-    note = partial(_note, "dead discard", selection, own_ms(clock), actor)
-    return _decide(database, selection, DeadLetters.discard, note, dry_run=dry_run, clock=clock, back=False)
+    note = partial(_note, "dead discard", selection, own_ms(clock), actor, {})
+    return _decide(
+        database,
+        selection,
+        DeadLetters.discard,
+        note,
+        dry_run=dry_run,
+        clock=clock,
+        counted=lambda holding: Decided(1),
+    )
 
 
 def _decide(
@@ -195,20 +251,22 @@ def _decide(
     *,
     dry_run: bool,
     clock: Clock,
-    back: bool,
+    counted: Callable[[bool], Decided],
+    edited: bool = False,
 ) -> Outcome:
+    """Decide on what is selected, batch by batch; `counted` says what a dry run makes of one letter."""
     member = Member(database, ClusterSettings.load(), clock)  # only asked who lives; it never joins
     total, group = Decided(), group_id(database, selection.group)
     for batch in _batches(database, group, selection):
         for topic_id, rows in groupby(batch, key=lambda row: row[0]):
             picked = list(rows)
             if dry_run:
-                total += Decided(len(picked), sum(back and not row[3] for row in picked))
+                total = sum((counted(bool(row[3])) for row in picked), total)
                 continue
             letters = DeadLetters(group, topic_id, living=member.living, touch=_touch)
             places = [(row[1], row[2]) for row in picked]
             total += database.run(partial(_run, decide, letters, places, note))
-    return Outcome(total.count, total.alone)
+    return Outcome(total.count, total.alone, total.anyway if edited else 0)
 
 
 def _run(
@@ -225,13 +283,19 @@ def _run(
 
 
 def _note(
-    action: str, selection: Selection, now_ms: int | None, actor: str | None, tx: Transaction, count: int
+    action: str,
+    selection: Selection,
+    now_ms: int | None,
+    actor: str | None,
+    how: dict[str, Any],
+    tx: Transaction,
+    count: int,
 ) -> None:
     subject = {each.name: getattr(selection, each.name) or None for each in fields(selection)}
     for name in ("since", "before"):
         moment = getattr(selection, name)
         subject[name] = None if moment is None else moment.isoformat()
-    audit.write(tx, action, subject, count, now_ms, actor=actor)
+    audit.write(tx, action, subject | how, count, now_ms, actor=actor)
 
 
 def _batches(database: Database, group: int, selection: Selection) -> Iterator[list[Row]]:
@@ -285,7 +349,9 @@ def _letter(row: Row) -> DeadLetter:
     text = None if key is None else key.decode("utf-8", "surrogateescape")
     place = group, topic, partition, offset
     reset_at = None if reset_ms is None else from_ms(reset_ms)
-    return DeadLetter(*place, id, text, type, failures, reason, from_ms(died_ms), bool(holding), reset_at)
+    name = display_name(type, partition, row[-1], id)
+    died_at, holds = from_ms(died_ms), bool(holding)
+    return DeadLetter(*place, id, text, type, failures, reason, died_at, holds, reset_at, name)
 
 
 def _dead_record(row: Row) -> DeadRecord:

@@ -5,9 +5,17 @@ from datetime import datetime
 
 from penstock.clock import SYSTEM, Clock, own_ms
 from penstock.delivery.reset import Move, Resetting
-from penstock.errors import InvalidSelection, OffsetOutOfRange, TopicVanished, UnknownPartition, shown
+from penstock.errors import (
+    InvalidSelection,
+    OffsetOutOfRange,
+    PickChanged,
+    TopicVanished,
+    UnknownPartition,
+    shown,
+)
 from penstock.log.contract import Topic
 from penstock.log.sql.database import Database, Transaction
+from penstock.log.sql.heads import HeadKey, lock_heads
 from penstock.log.sql.log import SqlLog
 from penstock.membership.domain import touch
 from penstock.membership.member import ClusterSettings, Member
@@ -68,6 +76,7 @@ def reset(
     def change(tx: Transaction) -> Reset:
         now_ms, targets = own_ms(clock), _targets(tx, found, to, partition)
         moves = resetting.reset(tx, targets, drop_parked=drop_parked, now_ms=now_ms)
+        _check_kept(tx, found, moves)
         done = Reset(tuple(_some(moves, group, topic)))
         subject = {"group": group, "topic": topic, "partition": partition, "to": str(to)}
         subject |= {"drop_parked": drop_parked or None}
@@ -108,6 +117,15 @@ def _targets(tx: Transaction, topic: Topic, to: To, partition: int | None) -> di
     if not found:
         raise TopicVanished
     return found if partition is None else {partition: found[partition]}
+
+
+def _check_kept(tx: Transaction, topic: Topic, moves: list[Move]) -> None:
+    """Have it done again if retention has deleted meanwhile; while the heads are locked it cannot."""
+    lock_heads(tx, [HeadKey(topic.id, each.partition) for each in moves])
+    starts = {row[0]: row[1] for row in tx.rows("operate", "heads_of_topic", topic_id=topic.id)}
+    kept = sum(starts[each.partition] <= each.to_offset for each in moves)
+    if kept < len(moves):
+        raise PickChanged(len(moves), kept)
 
 
 def _some(moves: list[Move], group: str, topic: str) -> list[Move]:

@@ -14,6 +14,7 @@ from penstock.clock import SYSTEM, Clock, from_ms, own_ms
 from penstock.errors import InvalidPage, InvalidSelection, UnknownScheduled
 from penstock.log.sql.contract import Row
 from penstock.log.sql.database import Database, Transaction
+from penstock.model.display import display_name
 from penstock.model.limits import check_moment, check_topic
 from penstock.model.partition import key_hash
 from penstock.model.record import Record
@@ -29,7 +30,7 @@ BATCH = 1000  # events cancelled in one transaction
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """An event that waits for its time."""
+    """An event that waits for its time. `name`: how listings call it."""
 
     due_at: datetime
     topic: str
@@ -37,6 +38,7 @@ class Scheduled:
     owner: str | None
     type: str
     id: str
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,4 +165,4 @@ def _until_none(act: Any) -> Iterator[int]:
 def _event(row: Row) -> Scheduled:
     due_ms, _, topic, key, owner, type, id = row[:7]
     text = None if key is None else key.decode("utf-8", "surrogateescape")
-    return Scheduled(from_ms(due_ms), topic, text, owner, type, id)
+    return Scheduled(from_ms(due_ms), topic, text, owner, type, id, display_name(type, None, due_ms, id))

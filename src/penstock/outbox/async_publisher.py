@@ -2,23 +2,27 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from datetime import datetime, timedelta
 from typing import Any, TypeVar, overload
 
-from penstock import tracing
+from penstock import metrics, tracing
 from penstock.model.limits import Headers
 from penstock.model.token import GivenToken, check_token
 
 from .adapters import async_adapter_for
+from .adapters.driver_errors import is_conflict, is_lost
 from .contract import AsyncAdapter
 from .event import DEFAULT_TOPIC, StagedEvent
-from .publisher import NOT_GIVEN, At, Publisher
+from .publisher import NOT_GIVEN, At, Moment, Publisher
+from .replay import Begin, arun_in_tx
 from .scheduled import cancel_steps, reschedule_steps
 from .staging import stage_steps
 from .steps import Step, Steps, arun
 from .tokens import find_steps
+from .tracking import declaration
+from .tracking.repository import Repository, declared_repository
 
 T = TypeVar("T")
+M = TypeVar("M")
 
 
 class AsyncPublisher(Publisher):
@@ -78,11 +82,34 @@ class AsyncPublisher(Publisher):
         """Take scheduled events back in the open transaction of an async connection; else as `cancel`."""
         return await self._aon(conn, cancel_steps(id, topic, key=key, owner=owner, limits=self._limits))
 
+    @overload
+    async def areschedule(self, conn: Any, id: str, /, at: Moment, *, topic: str = DEFAULT_TOPIC) -> bool: ...
+    @overload
     async def areschedule(
-        self, conn: Any, id: str, at: datetime | timedelta, /, *, topic: str = DEFAULT_TOPIC
-    ) -> bool:
-        """Give a scheduled event another time on an async connection; else as `reschedule`."""
-        return await self._aon(conn, reschedule_steps(id, at, topic, self._clock.now_ms()))
+        self,
+        conn: Any,
+        /,
+        *,
+        at: Moment,
+        key: str | None = None,
+        owner: str | None = None,
+        topic: str = DEFAULT_TOPIC,
+    ) -> int: ...
+    async def areschedule(
+        self,
+        conn: Any,
+        id: str | None = None,
+        /,
+        at: Any = None,
+        *,
+        key: str | None = None,
+        owner: str | None = None,
+        topic: str = DEFAULT_TOPIC,
+    ) -> int:
+        """Give scheduled events another time on an async connection; else as `reschedule`."""
+        now_ms = self._clock.now_ms()
+        steps = reschedule_steps(id, at, topic, now_ms, key=key, owner=owner, limits=self._limits)
+        return await self._aon(conn, steps)
 
     async def apublished(self, conn: Any | None, token: GivenToken, /) -> str | None:
         """Look up a token on an async connection, or on one of our own; else as `published`."""
@@ -91,13 +118,68 @@ class AsyncPublisher(Publisher):
         steps = find_steps(check_token(token), self._clock.now_ms(), self._window_ms)
         return await arun(steps, self._aexecute(conn))
 
+    async def arun_in_tx(self, begin: Begin, work: Callable[[Any], Awaitable[T]], /) -> T:
+        """Run `await work(conn)` in a transaction of your own, again when others made it fail.
+
+        `begin` gives an async block that begins one, hands out its connection and commits at its end:
+        `engine.begin` of SQLAlchemy, `pool.connection` of psycopg. Else as `run_in_tx`. Raises InvalidInput.
+        """
+        dialect = self._database.dialect
+        return await arun_in_tx(
+            begin,
+            work,
+            used=self._tokens_used,
+            is_conflict=lambda error: is_conflict(error, dialect),
+            is_lost=lambda error: is_lost(error, dialect),
+            rest=asyncio.sleep,
+        )
+
+    def repository(
+        self,
+        model: type[M],
+        table: str,
+        *,
+        id: str | Iterable[str] = "id",
+        on: str | Iterable[str] = ("insert", "update", "delete"),
+        names: declaration.Names = None,
+        key: declaration.Reader = None,
+        value: declaration.Values = "image",
+        exclude: str | Iterable[str] = (),
+        topic: str = DEFAULT_TOPIC,
+        owner: declaration.Reader = None,
+        connection: Callable[..., Any] | None = None,
+    ) -> Repository[M]:
+        """Declare the events of a plain class, for programs that write its rows with SQL of their own.
+
+        `orders.inserts`, `orders.updates` and `orders.deletes` mark the functions that write. `id` names the
+        attributes that are its primary key; the other options are those of `track`. `connection` is called
+        with the arguments of a marked function and returns its connection; else that is one of them. Raises
+        InvalidTracking, InvalidType, InvalidTopic.
+        """
+        return declared_repository(
+            self,
+            model,
+            table,
+            id=id,
+            connection=connection,
+            on=on,
+            names=names,
+            key=key,
+            value=value,
+            exclude=exclude,
+            topic=topic,
+            owner=owner,
+        )
+
     async def _astage(self, conn: Any, events: list[StagedEvent]) -> list[str]:
+        began = self._clock.monotonic()
         adapter = async_adapter_for(conn, self._database.dialect.name)
         await adapter.acheck(conn)
         execute = self._aexecute(conn, adapter)
         staged = await arun(stage_steps(events, self._window_ms), execute)
         calls = await arun(self._listeners.mark_steps(staged.events), execute) if self._listeners.all else ()
         self._was_staged(conn, adapter, staged, calls)
+        metrics.PUBLISH_SECONDS.observe(self._clock.monotonic() - began)
         return staged.ids
 
     async def _aon(self, conn: Any, steps: Steps[T]) -> T:

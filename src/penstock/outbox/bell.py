@@ -7,6 +7,7 @@ caller's connection. After a ring it neither looks nor rings for a while: worker
 """
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable
 from threading import Event, Lock, Thread
 from typing import Any
@@ -46,7 +47,7 @@ class Bell:
         self._watched: dict[int, tuple[Callable[[], Any], IsOpen, float, set[int]]] = {}
         self._lock, self._wake, self._rest = Lock(), Event(), Event()
         self._asleep, self._closed = True, False
-        self._again: list[int] = []
+        self._again: deque[int] = deque()
         self._thread: Thread | None = None
         self._pid = 0
 
@@ -54,13 +55,15 @@ class Bell:
         """Ring once the transaction on this driver's connection has ended; it staged in these slots."""
         now, key = SYSTEM.monotonic(), id(conn)
         known = self._watched.get(key)
-        if known is None:
-            self._watched[key] = (reference_to(conn), is_open, now, set(slots))
-        elif now - known[2] > _AGAIN_SECONDS:
-            self._watched[key] = (known[0], is_open, now, set(slots))
-            self._again.extend(known[3])  # rung by the bell's own thread: this one may be an event loop's
-        else:
+        if known is not None and known[0]() is conn and now - known[2] <= _AGAIN_SECONDS:
             known[3].update(slots)
+            is_kept = self._watched.get(key) is known  # else the bell looks at it, and may let it go
+        else:
+            is_kept = False
+            if known is not None:  # of this connection, or of one that is gone and had the same id;
+                self._again.extend(known[3])  # rung by the bell's thread: this one may be an event loop's
+        if not is_kept:
+            self._watched[key] = (reference_to(conn), is_open, now, set(slots))
         if self._asleep or self._pid != os.getpid():
             self._rouse()
 
@@ -102,14 +105,20 @@ class Bell:
         After a ring that is `_BETWEEN_SECONDS`, whatever comes meanwhile.
         """
         now, pause = SYSTEM.monotonic(), _LONG_PAUSE
-        again, self._again = self._again, []
-        ended = set(again)
-        for key, (reference, is_open, since, slots) in list(self._watched.items()):
+        ended = {self._again.popleft() for _ in range(len(self._again))}
+        for key in list(self._watched):
+            watched = self._watched.pop(key)  # so that who publishes on it meanwhile is watched anew
+            reference, is_open, since, slots = watched
             conn, age = reference(), now - since
             if conn is None or age > _GIVEN_UP_SECONDS or not still_open(conn, is_open):
-                del self._watched[key]
                 ended |= slots
-            elif age < _NEW_SECONDS:
+                continue
+            newer = self._watched.setdefault(key, watched)
+            if newer[2] - since > _AGAIN_SECONDS:
+                ended |= slots
+            elif newer is not watched:
+                newer[3].update(slots)
+            if age < _NEW_SECONDS:
                 pause = _SHORTEST_PAUSE
             elif age < _FRESH_SECONDS:
                 pause = min(pause, _SHORT_PAUSE)

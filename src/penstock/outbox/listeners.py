@@ -170,7 +170,7 @@ def _wants(listener: Listener, record: Record) -> bool:
 def _call(listener: Listener, record: Record) -> None:
     try:
         listener.call(record)
-    except Exception:
+    except BaseException:  # a cancelled task or an exit, too: it would end the thread, and with it all calls
         _failed(listener, record)
 
 

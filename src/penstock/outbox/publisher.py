@@ -17,8 +17,11 @@ from penstock.clock import Clock
 from penstock.errors import MissingExtra
 from penstock.log.sql.database import Database
 from penstock.log.sql.naming import Names
-from penstock.model.event_types import EventTypes, HeadersOf, KeyOf
+from penstock.model.codec import Codec
+from penstock.model.content import CONTENT_TYPE
+from penstock.model.event_types import Aliases, EventTypes, Parents
 from penstock.model.limits import Headers, LimitsSettings
+from penstock.model.paths import HeadersOf, KeyOf
 from penstock.model.record import RawHeaders
 from penstock.model.token import GivenToken, check_token
 
@@ -38,7 +41,8 @@ from .tracking import block, declaration
 C = TypeVar("C", bound=type)
 T = TypeVar("T")
 P = TypeVar("P", bound=Provider)
-At = datetime | timedelta | None
+Moment = datetime | timedelta
+At = Moment | None
 NOT_GIVEN: Any = object()
 _TOPIC_OF = attrgetter("topic")
 
@@ -62,14 +66,31 @@ class Publisher:
         name: str,
         *,
         key: KeyOf = None,
-        aliases: Iterable[str] = (),
+        aliases: Aliases = (),
         topic: str = DEFAULT_TOPIC,
         headers: HeadersOf = None,
+        parents: Parents = (),
+        codec: Codec | None = None,
     ) -> Callable[[C], C]:
-        """Register a dataclass, msgspec Struct or pydantic model as an event under a logical name."""
+        """Register a dataclass, msgspec Struct or pydantic model as an event under a logical name.
+
+        `key` is a path through its fields or a function; `headers` a function, or paths by name. `aliases`
+        are its older names, perhaps each with a function that brings an old value up to date. Who asks for
+        one of its `parents`, names or classes, is given it too. With a `codec` the class may be any.
+        Raises NotAnEventClass, EventNameTaken, InvalidType, InvalidTopic, InvalidHeaders.
+        """
 
         def register(cls: C) -> C:
-            self._event_types.register(cls, name, key=key, aliases=aliases, topic=topic, headers=headers)
+            self._event_types.register(
+                cls,
+                name,
+                key=key,
+                aliases=aliases,
+                topic=topic,
+                headers=headers,
+                parents=parents,
+                codec=codec,
+            )
             return cls
 
         return register
@@ -193,14 +214,38 @@ class Publisher:
         """
         return self._on(conn, cancel_steps(id, topic, key=key, owner=owner, limits=self._limits))
 
+    @overload
+    def reschedule(self, conn: Any, id: str, /, at: Moment, *, topic: str = DEFAULT_TOPIC) -> bool: ...
+    @overload
     def reschedule(
-        self, conn: Any, id: str, at: datetime | timedelta, /, *, topic: str = DEFAULT_TOPIC
-    ) -> bool:
-        """Give a scheduled event another time in the caller's transaction; return whether that was in time.
+        self,
+        conn: Any,
+        /,
+        *,
+        at: Moment,
+        key: str | None = None,
+        owner: str | None = None,
+        topic: str = DEFAULT_TOPIC,
+    ) -> int: ...
+    def reschedule(
+        self,
+        conn: Any,
+        id: str | None = None,
+        /,
+        at: Any = None,
+        *,
+        key: str | None = None,
+        owner: str | None = None,
+        topic: str = DEFAULT_TOPIC,
+    ) -> int:
+        """Give scheduled events of a topic another time in the caller's transaction.
 
-        Now or earlier: it goes out at the next pass. Raises as `publish` does.
+        One by its id: return whether that was in time. All of a `key` or an `owner`: return how many were.
+        Now or earlier: they go out at the next pass. Raises InvalidSelection, or as `publish` does.
         """
-        return self._on(conn, reschedule_steps(id, at, topic, self._clock.now_ms()))
+        now_ms = self._clock.now_ms()
+        steps = reschedule_steps(id, at, topic, now_ms, key=key, owner=owner, limits=self._limits)
+        return self._on(conn, steps)
 
     def published(self, conn: Any | None, token: GivenToken, /) -> str | None:
         """Return the id of the event published with a token, within `tokens.window`; None if none was.
@@ -260,19 +305,23 @@ class Publisher:
     def _typed(self, event: Any, options: dict[str, Any]) -> tuple[str, Any, dict[str, Any]]:
         kind = self._event_types.of(event)
         headers = kind.headers_of(event) if kind.headers_of else None
+        if kind.content_type is not None:
+            headers = {CONTENT_TYPE: kind.content_type, **(headers or {})}
         return (
             kind.name,
-            event,
+            event if kind.content_type is None else kind.encode(event),
             {"key": kind.key_of(event), "topic": kind.topic, "headers": headers} | options,
         )
 
     def _stage(self, conn: Any, events: list[StagedEvent]) -> list[str]:
+        began = self._clock.monotonic()
         adapter = adapter_for(conn, self._database.dialect.name)
         adapter.check(conn)
         execute = self._execute(conn, adapter)
         staged = run(stage_steps(events, self._window_ms), execute)
         calls = run(self._listeners.mark_steps(staged.events), execute) if self._listeners.all else ()
         self._was_staged(conn, adapter, staged, calls)
+        metrics.PUBLISH_SECONDS.observe(self._clock.monotonic() - began)
         return staged.ids
 
     def _was_staged(

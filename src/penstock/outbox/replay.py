@@ -8,19 +8,42 @@ up the truth by its tokens.
 
 import logging
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from penstock.errors import CommitOutcomeUnknown
+from penstock.errors import CommitOutcomeUnknown, InvalidInput, shown
 from penstock.log.sql.database import Database
 from penstock.model.token import GivenToken
 
 log = logging.getLogger("penstock.transactions")
 T = TypeVar("T")
 TokensUsed = dict[int, list[GivenToken]]  # by the identity of a connection
+Begin = Callable[[], AbstractAsyncContextManager[Any]]
+Test = Callable[[Exception], bool]
 
 REPLAYS = 10
 _FIRST_SECONDS, _LONGEST_SECONDS = 0.05, 2.0
+
+
+@dataclass(slots=True)
+class _Try:
+    """One run of a transaction: how long to wait before the next, and how far it has come."""
+
+    seconds: float | None  # None: there is no next
+    tokens: list[GivenToken] = field(default_factory=list)
+    finished: bool = False  # only the commit was left to do
+
+    def judge(self, error: Exception, is_conflict: Test, is_lost: Test) -> float:
+        """Return how long to wait before the next. Raises CommitOutcomeUnknown, or what it failed with."""
+        if self.finished and is_lost(error):
+            why = str(error).strip() or type(error).__name__
+            raise CommitOutcomeUnknown(why, self.tokens) from error
+        if self.seconds is None or not is_conflict(error):
+            raise error
+        log.debug("transaction runs again after a conflict: %s", error)
+        return self.seconds
 
 
 def run_in_tx(
@@ -35,29 +58,67 @@ def run_in_tx(
     `used` is told which connection it has, and gathers the tokens; `rest` waits. Raises
     CommitOutcomeUnknown, what `work` raises, or the conflict when it was met once too often.
     """
-    for seconds in (*_pauses(), None):
-        tokens, finished = list[GivenToken](), False
+    dialect = database.dialect
+    for this in _tries():
         try:
             with database.transaction(bounded=False) as tx:
-                used[id(tx.conn)] = tokens
+                used[id(tx.conn)] = this.tokens
                 try:
                     result = work(tx.conn)
                 finally:
                     del used[id(tx.conn)]
-                finished = True
+                this.finished = True
             return result
         except Exception as exc:
-            if finished and database.dialect.is_away(exc):
-                raise CommitOutcomeUnknown(str(exc).strip(), tokens) from exc
-            if seconds is None or not database.dialect.is_conflict(exc):
-                raise
-            log.debug("transaction runs again after a conflict: %s", exc)
+            seconds = this.judge(exc, dialect.is_conflict, dialect.is_away)
         rest(seconds)
     raise AssertionError("unreachable")
 
 
-def _pauses() -> Iterator[float]:
-    """Yield how long to wait before each replay: doubling, and up to half as much again."""
+async def arun_in_tx(
+    begin: Begin,
+    work: Callable[[Any], Awaitable[T]],
+    *,
+    used: TokensUsed,
+    is_conflict: Test,
+    is_lost: Test,
+    rest: Callable[[float], Awaitable[object]],
+) -> T:
+    """Run `await work(conn)` in the transaction of a block that `begin` gives; else as `run_in_tx`.
+
+    Raises InvalidInput when that is no async block.
+    """
+    for this in _tries():
+        try:
+            async with _block(begin) as conn:
+                used[id(conn)] = this.tokens
+                try:
+                    result = await work(conn)
+                finally:
+                    del used[id(conn)]
+                this.finished = True
+            if not this.finished:
+                raise InvalidInput(f"the block of {shown(begin)} has swallowed what its work raised")
+            return result
+        except Exception as exc:
+            seconds = this.judge(exc, is_conflict, is_lost)
+        await rest(seconds)
+    raise AssertionError("unreachable")
+
+
+def _block(begin: Begin) -> AbstractAsyncContextManager[Any]:
+    block = begin() if callable(begin) else begin
+    if callable(begin) and hasattr(block, "__aenter__"):
+        return block
+    raise InvalidInput(
+        f"{shown(begin)} must be a function that gives an async block which begins a transaction and commits "
+        "it at its end, for example engine.begin of SQLAlchemy"
+    )
+
+
+def _tries() -> Iterator[_Try]:
+    """Yield the runs, each with the pause after it: doubling, and up to half as much again."""
     for replay in range(REPLAYS):
         pause = min(_FIRST_SECONDS * 2**replay, _LONGEST_SECONDS)
-        yield pause + random.uniform(0, pause / 2)
+        yield _Try(pause + random.uniform(0, pause / 2))
+    yield _Try(None)

@@ -4,6 +4,8 @@ The move steps over a row that a caller has locked, and a caller waits for a mov
 second finds nothing, so an answer "in time" is never a lie and neither can block the other for ever.
 """
 
+from typing import Any
+
 from penstock.errors import InvalidSelection
 from penstock.model.limits import LimitsSettings, check_key, check_moment, check_owner, check_topic
 from penstock.model.partition import key_hash
@@ -19,28 +21,44 @@ def cancel_steps(
 
     Raises InvalidSelection, or a subclass of InvalidInput for what can be no id, key, owner or topic.
     """
-    said = [name for name, value in (("id", id), ("key", key), ("owner", owner)) if value is not None]
-    if len(said) != 1:
-        how = "nothing was said" if not said else f"{' and '.join(said)} were given"
-        raise InvalidSelection(f"cancel takes exactly one of id, key=... and owner=...; {how}")
-    check_topic(topic)
-    step = Step("cancel_owner", [(check_owner(owner, limits), topic)], counts=True)
-    if id is not None:
-        step = Step("cancel", [(check_id(id), topic)], counts=True)
-    elif key is not None:
-        check_key(key)
-        step = Step("cancel_key", [(key_hash(key), key.encode(), topic)], counts=True)
-    taken_back: int = yield step
+    statement, which = _selected("cancel", id, key, owner, topic, limits)
+    taken_back: int = yield Step(statement, [which], counts=True)
     return taken_back
 
 
-def reschedule_steps(id: str, at: object, topic: str, now_ms: int) -> Steps[bool]:
-    """Give a scheduled event another time; return whether it was in time.
+def reschedule_steps(
+    id: str | None,
+    at: object,
+    topic: str,
+    now_ms: int,
+    *,
+    key: str | None = None,
+    owner: str | None = None,
+    limits: LimitsSettings,
+) -> Steps[int]:
+    """Give scheduled events another time, by id, key or owner; return how many were in time.
 
-    A time that is now or past means now: it goes out at the next pass. Raises a subclass of InvalidInput.
+    Of one by its id: whether it was. A time that is now or past means now: it goes out at the next pass.
+    Raises as `cancel_steps` does.
     """
-    check_id(id)
-    check_topic(topic)
+    statement, which = _selected("reschedule", id, key, owner, topic, limits)
     due_ms = max(check_moment("at", at, now_ms), now_ms)
-    changed: int = yield Step("reschedule", [(due_ms, id, topic)], counts=True)
-    return changed == 1
+    changed: int = yield Step(statement, [(due_ms, *which)], counts=True)
+    return changed if id is None else changed == 1
+
+
+def _selected(
+    act: str, id: str | None, key: str | None, owner: str | None, topic: str, limits: LimitsSettings
+) -> tuple[str, tuple[Any, ...]]:
+    """Return the statement for what is said, and the values that say it."""
+    said = [name for name, value in (("id", id), ("key", key), ("owner", owner)) if value is not None]
+    if len(said) != 1:
+        how = "nothing was said" if not said else f"{' and '.join(said)} were given"
+        raise InvalidSelection(f"{act} takes exactly one of id, key=... and owner=...; {how}")
+    check_topic(topic)
+    if id is not None:
+        return act, (check_id(id), topic)
+    if key is not None:
+        check_key(key)
+        return f"{act}_key", (key_hash(key), key.encode(), topic)
+    return f"{act}_owner", (check_owner(owner, limits), topic)

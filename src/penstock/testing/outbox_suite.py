@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from penstock.app import Outbox
 from penstock.clock import Clock
+from penstock.errors import InvalidSelection
 from penstock.model.record import Record
 
 from .clock import FakeClock
@@ -285,6 +286,29 @@ class PublishingSuite:
         with engine.connect() as conn:
             assert not outbox.reschedule(conn, late, minute)
             conn.rollback()
+
+    def test_scheduled_events_are_moved_by_key_and_by_owner(self, engine: Engine) -> None:
+        """T-12: those of that topic alone, and only what still waits; the answer says how many."""
+        outbox, later = engine.outbox, timedelta(minutes=1)
+        publish_keys(engine, "a", "a", "b", at=later)
+        publish_keys(engine, "a", topic="other", at=later)
+        publish_keys(engine, "c", "d", at=later, owner="tenant-ü")
+        with engine.connect() as conn:
+            assert outbox.reschedule(conn, at=2 * later, key="a") == 2
+            assert outbox.reschedule(conn, at=timedelta(), owner="tenant-ü") == 2
+            assert outbox.reschedule(conn, at=later, key="nobody") == 0
+            conn.commit()
+        seen = []
+        for wait in (timedelta(), later, later):
+            engine.clock.advance(wait)
+            outbox.drain()
+            seen.append(sorted(str(key) for key in keys(logged(engine))))
+        assert seen == [["c", "d"], ["b", "c", "d"], ["a", "a", "b", "c", "d"]]
+        with engine.connect() as conn:
+            assert outbox.reschedule(conn, at=later, key="a") == 0
+            conn.rollback()
+            refusal(InvalidSelection, lambda: outbox.reschedule(conn, at=later))
+            refusal(InvalidSelection, lambda: outbox.reschedule(conn, at=later, key="a", owner="b"))
 
     def test_the_same_token_is_the_same_event(self, engine: Engine) -> None:
         """T-27: within its window, whether it was moved meanwhile or not; a rollback leaves it free."""

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from penstock import metrics
-from penstock.clock import Clock
+from penstock.clock import SYSTEM, Clock
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
 from penstock.errors import HandlerTimeout, InvalidOutcome, TransactionEnded, Undecodable
 from penstock.model.outcome import Cancel, Done, Outcome, Snooze, outcome_of
@@ -26,6 +26,7 @@ from .handlers import Handler
 log = logging.getLogger("penstock.handlers")
 
 PASSED = Passed()
+COMPLETED_BY_FALLBACK = Passed(by_fallback=True)
 _NO_RETRY = Fixed(max_retries=0)
 _FINAL = Undecodable, TransactionEnded  # another attempt would end the same way
 _BATCH_ANSWERS = "a batch handler returns None, Done or a list with one outcome for each record"
@@ -116,15 +117,19 @@ def last_try(calls: Answers, handler: Handler, record: Record, verdict: Verdict)
     """Call the fallback, once; if it fails too, the first verdict stands."""
     assert isinstance(verdict, Dead)
     assert handler.last_resort is not None
+    began, what = SYSTEM.monotonic(), _what(handler, record)
     try:
         answer = calls.answer(handler.last_resort, record, verdict.reason, limit=limit_of(handler))
         if not isinstance(outcome_of(answer), Done):
             raise InvalidOutcome(answer, "a fallback returns None or Done, or it raises")
     except (Exception, CancelledError):
-        what = _what(handler, record)
         log.exception("%s failed, and so did its fallback; it is now a dead letter", what)
         return verdict
-    return PASSED
+    finally:
+        labels = {"group": handler.group, "handler": handler.id}
+        metrics.FALLBACK_SECONDS.observe(SYSTEM.monotonic() - began, **labels)
+    log.warning("%s failed, and its fallback has completed it", what)
+    return COMPLETED_BY_FALLBACK
 
 
 def count(handler: Handler, verdicts: Sequence[Verdict]) -> None:
@@ -133,6 +138,9 @@ def count(handler: Handler, verdicts: Sequence[Verdict]) -> None:
     passed = sum(type(each) is Passed for each in verdicts)
     if passed:
         metrics.DELIVERED.add(passed, **labels)
+        by_fallback = sum(each is COMPLETED_BY_FALLBACK for each in verdicts)
+        if by_fallback:
+            metrics.COMPLETED_BY_FALLBACK.add(by_fallback, **labels)
     if passed == len(verdicts):
         return
     dead = sum(type(each) is Dead for each in verdicts)

@@ -4,6 +4,7 @@
 |-----------------------------------------|-------------------------------------|
 | one, unannotated or `Record`            | the record                          |
 | one, annotated with a registered class  | the event, decoded into that class  |
+| one, annotated with a parent of some    | the event, decoded into its own     |
 | one of each, in any order               | both                                |
 
 A batch handler takes lists of the same. Parameters with a default are left alone. Classes may be registered
@@ -13,7 +14,7 @@ when the handlers are put to use (`resolve`).
 
 import inspect
 import sys
-from collections.abc import Callable, Collection, Iterable, MutableSequence, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -48,13 +49,15 @@ class Binding:
     """How one function is called. `resolve` must have been called before `call` and `call_many`.
 
     `call` takes one record; `call_many`, of batch handlers, takes records and the events decoded from them.
-    `names` are the types that a typed parameter stands for, None without one. `decode` gives the event of a
-    record; None where nobody asks for it.
+    `names` are the types that a typed parameter's class is registered as, `reach` these and all beneath them
+    with how far; None without such a parameter. `decode` gives the event of a record; None where nobody asks
+    for it.
     """
 
     __slots__ = (
         "_group",
         "_typed",
+        "_version",
         "_wishes",
         "call",
         "call_many",
@@ -62,6 +65,7 @@ class Binding:
         "function",
         "is_async",
         "names",
+        "reach",
     )
 
     def __init__(self, function: Callable[..., Any], group: str, *, batch: bool) -> None:
@@ -69,6 +73,8 @@ class Binding:
         self.function, self._group = function, group
         self.is_async = _is_async(function)
         self.names: frozenset[str] | None = None
+        self.reach: dict[str, int] | None = None
+        self._version = -1  # of the registry, when it was asked last
         self.decode: Callable[[Record], Any] | None = None
         self._wishes = _wishes(function, group, batch)
         self._typed = next((each for each in self._wishes if each is not None), None)
@@ -86,32 +92,35 @@ class Binding:
 
     def resolve(self, types: EventTypes) -> None:
         """Look up the class that the function asks for. Raises InvalidHandler when it is not registered."""
-        if self._typed is None or self.decode is not None:
+        if self._typed is None or self._version == types.version:
             return
-        kind = self._kind(self._typed, types)
-        self.names = frozenset((kind.name, *kind.aliases))
-        self.decode = decode = _decoder(kind, self._typed.or_none)
+        wanted, kind = self._kind(self._typed, types)
+        self._version = types.version
+        self.names = frozenset() if kind is None else kind.names
+        self.reach = types.beneath(wanted)
+        kinds = {name: found for name in self.reach if (found := types.find(name)) is not None}
+        self.decode = decode = _decoder(wanted, kind, kinds, self._typed.or_none)
         if self.call_many is not None:
             self.call = _alone(self.call_many, decode)
         else:
             one = _one(self.function, self._wishes, decode)
             self.call = carrying(one, self._group, is_async=self.is_async)
 
-    def _kind(self, typed: _Typed, types: EventTypes) -> EventType:
+    def _kind(self, typed: _Typed, types: EventTypes) -> tuple[type, EventType | None]:
+        """Return the class that is asked for, and the event it is: none if it is but a parent of some."""
         wanted = typed.wanted
-        if isinstance(wanted, str):
-            known = _evaluated(wanted, self.function)
-            found = types.of_class(known) if isinstance(known, type) else types.of_class_named(wanted)
-        else:
-            found = types.of_class(wanted)
-        if found is None:
-            name = wanted if isinstance(wanted, str) else wanted.__qualname__
-            raise InvalidHandler(
-                self._group,
-                f"{_named(self.function)} asks for {name} in {typed.parameter!r}, which is no registered "
-                f"event; {_ADVICE}",
-            )
-        return found
+        known = _evaluated(wanted, self.function) if isinstance(wanted, str) else wanted
+        found = types.of_class(known) if isinstance(known, type) else types.of_class_named(str(wanted))
+        if found is not None:
+            return found.cls, found
+        if isinstance(known, type) and types.beneath(known):
+            return known, None
+        name = wanted if isinstance(wanted, str) else wanted.__qualname__
+        raise InvalidHandler(
+            self._group,
+            f"{_named(self.function)} asks for {name} in {typed.parameter!r}, which is no registered "
+            f"event nor a parent of one; {_ADVICE}",
+        )
 
 
 def id_of(function: Callable[..., Any], group: str) -> str:
@@ -248,12 +257,18 @@ def _evaluated(annotation: Any, function: Any) -> Any:
         return annotation
 
 
-def _decoder(kind: EventType, or_none: bool) -> Callable[[Record], Any]:
-    known = kind.decode
+def _decoder(
+    wanted: type, own: EventType | None, kinds: Mapping[str, EventType], or_none: bool
+) -> Callable[[Record], Any]:
+    """Return what decodes a record into the class of its type, or else into the one that is asked for."""
 
     def decode(record: Record) -> Any:
+        kind = kinds.get(record.type, own)
+        if kind is None:
+            what = f"an event {record.type!r} as {wanted.__qualname__}"
+            raise Undecodable(what, "no class is registered for it that has this one as a parent")
         if record.data is not None:
-            return known(record.data)
+            return kind.decode(record.data, record.type)
         if or_none:
             return None
         raise Undecodable(f"an event {kind.name!r}", "it is a tombstone; annotate `| None` to be given None")

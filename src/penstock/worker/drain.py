@@ -5,6 +5,7 @@ after the other in the caller's thread. A record that fails is retried when that
 its lane waits, everything else goes on. What handlers publish meanwhile is drained too.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from penstock.clock import Clock
@@ -23,6 +24,7 @@ from .engine import Engine, topic_of
 from .handlers import Handlers, Subscription
 from .task import Task
 from .transactional import TransactionalEngine
+from .units import count_unit
 
 _TASKS = 500  # handed out before they are settled together
 
@@ -123,9 +125,15 @@ class Drain:
                     engine.untake(tasks[number:])
                     break
                 self._beat()
-                verdict = attempt(
-                    self._calls, task.handler, task.record, failures=task.failures, clock=self._clock
-                )
+                try:
+                    verdict = attempt(
+                        self._calls, task.handler, task.record, failures=task.failures, clock=self._clock
+                    )
+                except BaseException:  # Ctrl-C: it comes again, and what was done before it does not
+                    engine.interrupt(task)
+                    with suppress(Exception):
+                        engine.settle()
+                    raise
                 self._count(task, verdict)
                 engine.finish(task, verdict)
             done += len(tasks)
@@ -139,6 +147,7 @@ class Drain:
             for unit in units:
                 self._beat()
                 unit.work()
+                count_unit(unit)
                 for task, verdict in unit.verdicts():
                     self._count(task, verdict)
                     done += 1

@@ -11,14 +11,13 @@ one record makes it a dead letter.
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from msgspec import structs
 
 from penstock.clock import Clock
-from penstock.delivery.machine import Delivery, Partition
+from penstock.delivery.machine import Delivery, Partition, Settlement
 from penstock.delivery.store import CRASHES_UNTIL_DEAD, GroupStore, Living, Owned
-from penstock.delivery.verdict import Dead, OnExhausted, Passed, Verdict
+from penstock.delivery.verdict import Dead, OnExhausted, Parked, Passed, Verdict
 from penstock.errors import UnknownTopic
 from penstock.log.contract import Topic
 from penstock.log.sql.log import SqlLog
@@ -39,6 +38,7 @@ LANES_BOUND = 10_000  # waiting lanes of a group in one process; above it nothin
 ENTRIES_BOUND = 100_000  # records in them
 
 _KILLED = f"killed its worker {CRASHES_UNTIL_DEAD} times"
+_INTERRUPTED = "its worker stopped before it had ended"
 
 
 @dataclass(slots=True)
@@ -50,7 +50,9 @@ class Work:
     doubtful_to: int  # records below may have been handed out before
     doubtful: set[int]  # and these: they waited in lanes, or were out when we lost the partition
     records: dict[int, tuple[Record, Handler]] = field(default_factory=dict)
-    settled_to: int = 0  # nothing at or above is settled
+    settled_to: int = 0  # nothing at or above is settled, as its row says
+    finished: list[int] = field(default_factory=list)  # what is done, but not settled
+    writing: int = 0  # how many of these are in the settling that is written now
     has_holes: bool = True
     leaving: bool = False
     borrowed: bool = False  # a unit of work has it: its machine is not to be touched
@@ -64,12 +66,14 @@ class Engine:
         self._reader: SqlLog | Shelf = log
         self._works: dict[int, Work] = {}
         self._ends: dict[int, int] | None = None  # not known yet
-        self._unsettled: dict[int, tuple[Owned, Any]] = {}
+        self._unsettled: dict[int, tuple[Owned, Settlement]] = {}
         self._careful_out: Place | None = None
-        self._lost_out: dict[int, set[int]] = {}  # what was handed out when a partition was lost
+        self._lost_out: dict[int, set[int]] = {}  # what was handed out, and not settled, when one was lost
         self._turn = 0
         self._held_bytes = self._first = 0
         self.in_flight = 0  # tasks that its loop has handed on
+        self.needs_check = False  # what it lost may be its own still, as the rows say: see `check`
+        self.is_held_up = False  # it reads on in some partition once what is done there is settled
 
     def read_through(self, shelf: Shelf) -> None:
         """Share what is read with other groups."""
@@ -95,11 +99,11 @@ class Engine:
         """Own the partitions that are meant for this member and have no living owner."""
         self._own(self._store.take_wanted(living))
 
-    def check(self) -> bool:
+    def check(self) -> None:
         """Compare with the rows: drop what is no longer ours, let go what is meant for another.
 
         What the rows say is ours and this process does not know of (a settling in doubt, a topic reset) is
-        given back, to be taken afresh. Return whether all that is owned should be kept.
+        given back, to be taken afresh.
         """
         rows = self._store.owned()
         for number in [n for n, work in self._works.items() if rows.get(n, (-1,))[0] != work.owned.epoch]:
@@ -108,7 +112,6 @@ class Engine:
         for number, work in self._works.items():
             if not rows[number][1]:
                 work.leaving = True
-        return not any(work.leaving for work in self._works.values())
 
     def is_paused(self) -> bool:
         """Return whether the group is given nothing until a person resumes it."""
@@ -144,16 +147,20 @@ class Engine:
         """Return how many partitions are owned."""
         return len(self._works)
 
-    def is_leaving(self, number: int) -> bool:
-        """Return whether a partition is to be let go, or is gone already."""
-        work = self._works.get(number)
-        return work is None or work.leaving
+    def share(self) -> float:
+        """Return which part of the topic's partitions is owned, and not about to be let go."""
+        return sum(not work.leaving for work in self._works.values()) / self._store.topic.partitions
+
+    def is_over(self, task: Task) -> bool:
+        """Return whether a task's partition is to be let go, or is gone, though it may have come back."""
+        work = self._works.get(task.place.partition)
+        return work is None or work.leaving or work.owned.epoch != task.record.fence
 
     # -- records in
 
     def fill(self, ends: dict[int, int]) -> bool:
         """Read what the log holds beyond what is known; return whether there was anything."""
-        self._ends = ends
+        self._ends, self.is_held_up = ends, False
         if self._is_full():
             return False
         holes = self._fill_holes()
@@ -174,7 +181,9 @@ class Engine:
             position = machine.position
             if machine.room() <= 0:
                 machine.relieve()
-            ahead = max(work.settled_to, machine.base) + AHEAD - position
+            ahead = work.settled_to + AHEAD - position
+            if ahead <= 0 and (len(work.finished) >= AHEAD // 2 or not machine.out()):
+                self.is_held_up = True
             count = min(share, ahead, machine.room(), ends[number] - position)
             if count > 0:
                 ranges.append((number, position, position + count))
@@ -254,13 +263,16 @@ class Engine:
             for waiting in work.machine.stored(task.lane):
                 self._drop(work, waiting)
         self._done(work, offset)
+        work.finished.append(offset)
 
     def _done(self, work: Work, offset: int) -> None:
         """Forget a record that is finished."""
         self._drop(work, offset)
         work.doubtful.discard(offset)
-        if offset >= work.settled_to:
-            work.settled_to = offset + 1
+
+    def interrupt(self, task: Task) -> None:
+        """Take note that nobody waits for a task any more that began: it comes again, and is marked."""
+        self.finish(task, Parked(self._clock.now_ms(), task.failures, _INTERRUPTED))
 
     def untake(self, tasks: Iterable[Task]) -> None:
         """Take back tasks that were never started."""
@@ -289,15 +301,21 @@ class Engine:
             settlement = work.machine.settlement()
             if settlement is not None:
                 self._unsettled[number] = (work.owned, settlement)
+                work.writing = len(work.finished)
         self._write()
 
     def _write(self) -> None:
         if not self._unsettled:
             return
-        for number in self._store.settle(self._unsettled):
+        lost = self._store.settle(self._unsettled)
+        for number, (owned, settlement) in self._unsettled.items():
             work = self._works.get(number)
-            if work is None or work.owned is not self._unsettled[number][0]:
+            if work is None or work.owned is not owned:
                 continue  # it was known already, and perhaps taken afresh
+            if number not in lost:
+                del work.finished[: work.writing]
+                work.settled_to = max(work.settled_to, settlement.reach)
+                continue
             log.warning(
                 "group %s lost partition %d of %s to another owner, who goes on with it",
                 self._subscription.group,
@@ -305,6 +323,7 @@ class Engine:
                 self.topic,
             )
             self._lose(number)
+            self.needs_check = True  # also its own settling refuses a second one, when the first was in doubt
         self._unsettled = {}
 
     # -- inside
@@ -347,9 +366,9 @@ class Engine:
 
     def _lose(self, number: int) -> None:
         work = self._works.pop(number)
-        out = work.machine.out_offsets()
-        if out:
-            self._lost_out.setdefault(number, set()).update(out)
+        handed_out = work.machine.out_offsets().union(work.finished, work.doubtful)
+        if handed_out:
+            self._lost_out.setdefault(number, set()).update(handed_out)
         for offset in list(work.records):
             self._drop(work, offset)
         if self._careful_out is not None and self._careful_out.partition == number:
@@ -384,6 +403,7 @@ class Engine:
                     return [(number, work, delivery)]
                 else:
                     self._lose(number)
+                    self.needs_check = True
             except BaseException:
                 work.machine.untake(offset)
                 raise
@@ -459,8 +479,6 @@ class Engine:
         handler = self._handler(record, error)
         if handler is None:
             work.machine.feed(offset, lane_of(record), wanted=False)
-            if offset >= work.settled_to:
-                work.settled_to = offset + 1
             return
         if work.machine.feed(offset, lane_of(record), wanted=True):
             self._keep(work, offset, record, handler)
@@ -474,7 +492,7 @@ class Engine:
         return self._subscription.handler_for(record)
 
     def _fetch(self, taken: Sequence[tuple[int, Work, Delivery]]) -> set[tuple[int, int]]:
-        """Read the records of lanes that waited: from the log, or from the copies that retention has made.
+        """Read the records of lanes that waited: from their own copies if they have some, or from the log.
 
         Return the places that were not read this time, because there is too much.
         """
@@ -483,7 +501,8 @@ class Engine:
         )
         if not missing:
             return set()
-        records, is_cut = self._read([(number, offset, offset + 1) for number, offset in missing])
+        logged = [place for place in missing if place[1] not in self._works[place[0]].owned.copied]
+        records, is_cut = self._read([(number, offset, offset + 1) for number, offset in logged])
         found = self._keep_all(records)
         unread = {place for place in missing if place > found[-1]} if is_cut else set()
         gone = [place for place in missing if place not in found and place not in unread]

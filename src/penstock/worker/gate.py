@@ -32,6 +32,11 @@ class Turn:
         """The handler."""
         return self.gate.handler
 
+    @property
+    def is_async(self) -> bool:
+        """Whether the loop runs it, not a thread."""
+        return self.gate.handler.binding.is_async
+
     def call(self) -> Any:
         """Call the handler and return what it returns, which may have to be awaited."""
         binding = self.tasks[0].handler.binding
@@ -53,13 +58,14 @@ class Turn:
 class Gate:
     """Which of a handler's tasks may begin. Invariant: at most `limit` turns are granted or under way."""
 
-    def __init__(self, handler: Handler, limit: int, now: float) -> None:
+    def __init__(self, handler: Handler, limit: int, now: float, share: float = 1.0) -> None:
+        """`share`: the part of the handler's rate that is for this process."""
         self.handler = handler
         self._limit, self._size = limit, handler.batch or 1
         self._waiting: deque[Task] = deque()
         self._alone: deque[Task] = deque()  # of batches that failed: each is called by itself
         self._turns = self.granted = 0  # granted: of the turns, those not begun yet
-        self._bucket = None if handler.rate is None else Bucket(handler.rate, self._size, now)
+        self._bucket = None if handler.rate is None else Bucket(handler.rate, self._size, now, share)
         self._lock = Lock()
 
     def add(self, tasks: Iterable[Task]) -> None:
@@ -72,7 +78,7 @@ class Gate:
         with self._lock:
             calls = len(self._alone) + -(-len(self._waiting) // self._size)
             if self._bucket is not None and self._bucket.due(now) > now:
-                calls = len(self._alone)
+                calls = 0
             granted = max(0, min(calls - self.granted, self._limit - self._turns))
             self._turns += granted
             self.granted += granted
@@ -82,7 +88,7 @@ class Gate:
         """Begin a granted turn; None when nothing is left for it."""
         with self._lock:
             self.granted -= 1
-            tasks = [self._alone.popleft()] if self._alone else self._next(now)
+            tasks = self._next(now)
             if not tasks:
                 self._turns -= 1
                 return None
@@ -119,13 +125,20 @@ class Gate:
     def due(self, now: float) -> float | None:
         """Return when the rate lets the next task begin; None when none waits for it."""
         with self._lock:
-            return self._bucket.due(now) if self._bucket is not None and self._waiting else None
+            return self._bucket.due(now) if self._bucket is not None and len(self) else None
+
+    def change_share(self, share: float, now: float) -> None:
+        """Let another part of the handler's rate be for this process."""
+        with self._lock:
+            if self._bucket is not None:
+                self._bucket.change_share(share, now)
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._alone)
 
     def _next(self, now: float) -> list[Task]:
-        many = min(self._size, len(self._waiting))
+        queue, size = (self._alone, 1) if self._alone else (self._waiting, self._size)
+        many = min(size, len(queue))
         if many and self._bucket is not None:
             many = self._bucket.take(many, now)
-        return [self._waiting.popleft() for _ in range(many)]
+        return [queue.popleft() for _ in range(many)]

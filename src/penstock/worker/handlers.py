@@ -5,7 +5,7 @@ A record that no handler of a group wants is done there without a call: unknown 
 
 import inspect
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import Enum
@@ -20,6 +20,7 @@ from penstock.model.record import Record
 from penstock.model.retry import Exponential, RetryPolicy
 
 from .binding import Binding, id_of, required
+from .policies import Origin
 from .rate import per_second
 
 log = logging.getLogger("penstock.handlers")
@@ -38,7 +39,9 @@ class Handler:
     """One function, what it is for and how it may be called.
 
     `rate` is in records per second; `batch` the most records of one call, None for one at a time.
-    `transaction`: what it writes through `record.tx` commits with its cursor.
+    `transaction`: what it writes through `record.tx` commits with its cursor. `aliases` are ids it had
+    before, the first one first. `reach`: once it is resolved, the types it stands for by name, each with how
+    far beneath it stands.
     """
 
     function: Function
@@ -54,7 +57,10 @@ class Handler:
     rate: float | None = None
     batch: int | None = None
     transaction: bool = False
+    aliases: tuple[str, ...] = ()
+    retry_from: Origin = Origin.DECORATOR
     binding: Binding = field(init=False, repr=False)
+    reach: Mapping[str, int] | None = field(init=False, repr=False, default=None)
     last_resort: Callable[[Record, str], Any] | None = field(init=False, repr=False)
     is_plain: bool = field(init=False, repr=False)  # any free thread may call it for any record at any time
 
@@ -69,21 +75,51 @@ class Handler:
         """Return whether this handler is for a record: its type, a prefix of it, or a predicate says so."""
         return bool(self.match(record)) if callable(self.match) else self.wants_type(record.type)
 
+    def resolve(self, types: EventTypes) -> None:
+        """Find out which types it stands for: by name, by an alias, or as a parent. Raises InvalidHandler."""
+        self.binding.resolve(types)
+        reach = self.binding.reach if self.match is None else None
+        if isinstance(self.match, str):
+            prefix = self.prefix
+            reach = (
+                types.beneath(self.match) if prefix is None else dict.fromkeys(types.named_like(prefix), 0)
+            )
+        object.__setattr__(self, "reach", reach)
+
+    @property
+    def prefix(self) -> str | None:
+        """What the types it is for begin with, if that is how it matches."""
+        return self.match[:-1] if isinstance(self.match, str) and self.match.endswith(".*") else None
+
     def wants_type(self, type: str) -> bool:
         """Return whether this handler is for records of a type; one with a predicate may be for any."""
+        if self.reach is not None and type in self.reach:
+            return True
         if self.match is None:
-            return self.binding.names is None or type in self.binding.names
+            return self.binding.wanted is None
         if not isinstance(self.match, str):
             return True
-        return type.startswith(self.match[:-1]) if self.match.endswith(".*") else type == self.match
+        return type == self.match if self.prefix is None else type.startswith(self.prefix)
+
+    def nearness(self, type: str) -> tuple[int, int, bool]:
+        """Return how near its match is to a type that it wants; the nearest has the lowest."""
+        width, length = _width(self)
+        if width:
+            return width, length, False
+        return width, (self.reach or {}).get(type, 0), self.match is not None and type != self.match
 
     def match_texts(self) -> list[str]:
-        """Return what it matches as texts that other processes can compare; of a predicate only its name."""
+        """Return what it matches as texts that other processes can compare; of a predicate only its name.
+
+        A predicate goes by the first id its handler ever had: so a new one changes no filter.
+        """
         if callable(self.match):
-            return [f"?{self.id}"]
+            return [f"?{self.aliases[0] if self.aliases else self.id}"]
         if self.match is None:
-            return ["*"] if self.binding.names is None else sorted(self.binding.names)
-        return [self.match]
+            return ["*"] if self.binding.wanted is None else sorted(self.reach or ())
+        if self.prefix is None:
+            return sorted({self.match, *(self.reach or ())})
+        return [self.match, *sorted(each for each in self.reach or () if not each.startswith(self.prefix))]
 
     def failing(self, error: Exception) -> "Handler":
         """Return this handler for a record that it fails on before it is called."""
@@ -108,6 +144,11 @@ class Subscription:
         """Whether its handlers commit with their cursors; then all of them do."""
         return self.handlers[0].transaction
 
+    @property
+    def has_rate(self) -> bool:
+        """Whether a handler of it may be given only so many records a second."""
+        return any(handler.rate is not None for handler in self.handlers)
+
     def handler_for(self, record: Record) -> Handler | None:
         """Return the first handler that wants a record: exact and narrower matches come before wider ones.
 
@@ -116,7 +157,7 @@ class Subscription:
         """
         asked = self._by_type.get(record.type)
         if asked is None:
-            asked = self._asked(record.type)
+            asked = self.asked(record.type)
         for handler in asked:
             if not callable(handler.match):
                 return handler
@@ -127,9 +168,14 @@ class Subscription:
                 return handler.failing(error)
         return None
 
-    def _asked(self, type: str) -> tuple[Handler, ...]:
-        """Return the handlers that may want records of a type."""
-        asked = tuple(handler for handler in self.handlers if handler.wants_type(type))
+    def asked(self, type: str) -> tuple[Handler, ...]:
+        """Return the handlers that may want records of a type, the nearest first."""
+        asked = tuple(
+            sorted(
+                (handler for handler in self.handlers if handler.wants_type(type)),
+                key=lambda handler: handler.nearness(type),
+            )
+        )
         if len(self._by_type) >= _CACHED_TYPES:
             self._by_type.clear()
         self._by_type[type] = asked
@@ -143,6 +189,7 @@ class Handlers:
         self._types = types or EventTypes()
         self._handlers: list[Handler] = []
         self._subscriptions: tuple[Subscription, ...] | None = None
+        self._types_version = 0  # of the types, when these were made
         self.is_served = False  # a worker runs that took what was registered before it
 
     def add(
@@ -161,6 +208,8 @@ class Handlers:
         rate: float | str | None = None,
         batch: int | None = None,
         transaction: bool = False,
+        aliases: str | Iterable[str] = (),
+        retry_from: Origin = Origin.DECORATOR,
     ) -> Handler:
         """Register a function. Raises InvalidHandler, DuplicateHandler, InvalidTopic."""
         check_topic(topic)
@@ -171,9 +220,7 @@ class Handlers:
         _check_match(group, match)
         if start not in _STARTS:
             raise InvalidHandler(group, f"start={start!r} must be one of {', '.join(_STARTS)}")
-        if id is not None and not (
-            isinstance(id, str) and id.strip() and len(id) <= 255 and id.isprintable()
-        ):
+        if id is not None and not _is_id(id):
             raise InvalidHandler(group, f"id={id!r} must be 1 to 255 printable characters, or None")
         handler = Handler(
             function,
@@ -189,6 +236,8 @@ class Handlers:
             _rate(group, rate),
             _count(group, "batch", batch),
             transaction,
+            _aliases(group, aliases),
+            retry_from,
         )
         _check_transaction(handler)
         for other in self._handlers:
@@ -211,13 +260,13 @@ class Handlers:
 
         Raises InvalidHandler for a handler that asks for a class nobody registered, DuplicateHandler.
         """
-        if self._subscriptions is None:
-            self._subscriptions = tuple(self._made())
+        if self._subscriptions is None or self._types_version != self._types.version:
+            self._subscriptions, self._types_version = tuple(self._made()), self._types.version
         yield from self._subscriptions
 
     def _made(self) -> Iterator[Subscription]:
         for handler in self._handlers:
-            handler.binding.resolve(self._types)
+            handler.resolve(self._types)
         for group, topic in dict.fromkeys((handler.group, handler.topic) for handler in self._handlers):
             mine = [handler for handler in self._handlers if (handler.group, handler.topic) == (group, topic)]
             _check_names(mine)
@@ -261,8 +310,9 @@ def _check_match(group: str, match: Any) -> None:
 
 def _check_beside(handler: Handler, other: Handler) -> None:
     """Compare a new handler with one that is there. Raises DuplicateHandler, InvalidHandler."""
-    if other.id == handler.id:
-        raise DuplicateHandler("id", handler.id)
+    shared = {handler.id, *handler.aliases} & {other.id, *other.aliases}
+    if shared:
+        raise DuplicateHandler("id", min(shared))
     if (other.group, other.topic) != (handler.group, handler.topic):
         return
     if (handler.match, handler.binding.wanted) == (other.match, other.binding.wanted) or (
@@ -304,6 +354,20 @@ def _check_names(handlers: list[Handler]) -> None:
         if exact & seen:
             raise DuplicateHandler("match", f"{min(exact & seen)!r} in group {handler.group!r}")
         seen |= exact
+
+
+def _is_id(id: object) -> bool:
+    return isinstance(id, str) and bool(id.strip()) and len(id) <= 255 and id.isprintable()
+
+
+def _aliases(group: str, aliases: Any) -> tuple[str, ...]:
+    given = (aliases,) if isinstance(aliases, str) or not isinstance(aliases, Iterable) else tuple(aliases)
+    for each in given:
+        if not _is_id(each):
+            raise InvalidHandler(
+                group, f"aliases={aliases!r} must be ids that it had before, of 1 to 255 printable characters"
+            )
+    return given
 
 
 def _seconds(group: str, timeout: Any) -> float | None:
@@ -355,7 +419,7 @@ def _last_resort(fallback: Any, group: str) -> Callable[[Record, str], Any] | No
 def _width(handler: Handler) -> tuple[int, int]:
     """Return how wide a match is: exact, predicate, prefix (longest first), all."""
     if handler.match is None:
-        return (3, 0) if handler.binding.names is None else (0, 0)
+        return (3, 0) if handler.binding.wanted is None else (0, 0)
     if not isinstance(handler.match, str):
         return 1, 0
     return (2, -len(handler.match)) if handler.match.endswith(".*") else (0, 0)

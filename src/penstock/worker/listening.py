@@ -25,8 +25,13 @@ def listener_of(
         function, match=match, group=_GROUP, id=name, topic=check_topic(topic or _GROUP), start="latest"
     )
 
+    resolved = -1
+
     def wants(record: Record) -> bool:
-        handler.binding.resolve(types)  # its class may be registered after it
+        nonlocal resolved
+        if resolved != types.version:  # its class may be registered after it
+            handler.resolve(types)
+            resolved = types.version
         return (topic is None or record.topic == topic) and handler.wants(record)
 
     def call(record: Record) -> None:

@@ -60,7 +60,10 @@ class AsyncLoop:
         """Cancel what runs, end the loop and wait for it so long; a blocked one is left behind."""
         with self._lock:
             loop, thread, self._stopping = self._loop, self._thread, True
-        if loop is None or thread is None or loop.is_closed():
+        if loop is None or loop.is_closed():
+            return
+        if thread is None:  # the caller's own: it goes on, and what runs in it for us does not
+            loop.call_soon_threadsafe(self._cancel)
             return
         loop.call_soon_threadsafe(self._end)
         thread.join(seconds)

@@ -10,8 +10,21 @@ from penstock.settings import Settings, setting
 class PollingSettings(Settings, room="polling"):
     """How often a loop looks when nobody rings."""
 
+    trigger: str = setting(
+        "adaptive",
+        "While nothing comes, pauses double (adaptive) or are all the same (fixed).",
+        choices=("adaptive", "fixed"),
+    )
     shortest_seconds: float = setting(0.05, "Pause between looks just after there was work.", at_least=0.001)
-    longest_seconds: float = setting(1.0, "Longest pause between looks when nothing comes.", at_least=0.001)
+    longest_seconds: float = setting(
+        1.0, "adaptive: longest pause between looks when nothing comes.", at_least=0.001
+    )
+    fixed_seconds: float = setting(2.0, "fixed: pause between looks when nothing comes.", at_least=0.001)
+
+    @property
+    def idle_seconds(self) -> float:
+        """The longest pause of a loop that nobody rings for."""
+        return self.fixed_seconds if self.trigger == "fixed" else self.longest_seconds
 
 
 class Patience:
@@ -29,7 +42,9 @@ class Patience:
         return self._pause
 
     def idle(self) -> float:
-        """Return the pause after a look that found nothing, not in step with other processes."""
+        """Return the pause after a look that found nothing; unless fixed, not in step with others."""
+        if self._polling.trigger == "fixed":
+            return self._polling.fixed_seconds
         self._pause = min(self._pause * 2, self._polling.longest_seconds)
         return self._pause * random.uniform(0.8, 1.0)
 

@@ -179,11 +179,13 @@ class Pump:
             not self._in_flight
             or self._unsettled >= _SETTLE_RESULTS
             or now - self._first_result >= _SETTLE_SECONDS
+            or any(engine.is_held_up for engine in self._engines.values())
         )
 
     def _settle(self) -> None:
         for engine in self._engines.values():
             engine.settle()
+            self._tell_share(engine)
         self._unsettled = 0
 
     def _fill(self, now: float) -> bool:
@@ -283,27 +285,33 @@ class Pump:
                 seen.add(domain)
             self._attention.popleft()  # only now: what fails is seen to again
         for engine in self._engines.values():
-            if isinstance(engine, TransactionalEngine) and engine.needs_check:
+            if engine.needs_check:
                 self._see_to(engine)
                 engine.needs_check = False
             engine.release_idle()
 
     def _see_to(self, engine: Engine) -> None:
         self._shelf.clear()
-        if not engine.check():
-            self._take_back(engine)
+        engine.check()
+        self._take_back(engine)
         engine.take_wanted(self._member.living)
+        self._tell_share(engine)
         self._rung = True
 
+    def _tell_share(self, engine: Engine) -> None:
+        """Let handlers have the share of their rate that goes with what is owned and kept."""
+        if engine.subscription.has_rate:
+            self._runner.change_share(engine.subscription.group, engine.topic, engine.share())
+
     def _take_back(self, engine: Engine) -> None:
-        """Take back the tasks of partitions that are to be let go, as far as they have not begun."""
+        """Take back the tasks of partitions that are lost or to be let go, as far as they have not begun."""
         key = engine.subscription.group, engine.topic
 
-        def is_leaving(task: Task) -> bool:
+        def is_over(task: Task) -> bool:
             handler = task.handler
-            return (handler.group, handler.topic) == key and engine.is_leaving(task.place.partition)
+            return (handler.group, handler.topic) == key and engine.is_over(task)
 
-        tasks = self._runner.take_back(is_leaving)
+        tasks = self._runner.take_back(is_over)
         self._in_flight -= len(tasks)
         engine.in_flight -= len(tasks)
         engine.untake(tasks)
@@ -326,17 +334,19 @@ class Pump:
             if self._in_flight:
                 self._wake.wait(0.05)
             self._quietly(self._give_back_idle)
-        left = self._runner.close(0.0) + self._units.close(0.0)
+        running, in_units = self._runner.close(0.0), self._units.close(0.0)
         self._quietly(self._collect)
-        for task in left:
+        for task in running:
+            self._engine_of(task).interrupt(task)
+        for task in running + in_units:
             log.warning(
                 "handler %s still runs on %s %s after the grace period; it will be delivered again",
                 task.handler.id,
                 task.record.type,
                 task.record.id,
             )
-        self._quietly(self._settle)
-        self._quietly(self._release)
+        if self._quietly(self._settle) or self._quietly(self._settle):  # else: not given back, but lost,
+            self._quietly(self._release)  # so that whoever takes over knows that some come again
 
     def _give_back_idle(self) -> None:
         for engine in self._engines.values():
@@ -346,10 +356,13 @@ class Pump:
         for engine in self._engines.values():
             engine.release()
 
-    def _quietly(self, step: Callable[[], None]) -> None:
+    def _quietly(self, step: Callable[[], None]) -> bool:
+        """Take a step and return whether it went well."""
         try:
             step()
         except Exception as exc:
             self._patience.said_once(
                 exc, "could not settle all; what is left is delivered again by another, after the lease"
             )
+            return False
+        return True

@@ -1,7 +1,7 @@
 """The retention service: a thread of the worker that deletes what need not be kept, tokens included.
 
 One worker of all does it: the one that owns slot 0. Two at once, while that changes hands, delete the same
-records once. Every worker notes now and then that its groups have a member.
+records once. Every worker notes, before each pass, that its groups have a member.
 """
 
 from collections.abc import Collection
@@ -17,7 +17,6 @@ from penstock.outbox.tokens import TokensSettings, trim_tokens
 from .patience import Patience, PollingSettings
 
 _SLOT = 0  # its owner does it
-_SEEN_SECONDS = 3600.0
 
 
 class Housekeeping:
@@ -63,7 +62,6 @@ class RetentionService:
         self._member, self._groups = member, groups
         self._housekeeping = Housekeeping(database, clock, self._settings)
         self._patience = Patience("retention", polling or PollingSettings.load())
-        self._next_seen = clock.monotonic() + _SEEN_SECONDS  # taking up the group has noted it
         self._stopping = Event()
         self._thread: Thread | None = None
 
@@ -84,9 +82,8 @@ class RetentionService:
 
     def turn(self) -> bool:
         """Do what is due; return whether more is to be done at once."""
-        if self._groups and self._clock.monotonic() >= self._next_seen:
+        if self._groups:  # before the pass: when the clock has jumped, groups that work seem long gone
             self._database.run(lambda tx: note_seen(tx, self._groups, self._clock))
-            self._next_seen = self._clock.monotonic() + _SEEN_SECONDS
         return _SLOT in self._member.fence.epochs and self._housekeeping.run().full
 
     def _run(self) -> None:

@@ -89,6 +89,7 @@ class Runner:
         self._queue: deque[Task | Gate] = deque()
         self._last_tries: deque[_LastTry] = deque()
         self._gates: dict[str, Gate] = {}
+        self._shares: dict[tuple[str, str], float] = {}  # of the rates, by group and topic
         self._running: dict[_Running, float] = {}  # each with the moment it began
         self._results: deque[tuple[Task, Verdict | None, float]] = deque()
         self._told = self._promised = self._held_back = self._closing = False
@@ -103,6 +104,16 @@ class Runner:
     def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let async handlers run in a loop that others run; before the first task."""
         self._loop.use(loop)
+
+    def change_share(self, group: str, topic: str, share: float) -> None:
+        """Say which part of a topic's partitions a group has here: so much of its rates is for us."""
+        if self._shares.get((group, topic)) == share:
+            return
+        self._shares[group, topic] = share
+        for gate in list(self._gates.values()):
+            if (gate.handler.group, gate.handler.topic) == (group, topic):
+                gate.change_share(share, self._clock.monotonic())
+                self._grant(gate)
 
     def submit(self, tasks: Sequence[Task]) -> None:
         """Let handlers be called for tasks, as soon as there is room."""
@@ -193,7 +204,7 @@ class Runner:
             if since is not None:
                 left += _tasks_of(item)
                 self._leave_out(item)
-                in_thread = not isinstance(item, Turn) or item.running is None
+                in_thread = not isinstance(item, Turn) or not item.is_async
                 if in_thread and since != _NOT_BEGUN:
                     with self._pool_lock:
                         self._alive, self._left = self._alive - 1, self._left + 1
@@ -233,7 +244,8 @@ class Runner:
             if gate is None:
                 handler = some[0].handler
                 usual = _ASYNC_CALLS if handler.binding.is_async else self._size
-                gate = self._gates[id] = Gate(handler, handler.concurrency or usual, now)
+                share = self._shares.get((handler.group, handler.topic), 1.0)
+                gate = self._gates[id] = Gate(handler, handler.concurrency or usual, now, share)
             gate.add(some)
             self._grant(gate)
 
@@ -366,24 +378,25 @@ class Runner:
                 if not self._told:
                     self._tell(following is not None or bool(queue))
             else:
+                self._leave_out(item)  # first: the verdict may have this one handed out again at once
                 self._finish(item, verdict, now - began)
-                self._leave_out(item)
         with self._pool_lock:
             self._alive -= 1
         self._quiet.set()
 
     def _hold_back(self, item: Task | Gate) -> None:
         """Put back what may not begin now; `look` or the next `submit` comes back to it."""
-        self._held_back = True
         if isinstance(item, Task):
             self._queue.appendleft(item)
         else:
             item.give_back()
+        self._held_back = True  # last: a look in between would take the flag down and find nothing
 
     def _take_turn(self, gate: Gate, now: float) -> bool:
         """Make one call of a gated sync handler; return whether this thread is still of the pool."""
         turn = gate.begin(now)
         if turn is None:
+            self._bell.set()  # its rate has given all it had: the watch says when it goes on
             return True
         self._running[turn] = now
         answer, error = None, None
@@ -456,7 +469,9 @@ class Runner:
                 continue
             now = self._clock.monotonic()
             turn = gate.begin(now)
-            if turn is not None:
+            if turn is None:
+                self._bell.set()
+            else:
                 self._running[turn] = now
                 turn.running = self._loop.task(self._await(turn, now), self._context.copy())
 
@@ -521,6 +536,8 @@ class Runner:
         if isinstance(item, Task) and item.next is not None:
             for task in item.next.run():
                 self._results.append((task, None, 0.0))
+            if not self._told:  # the verdict on the first may be long in coming: it may have a fallback
+                self._tell(bool(self._queue))
 
     def _report(self, task: Task, verdict: Verdict, seconds: float) -> None:
         self._results.append((task, verdict, seconds))
@@ -544,7 +561,9 @@ class Runner:
 
     def _time_out(self, item: _Running, limit: float, now: float) -> None:
         """End the wait for one call: an async one is cancelled, the thread of a sync one left behind."""
-        if isinstance(item, Turn) and item.running is not None:
+        if isinstance(item, Turn) and item.is_async:
+            if item.running is None:
+                return  # the loop is just beginning it
             if item.cancelled_at is None:
                 item.cancelled_at = now
                 self._loop.call(item.running.cancel)
@@ -555,15 +574,15 @@ class Runner:
             return  # it has just ended
         error = HandlerTimeout(item.handler.id, limit)
         if isinstance(item, Turn):
-            if item.running is None:
+            if not item.is_async:
                 self._leave_behind()
             self._conclude(item, None, error, limit)
             self._grant(item.gate)
         elif isinstance(item, Task):
             self._leave_behind()
             verdict = after_error(item.handler, item.record, error, failures=item.failures, clock=self._clock)
-            self._finish(item, verdict, limit)
             self._leave_out(item)
+            self._finish(item, verdict, limit)
         else:
             self._leave_behind()
             log.error("the fallback of handler %s: %s", item.handler.id, error)

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, asynccontextmanager
 from threading import Event
 from typing import Protocol
@@ -27,6 +28,40 @@ class Service(Protocol):
 
     def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         """Use this event loop; before `start`."""
+
+
+class Several:
+    """Services that run together, such as the workers of several stores; they stop at the same time."""
+
+    def __init__(self, services: Sequence[Service]) -> None:
+        self._services = services
+
+    def start(self) -> None:
+        """Begin with all; if one cannot, those before it are ended."""
+        for number, each in enumerate(self._services):
+            try:
+                each.start()
+            except BaseException:
+                Several(self._services[:number]).stop()
+                raise
+
+    def stop(self) -> None:
+        """End all; returns when that is done."""
+        if not self._services:
+            return
+        with ThreadPoolExecutor(len(self._services)) as threads:
+            for done in [threads.submit(each.stop) for each in self._services]:
+                done.result()
+
+    def hurry(self) -> None:
+        """Let stops that are under way wait no longer."""
+        for each in self._services:
+            each.hurry()
+
+    def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Use this event loop in all; before `start`."""
+        for each in self._services:
+            each.use_loop(loop)
 
 
 class Nothing:

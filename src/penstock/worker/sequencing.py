@@ -89,7 +89,9 @@ class SequencingService:
                 self._sequenced(done)
             if looks or done.moved:
                 pause = self._patience.active() if done.moved else self._patience.idle()
-                next_look = 0.0 if done.full else self._clock.monotonic() + pause
+                look = 0.0 if done.full else self._clock.monotonic() + pause
+                # a pass over told slots never puts the look off: what nobody told of would wait for quiet
+                next_look = look if looks else min(look, next_look)
             until = min(next_look, next_beat) if self._is_own else next_look
             self._bell.wait(max(until - self._clock.monotonic(), 0.0))
             self._bell.clear()

@@ -47,14 +47,16 @@ class Steward:
         polling: PollingSettings,
         pins: frozenset[int] | None,
         measure: Callable[[], object] = lambda: None,
+        gained: Callable[[], object] = lambda: None,
     ) -> None:
         """`new_engine` makes the engine of a group on a topic, and returns the group's id with it.
 
-        `measure` is called once a minute: for series of the whole store.
+        `measure` is called once a minute: for series of the whole store. `gained` is called when there are
+        more slots to sequence than before.
         """
         self._member, self._log, self._pump, self._clock = member, log, pump, clock
         self._waiting, self._new_engine, self._pins = list(subscriptions), new_engine, pins
-        self._filters, self._measure = filters, measure
+        self._filters, self._measure, self._gained = filters, measure, gained
         self._groups: dict[str, tuple[int, list[int]]] = {}
         self._cluster = cluster
         self._patience = Patience("membership", polling)
@@ -108,8 +110,8 @@ class Steward:
             self._next_measure = now + _MEASURE_SECONDS
             self._measure()
         changed = self._member.look()
-        if SLOTS in changed:
-            self._member.exchange_slots()
+        if SLOTS in changed and self._member.exchange_slots():
+            self._gained()
         self._pump.attend(changed - {SLOTS})
         self.is_ready.set()
 

@@ -15,7 +15,8 @@ from penstock.log.sql.log import SqlLog
 from .engine import Engine, Work
 from .handlers import Subscription
 from .task import Place, Task
-from .unit import UNIT_RECORDS, Broken, Committed, Part, Undone, Unit
+from .unit import UNIT_RECORDS, Unit
+from .unit_end import Broken, Committed, Part, Undone
 
 _Taken = list[tuple[int, Work, Delivery]]
 
@@ -39,8 +40,7 @@ class TransactionalEngine(Engine):
         self._most = min(limits, default=None)  # units at once
         self._out = 0
         self._alone: dict[int, int] = {}  # the record of a partition that undid a unit
-        self._in_doubt: set[int] = set()  # partitions that may be ours still,
-        self.needs_check = False  # since a commit is in doubt: what it left is to be seen in the rows
+        self._in_doubt: set[int] = set()  # partitions that may be ours still, since a commit is in doubt
 
     def start_units(self, limit: int) -> list[Unit]:
         """Hand out up to so many units: what may run now, spread over them."""
@@ -79,6 +79,9 @@ class TransactionalEngine(Engine):
                         self._done(works[number], offset)
                         if self._alone.get(number) == offset:
                             del self._alone[number]
+                for number, settlement in unit.settled.items():
+                    if number in works:
+                        works[number].settled_to = max(works[number].settled_to, settlement.reach)
             case Undone(failed, None, called):
                 self._undo(unit, works, called)
                 self._alone[failed.place.partition] = failed.place.offset

@@ -10,8 +10,9 @@ alone, the others without it.
 """
 
 import logging
+from collections.abc import Iterator
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import replace
 from threading import Lock
 from typing import Any
 
@@ -28,8 +29,16 @@ from penstock.log.sql.database import Database, Transaction
 from penstock.model.outcome import Done
 from penstock.model.record import Record
 
-from .attempt import PASSED, after_answer, after_error, last_try, needs_last_try
+from .attempt import (
+    COMPLETED_BY_FALLBACK,
+    PASSED,
+    after_answer,
+    after_error,
+    last_try,
+    needs_last_try,
+)
 from .task import Task
+from .unit_end import Broken, Committed, Outcome, Part, Undone
 
 log = logging.getLogger("penstock.handlers")
 
@@ -40,45 +49,6 @@ AFTER_COMMIT = points.declare("unit.after_commit", "What handlers wrote and thei
 UNIT_RECORDS = 100  # in one transaction at most
 UNIT_SECONDS = 0.05  # after so long it takes no further record: locks are held until it commits
 _REPLAYS = 5  # of one record whose transaction failed because of others
-
-
-@dataclass(slots=True)
-class Part:
-    """The records of one partition in a unit, oldest first."""
-
-    number: int
-    owned: Owned
-    tasks: list[Task]
-
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """The first so many records are handled, and their cursors have moved."""
-
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Undone:
-    """Nothing is committed. `task` did not pass; its verdict is there when it was tried alone.
-
-    `called`: the handlers of so many had been called, so what they did elsewhere may be done again.
-    """
-
-    task: Task
-    verdict: Verdict | None
-    called: int
-
-
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """The database failed: nothing is committed, or (in doubt) perhaps all. Lost: others own a partition."""
-
-    error: Exception | None
-    in_doubt: bool
-
-
-Outcome = Committed | Undone | Broken
 
 
 class _NotPassed(Exception):
@@ -97,8 +67,17 @@ class _Lost(Exception):
 class Unit:
     """Works in one thread; `claim` may be asked from another that gives it up."""
 
-    def __init__(self, database: Database, store: GroupStore, parts: list[Part], clock: Clock) -> None:
-        self._database, self._store, self._clock = database, store, clock
+    def __init__(
+        self,
+        database: Database,
+        store: GroupStore,
+        parts: list[Part],
+        clock: Clock,
+        *,
+        verdict: Verdict | None = None,
+    ) -> None:
+        """`verdict`: of a single record that is to be given up, if its fallback does not pass it."""
+        self._database, self._store, self._clock, self._verdict = database, store, clock, verdict
         self.parts = parts
         self.tasks = [task for part in parts for task in part.tasks]
         self.outcome: Outcome | None = None
@@ -110,48 +89,75 @@ class Unit:
         self._settled: dict[int, tuple[Owned, Settlement]] = {}
         self._skips: set[int] = set()
 
-    def claim(self) -> bool:
-        """Decide, once, who ends this unit: itself, by committing, or whoever has waited long enough."""
+    def claim(self, seen: tuple[Task, float] | None = None) -> bool:
+        """Decide, once, who ends this unit: itself, by committing, or whoever has waited long enough.
+
+        `seen`: only if this is still what is handled. A handler and its fallback are decided on apart.
+        """
         with self._lock:
-            claimed, self._claimed = self._claimed, True
-            return not claimed
+            if self._claimed or (seen is not None and seen is not self.current):
+                return False
+            self._claimed = True
+            return True
 
     def work(self, caught: type[BaseException] = Exception) -> bool:
         """Handle the records and commit; return False when somebody else has ended it meanwhile.
 
         `caught`: what counts as a handler's failure; the rest passes through, and all is rolled back.
         """
-        for replay in range(_REPLAYS + 1):
+        outcome, replays = None, _REPLAYS
+        while outcome is None:
             try:
-                outcome = self._work(caught, again=replay < _REPLAYS)
+                if self._verdict is None:
+                    outcome = self._work(caught, again=replays > 0)
+                else:
+                    outcome = self._last_try(self._verdict, caught, again=replays > 0)
             except _Abandoned:
                 task = self.tasks[max(0, self._begun - 1)]
                 log.warning("handler %s ended after it was given up; its work is undone", task.handler.id)
                 return False
-            if outcome is not None:
-                self.outcome = outcome
-                break
+            replays -= 1
+        self.outcome = outcome
         return True
 
-    def time_out(self, task: Task, limit: float) -> None:
-        """End a unit whose handler takes too long: its connection is taken away, nothing is committed."""
+    def time_out(self, task: Task, limit: float) -> "Unit | None":
+        """End a unit whose handler takes too long: its connection is taken away, nothing is committed.
+
+        Return the unit that goes on in its place, if the fallback is still to be asked.
+        """
         try:
             self._database.dialect.sever(self._conn)
         except Exception as exc:
             log.warning("the transaction of handler %s could not be ended: %s", task.handler.id, exc)
-        error = HandlerTimeout(task.handler.id, limit)
-        self.outcome = self._undone(task, error, None)
+        self.seconds = [limit]
+        error, verdict = HandlerTimeout(task.handler.id, limit), self._verdict
+        whose = "handler" if verdict is None else "the fallback of handler"
+        log.error("%s %s did not end within %g s; its transaction is undone", whose, task.handler.id, limit)
+        if verdict is None and len(self.tasks) == 1:
+            verdict = self._verdict_on(task, error, None)
+            if needs_last_try(task.handler, verdict, task.failures):
+                following = Unit(self._database, self._store, self.parts, self._clock, verdict=verdict)
+                following.seconds = self.seconds
+                return following
+        self.outcome = Undone(task, verdict, self._begun)
+        return None
 
     @property
     def called(self) -> int:
         """Of how many records the handlers have been called."""
         return self._begun
 
+    @property
+    def settled(self) -> dict[int, Settlement]:
+        """What was written of each partition, once it is committed."""
+        return {number: settlement for number, (_, settlement) in self._settled.items()}
+
     def verdicts(self) -> list[tuple[Task, Verdict]]:
         """Return what became of the records whose fate is decided."""
         match self.outcome:
-            case Committed(done):
-                return [(task, PASSED) for task in self.tasks[:done]]
+            case Committed(done, by_fallback):
+                verdict = COMPLETED_BY_FALLBACK if by_fallback else PASSED
+                return [(task, verdict) for task in self.tasks[:done]]
             case Undone(task, verdict, _) if verdict is not None:
                 return [(task, verdict)]
         return []
@@ -187,10 +193,15 @@ class Unit:
 
     def _is_conflict(self, error: BaseException | None) -> bool:
         """Return whether a single record failed only because of other transactions."""
+        is_conflict = self._database.dialect.is_conflict
+        return len(self.tasks) == 1 and any(is_conflict(each) for each in _causes(error))
+
+    def _lost(self, error: BaseException | None) -> Exception:
+        """Return what to report when the connection of a handler is gone."""
+        translate = self._database.dialect.translate
+        found = next((each for each in _causes(error) if translate(each) is not None), error)
         return (
-            len(self.tasks) == 1
-            and isinstance(error, Exception)
-            and self._database.dialect.is_conflict(error)
+            found if isinstance(found, Exception) else ConnectionError("the connection of record.tx is gone")
         )
 
     def _handle(self, tx: Transaction, caught: type[BaseException]) -> int:
@@ -212,7 +223,7 @@ class Unit:
             self.seconds.append(now - then)
             state = tx.state()
             if state is TransactionState.LOST:
-                raise _as_error(error)
+                raise self._lost(error)
             if state is TransactionState.ENDED:
                 error = TransactionEnded(f"handler {task.handler.id} ended the transaction")
             elif state is TransactionState.FAILED and error is None:
@@ -254,47 +265,101 @@ class Unit:
             owned.machine.confirm(skips=number in self._skips)
         return Committed(count)
 
-    def _undone(self, task: Task, error: BaseException | None, answer: Any) -> Outcome:
-        """Say what did not pass; the verdict on a record that was alone, after its fallback's last try."""
+    def _undone(self, task: Task, error: BaseException | None, answer: Any) -> Outcome | None:
+        """Say what did not pass, and the verdict on one that was alone; None: its fallback is to be asked."""
         if len(self.tasks) > 1:
             return Undone(task, None, self._begun)
-        handler, failures, clock = task.handler, task.failures, self._clock
-        if error is not None:
-            verdict = after_error(handler, task.record, error, failures=failures, clock=clock)
-        else:
-            verdict = after_answer(handler, task.record, answer, failures=failures, clock=clock)
-        if needs_last_try(handler, verdict, failures) and not isinstance(error, HandlerTimeout):
-            return self._last_try(task, verdict)
-        return Undone(task, verdict, 1)
+        verdict = self._verdict_on(task, error, answer)
+        if not needs_last_try(task.handler, verdict, task.failures):
+            return Undone(task, verdict, 1)
+        self._verdict = verdict
+        self._reopen()
+        return None
 
-    def _last_try(self, task: Task, verdict: Verdict) -> Outcome:
-        """Call the fallback in a transaction of its own, which passes the record if it passes."""
+    def _reopen(self) -> None:
+        """Go on after all: from here on somebody else may end it again, when that takes too long."""
+        with self._lock:
+            self.current, self._claimed = None, False
+
+    def _verdict_on(self, task: Task, error: BaseException | None, answer: Any) -> Verdict:
+        handler, record, failures = task.handler, task.record, task.failures
+        if error is not None:
+            return after_error(handler, record, error, failures=failures, clock=self._clock)
+        return after_answer(handler, record, answer, failures=failures, clock=self._clock)
+
+    def _last_try(self, verdict: Verdict, caught: type[BaseException], *, again: bool) -> Outcome | None:
+        """Call the fallback in a transaction of its own, which passes the record if it passes.
+
+        None: it failed only because of other transactions, and should be tried again at once.
+        """
+        (task,), here, mine = self.tasks, _Here(caught), False
+        self._begun = 1
         try:
             with self._database.transaction(bounded=False, guarded=True) as tx:
-                given = last_try(_Here(), task.handler, _with(task.record, tx.conn), verdict)
-                if given is verdict:
+                self._conn = tx.conn
+                self.current = (task, self._clock.monotonic())
+                given = last_try(here, task.handler, _with(task.record, tx.conn), verdict)
+                mine = self.claim()
+                if not mine:
+                    raise _Abandoned
+                if tx.state() is TransactionState.LOST:  # not the fallback's fault: it is asked again
+                    raise self._lost(here.error)
+                if given is verdict or not _still_open(tx, task):
                     raise _NotPassed(task, None, None)
                 self._settle(tx, 1)
+        except _Abandoned:
+            raise
         except _NotPassed:
-            return Undone(task, verdict, 1)
+            if not again or not self._is_conflict(here.error):
+                return Undone(task, verdict, 1)
+            self._reopen()
+            return None
         except _Lost:
             return Broken(None, in_doubt=True)
         except Exception as exc:
+            if not mine and not self.claim():
+                raise _Abandoned from None
             return Broken(self._database.dialect.translate(exc) or exc, in_doubt=self._moved)
-        return self._committed(1)
+        return replace(self._committed(1), by_fallback=True)
 
 
 class _Here:
-    """Calls a fallback in this thread."""
+    """Calls a fallback in this thread; what is caught there is its failure."""
+
+    def __init__(self, caught: type[BaseException]) -> None:
+        self._caught = caught
+        self.error: BaseException | None = None
 
     def answer(self, function: Any, *args: Any, limit: HandlerTimeout | None = None) -> Any:
-        return function(*args)
+        try:
+            return function(*args)
+        except self._caught as raised:
+            self.error = raised
+            if isinstance(raised, Exception):
+                raise
+            raise RuntimeError(f"it raised {raised!r}") from raised
+
+
+def _still_open(tx: Transaction, task: Task) -> bool:
+    """Return whether a fallback that passed has left the transaction fit to commit."""
+    state = tx.state()
+    if state is not TransactionState.OPEN:
+        what = (
+            "went on after a failed statement"
+            if state is TransactionState.FAILED
+            else "ended the transaction"
+        )
+        log.error("the fallback of handler %s %s; its record is now a dead letter", task.handler.id, what)
+    return state is TransactionState.OPEN
 
 
 def _with(record: Record, conn: Any) -> Record:
     return structs.replace(record, _tx=conn)
 
 
-def _as_error(error: BaseException | None) -> Exception:
-    """Return what to report when a handler's connection was lost."""
-    return error if isinstance(error, Exception) else ConnectionError("the connection of record.tx is gone")
+def _causes(error: BaseException | None) -> Iterator[Exception]:
+    """Yield an error and what it came from: a library such as an ORM wraps what the driver says."""
+    for _ in range(10):
+        if isinstance(error, Exception):
+            yield error
+        error = None if error is None else error.__cause__

@@ -17,7 +17,8 @@ from penstock.delivery.verdict import Verdict
 from .attempt import count
 from .handlers import Handler
 from .task import Task
-from .unit import Broken, Unit
+from .unit import Unit
+from .unit_end import Broken
 
 log = logging.getLogger("penstock.handlers")
 
@@ -45,10 +46,7 @@ class Units:
     def submit(self, units: Sequence[Unit]) -> None:
         """Begin units; at most as many as are free."""
         for unit in units:
-            self._running.add(unit)
-            if self._threads < len(self._running):
-                self._spawn()
-            self._queue.put(unit)
+            self._begin(unit)
         if units:
             self._bell.set()
             if self._watch is None:
@@ -60,7 +58,7 @@ class Units:
         found = [self._ended.popleft() for _ in range(len(self._ended))]
         self._running.difference_update(found)
         for unit in found:
-            _count(unit)
+            count_unit(unit)
         return found
 
     def look(self) -> float:
@@ -75,7 +73,7 @@ class Units:
             due.append(limit / 4)
             if now - since < limit:
                 due.append(since + limit - now)
-            elif unit.claim():
+            elif unit.claim(current):
                 self._leave_behind(unit, task, limit)
         return min(due)
 
@@ -88,16 +86,22 @@ class Units:
     def close(self, grace_seconds: float) -> list[Task]:
         """Wait so long for what runs, and return the tasks that still run then; they commit nothing."""
         for _ in range(int(grace_seconds / _STEP_SECONDS) + 1):
-            if all(unit.outcome is not None for unit in self._running):
+            if all(unit.outcome is not None for unit in list(self._running)):
                 break
             self._quiet.wait(_STEP_SECONDS if grace_seconds else 0)
-        left = [unit for unit in self._running if unit.outcome is None and unit.claim()]
+        left = [unit for unit in list(self._running) if unit.outcome is None and unit.claim()]
         self._running.difference_update(left)
         for _ in range(self._threads):
             self._queue.put(None)
         self._closed = True
         self._bell.set()
         return [task for unit in left for task in unit.tasks]
+
+    def _begin(self, unit: Unit) -> None:
+        self._running.add(unit)
+        if self._threads < len(self._running):
+            self._spawn()
+        self._queue.put(unit)
 
     def _spawn(self) -> None:
         with self._lock:
@@ -118,15 +122,19 @@ class Units:
             self._wake()
 
     def _leave_behind(self, unit: Unit, task: Task, limit: float) -> None:
-        log.error("handler %s did not end within %g s; its transaction is undone", task.handler.id, limit)
         with self._lock:
             self._threads -= 1
-        unit.time_out(task, limit)
-        self._ended.append(unit)
-        self._wake()
+        following = unit.time_out(task, limit)
+        if following is None:
+            self._ended.append(unit)
+            self._wake()
+        else:  # its fallback is asked, in another thread: this one watches
+            self._running.add(following)
+            self._running.discard(unit)
+            self._begin(following)
 
 
-def _count(unit: Unit) -> None:
+def count_unit(unit: Unit) -> None:
     """Count what became of the records of a unit."""
     by_handler: dict[Handler, tuple[list[Verdict], list[float]]] = {}
     for (task, verdict), seconds in zip(unit.verdicts(), unit.seconds, strict=False):

@@ -13,7 +13,6 @@ from threading import Event
 
 from penstock.clock import Clock
 from penstock.delivery.store import GroupStore
-from penstock.delivery.unread import measure
 from penstock.log.contract import Topic
 from penstock.log.sql.database import Database
 from penstock.log.sql.log import SqlLog
@@ -27,6 +26,7 @@ from penstock.outbox.sequencer import Pass
 from .ear import LOGGED, Ear, is_test, notify_others, staged_slots
 from .engine import Engine
 from .handlers import Handlers, Subscription
+from .measures import Measures
 from .patience import PollingSettings
 from .pump import Pump
 from .retention import RetentionService
@@ -95,7 +95,8 @@ class Worker:
             cluster=cluster,
             polling=polling,
             pins=pins,
-            measure=lambda: measure(database),
+            measure=Measures(database, self._member).take,
+            gained=self._sequencing.ring,
         )
         self._pid = os.getpid()
         self._stopped = Event()

@@ -192,3 +192,26 @@ proxy = Proxy()
 """
     write("shop", HEAD + MAILER + proxy)
     assert check("shop:outbox")[0] == 0
+
+
+def test_a_handler_for_a_parent_is_no_handler_for_an_unknown_type(write: Any, check: Check, url: str) -> None:
+    types = """
+from dataclasses import dataclass
+
+@outbox.event("order.placed", parents=["order.event"])
+@dataclass
+class Placed:
+    id: str
+
+@outbox.handler("order.event", group="mailer", id="parent")
+def parent(record: Record) -> None: ...
+
+@outbox.handler("order.evnt", group="mailer", id="misspelt")
+def misspelt(record: Record) -> None: ...
+"""
+    put(url, "order.placed", group="mailer")
+    write("shop", HEAD + types)
+    _, found = check("shop:outbox")
+    assert [each["about"] for each in found["findings"] if "no event is registered" in each["what"]] == [
+        "handler misspelt"
+    ]

@@ -88,6 +88,7 @@ def test_a_list_shows_each_letter_on_one_line_whatever_its_reason_is(run: Run, s
 def test_a_list_in_json_says_all(run: Run, shop: Outbox) -> None:
     (letter,) = listed(run, "--group", "mailer", "--key", "o-1")
     died_at, id, partition = letter.pop("died_at"), letter.pop("id"), letter.pop("partition")
+    name = letter.pop("name")
     assert letter == {
         "group": "mailer",
         "topic": "events",
@@ -100,7 +101,9 @@ def test_a_list_in_json_says_all(run: Run, shop: Outbox) -> None:
         "reset_at": None,
     }
     assert died_at.endswith("Z")
-    assert listed(run, "--id", id) == [letter | {"died_at": died_at, "id": id, "partition": partition}]
+    assert (name.startswith(f"event:order.placed:{partition:04}:"), name.endswith(f":{id}")) == (True, True)
+    letter |= {"died_at": died_at, "id": id, "partition": partition, "name": name}
+    assert listed(run, "--id", id) == [letter]
     assert len(listed(run, "--type", "order.paid")) == len(listed(run, "--key", "o-2")) == 2
     assert len(listed(run, "--topic", "events")) == 3
 
@@ -131,7 +134,7 @@ def test_nothing_to_list_is_said(run: Run, shop: Outbox) -> None:
 def test_a_letter_is_shown_by_id_or_place(run: Run, shop: Outbox) -> None:
     (letter,) = listed(run, "--group", "mailer", "--key", "o-2")
     code, out, _ = run("dead", "show", letter["id"])
-    assert (code, out.count("order.paid")) == (0, 2)  # both groups gave it up
+    assert (code, out.count("type:       order.paid")) == (0, 2)  # both groups gave it up
     assert "reason:     ValueError: no [b]such[/b]\\nbook: 1\n" in out
     assert "value:      1\n" in out
     place = f"events/{letter['partition']}/{letter['offset']}"
@@ -197,7 +200,7 @@ def test_a_discard_says_what_it_did(run: Run, shop: Outbox) -> None:
     code, out, _ = run(*named, "--json")
     assert (code, json.loads(out)["count"]) == (1, 0)
     code, out, _ = run("dead", "discard", "--group", "mailer", "--all", "--json")
-    assert (code, json.loads(out)) == (0, {"count": 2, "out_of_order": 0})
+    assert (code, json.loads(out)) == (0, {"count": 2, "out_of_order": 0, "unedited": 0})
 
 
 def test_what_the_log_no_longer_has_is_requeued_from_its_letter(run: Run, shop: Outbox, url: str) -> None:
@@ -206,8 +209,45 @@ def test_what_the_log_no_longer_has_is_requeued_from_its_letter(run: Run, shop: 
     assert run("dead", "requeue", "--group", "mailer", "--all") == (0, "2 dead letters requeued\n", "")
 
 
+def test_a_skip_lets_the_key_go_on_and_keeps_the_letter(run: Run, shop: Outbox) -> None:
+    skip = ("dead", "skip", "--group", "mailer", "--key", "o-1")
+    assert run(*skip, "--dry-run") == (0, "1 dead letter would be skipped\n", "")
+    assert run(*skip) == (0, "1 dead letter skipped\n", "")
+    assert run(*skip) == (0, "no dead letters of group mailer match and hold their key\n", "")
+    (letter,) = listed(run, "--group", "mailer", "--key", "o-1")
+    assert letter["holding"] is False
+    named = ("dead", "skip", "--group", "mailer", "--id", letter["id"])
+    assert run(*named)[:2] == (1, "no dead letters of group mailer match and hold their key\n")
+    code, out, _ = run(*named, "--json")
+    assert (code, json.loads(out)["count"]) == (1, 0)
+
+
+def test_u_05_a_requeue_may_put_records_last_and_edit_their_headers(
+    run: Run, shop: Outbox, failing: list[int]
+) -> None:
+    requeue = ("dead", "requeue", "--group", "mailer", "--key", "o-1", "--last")
+    edits = ("--header", "tenant=a=b", "--header", "empty=", "--drop-header", "x")
+    assert run(*requeue, *edits, "--dry-run") == (0, "1 dead letter would be requeued\n", "")
+    assert run(*requeue, *edits) == (0, "1 dead letter requeued\n", "")
+    got: list[Any] = []
+    failing.clear()
+    shop.handler(group="mailer", id="sees", match="order.placed")(
+        lambda record: got.append((record.value, record.headers))
+    )
+    shop.drain()
+    assert got == [(2, {}), (1, {"tenant": "a=b", "empty": ""})]
+
+
+@pytest.mark.parametrize("edit", [("--header", "tenant"), ("--header", "=x"), ("--header", "id\n=x")])
+def test_a_header_that_can_be_none_is_refused(run: Run, shop: Outbox, edit: tuple[str, str]) -> None:
+    code, _, err = run("dead", "requeue", "--group", "mailer", "--all", *edit)
+    assert code == 2
+    assert "NAME=VALUE" in err or "printable" in err
+    assert len(listed(run)) == 3
+
+
 def test_all_must_be_said(run: Run, shop: Outbox) -> None:
-    for verb in ("requeue", "discard"):
+    for verb in ("requeue", "discard", "skip"):
         code, _, err = run("dead", verb, "--group", "mailer")
         assert code == 2
         assert "or all" in err

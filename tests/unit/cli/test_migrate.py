@@ -12,7 +12,14 @@ from penstock.cli import main
 from penstock.testing.refusal import refusal
 
 Run = Callable[..., tuple[int, str, str]]
-APPLIED = ["0001 staging", "0002 log", "0003 delivery", "0004 dead_letters", "0005 operations"]
+APPLIED = [
+    "0001 staging",
+    "0002 log",
+    "0003 delivery",
+    "0004 dead_letters",
+    "0005 operations",
+    "0006 events",
+]
 
 
 @pytest.fixture
@@ -42,16 +49,16 @@ def change(url: str, statement: str) -> None:
 def test_it_says_what_it_applied(run: Run, url: str) -> None:
     assert run("--url", url) == (
         0,
-        "".join(f"applied: {title}\n" for title in APPLIED) + "up to date: version 5\n",
+        "".join(f"applied: {title}\n" for title in APPLIED) + "up to date: version 6\n",
         "",
     )
-    assert run("--url", url) == (0, "up to date: version 5\n", "")
+    assert run("--url", url) == (0, "up to date: version 6\n", "")
 
 
 def test_it_says_so_in_json(run: Run, url: str) -> None:
     for applied in (APPLIED, []):
         code, out, _ = run("--url", url, "--json")
-        assert (code, json.loads(out)) == (0, {"applied": applied, "version": 5})
+        assert (code, json.loads(out)) == (0, {"applied": applied, "version": 6})
 
 
 def test_the_address_may_stand_in_the_environment(
@@ -81,7 +88,7 @@ def test_check_says_so_in_json(run: Run, url: str) -> None:
 @pytest.mark.parametrize(
     ("statement", "words"),
     [
-        ("ALTER TABLE penstock_log DROP COLUMN headers", "drift: penstock_log lacks headers BLOB"),
+        ("ALTER TABLE penstock_dead DROP COLUMN headers", "drift: penstock_dead lacks headers BLOB"),
         ("ALTER TABLE penstock_log ADD COLUMN extra TEXT", "drift: penstock_log has extra TEXT"),
         ("DROP INDEX ix_penstock_scheduled_id", "drift: penstock_scheduled lacks index plain (id)"),
         ("DROP TABLE penstock_slot", "drift: table penstock_slot is missing"),
@@ -106,7 +113,7 @@ def test_sql_prints_what_is_pending_and_no_more(run: Run, url: str) -> None:
     assert code == 0
     with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as conn:
         conn.executescript(script)
-    assert run("--url", url) == (0, "up to date: version 5\n", "")
+    assert run("--url", url) == (0, "up to date: version 6\n", "")
     assert run("--url", url, "--sql")[1].strip() == ""
 
 
@@ -147,4 +154,4 @@ def test_a_newer_schema_is_said_with_the_remedy(run: Run, url: str) -> None:
     for flag in ([], ["--check"], ["--sql"]):
         code, _, err = run("--url", url, *flag)
         assert code == 1
-        assert "version 99, this Penstock knows 5; update Penstock here" in err
+        assert "version 99, this Penstock knows 6; update Penstock here" in err

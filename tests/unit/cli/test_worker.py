@@ -15,6 +15,7 @@ from penstock import Outbox
 from tests.crash.waiting import wait_until
 from tests.unit.cli.program import penstock
 
+pytestmark = pytest.mark.usefixtures("brisk")
 PROGRAM = """
 import time
 from pathlib import Path
@@ -56,11 +57,10 @@ def seen(folder: Path) -> list[str]:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[subprocess.Popen[str]]:
+def running(folder: Path, *targets: str) -> Iterator[subprocess.Popen[str]]:
     """Give a worker that is ended at the end, whatever happens."""
-    process = subprocess.Popen(
-        penstock("worker", "shop:outbox"), cwd=folder, stderr=subprocess.PIPE, text=True
-    )
+    command = penstock("worker", *(targets or ("shop:outbox",)))
+    process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
     try:
         yield process
     finally:
@@ -81,6 +81,33 @@ def test_it_delivers_and_leaves_when_told_to(folder: Path) -> None:
         assert conn.execute('SELECT max("offset") FROM penstock_cursor').fetchone() == (1,)
 
 
+def test_u_07_one_process_serves_several_stores(folder: Path) -> None:
+    (folder / "other.py").write_text(PROGRAM.replace("shop.db", "other.db").replace('"seen"', '"seen_other"'))
+    with closing(Outbox(f"sqlite:///{folder}/other.db")) as outbox:
+        outbox.migrate()
+        with outbox.transaction() as conn:
+            outbox.publish(conn, "t", "two")
+    publish(folder, "one")
+    with running(folder, "shop:outbox", "other:outbox") as worker:
+        wait_until(lambda: seen(folder) == ["one"], "the event of one store is handled")
+        wait_until(lambda: (folder / "seen_other").exists(), "that of the other is handled")
+        worker.send_signal(signal.SIGTERM)
+        worker.communicate(timeout=60)
+    assert worker.returncode == 0
+    for name in ("shop.db", "other.db"):
+        with closing(sqlite3.connect(folder / name)) as conn:
+            assert conn.execute("SELECT count(*) FROM penstock_member").fetchone() == (0,)
+
+
+def test_an_outbox_that_is_named_twice_is_refused(folder: Path) -> None:
+    for targets in (["shop:outbox", "shop:outbox"], ["shop:outbox", "shop:other"]):
+        ended = subprocess.run(
+            penstock("worker", *targets), cwd=folder, capture_output=True, text=True, check=False
+        )
+        assert ended.returncode == 2
+        assert targets[1] in ended.stderr
+
+
 def test_a_second_signal_waits_for_no_handler(folder: Path) -> None:
     publish(folder, "slow")
     with running(folder) as worker:
@@ -90,7 +117,7 @@ def test_a_second_signal_waits_for_no_handler(folder: Path) -> None:
         while "SIGTERM: stopping" not in worker.stderr.readline():
             pass
         worker.send_signal(signal.SIGINT)
-        _, said = worker.communicate(timeout=30)
+        _, said = worker.communicate(timeout=60)
     assert worker.returncode == 0
     assert "SIGINT again: not waiting for handlers" in said
     assert "still runs on t" in said
@@ -104,7 +131,7 @@ def test_a_second_signal_waits_for_no_handler(folder: Path) -> None:
         (["shop:nothing"], "shop has no 'nothing'"),
         (["shop:other"], "shop:other is str, not an Outbox"),
         (["shop:outbox", "--partitions", "5-1"], "'5-1' is no range such as 0-63"),
-        ([], "Missing argument 'MODULE:OUTBOX'"),
+        ([], "Missing argument 'MODULE:OUTBOX...'"),
     ],
 )
 def test_what_is_wrong_with_the_arguments_is_said(folder: Path, arguments: list[str], words: str) -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from penstock.delivery import machine
 from penstock.delivery.machine import (
+    LAST,
     SLOW,
     SLOW_WAITING,
     WINDOW,
@@ -759,3 +760,57 @@ def test_a_settlement_after_a_refused_skip_frees_nothing(partition: Partition) -
     assert settled(partition).unskipped is None
     partition.confirm(skips=True)
     assert take(partition) == []
+
+
+def put_last(*waiting: int, held: bool = False) -> Partition:
+    """Return a partition where offset 0 was put behind what waits of its key."""
+    last = StoredLane(alone_key("a", 0), False, 0, 0, LAST), [0]
+    main = StoredLane("a", held, 0, 0, SLOW), waiting
+    return Partition(10, lanes=[last, main] if waiting or held else [last])
+
+
+def test_u_05_a_record_that_was_put_last_comes_after_what_waits_of_its_key() -> None:
+    assert work(put_last(3, 5)) == [3, 5, 0]
+    assert work(put_last()) == [0]
+
+
+def test_what_comes_later_does_not_keep_the_last_waiting_for_ever() -> None:
+    partition = put_last(3)
+    feed(partition, "a")  # offset 10
+    assert take(partition, limit=1) == [3]
+    partition.finish(3, PASSED)
+    assert sorted(take(partition)) == [0, 10]
+
+
+def test_the_last_waits_while_its_key_is_parked_or_held_and_is_not_lost() -> None:
+    partition = put_last(3, 5)
+    assert take(partition) == [3]
+    partition.finish(3, PARKED)
+    assert (take(partition), partition.next_due_ms()) == ([], LATER)
+    assert take(partition, LATER) == [3]
+    partition.finish(3, HELD)
+    assert take(partition, LATER) == []
+    assert work(put_last(5, held=True)) == []
+
+
+def test_the_last_may_be_taken_back_parked_and_settled_as_any_other() -> None:
+    partition = put_last(3)
+    for offset in take(partition):
+        partition.finish(offset, PASSED)
+    assert take(partition) == [0]
+    partition.untake(0)
+    assert take(partition) == [0]
+    partition.finish(0, PARKED)
+    assert take(partition, LATER) == [0]
+    partition.finish(0, HELD)
+    written = settled(partition)
+    assert written.dead == [DeadLetter(0, alone_key("a", 0), False, 4, "ValueError: no")]
+    assert sorted(written.lanes_gone) == sorted([alone_key("a", 0), "a"])
+    assert sorted(written.entries_gone) == [0, 3]
+
+
+def test_the_last_goes_on_when_the_last_before_it_is_dead_though_that_holds_the_key() -> None:
+    partition = put_last(3)
+    assert take(partition) == [3]
+    partition.finish(3, HELD)
+    assert take(partition) == [0]

@@ -55,3 +55,19 @@ def test_a_row_is_passed_on_along_a_chain_where_that_evens_out() -> None:
 
 def test_pins_to_rows_that_are_not_there_say_nothing() -> None:
     assert sizes(NOBODY, pinned("a", 100), Participant("b")) == {"b": 8}
+
+
+def test_n_07_256_rows_are_shared_evenly_among_1_to_16() -> None:
+    for count in range(1, 17):
+        shares = sizes(dict.fromkeys(range(256)), *(Participant(f"m-{n:02}") for n in range(count)))
+        assert len(shares) == count
+        assert sum(shares.values()) == 256
+        assert max(shares.values()) - min(shares.values()) <= 1
+
+
+def test_n_07_of_three_two_are_left_with_128_each() -> None:
+    three = assign(dict.fromkeys(range(256)), [Participant(id) for id in "abc"])
+    assert sorted(Counter(three.values()).values()) == [85, 85, 86]
+    two = assign(three, [Participant("a"), Participant("c")])
+    assert Counter(two.values()) == {"a": 128, "c": 128}
+    assert all(two[row] == owner for row, owner in three.items() if owner != "b")

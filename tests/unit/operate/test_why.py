@@ -2,9 +2,13 @@
 
 import pytest
 
+from penstock.delivery.dead import REQUEUED
+from penstock.delivery.machine import LAST
 from penstock.log.contract import Topic
 from penstock.operate.why.finding import Logged, looks_like_id, moment_of
 from penstock.operate.why.history import Act
+from penstock.operate.why.sentences import again
+from penstock.operate.why.standing import Lane
 from penstock.operate.why.unlogged import Writer
 from penstock.operate.why.wording import ago, ahead, counted, short, times
 
@@ -103,3 +107,14 @@ def test_an_act_concerns_what_its_selection_may_have_held(
 ) -> None:
     record = Logged(Topic(1, "events", 8, "murmur3"), 3, 0, "i", "k", "t", 100)
     assert Act(at_ms, "ada", "dead discard", subject).may_concern("g", record) == concerns
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        (REQUEUED, "was requeued and is tried again now"),
+        (LAST, "was requeued, to come after what waits of its key"),
+    ],
+)
+def test_a_record_that_a_person_put_back_is_told_so(reason: str, text: str) -> None:
+    assert again(Lane("#0#a", False, 0, 0, reason, 0), NOON, hindered=False) == text

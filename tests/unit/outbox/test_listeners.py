@@ -34,7 +34,7 @@ def outbox(tmp_path: Path) -> Iterator[Outbox]:
 @pytest.fixture
 def conn(outbox: Outbox, tmp_path: Path) -> Iterator[sqlite3.Connection]:
     """Give a connection of the caller's own."""
-    with closing(sqlite3.connect(tmp_path / "shop.db")) as opened:
+    with closing(sqlite3.connect(tmp_path / "shop.db", timeout=60)) as opened:
         yield opened
 
 
@@ -98,6 +98,27 @@ def test_what_one_raises_is_logged_and_counted_and_the_next_is_called(
     assert "the listener's own" in caplog.text
     failed = {labels[0].rpartition(".")[2] for labels in metrics.LISTENER_FAILURES.values()}
     assert failed == {"failing", "never"}
+
+
+@pytest.mark.parametrize("raised", [SystemExit(3), asyncio.CancelledError()], ids=["exit", "cancelled"])
+def test_one_that_would_end_its_thread_ends_nothing(
+    outbox: Outbox, conn: sqlite3.Connection, raised: BaseException
+) -> None:
+    heard: list[str] = []
+
+    @outbox.listener("order.lost")
+    def ending(record: Record) -> None:
+        raise raised
+
+    @outbox.listener("order.paid")
+    def hear(record: Record) -> None:
+        heard.append(record.type)
+
+    for type in ("order.lost", "order.paid"):
+        with conn:
+            outbox.publish(conn, type, 1)
+        wait_until(lambda: marks(conn) == 0, "it has been called, and its mark is gone")
+    assert heard == ["order.paid"]
 
 
 def test_nothing_is_left_behind_and_the_mark_is_never_an_event(

@@ -1,5 +1,6 @@
 """Running a caller's transaction: what is run again, how often, after which pauses."""
 
+import asyncio
 import random
 import sqlite3
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock import Outbox
-from penstock.errors import CommitOutcomeUnknown
+from penstock.errors import CommitOutcomeUnknown, InvalidInput
 from penstock.log.sql.sqlite.dialect import SqliteDialect
 
 
@@ -150,3 +151,80 @@ def test_tokens_of_other_connections_are_not_among_them(
         theirs.rollback()
     assert caught.value.tokens == ("mine",)
     other.close()
+
+
+# --- async -------------------------------------------------------------------------------------
+
+
+class Block:
+    """An async block around a connection that fails at its end as often as it is told."""
+
+    def __init__(self, conn: Any, *errors: Exception) -> None:
+        self.conn, self.errors, self.begun = conn, list(errors), 0
+
+    def __call__(self) -> "Block":
+        self.begun += 1
+        return self
+
+    async def __aenter__(self) -> Any:
+        return self.conn
+
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> bool:
+        if kind is None and self.errors:
+            raise self.errors.pop()
+        return isinstance(error, EOFError)
+
+
+async def _working(conn: Any) -> str:
+    return "done"
+
+
+@pytest.fixture
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Give the pauses of async runs, none of which is waited for."""
+    noted: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        noted.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    return noted
+
+
+def test_async_conflicts_are_given_up_after_ten_replays(outbox: Outbox, no_pause: list[float]) -> None:
+    block = Block(object(), *(a_busy_file() for _ in range(20)))
+    with pytest.raises(sqlite3.OperationalError, match="locked"):
+        asyncio.run(outbox.arun_in_tx(block, _working))
+    assert (block.begun, len(no_pause)) == (11, 10)
+    least = [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0, 2.0]
+    assert all(each <= pause <= each * 1.5 for each, pause in zip(least, no_pause, strict=True))
+
+
+@pytest.mark.parametrize("error", [TimeoutError(), ConnectionResetError("cut"), EOFError()])
+def test_an_async_commit_without_an_answer_is_in_doubt(outbox: Outbox, error: Exception) -> None:
+    block = Block(object(), error)
+    with pytest.raises(CommitOutcomeUnknown, match=str(error) or type(error).__name__):
+        asyncio.run(outbox.arun_in_tx(block, _working))
+    assert block.begun == 1
+
+
+@pytest.mark.parametrize("error", [LookupError("mine"), sqlite3.IntegrityError("UNIQUE")])
+def test_what_is_no_conflict_comes_out_of_an_async_block_as_it_is(outbox: Outbox, error: Exception) -> None:
+    block = Block(object(), error)
+    with pytest.raises(type(error)) as caught:
+        asyncio.run(outbox.arun_in_tx(block, _working))
+    assert (caught.value, block.begun) == (error, 1)
+
+
+@pytest.mark.parametrize("wrong", [None, "engine", lambda: None, lambda: open])
+def test_what_gives_no_async_block_is_refused_with_an_example(outbox: Outbox, wrong: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"for example engine\.begin of SQLAlchemy"):
+        asyncio.run(outbox.arun_in_tx(wrong, _working))
+
+
+def test_a_block_that_swallows_what_its_work_raises_is_refused(outbox: Outbox) -> None:
+    async def work(conn: Any) -> None:
+        raise EOFError
+
+    with pytest.raises(InvalidInput, match="has swallowed what its work raised"):
+        asyncio.run(outbox.arun_in_tx(Block(object()), work))

@@ -92,14 +92,31 @@ def test_a_cancel_is_one_step_whose_count_is_wanted() -> None:
     assert next(cancelling(None, owner="me")) == Step("cancel_owner", [("me", "events")], counts=True)
 
 
+def moving(id: str | None, at: Any, **by: Any) -> Steps[int]:
+    """Return the steps that give scheduled events another time."""
+    return reschedule_steps(id, at, "events", NOW_MS, **by, limits=LimitsSettings())
+
+
 def test_a_new_time_is_one_step_and_never_in_the_past() -> None:
     for at, due_ms in [(timedelta(seconds=5), NOW_MS + 5_000), (timedelta(days=-1), NOW_MS)]:
-        steps = reschedule_steps("an-id", at, "events", NOW_MS)
-        assert next(steps) == Step("reschedule", [(due_ms, "an-id", "events")], counts=True)
-    assert run(reschedule_steps("an-id", timedelta(), "events", NOW_MS), lambda step: 1) is True
-    assert run(reschedule_steps("an-id", timedelta(), "events", NOW_MS), lambda step: 0) is False
+        assert next(moving("an-id", at)) == Step("reschedule", [(due_ms, "an-id", "events")], counts=True)
+    assert run(moving("an-id", timedelta()), lambda step: 1) is True
+    assert run(moving("an-id", timedelta()), lambda step: 0) is False
     with pytest.raises(InvalidTime):
-        next(reschedule_steps("an-id", None, "events", NOW_MS))
+        next(moving("an-id", None))
+
+
+def test_a_new_time_by_key_or_owner_counts_those_in_time() -> None:
+    assert next(moving(None, timedelta(), key="order-123")) == Step(
+        "reschedule_key", [(NOW_MS, 0x2DAE14BD, b"order-123", "events")], counts=True
+    )
+    assert next(moving(None, timedelta(), owner="me")) == Step(
+        "reschedule_owner", [(NOW_MS, "me", "events")], counts=True
+    )
+    assert run(moving(None, timedelta(), key="k"), lambda step: 3) == 3
+    for said in ({}, {"key": "k", "owner": "o"}):
+        with pytest.raises(InvalidSelection, match="reschedule takes exactly one of id, key"):
+            next(moving(None, timedelta(), **said))
 
 
 def test_a_cancel_that_can_find_nothing_is_refused_before_any_step() -> None:

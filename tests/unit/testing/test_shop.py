@@ -9,6 +9,8 @@ from penstock.testing import shop as shop_module
 from penstock.testing.shop import POISON, Shop, ShopWorker, Tally
 from tests.crash.waiting import wait_until
 
+pytestmark = pytest.mark.usefixtures("brisk")
+
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[Shop]:

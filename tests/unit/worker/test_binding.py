@@ -353,7 +353,7 @@ def test_b08_ids_are_equal_over_reloads_and_processes(
     again = id_of(importlib.reload(shop).mail, "g")
     told = {
         subprocess.run(
-            [sys.executable, *how], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=30
+            [sys.executable, *how], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
         ).stdout
         for how in (["b08_shop.py"], ["-m", "b08_shop"])
     }

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator, Sequence
 from threading import Event
+from typing import Any
 
 import psycopg
 import pytest
@@ -21,6 +22,7 @@ from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
 from tests.services.pooler import TransactionPooler
 
+pytestmark = pytest.mark.usefixtures("brisk")
 QUICK = PollingSettings(shortest_seconds=0.001, longest_seconds=0.02)
 on_postgres = pytest.mark.parametrize("kind", ["postgres"], indirect=True)
 
@@ -90,7 +92,7 @@ def test_a_word_that_names_no_slots_means_all(word: str) -> None:
 @on_postgres
 def test_a_notification_is_handed_on_with_its_word(ear: Ear, database: Database, heard: Heard) -> None:
     notify_others(database, staged_word([7]))
-    wait_until(lambda: heard == ["staged 7"], "it hears")
+    wait_until(lambda: "staged 7" in heard, "it hears")
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"], indirect=True)
@@ -99,7 +101,7 @@ def test_a_write_to_a_file_is_heard(ear: Ear, engine: StoreEngine, heard: Heard)
     with engine.connect() as conn:
         engine.outbox.publish(conn, "t", 1)
         conn.commit()
-    wait_until(lambda: heard == [""], "it hears")
+    wait_until(lambda: "" in heard, "it hears")
 
 
 @on_postgres
@@ -111,10 +113,24 @@ def test_a_session_that_was_ended_is_replaced_and_hears(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE pid <> pg_backend_pid() AND datname = current_database() AND query LIKE 'LISTEN%'"
         )
-    wait_until(lambda: heard == [""], "it listens again, and says so: something may have been missed")
+    wait_until(lambda: "" in heard, "it listens again, and says so: something may have been missed")
     notify_others(database, LOGGED)
-    wait_until(lambda: heard[1:] == [LOGGED], "it hears")
+    wait_until(lambda: LOGGED in heard, "it hears")
     assert len([each for each in caplog.messages if "bell waits" in each]) == 1
+
+
+@on_postgres
+def test_a_process_that_was_held_up_looks_once_more_before_it_hears_nothing(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Held:
+        def wait(self, seconds: float) -> list[str]:
+            return ["test 1"]
+
+    monkeypatch.setattr(ear_module, "_TEST_SECONDS", -1.0)
+    monkeypatch.setattr(ear_module, "token_hex", lambda count: "1")
+    listener: Any = Held()
+    assert ear_module._is_heard(database, listener)
 
 
 # --- behind a pooler ---------------------------------------------------------------------------
@@ -162,9 +178,9 @@ def test_with_a_listen_url_it_hears_behind_a_pooler(
     database = open_database(pooler.url, Names(), listen_url=engine.url)
     ear = Ear(database, QUICK, heard)
     ear.start()
-    wait_until(lambda: heard == [""], "it listens")
+    wait_until(lambda: "" in heard, "it listens")
     notify_others(database, LOGGED)
-    wait_until(lambda: heard == ["", LOGGED], "it hears")
+    wait_until(lambda: LOGGED in heard, "it hears")
     ear.stop()
     database.close()
 

@@ -93,6 +93,20 @@ def test_of_each_key_one_record_is_out_and_the_next_follows(make: Make, engine: 
     assert values(mine.start(1000)) == [2]
 
 
+def test_what_is_to_be_let_go_counts_no_more_for_the_share(make: Make, engine: StoreEngine) -> None:
+    publish(engine, ("a", 1))
+    mine = make()
+    assert mine.share() == 0.0
+    tasks = taken(mine, engine)
+    assert (mine.owns(), mine.share()) == (1, 1.0)
+    mine.let_go()
+    mine.release_idle()
+    assert (mine.owns(), mine.share()) == (1, 0.0)  # something is out: it is ours still, but not for long
+    finish(mine, tasks)
+    mine.release_idle()
+    assert mine.owns() == 0
+
+
 def test_what_a_lost_owner_had_is_handed_out_again_with_care(make: Make, engine: StoreEngine) -> None:
     """D6: one at a time, written down first, marked; and without care once it is settled."""
     publish(engine, ("a", 1), ("b", 2), ("c", 3))

@@ -11,22 +11,27 @@ import pytest
 from penstock import Outbox, Record
 from tests.crash.waiting import wait_until
 
+pytestmark = pytest.mark.usefixtures("brisk")
 SLOW, QUICK = 400, 60
 
 
 @pytest.fixture
 def outbox(tmp_path: Path) -> Iterator[Outbox]:
-    """Give an outbox with a backlog for two groups."""
+    """Give an outbox with something for each of two groups."""
     opened = Outbox(f"sqlite:///{tmp_path}/shop.db")
     opened.migrate()
-    with opened.transaction() as conn:
-        opened.publish_many(
-            conn,
-            [{"type": "slow", "value": n, "key": f"k-{n}"} for n in range(SLOW)]
-            + [{"type": "quick", "value": n, "key": f"k-{n}"} for n in range(QUICK)],
-        )
+    publish(opened, slow=1, quick=1)
     yield opened
     opened.close()
+
+
+def publish(outbox: Outbox, *, slow: int, quick: int) -> None:
+    with outbox.transaction() as conn:
+        outbox.publish_many(
+            conn,
+            [{"type": "slow", "value": n, "key": f"k-{n}"} for n in range(slow)]
+            + [{"type": "quick", "value": n, "key": f"k-{n}"} for n in range(quick)],
+        )
 
 
 @pytest.mark.parametrize("transaction", [False, True], ids=["plain", "transactional"])
@@ -45,13 +50,15 @@ def test_a_slow_group_with_a_backlog_leaves_another_its_share(
     @outbox.handler("quick", group="b-quick", transaction=transaction)
     def quick(record: Record) -> None:
         done["quick"] += 1
-        if done["quick"] == QUICK:
+        if done["quick"] == 1 + QUICK:
             slow_when_quick_was_done.append(done["slow"])
 
     worker = Thread(target=lambda: outbox.run(until=stop))
     worker.start()
     try:
-        wait_until(lambda: slow_when_quick_was_done or done["slow"] >= SLOW, "one of the groups has done all")
+        wait_until(lambda: done["slow"] and done["quick"], "both groups are at work")
+        publish(outbox, slow=SLOW, quick=QUICK)
+        wait_until(lambda: slow_when_quick_was_done or done["slow"] > SLOW, "one of the groups has done all")
     finally:
         stop.set()
         worker.join()

@@ -19,11 +19,13 @@ from penstock.model.event_types import EventTypes
 from penstock.model.record import Record
 from penstock.testing import FakeClock
 from penstock.testing.records import a_record
+from penstock.worker.gate import Gate
 from penstock.worker.handlers import Handler
 from penstock.worker.runner import ProcessingSettings, Runner
 from penstock.worker.task import Place, Task
+from tests.crash.waiting import wait_until
 
-WAIT = 10.0  # seconds after which a test gives up; none waits so long
+WAIT = 60.0  # seconds after which a test gives up; none waits so long
 asking: ContextVar[str] = ContextVar("asking", default="nobody")
 
 
@@ -279,6 +281,83 @@ def test_the_watch_keeps_the_rate_by_itself(pump: Callable[..., Pump]) -> None:
     mine.collect(13)
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_the_watch_comes_back_to_a_rate_that_has_run_dry(
+    pump: Callable[..., Pump], monkeypatch: pytest.MonkeyPatch, is_async: bool
+) -> None:
+    """One call goes on for long, so it is not its end that says when the next may begin."""
+    monkeypatch.setattr("penstock.worker.runner._WATCH_SECONDS", 3600.0)
+    begun, go = threading.Semaphore(0), threading.Event()
+
+    def first_is_slow(record: Record) -> None:
+        begun.release()
+        assert record.id != "r-0" or go.wait(WAIT)
+
+    async def first_is_slow_too(record: Record) -> None:
+        begun.release()
+        while record.id == "r-0" and not go.is_set():
+            await asyncio.sleep(0.01)
+
+    mine = pump()
+    mine.runner.submit(tasks_of(a_handler(lambda record: go.wait(WAIT) and None, timeout_seconds=None)))
+    wait_until(lambda: not mine.runner._bell.is_set(), "the watch sleeps, and not until something comes")
+    slow = a_handler(
+        first_is_slow_too if is_async else first_is_slow, "rated", rate=5.0, timeout_seconds=None
+    )
+    mine.runner.submit([Task(Place(0, at), f"k-{at}", slow, a_record(id=f"r-{at}"), 0) for at in range(3)])
+    for _ in range(3):
+        assert begun.acquire(timeout=WAIT)
+    go.set()
+    mine.collect(4)
+
+
+def test_a_share_of_the_rate_is_all_that_begins_here(pump: Callable[..., Pump]) -> None:
+    clock = FakeClock()
+    mine = pump(clock=clock)
+    mine.runner.change_share("g", "events", 0.25)
+    mine.runner.change_share("other", "events", 1.0)
+    mine.runner.submit(tasks_of(a_handler(lambda record: None, rate=4.0), 9))
+
+    def look(seconds: float, many: int) -> None:
+        clock.advance(timedelta(seconds=seconds))
+        mine.runner.look()
+        mine.collect(many)
+        mine.runner.look()
+        assert mine.runner.finished() == []
+
+    look(0.5, 0)
+    look(0.25, 1)  # it began with its share of a token
+    look(1.0, 1)
+    mine.runner.change_share("g", "events", 1.0)
+    look(0.0, 0)  # a larger share brings nothing at once
+    look(0.25, 1)
+    look(0.25, 1)
+    mine.runner.change_share("g", "events", 0.0)
+    look(3600.0, 0)
+    mine.runner.change_share("g", "events", 0.5)
+    look(0.0, 0)
+    look(0.5, 1)
+
+
+def test_records_of_a_failed_batch_keep_the_rate_too(pump: Callable[..., Pump]) -> None:
+    clock, sizes = FakeClock(), list[int]()
+
+    def fails(records: list[Record]) -> None:
+        sizes.append(len(records))
+        raise ValueError("no")
+
+    mine = pump(clock=clock)
+    mine.runner.submit(tasks_of(a_handler(fails, batch=3, rate=1.0), 3))
+    wait_until(lambda: sizes == [3], "the batch has failed")
+    for many in range(3):
+        mine.runner.look()
+        assert len(sizes) == 1 + many
+        clock.advance(timedelta(seconds=1))
+        mine.runner.look()
+        mine.collect(1)
+    assert sizes == [3, 1, 1, 1]
+
+
 def test_a_member_that_may_not_start_starts_nothing(pump: Callable[..., Pump]) -> None:
     live = threading.Event()
     ran: list[Record] = []
@@ -295,6 +374,23 @@ def test_a_member_that_may_not_start_starts_nothing(pump: Callable[..., Pump]) -
     live.set()
     mine.runner.look()
     mine.collect(9)
+
+
+def test_a_lease_that_comes_back_while_a_turn_is_given_back_is_not_missed(
+    pump: Callable[..., Pump], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = threading.Event()
+    give_back = Gate.give_back
+
+    def stalled(gate: Gate) -> None:
+        live.set()
+        mine.runner.look()
+        give_back(gate)
+
+    monkeypatch.setattr(Gate, "give_back", stalled)
+    mine = pump(may_start=live.is_set, clock=FakeClock())
+    mine.runner.submit(tasks_of(a_handler(lambda record: None, "bounded", concurrency=1), 2))
+    assert mine.collect(2) == [Passed()] * 2
 
 
 # Batches
@@ -414,7 +510,7 @@ def test_a_fallback_of_either_kind_has_the_last_try(
     )
     mine = pump()
     mine.runner.submit(tasks_of(handler, 1))
-    assert mine.collect(1) == [Passed()]
+    assert mine.collect(1) == [Passed(by_fallback=True)]
     assert given == ["LookupError: gone"]
 
 
@@ -505,9 +601,35 @@ def test_an_async_handler_over_its_time_is_cancelled(pump: Callable[..., Pump], 
     mine = pump()
     mine.runner.submit(tasks_of(a_handler(hangs, timeout_seconds=0.02), 1))
     (late,) = mine.collect(1)  # the watch sees it by itself
-    assert cancelled.is_set()
+    assert cancelled.wait(WAIT)
     assert isinstance(late, Parked)
     assert "HandlerTimeout: handler shop.mail did not end within 0.02 s" in late.reason
+
+
+def test_an_async_handler_that_is_over_its_time_before_it_has_begun_is_cancelled_too(
+    pump: Callable[..., Pump], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look while the loop is about to begin the call must not take it for the call of a thread."""
+    clock, cancelled = FakeClock(), threading.Event()
+
+    async def hangs(record: Record) -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            cancelled.set()
+
+    mine = pump(threads=1, clock=clock)
+    task = mine.runner._loop.task
+
+    def stalled(*args: Any) -> Any:
+        clock.advance(timedelta(seconds=1))
+        mine.runner.look()
+        return task(*args)
+
+    monkeypatch.setattr(mine.runner._loop, "task", stalled)
+    mine.runner.submit(tasks_of(a_handler(hangs, timeout_seconds=1.0), 1))
+    assert "HandlerTimeout" in reason(mine.collect(1)[0])
+    assert cancelled.wait(WAIT)
 
 
 def test_an_async_handler_that_will_not_be_cancelled_is_given_up(pump: Callable[..., Pump]) -> None:
@@ -722,6 +844,20 @@ def test_those_behind_a_failure_in_a_run_are_not_begun(pump: Callable[..., Pump]
     assert (first, second, rest) == (Passed(), Passed(), [None, None])
     assert reason(third) == "ValueError: no"
     assert seen == ["r-0", "r-1", "r-2"]
+
+
+def test_those_behind_a_failure_in_a_run_do_not_wait_for_its_fallback(pump: Callable[..., Pump]) -> None:
+    go = threading.Event()
+
+    def fails(record: Record) -> None:
+        raise ValueError("no")
+
+    mine, rules = pump(threads=1), Rules(Fixed(max_retries=0))
+    handler = a_handler(fails, fallback=lambda record: go.wait(WAIT) and None, rules=rules)
+    mine.runner.submit([a_run(handler, 3)])
+    assert mine.collect(2) == [None, None]
+    go.set()
+    assert len(mine.collect(1)) == 1
 
 
 def test_those_behind_a_timeout_in_a_run_are_not_begun(pump: Callable[..., Pump]) -> None:

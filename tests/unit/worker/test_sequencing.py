@@ -11,6 +11,7 @@ import pytest
 
 from penstock import Outbox
 from penstock.clock import SYSTEM
+from penstock.log.sql.contract import Result
 from penstock.log.sql.database import Database
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
@@ -35,10 +36,10 @@ class Leaving(SqliteDialect):
             sqlite3.connect("/nowhere/at/all/x.db")  # raises, as SQLite does
         return super().connect()
 
-    def begin(self, conn: SqliteConnection, *, bounded: bool, guarded: bool = False) -> None:
+    def begin(self, conn: SqliteConnection, **options: Any) -> list[Result]:
         if self.away:
             self.connect()
-        super().begin(conn, bounded=bounded, guarded=guarded)
+        return super().begin(conn, **options)
 
 
 @pytest.fixture

@@ -1,31 +1,45 @@
 """Drift: how the tables in a database differ from what the migrations made.
 
-The expected columns and indexes are read from a scratch copy: the schema file applied under another prefix
-inside a transaction that is rolled back. So one description, `schema.sql`, serves as the model.
+The expected columns, indexes and views are read from a scratch copy: the schema file applied under another
+prefix inside a transaction that is rolled back. So one description, `schema.sql`, serves as the model.
 """
 
 import re
+from dataclasses import dataclass
 from importlib.resources import files
 from uuid import uuid4
 
 from .database import Database, Transaction
 from .naming import Names
 
-# A table (without prefix) and its columns and indexes as the database describes them.
-Described = dict[str, set[tuple[str, ...]]]
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What a database says of our tables, by names without prefix; of the rest, what it was made from."""
+
+    tables: dict[str, set[tuple[str, ...]]]  # a table's columns and indexes
+    defined: dict[tuple[str, str], str]  # a view or function
 
 
 def differences(database: Database) -> list[str]:
-    """Return a sentence per table that is missing, and per column or index that is not as it should be."""
-    actual = _actual(database)
+    """Return a sentence for each thing that is missing, or is not as it should be."""
+    expected, actual = _expected(database), _actual(database)
     found = []
-    for table, columns in sorted(_expected(database).items()):
+    for table, columns in sorted(expected.tables.items()):
         name = database.names.table(table)
-        if table not in actual:
+        if table not in actual.tables:
             found.append(f"table {name} is missing")
             continue
-        found += [f"{name} lacks {' '.join(column)}" for column in sorted(columns - actual[table])]
-        found += [f"{name} has {' '.join(column)} besides" for column in sorted(actual[table] - columns)]
+        found += [f"{name} lacks {' '.join(column)}" for column in sorted(columns - actual.tables[table])]
+        found += [
+            f"{name} has {' '.join(column)} besides" for column in sorted(actual.tables[table] - columns)
+        ]
+    for (kind, table), definition in sorted(expected.defined.items()):
+        name = database.names.table(table)
+        if (kind, table) not in actual.defined:
+            found.append(f"{kind} {name} is missing")
+        elif actual.defined[kind, table] != definition:
+            found.append(f"{kind} {name} is not as the migrations made it")
     return found
 
 
@@ -42,7 +56,7 @@ def _expected(database: Database) -> Described:
 
     def look(tx: Transaction) -> None:
         database.dialect.run_script(tx.conn, scratch.apply(script))
-        raise _Undo(_described(tx, scratch))
+        raise _Undo(_described(tx, scratch, database.names.prefix))
 
     try:
         database.run(look)
@@ -52,14 +66,21 @@ def _expected(database: Database) -> Described:
 
 
 def _actual(database: Database) -> Described:
-    return database.look(lambda tx: _described(tx, database.names))
+    names = database.names
+    return database.look(lambda tx: _described(tx, names, names.prefix))
 
 
-def _described(tx: Transaction, names: Names) -> Described:
-    found: Described = {}
+def _described(tx: Transaction, names: Names, prefix: str) -> Described:
+    """Return what is there under these names; definitions speak of tables, and do so under `prefix`."""
+    tables: dict[str, set[tuple[str, ...]]] = {}
     own_name = re.compile(rf"(')(?:\w+\.)?{names.prefix}(?=\w+'::regclass)")  # in the default of a sequence
+    asked = {"prefix": names.prefix, "schema": names.schema}
     for statement in ("columns", "indexes"):
-        for table, *what in tx.rows("log", statement, prefix=names.prefix, schema=names.schema):
+        for table, *what in tx.rows("log", statement, **asked):
             described = tuple(own_name.sub(r"\1", each) for each in what)
-            found.setdefault(table.removeprefix(names.prefix), set()).add(described)
-    return found
+            tables.setdefault(table.removeprefix(names.prefix), set()).add(described)
+    defined = {
+        (kind, name.removeprefix(names.prefix)): " ".join(definition.replace(names.prefix, prefix).split())
+        for kind, name, definition in tx.rows("log", "definitions", **asked)
+    }
+    return Described(tables, defined)

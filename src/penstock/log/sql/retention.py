@@ -110,6 +110,10 @@ class _Measured(NamedTuple):
     size: int
 
 
+class _Needed(Exception):
+    """A group has come back to what was planned to go."""
+
+
 class Retention:
     """Deletes what need not be kept. Not thread-safe: one loop owns it."""
 
@@ -130,7 +134,10 @@ class Retention:
             ranges, more = self._plan(each, budget)
             full |= more
             for batch in _batches(ranges, self._settings.batch_size):
-                count = self._database.run(partial(self._trim, each, batch))
+                try:
+                    count = self._database.run(partial(self._trim, each, batch))
+                except _Needed:
+                    break  # nothing is deleted; the next pass plans anew
                 points.reach(AFTER_BATCH)
                 deleted[each.name] = deleted.get(each.name, 0) + count
                 metrics.TRIMMED.add(count, topic=each.name)
@@ -166,8 +173,8 @@ class Retention:
         keep = topic.keep
         if keep == Keep(None, None, None):
             return [], False
-        expires_ms = self._settings.group_expires // timedelta(milliseconds=1)
-        heads = [_Head(*row) for row in self._rows("trim_heads", topic, seen_since=topic.now_ms - expires_ms)]
+        seen_since = self._seen_since(topic)
+        heads = [_Head(*row) for row in self._rows("trim_heads", topic, seen_since=seen_since)]
         excess = self._excess(topic, heads, keep.size)
         # The walk below must not look at more than is deleted, so only partitions with something to go share.
         going = [head for head in heads if head.ceiling > head.start and self._goes(topic, head, excess)]
@@ -180,6 +187,9 @@ class Retention:
         ]
         full |= any(limits[head.partition] == head.start + share < head.ceiling for head in going[:budget])
         return ranges, full
+
+    def _seen_since(self, topic: _Topic) -> int:
+        return topic.now_ms - self._settings.group_expires // timedelta(milliseconds=1)
 
     def _goes(self, topic: _Topic, head: _Head, excess: dict[int, int]) -> bool:
         return (
@@ -267,14 +277,24 @@ class Retention:
 
     def _trim(self, topic: _Topic, ranges: Sequence[Range], tx: Transaction) -> int:
         if topic.keep.size is None:
-            return trim(tx, topic.id, ranges)
+            return self._delete(topic, ranges, tx)
         sizes: dict[int, int] = dict(tx.rows("log", "trim_measure", topic_id=topic.id, ranges=_table(ranges)))
-        deleted = trim(tx, topic.id, ranges)
+        deleted = self._delete(topic, ranges, tx)
         for partition, low, high in ranges:
             known = self._measured.pop((topic.id, partition), None)
             if known is not None and known.start == low:
                 left = _Measured(high, known.end, known.size - sizes[partition])
                 self._measured[topic.id, partition] = left
+        return deleted
+
+    def _delete(self, topic: _Topic, ranges: Sequence[Range], tx: Transaction) -> int:
+        """Delete what was planned, unless a group was reset or came back since: its cursor is asked again.
+
+        Now the heads are locked: who resets a group later finds where they begin.
+        """
+        deleted, since = trim(tx, topic.id, ranges), self._seen_since(topic)
+        if tx.rows("log", "trim_behind", topic_id=topic.id, ranges=_table(ranges), seen_since=since):
+            raise _Needed
         return deleted
 
 

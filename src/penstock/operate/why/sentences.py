@@ -3,7 +3,7 @@
 from shlex import quote
 
 from penstock.delivery.dead import REQUEUED
-from penstock.delivery.machine import SLOW
+from penstock.delivery.machine import LAST, SLOW
 from penstock.delivery.store import CRASHES_UNTIL_DEAD
 from penstock.worker import engine
 
@@ -38,6 +38,8 @@ def failed(lane: Lane) -> str:
         return "was put off by its handler"
     if lane.reason == REQUEUED:
         return "was requeued"
+    if lane.reason == LAST:
+        return "was requeued, to come after what waits of its key"
     if lane.reason == SLOW:
         return "waits for its turn, since more of its key came than its handler could do at once"
     return f"failed {times(lane.failures)} ({short(lane.reason)})"
@@ -47,7 +49,7 @@ def again(lane: Lane, now_ms: int, *, hindered: bool) -> str:
     """Return what became of the head of a lane, and when it is tried again."""
     if lane.due_ms > now_ms:
         return f"{failed(lane)} and is {'due' if hindered else 'tried again'} {ahead(lane.due_ms, now_ms)}"
-    if lane.reason == SLOW:
+    if lane.reason in (SLOW, LAST):
         return failed(lane)
     return f"{failed(lane)} and is tried again now"
 

@@ -56,6 +56,12 @@ def async_adapter_for(conn: Any, dialect: str) -> AsyncAdapter:
     return adapter
 
 
+def is_connection(value: object) -> bool:
+    """Return whether some adapter takes it, sync or async."""
+    cls = type(value)
+    return cls in _found or cls in _found_async or _module_of(cls, {**_KINDS, **_ASYNC_KINDS}) is not None
+
+
 def _check_dialect(conn: Any, found: str, wanted: str) -> None:
     if found != wanted:
         raise UnsupportedConnection(conn, f"this outbox is on {wanted}: pass a connection to that database")

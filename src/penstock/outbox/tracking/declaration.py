@@ -4,7 +4,7 @@ It is checked when it is declared, and knows no ORM.
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -57,8 +57,12 @@ def declare(
     exclude: str | Iterable[str],
     topic: str,
     owner: Reader,
+    fields: Collection[str] | None = (),
 ) -> Declaration:
-    """Return the checked declaration. Raises InvalidTracking, InvalidType, InvalidTopic."""
+    """Return the checked declaration. Raises InvalidTracking, InvalidType, InvalidTopic.
+
+    `fields` are those that objects have besides what the class itself has; None: any.
+    """
     actions = _several(on)
     if not actions or not set(actions) <= set(ACTIONS):
         raise InvalidTracking(model, f"on={on!r} must be some of {', '.join(ACTIONS)}")
@@ -66,13 +70,13 @@ def declare(
     types = {each: None if own else _types(model, table, each, names, actions) for each in actions}
     hidden = _several(exclude)
     for each in hidden:
-        _check_attribute(model, each, "exclude")
+        _check_attribute(model, each, "exclude", fields)
     return Declaration(
         model,
         table,
         types,
-        None if key is None else _reader(model, key, "key", needed=True),
-        _reader(model, owner, "owner", needed=False),
+        None if key is None else _reader(model, key, "key", fields, needed=True),
+        _reader(model, owner, "owner", fields, needed=False),
         _values(
             model, value, None if own else {each for several in types.values() for each in several or ()}
         ),
@@ -115,7 +119,9 @@ def _value(model: type, value: Any) -> Value:
     raise InvalidTracking(model, f"value={value!r} must be {IMAGE!r}, {REFERENCE!r} or a function")
 
 
-def _reader(model: type, path: Reader, what: str, *, needed: bool) -> Callable[[Any], str | None]:
+def _reader(
+    model: type, path: Reader, what: str, fields: Collection[str] | None, *, needed: bool
+) -> Callable[[Any], str | None]:
     """Return a function from an object to a text; the first attribute of a path is checked now."""
     if path is None:
         return lambda target: None
@@ -123,7 +129,7 @@ def _reader(model: type, path: Reader, what: str, *, needed: bool) -> Callable[[
         function = path
         return lambda target: None if (found := function(target)) is None else text_of(found)
     names = path.split(".")
-    _check_attribute(model, names[0], what)
+    _check_attribute(model, names[0], what, fields)
 
     def read(target: Any) -> str | None:
         for name in names:
@@ -135,8 +141,8 @@ def _reader(model: type, path: Reader, what: str, *, needed: bool) -> Callable[[
     return read
 
 
-def _check_attribute(model: type, name: str, what: str) -> None:
-    if not hasattr(model, name):
+def _check_attribute(model: type, name: str, what: str, fields: Collection[str] | None) -> None:
+    if fields is not None and name not in fields and not hasattr(model, name):
         raise InvalidTracking(model, f"{what}={name!r}, but it has no such attribute")
 
 

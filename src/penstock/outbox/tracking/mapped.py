@@ -1,6 +1,5 @@
 """What a mapped object of SQLAlchemy says of itself: its table, its key, its columns, what has changed."""
 
-from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -10,11 +9,9 @@ from sqlalchemy.exc import NoInspectionAvailable
 from sqlalchemy.orm import Mapper, attributes
 from sqlalchemy.orm.base import PASSIVE_NO_INITIALIZE
 
-from penstock.errors import InvalidTracking, InvalidValue
-from penstock.model.content import encode_value
+from penstock.errors import InvalidTracking
 
-from .block import ENTITY
-from .declaration import IMAGE, REFERENCE, Value, text_of
+from .declaration import text_of
 
 _columns: WeakKeyDictionary[Mapper[Any], tuple[str, ...]] = WeakKeyDictionary()
 
@@ -57,26 +54,6 @@ def identity_of(target: Any) -> str:
     return ",".join(map(text_of, mapper.primary_key_from_instance(target)))
 
 
-def value_of(target: Any, wanted: Value, hidden: AbstractSet[str], reference: str) -> Any:
-    """Return the value of an event; what has not been loaded is read, on the session's own connection."""
-    if wanted == REFERENCE:
-        return reference
-    if wanted == IMAGE:
-        return {key: getattr(target, key) for key in columns_of(target) if key not in hidden}
-    assert callable(wanted)
-    return wanted(target)
-
-
-def blame_column(events: Sequence[Mapping[str, Any]], error: InvalidValue) -> None:
-    """Raise InvalidTracking if a column of an image is what has no JSON form."""
-    for each in events:
-        if isinstance(each["value"], dict):
-            for column, value in each["value"].items():
-                try:
-                    encode_value(each["type"], {column: value})
-                except InvalidValue:
-                    why = (
-                        f"its column {column!r} holds a {type(value).__qualname__}, which has no JSON form; "
-                        "leave it out with exclude=, or give value= a function"
-                    )
-                    raise InvalidTracking(each["headers"][ENTITY], why) from error
+def image_of(target: Any, hidden: AbstractSet[str]) -> dict[str, Any]:
+    """Return the columns; what has not been loaded is read, on the session's own connection."""
+    return {key: getattr(target, key) for key in columns_of(target) if key not in hidden}

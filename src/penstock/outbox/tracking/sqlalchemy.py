@@ -17,9 +17,10 @@ from sqlalchemy.orm.exc import ObjectDeletedError
 
 from penstock.errors import InvalidTracking, InvalidValue
 
-from .block import ACTION, CHANGED, ENTITY, Block
+from .block import Block
 from .declaration import Declaration
-from .mapped import blame_column, changed_columns, columns_of, identity_of, value_of
+from .mapped import changed_columns, columns_of, identity_of, image_of
+from .parts import blame_column, parts_of, told
 
 _PENDING = "penstock.tracking"  # where a session keeps what its flush has written so far
 
@@ -75,9 +76,7 @@ class Tracker:
         for change in changes:
             if change.is_written and not block.skips(change.target) and change.counts(block):
                 made = self._parts(change) if change.parts is None else change.parts
-                events.setdefault(change.connection, []).extend(
-                    {**each, "headers": {**block.metadata, **each["headers"]}} for each in made
-                )
+                events.setdefault(change.connection, []).extend(told(made, block))
         for connection, several in events.items():
             try:
                 self._publish_many(connection, several)
@@ -87,24 +86,17 @@ class Tracker:
 
     def _parts(self, change: Change) -> list[dict[str, Any]]:
         """Return the events of a change, in the words of `publish_many`."""
-        declaration, target = change.declaration, change.target
-        types = declaration.types_for(change.action, target)
-        identity = identity_of(target)
-        reference = f"{declaration.table}:{identity}"
-        headers = {ACTION: change.action.upper(), ENTITY: reference}
+        target, changed = change.target, None
         if change.action == "update":
-            headers[CHANGED] = ",".join(key for key in columns_of(target) if key in change.changed)
-        return [
-            {
-                "type": each,
-                "value": value_of(target, declaration.value_for(each), declaration.exclude, reference),
-                "key": identity if declaration.key_of is None else declaration.key_of(target),
-                "topic": declaration.topic,
-                "headers": headers,
-                "owner": declaration.owner_of(target),
-            }
-            for each in types
-        ]
+            changed = [key for key in columns_of(target) if key in change.changed]
+        return parts_of(
+            change.declaration,
+            change.action,
+            target,
+            identity=identity_of(target),
+            image_of=image_of,
+            changed=changed,
+        )
 
     # --- what SQLAlchemy tells of each row --------------------------------------------------------
 

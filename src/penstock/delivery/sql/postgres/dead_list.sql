@@ -1,7 +1,7 @@
 -- A page of dead letters, the newest first, after a place in that order; walks ix_penstock_dead_died backwards, locks
 -- nothing.
 SELECT d.died_ms, d.group_id, d.topic_id, d.partition, d."offset", g.name, t.name, d.id, d.key, d.type, d.failures,
-       d.reason, d.holding, d.reset_ms
+       d.reason, d.holding, d.reset_ms, d.timestamp_ms
 FROM penstock_dead d
 JOIN penstock_group g ON g.id = d.group_id
 JOIN penstock_topic t ON t.id = d.topic_id

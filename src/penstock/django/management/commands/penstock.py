@@ -23,9 +23,13 @@ class Command(BaseCommand):  # type: ignore[misc]  # Django brings no types
     def handle(self, *args: Any, **options: Any) -> None:
         """Run it; an exit code other than 0 ends the program with it."""
         names = project.names()
-        defaults = {"url": database_url(project.alias()), "prefix": names.prefix, "schema": names.schema}
+        defaults: dict[str, Any] = {
+            "url": database_url(project.alias()),
+            "prefix": names.prefix,
+            "schema": names.schema,
+        }
         if project.outbox_name() is not None:
-            defaults["target"] = project.outbox_name()
+            defaults |= {"target": project.outbox_name(), "targets": [project.outbox_name()]}
         try:
             main(options["arguments"] or ["--help"], defaults=defaults)
         except SystemExit as ended:

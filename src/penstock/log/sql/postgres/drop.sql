@@ -1,4 +1,7 @@
--- Every table of Penstock, taken away: the opposite of schema.sql.
+-- Every table, view and function of Penstock, taken away: the opposite of schema.sql.
+DROP VIEW IF EXISTS penstock_events;
+DROP FUNCTION IF EXISTS penstock_headers(bytea), penstock_json(bytea), penstock_text(bytea);
+
 -- In one statement: scheduled takes its numbers from the sequence of staged.
 DROP TABLE IF EXISTS
     penstock_meta,

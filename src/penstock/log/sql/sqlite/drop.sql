@@ -1,4 +1,5 @@
--- Every table of Penstock, taken away: the opposite of schema.sql.
+-- Every table and view of Penstock, taken away: the opposite of schema.sql.
+DROP VIEW IF EXISTS penstock_events;
 DROP TABLE IF EXISTS penstock_meta;
 DROP TABLE IF EXISTS penstock_staged;
 DROP TABLE IF EXISTS penstock_scheduled;

@@ -1,0 +1,87 @@
+"""`penstock events`: events by the state they are in: list, and delete before a moment."""
+
+from datetime import datetime
+from typing import Any
+
+import click
+
+from penstock.operate import events
+from penstock.operate.events import DELETABLE, Event, State
+
+from .options import after_option, json_option, limit_option, opened, store_options
+from .output import cell, moment, print_json, print_page
+from .units import moment as at_moment
+
+_COLUMNS = ("at", "topic", "record", "key", "type", "group", "id")
+_STATES = click.Choice([each.value for each in State])
+
+
+@click.group("events")
+def command() -> None:
+    """List the events in a state, or delete those of a state before a moment."""
+
+
+@command.command("list")
+@store_options
+@click.option("--state", type=_STATES, required=True, help="Which state.")
+@click.option("--topic", help="Only this topic.")
+@click.option("--group", help="Only this group, of what is waiting or dead.")
+@limit_option
+@after_option
+@json_option
+def list_events(url: str, prefix: str, schema: str | None, state: str, as_json: bool, **filters: Any) -> None:
+    """List the events in a state.
+
+    Scheduled: until due. Staged: committed, no offset yet. Pending: in the log, some group has yet to pass
+    it. Waiting: in a lane of a group, for a retry or its turn. Done: passed by every group, and none has it
+    waiting or dead. Dead: given up by a group.
+    """
+    with opened(url, prefix, schema) as database:
+        found = events.events(database, state, **filters)
+    print_page("events", found, _COLUMNS, _row, none=f"no event is {state}", as_json=as_json)
+
+
+@command.command("delete")
+@store_options
+@click.option("--state", type=_STATES, required=True, help="Which state.")
+@click.option("--before", type=at_moment, required=True, help="Only those before this moment.")
+@click.option("--topic", help="Only this topic.")
+@click.option("--group", help="Only this group, of what is dead.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; say how many it would be.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+def delete_events(
+    url: str,
+    prefix: str,
+    schema: str | None,
+    state: str,
+    before: datetime,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+    **filters: Any,
+) -> None:
+    """Delete the events of a state before a moment.
+
+    Done: published before it; the oldest of each partition, and nothing that a group has yet to pass.
+    Scheduled: due before it. Dead: died before it. What is yet to be delivered is refused.
+    """
+    with opened(url, prefix, schema) as database:
+        if not (dry_run or yes) and State(state) in DELETABLE:
+            told = events.delete(database, state, before, dry_run=True, **filters)
+            click.confirm(f"{_said(told, state, before)}. Delete them?", abort=True)
+        count = events.delete(database, state, before, dry_run=dry_run, **filters)
+    if as_json:
+        print_json({"count": count, "dry_run": dry_run})
+    else:
+        click.echo(f"{_said(count, state, before)} {'would be ' if dry_run else ''}deleted")
+
+
+def _said(count: int, state: str, before: datetime) -> str:
+    return f"{count} {state} event{'' if count == 1 else 's'} before {moment(before)}"
+
+
+def _row(each: Event) -> tuple[str, ...]:
+    place = "" if each.partition is None else f"{each.topic}/{each.partition}/{each.offset}"
+    texts = moment(each.at), each.topic, place, each.key or "", each.type, each.group or "", each.id
+    return tuple(map(cell, texts))

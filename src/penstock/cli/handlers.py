@@ -1,0 +1,86 @@
+"""`penstock handlers`: what is registered, and which rules count for each handler."""
+
+import click
+
+from penstock.app import Outbox
+from penstock.model.retry_words import span_words
+from penstock.operate.handlers import HandlerShown, handlers
+
+from .exit_codes import FAILED
+from .options import json_option
+from .output import cell, print_json, print_table, whole
+from .target import load
+
+_COLUMNS = ("group", "topic", "match", "handler", "retry", "from", "then", "bounds")
+
+
+@click.command("handlers")
+@click.argument("target", metavar="MODULE:OUTBOX")
+@click.option("--group", help="Only this group.")
+@click.option("--type", "type", help="Only those that may be given this event type, the first asked first.")
+@json_option
+def command(target: str, group: str | None, type: str | None, as_json: bool) -> None:
+    """List the handlers of an outbox, each with its match, its retry policy and its bounds.
+
+    `from` says whose retry policy counts: that of the handler object, of its decorator, of the outbox or of
+    the settings. Nothing of the store is asked. Exits with 1 when no handler matches.
+    """
+    outbox = load(target, "shop:outbox")
+    if not isinstance(outbox, Outbox):
+        raise click.UsageError(f"{target} is {outbox.__class__.__name__}, not an Outbox")
+    found = handlers(outbox.handlers, group=group, type=type)
+    if as_json:
+        print_json([whole(each) for each in found])
+    elif found:
+        print_table(_COLUMNS, [_row(each) for each in found])
+    else:
+        click.echo(_none(group, type))
+    click.get_current_context().exit(0 if found else FAILED)
+
+
+def _none(group: str | None, type: str | None) -> str:
+    wanted = f" for {type!r}" if type is not None else ""
+    return f"no handler is registered{wanted}" + (f" in group {group}" if group is not None else "")
+
+
+def _row(each: HandlerShown) -> tuple[str, ...]:
+    match = each.match
+    others = [name for name in each.types if name != match]
+    if others:
+        match += f" ({', '.join(others)})"
+    handler = each.id if each.kind == "sync" else f"{each.id} (async)"
+    texts = each.group, each.topic, match, handler, each.retry, each.retry_from, _then(each), _bounds(each)
+    return tuple(map(cell, texts))
+
+
+def _then(each: HandlerShown) -> str:
+    """Return what becomes of a record that cannot be handled."""
+    waits = {"park": "key waits meanwhile", "alone": "retried alone", "dead": "no wait"}[each.on_failure]
+    ends = [waits] if each.max_retries else []
+    if each.fallback is not None:
+        ends.append(f"fallback {each.fallback}")
+    holds = each.on_exhausted == "hold" and each.on_failure == "park"
+    ends.append("dead letter, key held" if holds else "dead letter, key goes on")
+    return "; ".join(ends)
+
+
+def _bounds(each: HandlerShown) -> str:
+    seconds = each.timeout_seconds
+    bounds = ["no timeout" if seconds is None else f"timeout {span_words(round(seconds * 1000))}"]
+    if each.concurrency is not None:
+        bounds.append(f"{each.concurrency} at once")
+    if each.rate is not None:
+        bounds.append(_rate(each.rate))
+    if each.batch is not None:
+        bounds.append(f"batch {each.batch}")
+    if each.transaction:
+        bounds.append("transaction")
+    return ", ".join(bounds)
+
+
+def _rate(per_second: float) -> str:
+    """Return a rate in the smallest unit that has one record or more."""
+    for unit, seconds in (("s", 1), ("min", 60)):
+        if per_second * seconds >= 1:
+            return f"{per_second * seconds:.4g}/{unit}"
+    return f"{per_second * 3600:.4g}/h"

@@ -1,0 +1,41 @@
+"""Editing the headers of records that are put back: some are set, some are dropped, the rest stays."""
+
+from collections.abc import Collection
+
+from penstock.errors import InvalidHeaders, shown
+from penstock.model.limits import Headers, LimitsSettings, check_headers
+from penstock.model.record import RawHeaders
+from penstock.wire.kafka.headers import decode_headers, encode_headers
+
+
+class HeaderEdit:
+    """What is changed. Headers that cannot be read are replaced by what is set."""
+
+    def __init__(self, given: RawHeaders, dropped: frozenset[str]) -> None:
+        self._given, self._gone = given, dropped | {name for name, _ in given}
+
+    @property
+    def names(self) -> list[str]:
+        """The names of what is changed, for the audit: a value may be a secret."""
+        return sorted(self._gone)
+
+    def __call__(self, headers: bytes | None) -> bytes | None:
+        """Return headers as they shall be."""
+        try:
+            known = decode_headers(headers) if headers else ()
+        except Exception:  # whatever stood there: to be rid of it may be why they are edited
+            known = ()
+        edited = (*(each for each in known if each[0] not in self._gone), *self._given)
+        return encode_headers(edited) if edited else None
+
+
+def edit_of(given: Headers | None, dropped: Collection[str]) -> HeaderEdit | None:
+    """Return what to change, None when that is nothing. Raises InvalidHeaders."""
+    if isinstance(dropped, str) or not all(isinstance(each, str) for each in dropped):
+        raise InvalidHeaders(dropped, f"drop_headers={shown(dropped)} must be a list of names")
+    pairs = check_headers(given, LimitsSettings.load()) if given else ()
+    names = {name for name, _ in pairs}
+    both = sorted(names & set(dropped))
+    if both:
+        raise InvalidHeaders(both[0], "is both set and dropped; say one of them")
+    return HeaderEdit(pairs, frozenset(dropped)) if pairs or dropped else None

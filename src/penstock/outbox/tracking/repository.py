@@ -1,0 +1,209 @@
+"""Events declared on plain models: whoever writes rows with SQL of their own marks the functions that do.
+
+A marked function is the program's own. When it returns, the events of the objects it has written are staged
+on the connection it was given, in the caller's transaction: so they never come before the statement that
+locks the row, and what it raises leaves none. Nothing here writes a row.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar
+
+from penstock.errors import InvalidTracking, InvalidValue
+
+from . import block
+from .calls import Calls
+from .declaration import Declaration, declare
+from .parts import blame_column, parts_of, told
+from .plain import fields_of, identity_of, image_of
+
+M = TypeVar("M")
+P = ParamSpec("P")
+T = TypeVar("T")
+INSERT, UPDATE, DELETE = "insert", "update", "delete"
+Metadata = Mapping[str, Any] | None
+
+
+class Publishes(Protocol):
+    """The outbox, as far as it is needed here."""
+
+    def publish_many(self, conn: Any, events: Iterable[Mapping[str, Any]], /) -> list[str]:
+        """Write events on a connection."""
+
+    async def apublish_many(self, conn: Any, events: Iterable[Mapping[str, Any]], /) -> list[str]:
+        """Write events on an async connection."""
+
+
+class Repository(Generic[M]):
+    """The events of one plain model. Safe to share between threads, and to make at import."""
+
+    def __init__(
+        self,
+        outbox: Publishes,
+        declaration: Declaration,
+        id: tuple[str, ...],
+        connection: Callable[..., Any] | None,
+    ) -> None:
+        self._outbox, self._declaration, self._id = outbox, declaration, id
+        self._calls = Calls(declaration.model, connection)
+
+    # --- functions that write ---------------------------------------------------------------------
+
+    def inserts(self, function: Callable[P, T], /) -> Callable[P, T]:
+        """Mark a function, sync or async, that inserts objects of the model.
+
+        They are those it returns, alone or in a list, else those among its arguments. One that returns False
+        or 0 has written nothing. Raises InvalidTracking.
+        """
+        return self._marked(INSERT, function)
+
+    def updates(self, function: Callable[P, T], /) -> Callable[P, T]:
+        """Mark a function that updates objects; else as `inserts`."""
+        return self._marked(UPDATE, function)
+
+    def deletes(self, function: Callable[P, T], /) -> Callable[P, T]:
+        """Mark a function that deletes objects; else as `inserts`."""
+        return self._marked(DELETE, function)
+
+    # --- writes told of by hand -------------------------------------------------------------------
+
+    def inserted(
+        self, conn: Any, *objects: M, skip: bool = False, force: bool = False, metadata: Metadata = None
+    ) -> list[str]:
+        """Publish that objects were inserted on this connection; return the ids of the events.
+
+        `skip`, `force` and `metadata` are those of `outbox.tracking`, for this call.
+        """
+        return self._told(INSERT, conn, objects, skip, force, metadata)
+
+    def updated(
+        self, conn: Any, *objects: M, skip: bool = False, force: bool = False, metadata: Metadata = None
+    ) -> list[str]:
+        """Publish that objects were updated; else as `inserted`."""
+        return self._told(UPDATE, conn, objects, skip, force, metadata)
+
+    def deleted(
+        self, conn: Any, *objects: M, skip: bool = False, force: bool = False, metadata: Metadata = None
+    ) -> list[str]:
+        """Publish that objects were deleted; else as `inserted`."""
+        return self._told(DELETE, conn, objects, skip, force, metadata)
+
+    async def ainserted(
+        self, conn: Any, *objects: M, skip: bool = False, force: bool = False, metadata: Metadata = None
+    ) -> list[str]:
+        """Publish that objects were inserted on an async connection; else as `inserted`."""
+        return await self._atold(INSERT, conn, objects, skip, force, metadata)
+
+    async def aupdated(
+        self, conn: Any, *objects: M, skip: bool = False, force: bool = False, metadata: Metadata = None
+    ) -> list[str]:
+        """Publish that objects were updated on an async connection; else as `inserted`."""
+        return await self._atold(UPDATE, conn, objects, skip, force, metadata)
+
+    async def adeleted(
+        self, conn: Any, *objects: M, skip: bool = False, force: bool = False, metadata: Metadata = None
+    ) -> list[str]:
+        """Publish that objects were deleted on an async connection; else as `inserted`."""
+        return await self._atold(DELETE, conn, objects, skip, force, metadata)
+
+    # --- how --------------------------------------------------------------------------------------
+
+    def _told(
+        self, action: str, conn: Any, objects: tuple[M, ...], skip: bool, force: bool, metadata: Metadata
+    ) -> list[str]:
+        self._calls.check(objects)
+        with block.tracking(self._outbox, skip, force, metadata):
+            return self._stage(conn, self._events(action, objects))
+
+    async def _atold(
+        self, action: str, conn: Any, objects: tuple[M, ...], skip: bool, force: bool, metadata: Metadata
+    ) -> list[str]:
+        self._calls.check(objects)
+        with block.tracking(self._outbox, skip, force, metadata):
+            return await self._astage(conn, self._events(action, objects))
+
+    def _marked(self, action: str, function: Callable[P, T]) -> Callable[P, T]:
+        if not callable(function) or inspect.isclass(function) or _is_generator(function):
+            raise InvalidTracking(self._declaration.model, f"{function!r} must be a function that writes")
+        if inspect.iscoroutinefunction(function):
+
+            @wraps(function)
+            async def awaited(*args: Any, **kwargs: Any) -> Any:
+                conn = self._calls.connection(function, args, kwargs)
+                result = await function(*args, **kwargs)
+                written = self._calls.written(function, result, (*args, *kwargs.values()), self._block())
+                await self._astage(conn, self._events(action, written))
+                return result
+
+            return awaited  # type: ignore[return-value]  # the same kind of function
+
+        @wraps(function)
+        def called(*args: P.args, **kwargs: P.kwargs) -> T:
+            conn = self._calls.connection(function, args, kwargs)
+            result = function(*args, **kwargs)
+            written = self._calls.written(function, result, (*args, *kwargs.values()), self._block())
+            self._stage(conn, self._events(action, written))
+            return result
+
+        return called
+
+    def _events(self, action: str, objects: Iterable[Any]) -> list[dict[str, Any]]:
+        declaration, held = self._declaration, self._block()
+        if action not in declaration.types:
+            return []
+        return [
+            event
+            for each in objects
+            if not held.skips(each)
+            for event in told(
+                parts_of(declaration, action, each, identity=identity_of(each, self._id), image_of=image_of),
+                held,
+            )
+        ]
+
+    def _block(self) -> block.Block:
+        return block.current(self._outbox)
+
+    def _stage(self, conn: Any, events: list[dict[str, Any]]) -> list[str]:
+        try:
+            return self._outbox.publish_many(conn, events)
+        except InvalidValue as exc:
+            blame_column(events, exc)
+            raise
+
+    async def _astage(self, conn: Any, events: list[dict[str, Any]]) -> list[str]:
+        try:
+            return await self._outbox.apublish_many(conn, events)
+        except InvalidValue as exc:
+            blame_column(events, exc)
+            raise
+
+
+def declared_repository(
+    outbox: Publishes,
+    model: type[M],
+    table: str,
+    *,
+    id: str | Iterable[str],
+    connection: Callable[..., Any] | None,
+    **options: Any,
+) -> Repository[M]:
+    """Return the repository of a model, checked. Raises InvalidTracking, InvalidType, InvalidTopic."""
+    if not isinstance(model, type):
+        raise InvalidTracking(model, "it is no class")
+    if not isinstance(table, str) or not table:
+        raise InvalidTracking(model, f"table={table!r} must be the name of its table")
+    fields, names = fields_of(model), (id,) if isinstance(id, str) else tuple(id)
+    if not names:
+        raise InvalidTracking(model, "id=() names no attribute; which are its primary key?")
+    for each in names:
+        if fields is not None and each not in fields and not hasattr(model, each):
+            raise InvalidTracking(model, f"id={each!r}, but it has no such attribute")
+    declaration = declare(model, table, fields=fields, **options)
+    return Repository(outbox, declaration, names, connection)
+
+
+def _is_generator(function: Any) -> bool:
+    """Return whether a call of it only begins the work."""
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)

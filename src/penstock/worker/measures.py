@@ -1,0 +1,61 @@
+"""The gauges of a whole store: what waits, who is there, who owns what. Taken by each worker once a minute.
+
+They are looked up in one transaction, so that they fit together; no count walks more than is bounded.
+"""
+
+from penstock import metrics
+from penstock.delivery.unread import measure
+from penstock.log.sql.database import Database, Transaction
+from penstock.membership.member import Member
+from penstock.metrics import Series
+
+_COUNTED = 100_000  # events before the log, at most: more is no other answer
+_BY_GROUP = (
+    metrics.PENDING,
+    metrics.ASSIGNED,
+    metrics.UNASSIGNED,
+    metrics.WAITING_LANES,
+    metrics.HELD_LANES,
+    metrics.DEAD_RECORDS,
+)
+_OF_STORE = (
+    metrics.MEMBERS,
+    metrics.SLOTS_ASSIGNED,
+    metrics.SLOTS_UNASSIGNED,
+    metrics.STAGED,
+    metrics.SCHEDULED,
+)
+
+
+class Measures:
+    """The gauges that one worker sets, of one store."""
+
+    def __init__(self, database: Database, member: Member) -> None:
+        self._database, self._member = database, member
+        self._groups: set[str] = set()
+
+    def take(self) -> None:
+        """Set them all to what is so now; a group that was deleted has none any more."""
+        found, store = self._database.look(self._look)
+        for name, values in found.items():
+            for series, value in values.items():
+                series.set(value, group=name)
+        for gone in self._groups - found.keys():
+            for series in _BY_GROUP:
+                series.forget(gone)
+        self._groups = set(found)
+        for series, value in zip(_OF_STORE, store, strict=True):
+            series.set(value)
+        measure(self._database)
+
+    def _look(self, tx: Transaction) -> tuple[dict[str, dict[Series, int]], list[int]]:
+        living = self._member.living(tx)
+        who = {"owner": self._member.id, "living": living}
+        groups: dict[str, dict[Series, int]] = {}
+        for name, *counts in tx.rows("delivery", "gauge_cursors", **who):
+            groups[name] = dict(zip(_BY_GROUP, map(int, counts), strict=False))
+        for name, *counts in tx.rows("delivery", "gauge_waiting"):
+            groups.setdefault(name, {}).update(zip(_BY_GROUP[3:], counts, strict=True))
+        (slots,) = tx.rows("membership", "gauge_slots", **who)
+        (backlog,) = tx.rows("outbox", "gauge_backlog", most=_COUNTED)
+        return groups, [len(living), *slots, *backlog]

@@ -1,0 +1,51 @@
+"""What a unit of work takes, and how it ends: values between the thread that works it and the engine."""
+
+from dataclasses import dataclass
+
+from penstock.delivery.store import Owned
+from penstock.delivery.verdict import Verdict
+
+from .task import Task
+
+
+@dataclass(slots=True)
+class Part:
+    """The records of one partition in a unit, oldest first."""
+
+    number: int
+    owned: Owned
+    tasks: list[Task]
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The first so many records are handled, and their cursors have moved.
+
+    `by_fallback`: it was one, and only its handler's fallback completed it.
+    """
+
+    count: int
+    by_fallback: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """Nothing is committed. `task` did not pass; its verdict is there when it was tried alone.
+
+    `called`: the handlers of so many had been called, so what they did elsewhere may be done again.
+    """
+
+    task: Task
+    verdict: Verdict | None
+    called: int
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """The database failed: nothing is committed, or (in doubt) perhaps all. Lost: others own a partition."""
+
+    error: Exception | None
+    in_doubt: bool
+
+
+Outcome = Committed | Undone | Broken

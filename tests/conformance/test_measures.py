@@ -1,0 +1,199 @@
+"""N-34: every gauge of a store is there, and moves with what it is about, on every engine."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from threading import Event, Thread
+
+import pytest
+
+from penstock import metrics
+from penstock.delivery.store import GroupStore
+from penstock.log.sql.database import Database
+from penstock.membership.member import ClusterSettings, Member
+from penstock.metrics import SERIES, Kind, Series
+from penstock.model.retry import Fixed
+from penstock.operate.dead import Selection, requeue
+from penstock.operate.groups import delete
+from penstock.operate.lanes import LaneState, lanes
+from penstock.testing.handling_suite import Seen, publish_values, subscribe
+from penstock.worker.measures import Measures
+from tests.conformance.engines import StoreEngine
+from tests.crash.waiting import wait_until
+
+GROUPS = (
+    metrics.PENDING,
+    metrics.ASSIGNED,
+    metrics.UNASSIGNED,
+    metrics.WAITING_LANES,
+    metrics.HELD_LANES,
+    metrics.DEAD_RECORDS,
+)
+STORE = (
+    metrics.MEMBERS,
+    metrics.SLOTS_ASSIGNED,
+    metrics.SLOTS_UNASSIGNED,
+    metrics.STAGED,
+    metrics.SCHEDULED,
+)
+
+
+@pytest.fixture(autouse=True)
+def _fresh_series() -> Iterator[None]:
+    for series in SERIES:
+        series.reset()
+    yield
+    for series in SERIES:
+        series.reset()
+
+
+@pytest.fixture
+def database(engine: StoreEngine) -> Database:
+    return engine.outbox.database
+
+
+@pytest.fixture
+def member(engine: StoreEngine, database: Database) -> Member:
+    """Give a member that has joined."""
+    found = Member(database, ClusterSettings(), engine.clock)
+    found.join()
+    return found
+
+
+@pytest.fixture
+def measures(database: Database, member: Member) -> Measures:
+    return Measures(database, member)
+
+
+def of(group: str) -> list[float]:
+    """Return the gauges of a group."""
+    return [series.values()[(group,)] for series in GROUPS]
+
+
+def of_store() -> list[float]:
+    return [series.values()[()] for series in STORE]
+
+
+def test_n_34_events_before_the_log_and_members_are_counted(
+    engine: StoreEngine, member: Member, measures: Measures, database: Database
+) -> None:
+    measures.take()
+    assert of_store() == [1, 0, 256, 0, 0]
+    publish_values(engine, 1, 2)
+    with engine.outbox.transaction() as conn:
+        engine.outbox.publish(conn, "t", 3, at=timedelta(hours=1))
+    other = Member(database, ClusterSettings(), engine.clock)
+    other.join()
+    member.take()
+    measures.take()
+    assert of_store() == [2, 256, 0, 2, 1]
+    other.leave()
+    measures.take()
+    assert metrics.MEMBERS.values() == {(): 1}
+
+
+def test_n_34_what_a_group_has_to_do_is_counted(
+    engine: StoreEngine, database: Database, member: Member, measures: Measures
+) -> None:
+    """N-05: a key that is held shows in the series."""
+    seen = Seen(1, 2)
+    subscribe(engine.outbox, "g", seen, retry=Fixed(timedelta(seconds=1), max_retries=1))
+    subscribe(engine.outbox, "h", Seen(), match="nothing")
+    publish_values(engine, 1, key="a")
+    engine.outbox.drain()
+    measures.take()
+    assert of("g") == [0, 0, 256, 1, 0, 0]  # one key waits for its retry
+    engine.clock.advance(timedelta(seconds=1))
+    engine.outbox.drain()
+    publish_values(engine, 4, 5, key="c")
+    engine.outbox.drain()
+    measures.take()
+    assert of("g") == [0, 0, 256, 0, 1, 1]  # it is dead now, and its key held
+    topic = engine.outbox.log.topic("events")
+    store = GroupStore(database, engine.clock, group="late", topic=topic, owner=member.id)
+    store.take_wanted(member.living)
+    measures.take()
+    assert of("late") == [3, 0, 256, 0, 0, 0]
+    store.take(member.living)
+    measures.take()
+    owned = metrics.ASSIGNED.values()[("late",)]
+    assert owned == 2  # those with something to do
+    assert of("late") == [3, owned, 256 - owned, 0, 0, 0]
+    member.leave()
+    measures.take()
+    delete(database, "late", clock=engine.clock)
+    measures.take()
+    assert sorted(metrics.PENDING.values()) == [("g",), ("h",)]
+
+
+def test_n_34_a_worker_takes_them(engine: StoreEngine) -> None:
+    done = Event()
+    subscribe(engine.outbox, "g", Seen())
+    thread = Thread(target=engine.outbox.run, kwargs={"until": done})
+    thread.start()
+    wait_until(lambda: metrics.MEMBERS.values().get((), 0) >= 1, "a worker has measured")
+    done.set()
+    thread.join()
+
+
+def counted(series: Series) -> float:
+    return sum(
+        value if series.kind is not Kind.HISTOGRAM else sum(value.counts)
+        for value in series.values().values()
+    )
+
+
+@pytest.mark.parametrize("transaction", [False, True])
+def test_n_34_publishing_handling_and_falling_back_are_timed_and_counted(
+    engine: StoreEngine, transaction: bool
+) -> None:
+    """N-18: what only the fallback completed is to be seen."""
+    subscribe(
+        engine.outbox,
+        "g",
+        Seen(1, 3),
+        retry=Fixed(timedelta(seconds=1), max_retries=0),
+        fallback=lambda record: None if record.value == 1 else 1 / 0,
+        transaction=transaction,
+    )
+    publish_values(engine, 1)
+    publish_values(engine, 2, 3)
+    engine.outbox.drain()
+    counts = {
+        series.name: counted(series)
+        for series in (
+            metrics.PUBLISH_SECONDS,
+            metrics.PUBLISHED,
+            metrics.HANDLER_SECONDS,
+            metrics.FALLBACK_SECONDS,
+            metrics.DELIVERED,
+            metrics.COMPLETED_BY_FALLBACK,
+            metrics.DEAD,
+        )
+    }
+    assert counts == {
+        "penstock_publish_seconds": 3,
+        "penstock_published_total": 3,
+        "penstock_handler_seconds": 3,
+        "penstock_fallback_seconds": 2,
+        "penstock_delivered_total": 2,
+        "penstock_completed_by_fallback_total": 1,
+        "penstock_dead_total": 1,
+    }
+
+
+def test_n_05_a_held_key_is_seen_in_listing_and_series_and_flows_again_after_a_requeue(
+    engine: StoreEngine, database: Database, measures: Measures
+) -> None:
+    seen = Seen(1)
+    subscribe(engine.outbox, "g", seen, retry=Fixed(timedelta(seconds=1), max_retries=0))
+    publish_values(engine, 1, 2, 3)
+    engine.outbox.drain()
+    measures.take()
+    assert [lane.state for lane in lanes(database, held=True, clock=engine.clock).items] == [LaneState.HELD]
+    assert (metrics.HELD_LANES.values(), metrics.DEAD_RECORDS.values()) == ({("g",): 1}, {("g",): 1})
+    seen.failing.clear()
+    requeue(database, Selection(group="g", key="k"), clock=engine.clock)
+    engine.outbox.drain()
+    measures.take()
+    assert seen.values() == [1, 1, 2, 3]
+    assert (metrics.HELD_LANES.values(), metrics.DEAD_RECORDS.values()) == ({("g",): 0}, {("g",): 0})

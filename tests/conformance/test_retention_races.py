@@ -1,0 +1,142 @@
+"""Retention beside a person who resets or clears, and a clock that jumps: nothing goes that is needed."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from penstock import points
+from penstock.log.sql.database import Database
+from penstock.log.sql.dialects import open_database
+from penstock.log.sql.naming import Names
+from penstock.log.sql.retention import Retention, RetentionSettings
+from penstock.membership.member import ClusterSettings, Member
+from penstock.operate.clear import clear
+from penstock.operate.reset import EARLIEST, reset
+from penstock.testing.handling_suite import Seen, publish_values, subscribe
+from penstock.testing.outbox_suite import in_one_partition
+from penstock.worker.retention import RetentionService
+from tests.conformance.engines import StoreEngine
+from tests.crash.waiting import wait_until
+
+WEEK, SOON = timedelta(days=7), timedelta(seconds=1)
+
+
+@pytest.fixture
+def database(engine: StoreEngine) -> Iterator[Database]:
+    """Give a database of retention's own."""
+    opened = open_database(engine.url, Names())
+    yield opened
+    points.disarm()
+    opened.close()
+
+
+@pytest.fixture
+def seen(engine: StoreEngine) -> Seen:
+    """Give a group that has read three records, all of which are too old by now."""
+    in_one_partition(engine)
+    seen = Seen()
+    subscribe(engine.outbox, "g", seen)
+    publish_values(engine, 1, 2, 3)
+    engine.outbox.drain()
+    engine.clock.advance(WEEK + SOON)
+    engine.outbox.drain()
+    seen.clear()
+    return seen
+
+
+class Slow(Retention):
+    """Retention that is slow between its plan and its deletion."""
+
+    meanwhile: Any = None
+
+    def _plan(self, *args: Any) -> Any:
+        planned = super()._plan(*args)
+        self.meanwhile()
+        return planned
+
+
+def test_what_a_group_is_reset_to_since_the_plan_is_kept(
+    engine: StoreEngine, database: Database, seen: Seen
+) -> None:
+    retention = Slow(database, RetentionSettings.load(), engine.clock)
+    retention.meanwhile = lambda: reset(database, "g", topic="events", to=EARLIEST, clock=engine.clock)
+    assert retention.run().count == 0
+    engine.outbox.drain()
+    assert seen.values() == [1, 2, 3]
+    retention.meanwhile = lambda: None
+    assert retention.run().count == 3, "once it has passed them again"
+
+
+@pytest.mark.parametrize("kind", ["postgres"], indirect=True)
+@pytest.mark.parametrize("point", ["retention.after_copy", "retention.before_commit"])
+def test_a_reset_while_records_are_deleted_gives_what_it_says(
+    engine: StoreEngine, database: Database, seen: Seen, point: str
+) -> None:
+    """Whoever is second sees the first: the reset is to what is left, or the deletion is undone."""
+    with ThreadPoolExecutor(1) as pool:
+        resets = []
+
+        def reset_meanwhile() -> None:
+            resets.append(pool.submit(reset, database, "g", topic="events", to=EARLIEST, clock=engine.clock))
+            if point.endswith("commit"):
+                wait_until(lambda: waits_for_a_lock(engine), "the reset waits for the heads")
+            else:
+                resets[0].result()
+
+        points.arm(point, reset_meanwhile)
+        Retention(database, RetentionSettings.load(), engine.clock).run()
+        again = resets[0].result().again
+    engine.outbox.drain()
+    assert len(seen.values()) == again
+    assert again == (0 if point.endswith("commit") else 3)
+
+
+def waits_for_a_lock(engine: StoreEngine) -> bool:
+    with engine.connect() as conn:
+        rows = conn.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchall()
+        conn.commit()
+    return bool(rows)
+
+
+def test_a_clock_that_jumps_makes_no_working_group_forgotten(
+    engine: StoreEngine, database: Database, seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that slept for long, say: its groups were there all the time, and have not read all."""
+    publish_values(engine, 4, 5)
+    idle = engine.another()
+    subscribe(idle, "other", Seen())
+    idle.drain()  # it brings them into the log, and "g" has not read them
+    member = Member(database, ClusterSettings.load(), engine.clock)
+    member.join()
+    member.take()
+    service = RetentionService(database, engine.clock, member=member, groups=["g", "other"])
+    later_ms = engine.clock.now_ms() + 2 * WEEK // timedelta(milliseconds=1)
+    monkeypatch.setattr(engine.clock, "now_ms", lambda: later_ms)  # and not what it counts by itself
+    member.heartbeat()
+    service.turn()
+    engine.outbox.drain()
+    assert seen.values() == [4, 5]
+
+
+def test_a_clearing_cut_short_hides_what_it_has_not_deleted_yet(
+    engine: StoreEngine, database: Database, seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, calls = database.run, []
+
+    def cut(work: Any) -> Any:
+        calls.append(work)
+        if len(calls) > 1:
+            raise KeyboardInterrupt
+        return run(work)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "run", cut)
+        with pytest.raises(KeyboardInterrupt):
+            clear(database, "events", clock=engine.clock)
+    long_ago = datetime(1990, 1, 1, tzinfo=UTC)
+    assert reset(database, "g", topic="events", to=long_ago, clock=engine.clock).again == 0
+    engine.outbox.drain()
+    assert seen.values() == []

@@ -1,0 +1,256 @@
+"""A partition that a running worker loses and takes again: it goes on, and what comes twice is marked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+
+from penstock import Fixed, Outbox, Record, points
+from penstock.errors import StoreUnreachable
+from penstock.operate.dead import Selection, dead_letters, requeue
+from penstock.testing.outbox_suite import in_one_partition
+from penstock.worker import engine as engine_module
+from tests.conformance.engines import StoreEngine
+from tests.crash.waiting import wait_until
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def outbox(engine: StoreEngine) -> Iterator[Outbox]:
+    """Give an outbox in the world's own time, whose topic has one partition."""
+    in_one_partition(engine)
+    opened = Outbox(engine.url)
+    yield opened
+    points.disarm()
+    opened.close()
+
+
+@contextmanager
+def working(outbox: Outbox) -> Iterator[None]:
+    stop = Event()
+    thread = Thread(target=lambda: outbox.run(until=stop))
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def publish(outbox: Outbox, *pairs: tuple[str, int]) -> None:
+    with outbox.transaction() as conn:
+        outbox.publish_many(conn, [{"type": "t", "value": value, "key": key} for key, value in pairs])
+
+
+@pytest.mark.parametrize("transaction", [False, True], ids=["plain", "transactional"])
+def test_a_partition_whose_settling_was_in_doubt_goes_on(outbox: Outbox, transaction: bool) -> None:
+    """The cursor has moved and nobody was told: nobody else has the partition, so this worker must."""
+    seen: list[Any] = []
+
+    @outbox.handler("t", group="g", transaction=transaction)
+    def handle(record: Record) -> None:
+        seen.append(record.value)
+
+    with working(outbox):
+        publish(outbox, ("a", 1))
+        wait_until(lambda: seen == [1], "the first is handled")
+        point = "unit.after_commit" if transaction else "delivery.after_settle"
+        points.arm(point, points.fail(StoreUnreachable("the store", "cut")))
+        publish(outbox, ("a", 2))
+        wait_until(lambda: 2 in seen, "the second is handled, and its settling is in doubt")
+        publish(outbox, ("a", 3))
+        wait_until(lambda: 3 in seen, "the third is handled")
+    assert seen == [1, 2, 3]
+
+
+def test_what_waits_for_a_thread_is_not_done_twice_when_its_partition_is_taken_afresh(
+    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person requeues a record of one key: records of others that have not begun are handled once."""
+    monkeypatch.setenv("PENSTOCK_PROCESSING_CONCURRENCY", "1")
+    calls: list[tuple[int, bool]] = []
+    fails, goes_on = [True], Event()
+
+    @outbox.handler("t", group="g", retry=Fixed(max_retries=0))
+    def handle(record: Record) -> None:
+        if record.key == "poison" and fails[0]:
+            raise ValueError("no")
+        calls.append((record.value, record.redelivered))
+        if record.value == 1 and len(calls) == 1:
+            assert goes_on.wait(60)
+
+    with working(outbox):
+        publish(outbox, ("poison", 0))
+        wait_until(lambda: dead_letters(outbox._database).items, "the first is a dead letter")
+        fails[0] = False
+        publish(outbox, *((f"k-{value}", value) for value in range(1, 60)))
+        wait_until(lambda: calls, "the second is being handled, and the rest waits")
+        requeue(outbox._database, Selection(group="g", all=True))
+        wait_until(lambda: is_taken_again(outbox), "the worker has taken the partition afresh")
+        goes_on.set()
+        wait_until(lambda: {value for value, _ in calls} == set(range(60)), "all are handled")
+    assert sorted(value for value, _ in calls) == [0, 1, *range(1, 60)], "only what ran comes twice"
+    assert [marked for value, marked in calls if value == 1] == [False, True]
+
+
+def is_taken_again(outbox: Outbox) -> bool:
+    """Return whether the one cursor has had two changes of hands since it was first taken."""
+    query = "SELECT owner IS NOT NULL, epoch FROM penstock_cursor"
+    with outbox.transaction() as conn:
+        ((owned, epoch),) = conn.execute(query).fetchall()
+    return bool(owned) and epoch >= 3
+
+
+def test_what_was_done_and_not_settled_is_marked_when_it_comes_again(outbox: Outbox) -> None:
+    """It is handled to the end, but a person has taken the partition's epoch meanwhile."""
+    calls: list[tuple[int, bool]] = []
+    fails, handled = [True], Event()
+
+    @outbox.handler("t", group="g", retry=Fixed(max_retries=0))
+    def handle(record: Record) -> None:
+        if record.key == "poison" and fails[0]:
+            raise ValueError("no")
+        calls.append((record.value, record.redelivered))
+        if record.value == 1 and not handled.is_set():
+            handled.set()
+            requeue(outbox._database, Selection(group="g", all=True))
+
+    with working(outbox):
+        publish(outbox, ("poison", 0))
+        wait_until(lambda: dead_letters(outbox._database).items, "the first is a dead letter")
+        fails[0] = False
+        publish(outbox, ("a", 1))
+        wait_until(lambda: len(calls) >= 3, "the requeued one and the other, twice, are handled")
+    assert sorted(calls) == [(0, True), (1, False), (1, True)]
+
+
+def test_no_more_is_handed_out_than_a_successor_takes_for_doubtful(
+    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Decision 9: at most so many beyond the last that its row shows as done, however quick handlers are."""
+    monkeypatch.setattr(engine_module, "AHEAD", 10)
+    reached: list[int] = []
+    beyond, written, many = [0], [0], Event()
+
+    @outbox.handler("t", group="g")
+    def handle(record: Record) -> None:
+        assert record.offset is not None
+        if record.offset == 0:  # while one runs, results need not be settled at once
+            assert many.wait(60)
+        reached.append(record.offset)
+        beyond.append(record.offset - written[0])
+        if len(reached) > 400:
+            many.set()
+
+    def settling() -> None:
+        """Take note, once it is committed, of what the row says at most."""
+        written[0] = max([-1, *reached]) + 1
+        points.arm("delivery.after_settle", settling)
+
+    publish(outbox, *((f"k-{value}", value) for value in range(500)))
+    points.arm("delivery.after_settle", settling)
+    with working(outbox):
+        wait_until(lambda: len(reached) == 500, "all are handled")
+    assert max(beyond) < 10
+
+
+def test_an_async_handler_ends_with_its_worker_in_the_callers_own_loop(
+    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its record was given back and others may be at it: it is cancelled, as in a loop of ours."""
+    monkeypatch.setenv("PENSTOCK_PROCESSING_SHUTDOWN_TIMEOUT", "0.1")
+    ends: list[str] = []
+
+    async def run() -> None:
+        began, never = asyncio.Event(), asyncio.Event()
+
+        @outbox.handler("t", group="g")
+        async def handle(record: Record) -> None:
+            began.set()
+            try:
+                await never.wait()
+            except asyncio.CancelledError:
+                ends.append("cancelled")
+                raise
+
+        async with outbox.running():
+            await began.wait()
+        ends.append("stopped")
+        while len(ends) < 2:
+            await asyncio.sleep(0.01)
+
+    publish(outbox, ("a", 1))
+    asyncio.run(asyncio.wait_for(run(), 60))
+    assert sorted(ends) == ["cancelled", "stopped"]
+
+
+def test_what_a_stop_did_not_wait_for_is_marked_when_it_comes_again(
+    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_PROCESSING_SHUTDOWN_TIMEOUT", "0.1")
+    calls: list[tuple[int, bool, int]] = []
+    goes_on = Event()
+
+    @outbox.handler("t", group="g")
+    def handle(record: Record) -> None:
+        calls.append((record.value, record.redelivered, record.attempt))
+        if len(calls) == 1:
+            assert goes_on.wait(60)
+
+    publish(outbox, ("a", 1), ("a", 2))
+    with working(outbox):
+        wait_until(lambda: calls, "the first is being handled")
+    with working(outbox):
+        wait_until(lambda: len(calls) == 3, "both are handled")
+    goes_on.set()
+    assert calls == [(1, False, 1), (1, True, 1), (2, False, 1)]
+
+
+def test_what_a_stop_could_not_settle_is_marked_when_it_comes_again(outbox: Outbox) -> None:
+    """It is not given back then, but left: who takes over counts that as a crash, and goes on with care."""
+    calls: list[tuple[int, bool]] = []
+    stop = Event()
+
+    def away() -> None:
+        points.arm("delivery.before_settle", away)
+        raise StoreUnreachable("the store", "away")
+
+    @outbox.handler("t", group="g")
+    def handle(record: Record) -> None:
+        calls.append((record.value, record.redelivered))
+        if len(calls) == 1:
+            points.arm("delivery.before_settle", away)
+            stop.set()
+
+    publish(outbox, ("a", 1))
+    outbox.run(until=stop)
+    points.disarm()
+    stop.clear()
+    with working(outbox):
+        wait_until(lambda: len(calls) == 2, "it is handled again")
+    assert calls == [(1, False), (1, True)]
+
+
+def test_a_drain_that_is_interrupted_keeps_what_was_done(outbox: Outbox) -> None:
+    calls: list[tuple[int, bool]] = []
+
+    @outbox.handler("t", group="g")
+    def handle(record: Record) -> None:
+        calls.append((record.value, record.redelivered))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    publish(outbox, *((f"k-{value}", value) for value in range(5)))
+    with pytest.raises(KeyboardInterrupt):
+        outbox.drain()
+    outbox.drain()
+    assert sorted(calls[3:]) == [(2, True), (3, False), (4, False)]

@@ -1,0 +1,45 @@
+"""N-25: how a loop waits between looks when nobody rings."""
+
+from itertools import pairwise
+
+import pytest
+
+from penstock.errors import SettingOutOfRange
+from penstock.worker.patience import Patience, PollingSettings
+
+
+def test_n_25_pauses_double_while_nothing_comes_and_are_short_again_after_work() -> None:
+    patience = Patience("x", PollingSettings(shortest_seconds=1.0, longest_seconds=8.0))
+    assert patience.active() == 1.0
+    pauses = [patience.idle() for _ in range(5)]
+    for pause, longest in zip(pauses, (2, 4, 8, 8, 8), strict=True):
+        assert 0.8 * longest <= pause <= longest
+    assert any(one != other for one, other in pairwise(pauses[2:]))  # not in step with other processes
+    assert patience.active() == 1.0
+    assert patience.idle() <= 2.0
+
+
+def test_n_25_a_fixed_pause_stays_and_work_is_followed_up_at_once() -> None:
+    patience = Patience("x", PollingSettings(trigger="fixed"))
+    assert [patience.idle() for _ in range(5)] == [2.0] * 5
+    assert patience.active() == 0.05
+    assert patience.idle() == 2.0
+
+
+def test_the_longest_pause_is_told_for_either_trigger() -> None:
+    assert PollingSettings().idle_seconds == 1.0
+    assert PollingSettings(trigger="fixed", fixed_seconds=5.0).idle_seconds == 5.0
+
+
+def test_another_trigger_is_refused() -> None:
+    with pytest.raises(SettingOutOfRange, match=r"polling\.trigger.*adaptive, fixed"):
+        PollingSettings(trigger="sometimes")
+
+
+def test_trouble_is_waited_out_ever_longer_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    patience = Patience("x", PollingSettings(shortest_seconds=1.0, longest_seconds=4.0))
+    waits = [patience.trouble(OSError("away")) for _ in range(4)]
+    for wait, least in zip(waits, (1, 2, 4, 4), strict=True):
+        assert least <= wait <= least * 1.5
+    patience.is_well()
+    assert [each.getMessage() for each in caplog.records] == ["x waits and tries again: away", "x goes on"]
