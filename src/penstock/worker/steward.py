@@ -24,7 +24,7 @@ from .pump import Pump
 
 log = logging.getLogger("penstock.membership")
 
-_LOOK_SECONDS = 1.25
+_LOOK_SECONDS = 1.5
 _MEASURE_SECONDS = 60.0
 
 NewEngine = Callable[[Subscription, Topic], tuple[int, Engine]]
