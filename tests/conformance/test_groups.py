@@ -5,12 +5,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
-from threading import Event, Thread
 from typing import Any
 
 import pytest
 
-from penstock import Outbox
 from penstock.clock import SYSTEM, from_ms
 from penstock.delivery.store import GroupStore, Owned
 from penstock.delivery.verdict import Passed
@@ -42,7 +40,8 @@ from penstock.operate.reset import Reset, reset
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from penstock.testing.outbox_suite import in_one_partition
 from tests.conformance.engines import StoreEngine
-from tests.crash.waiting import LONGEST_SECONDS, wait_until
+from tests.crash.waiting import wait_until
+from tests.working import working
 
 pytestmark = pytest.mark.usefixtures("brisk")
 NEVER = Fixed(timedelta(seconds=1), max_retries=0)
@@ -245,7 +244,7 @@ def test_a_worker_lets_a_paused_group_go_and_takes_it_back(
     outbox, seen = engine.another(SYSTEM), Seen()
     engine.outbox.log.create_topic("events", partitions=4)
     subscribe(outbox, "g", seen)
-    with running(outbox):
+    with working(outbox):
         publish(engine, range(20))
         wait_until(lambda: len(seen) == 20, "all is handled")
         groups.pause(database, "g")
@@ -276,20 +275,6 @@ def publish(engine: StoreEngine, values: range, key: str | None = None) -> None:
         for value in values:
             engine.outbox.publish(conn, "t", value, key=key or f"k-{value % 7}")
         conn.commit()
-
-
-@contextmanager
-def running(outbox: Outbox) -> Iterator[None]:
-    """Run an outbox in a thread for the length of a block."""
-    until = Event()
-    thread = Thread(target=outbox.run, kwargs={"until": until})
-    thread.start()
-    try:
-        yield
-    finally:
-        until.set()
-        thread.join(LONGEST_SECONDS)
-    assert not thread.is_alive()
 
 
 # --- resetting ---------------------------------------------------------------------------------
@@ -517,7 +502,7 @@ def test_a_reset_beside_a_running_worker_has_all_again_and_keeps_order(
     outbox, seen = engine.another(SYSTEM), Seen()
     engine.outbox.log.create_topic("events", partitions=4)
     subscribe(outbox, "g", seen)
-    with running(outbox):
+    with working(outbox):
         for values in (range(100), range(100, 200)):
             publish(engine, values)
             wait_until(partial(all_came, seen, 0, values.stop), "all is handled")
@@ -594,7 +579,7 @@ def test_a_group_that_is_served_is_not_deleted(engine: StoreEngine, database: Da
     outbox, seen = engine.another(SYSTEM), Seen()
     subscribe(outbox, "g", seen)
     publish(engine, range(3))
-    with running(outbox):
+    with working(outbox):
         wait_until(lambda: len(seen) == 3, "it is served")
         with pytest.raises(GroupBusy, match="group g is served by 1 members"):
             groups.delete(database, "g")

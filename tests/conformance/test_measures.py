@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
-from threading import Event, Thread
 
 import pytest
 
@@ -19,6 +18,7 @@ from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from penstock.worker.measures import Measures
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
+from tests.working import working
 
 GROUPS = (
     metrics.PENDING,
@@ -126,13 +126,9 @@ def test_n_34_what_a_group_has_to_do_is_counted(
 
 
 def test_n_34_a_worker_takes_them(engine: StoreEngine) -> None:
-    done = Event()
     subscribe(engine.outbox, "g", Seen())
-    thread = Thread(target=engine.outbox.run, kwargs={"until": done})
-    thread.start()
-    wait_until(lambda: metrics.MEMBERS.values().get((), 0) >= 1, "a worker has measured")
-    done.set()
-    thread.join()
+    with working(engine.outbox):
+        wait_until(lambda: metrics.MEMBERS.values().get((), 0) >= 1, "a worker has measured")
 
 
 def counted(series: Series) -> float:

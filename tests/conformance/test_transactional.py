@@ -2,21 +2,22 @@
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from threading import Event, Thread
 from typing import Any
 
 import pytest
 
-from penstock import Cancel, Done, Fixed, Outbox, Record, Retry, Snooze, metrics
+from penstock import Cancel, Done, Fixed, Record, Retry, Snooze, metrics
 from penstock.clock import SYSTEM
 from penstock.errors import InvalidHandler, NotTransactional, StoreUnreachable, TransactionEnded
 from penstock.worker.unit import UNIT_RECORDS
 from tests.conformance.engines import StoreEngine
 from tests.crash.clocks import LeapingClock
 from tests.crash.waiting import wait_until
+from tests.working import working
 
 pytestmark = pytest.mark.usefixtures("brisk")
 RETRY = Fixed(delay=timedelta(seconds=1), max_retries=2)
@@ -396,19 +397,6 @@ def test_a_handler_that_hangs_is_given_up_and_undone(books: Books) -> None:
         stop.set()
         thread.join()
     assert books.read() == [1]
-
-
-@contextmanager
-def working(outbox: Outbox) -> Iterator[None]:
-    """Run a worker while the block lasts."""
-    stop = Event()
-    thread = Thread(target=lambda: outbox.run(until=stop))
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 @pytest.fixture

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Event, Thread
 
 import pytest
 
-from penstock import Outbox, Record, metrics
+from penstock import Record, metrics
 from penstock.clock import SYSTEM
 from tests.conformance.engines import StoreEngine
-from tests.crash.waiting import LONGEST_SECONDS, wait_until
+from tests.crash.waiting import wait_until
+from tests.working import working
 
 pytestmark = pytest.mark.usefixtures("brisk")
 NOBODY, TOO_LATE = "no handler is registered", "is registered too late"
@@ -21,7 +19,7 @@ NOBODY, TOO_LATE = "no handler is registered", "is registered too late"
 def test_b_09_a_worker_without_any_handler_says_so(
     engine: StoreEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with a_run(engine.another(SYSTEM)):
+    with working(engine.another(SYSTEM)):
         wait_until(lambda: NOBODY in caplog.text, "it is said")
     assert [each.levelno for each in caplog.records if NOBODY in each.getMessage()] == [logging.WARNING]
 
@@ -36,7 +34,7 @@ def test_b_09_a_handler_that_comes_after_the_worker_began_is_told_apart(
         for type in ("early", "late"):
             outbox.publish(conn, type, 1, key="k")
         conn.commit()
-    with a_run(outbox):
+    with working(outbox):
         wait_until(lambda: seen == ["early"], "the first handler is called")
 
         @outbox.handler("late", group="late")
@@ -48,7 +46,7 @@ def test_b_09_a_handler_that_comes_after_the_worker_began_is_told_apart(
     assert NOBODY not in caplog.text
     assert seen == ["early"]
     caplog.clear()
-    with a_run(outbox):
+    with working(outbox):
         wait_until(lambda: seen == ["early", "late"], "the second is called too")
     outbox.handler("more", group="late", id="more")(lambda record: None)
     assert TOO_LATE not in caplog.text
@@ -79,19 +77,5 @@ def test_b_09_a_worker_measures_what_no_group_reads(engine: StoreEngine) -> None
     metrics.UNREAD.reset()
     outbox = engine.another(SYSTEM)
     outbox.handler(group="g", id="g")(lambda record: None)
-    with a_run(outbox):
+    with working(outbox):
         wait_until(lambda: metrics.UNREAD.values() == {("nobodys",): 1}, "it is measured")
-
-
-@contextmanager
-def a_run(outbox: Outbox) -> Iterator[None]:
-    """Run an outbox for the length of a block."""
-    until = Event()
-    thread = Thread(target=outbox.run, kwargs={"until": until})
-    thread.start()
-    try:
-        yield
-    finally:
-        until.set()
-        thread.join(LONGEST_SECONDS)
-    assert not thread.is_alive()

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from penstock.errors import InvalidHeaders, shown
+from penstock.errors import InvalidHeaders, Undecodable, shown
 from penstock.model.limits import Headers, LimitsSettings, check_headers
 from penstock.model.record import RawHeaders
 from penstock.wire.kafka.headers import decode_headers, encode_headers
@@ -23,7 +23,7 @@ class HeaderEdit:
         """Return headers as they shall be."""
         try:
             known = decode_headers(headers) if headers else ()
-        except Exception:  # whatever stood there: to be rid of it may be why they are edited
+        except Undecodable:  # to be rid of what stood there may be why they are edited
             known = ()
         edited = (*(each for each in known if each[0] not in self._gone), *self._given)
         return encode_headers(edited) if edited else None

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from penstock.testing.outbox_suite import in_one_partition
 from penstock.worker import engine as engine_module
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
+from tests.working import working
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -32,18 +32,6 @@ def outbox(engine: StoreEngine) -> Iterator[Outbox]:
     yield opened
     points.disarm()
     opened.close()
-
-
-@contextmanager
-def working(outbox: Outbox) -> Iterator[None]:
-    stop = Event()
-    thread = Thread(target=lambda: outbox.run(until=stop))
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 def publish(outbox: Outbox, *pairs: tuple[str, int]) -> None:

@@ -6,8 +6,6 @@ import asyncio
 import logging
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
@@ -17,21 +15,9 @@ from penstock.errors import SchemaBehind, SchemaMissing
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
+from tests.working import working
 
 pytestmark = pytest.mark.usefixtures("brisk")
-
-
-@contextmanager
-def running(outbox: Outbox) -> Iterator[threading.Event]:
-    """Run a worker in a thread while the block lasts."""
-    until = threading.Event()
-    thread = threading.Thread(target=outbox.run, kwargs={"until": until})
-    thread.start()
-    try:
-        yield until
-    finally:
-        until.set()
-        thread.join()
 
 
 @pytest.fixture
@@ -51,7 +37,7 @@ def test_a_worker_delivers_what_is_there_and_what_comes(outbox: Outbox) -> None:
     seen = Seen()
     subscribe(outbox, "g", seen)
     publish(outbox, 1, 2)
-    with running(outbox):
+    with working(outbox):
         wait_until(lambda: len(seen) == 2, "what was there is delivered")
         publish(outbox, 3)
         wait_until(lambda: len(seen) == 3, "what comes is delivered")
@@ -62,7 +48,7 @@ def test_a_worker_delivers_what_is_there_and_what_comes(outbox: Outbox) -> None:
 def test_nothing_stays_owned_after_a_stop(outbox: Outbox, engine: StoreEngine) -> None:
     subscribe(outbox, "g", Seen())
     publish(outbox, 1)
-    with running(outbox):
+    with working(outbox):
         publish(outbox, 2)
     with engine.connect() as conn:
         for table in ("member", "slot WHERE owner IS NOT NULL", "cursor WHERE owner IS NOT NULL"):
@@ -79,7 +65,7 @@ def test_a_stop_waits_for_handlers_and_settles_what_they_did(outbox: Outbox, eng
 
     subscribe(outbox, "g", slow)
     publish(outbox, 1, 2)
-    with running(outbox) as until:
+    with working(outbox) as until:
         assert begun.wait(60)
         until.set()
         go.set()
@@ -97,7 +83,7 @@ def test_a_failing_handler_parks_its_key_in_a_worker_too(outbox: Outbox) -> None
     subscribe(outbox, "g", seen, retry=Fixed(timedelta(milliseconds=50), max_retries=100_000))
     publish(outbox, 1, 2, key="a")
     publish(outbox, 3, key="b")
-    with running(outbox):
+    with working(outbox):
         wait_until(lambda: 3 in seen.values() and seen.values().count(1) > 1, "the other key is delivered")
         assert 2 not in seen.values()
         seen.failing.clear()
@@ -177,7 +163,7 @@ def test_a_worker_of_another_process_is_not_stopped(outbox: Outbox, monkeypatch:
     """After a fork: the threads are the parent's, and waiting for them here would never end."""
     seen = Seen()
     subscribe(outbox, "g", seen)
-    with running(outbox):
+    with working(outbox):
         publish(outbox, 1)
         wait_until(lambda: len(seen) == 1, "the worker is at work")
         with monkeypatch.context() as patch:
@@ -195,9 +181,9 @@ def test_two_workers_share_and_one_goes_on_alone(outbox: Outbox, engine: StoreEn
     subscribe(outbox, "g", first)
     subscribe(other, "g", second)
     publish(outbox, 0)
-    with running(outbox):
+    with working(outbox):
         wait_until(lambda: len(first) == 1, "the first is at work")
-        with running(other):
+        with working(other):
             for value in range(1, 20):
                 publish(outbox, value, key=f"k-{value}")
             wait_until(lambda: len(first) + len(second) == 20, "all are delivered")
@@ -209,7 +195,7 @@ def test_two_workers_share_and_one_goes_on_alone(outbox: Outbox, engine: StoreEn
 def test_a_transaction_that_rolls_back_rings_in_vain(outbox: Outbox, engine: StoreEngine) -> None:
     seen = Seen()
     subscribe(outbox, "g", seen)
-    with running(outbox):
+    with working(outbox):
         with engine.connect() as conn:
             outbox.publish(conn, "t", 1, key="k")
             conn.rollback()
