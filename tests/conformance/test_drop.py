@@ -14,8 +14,8 @@ from penstock.log.sql.naming import Names
 from penstock.operate.drop import Losses, drop, losses
 from penstock.testing.handling_suite import Seen, subscribe
 from tests.conformance.engines import connect
-from tests.conformance.test_groups import running
 from tests.crash.waiting import wait_until
+from tests.working import working
 
 pytestmark = pytest.mark.usefixtures("brisk")
 
@@ -100,7 +100,7 @@ def test_a_store_at_work_is_dropped_by_force_only(outbox: Outbox, url: str) -> N
     with outbox.transaction() as conn:
         outbox.publish(conn, "t", 1)
     database = open_database(url, Names())
-    with running(outbox):
+    with working(outbox):
         wait_until(lambda: len(seen) == 1, "it is at work")
         with pytest.raises(StoreBusy, match="1 members are at work"):
             drop(database)

@@ -29,8 +29,8 @@ from penstock.operate.topics import UNLIMITED
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from penstock.testing.outbox_suite import in_one_partition
 from tests.conformance.engines import StoreEngine
-from tests.conformance.test_groups import running
 from tests.crash.waiting import wait_until
+from tests.working import working
 
 pytestmark = pytest.mark.usefixtures("brisk")
 NEVER = Fixed(timedelta(seconds=1), max_retries=0)
@@ -245,7 +245,7 @@ def test_what_was_out_while_a_topic_was_cleared_counts_for_nothing(
 
     subscribe(outbox, "g", handle)
     publish_values(engine, 0, 1, 2, key="k")
-    with running(outbox):
+    with working(outbox):
         begun.wait(60)
         clear(database, "events")
         go_on.wait(60)
@@ -272,7 +272,7 @@ def test_clearing_beside_a_publisher_and_a_worker_breaks_nothing(
                     engine.outbox.publish(conn, "t", value, key=key)
                 conn.commit()
 
-    with running(outbox):
+    with working(outbox):
         publisher = Thread(target=publish)
         publisher.start()
         for _ in range(4):
@@ -310,7 +310,7 @@ def test_a_topic_that_is_served_is_deleted_by_force_only(engine: StoreEngine, da
     outbox, seen = engine.another(SYSTEM), Seen()
     subscribe(outbox, "g", seen)
     publish_values(engine, 1)
-    with running(outbox):
+    with working(outbox):
         wait_until(lambda: len(seen) == 1, "it is served")
         with pytest.raises(TopicBusy, match="topic events is served by 1 members"):
             topics.delete(database, "events")
