@@ -14,13 +14,14 @@ import psycopg
 from bench.processes import ProcessTree
 from bench.run import Run
 from penstock import Outbox
-from penstock.log.sql.naming import Names, statement
+from penstock.log.sql.naming import Names
+from penstock.log.sql.statements import statement
 
 SCHEMA = (
     "CREATE TABLE orders (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
     " customer text NOT NULL, cents integer NOT NULL, placed_at timestamptz NOT NULL DEFAULT now())"
 )
-_STAGE = statement("penstock.outbox.sql.postgres", "stage", Names())
+_STAGE = statement("outbox", "postgres", "stage", Names())
 _VALUE = b"x" * 200
 _ROW = "INSERT INTO orders (customer, cents) VALUES (%s, %s)"
 _KEYS = 10_000

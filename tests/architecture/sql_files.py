@@ -1,8 +1,11 @@
 """Rules on SQL files: a database administrator reviews them without Python."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+
+from penstock.log.sql.statements import split
 
 # What a statement's first lines must speak of: what it locks, or which way it walks.
 _SAYS = re.compile(r"\b(lock(s|ed)?|walks?|probes?|takes?|appends?|reads?|writes|waits?)\b", re.IGNORECASE)
@@ -12,27 +15,39 @@ _QUOTED = re.compile(r"'[^']*'")
 
 
 def breaches(root: Path) -> Iterator[str]:
-    """Yield a sentence per breach in a statement file; schema, drop and migrations are scripts and free."""
+    """Yield a sentence per breach in a statement; schema, drop and migrations are scripts and free."""
     for path in sorted(root.rglob("*.sql")):
-        if path.name not in ("schema.sql", "drop.sql") and path.parent.name != "migrations":
-            for what in _faults(path.read_text("utf-8"), _indexes(root, path.parent.name)):
+        if path.parent.name == "sql":
+            for what in _faults_of_file(path.read_text("utf-8"), _indexes(root, path.stem)):
                 yield f"{path.relative_to(root)}: {what}"
+        elif path.name not in ("schema.sql", "drop.sql") and path.parent.name != "migrations":
+            yield f"{path.relative_to(root)}: statements are in common.sql and one file a dialect"
+
+
+def _faults_of_file(text: str, indexes: set[str]) -> Iterator[str]:
+    if _statements(text.partition("-- name: ")[0]):
+        yield "a statement has no name"
+    parts = list(split(text))
+    for name, count in Counter(name for name, _ in parts).items():
+        if count > 1:
+            yield f"{name} is there {count} times"
+    for name, part in parts:
+        for what in _faults(part, indexes):
+            yield f"{name} {what}"
 
 
 def _faults(text: str, indexes: set[str]) -> Iterator[str]:
-    lines = text.splitlines()
-    opening = " ".join(_opening(lines))
+    opening = " ".join(_opening(text.splitlines()))
     if not opening:
         yield "does not begin with a comment"
     elif not _SAYS.search(opening):
-        yield "its first lines do not say what it locks or walks"
+        yield "does not say in its first lines what it locks or walks"
     for name in sorted(set(_INDEX.findall(opening)) - indexes):
         yield f"speaks of the index {name}, which the schema does not have"
-    body = _QUOTED.sub("''", "\n".join(line.partition("--")[0] for line in lines)).strip()
-    count = len([part for part in body.split(";") if part.strip()])
-    if count != 1:
-        yield f"has {count} statements, not one"
-    if _LOCKS_IN.search(body):
+    statements = _statements(text)
+    if len(statements) != 1:
+        yield f"has {len(statements)} statements, not one"
+    if any(_LOCKS_IN.search(each) for each in statements):
         yield "locks in an IN (SELECT …): a plan may run that again for each row; use = ANY(ARRAY(SELECT …))"
 
 
@@ -43,8 +58,16 @@ def _opening(lines: list[str]) -> Iterator[str]:
         yield line.removeprefix("--").strip()
 
 
+def _statements(text: str) -> list[str]:
+    """Return the statements of a text without comments and what is in quotes."""
+    body = _QUOTED.sub("''", "\n".join(line.partition("--")[0] for line in text.splitlines()))
+    return [part for part in body.split(";") if part.strip()]
+
+
 def _indexes(root: Path, dialect: str) -> set[str]:
-    """Return the indexes that the one schema of a dialect creates."""
-    schema = root / "log" / "sql" / dialect / "schema.sql"
-    text = schema.read_text("utf-8") if schema.exists() else ""
-    return set(re.findall(r"CREATE (?:UNIQUE )?INDEX (ix_\w+)", text))
+    """Return the indexes that the schema of a dialect creates; `common`: those that every schema does."""
+    pattern = "*/schema.sql" if dialect == "common" else f"{dialect}/schema.sql"
+    schemas = [path.read_text("utf-8") for path in (root / "log" / "sql").glob(pattern)]
+    return set.intersection(
+        *(set(re.findall(r"CREATE (?:UNIQUE )?INDEX (ix_\w+)", text)) for text in schemas)
+    )

@@ -1,4 +1,4 @@
-"""Every SQL file says what it locks or walks and holds one statement."""
+"""Every statement has a name, says what it locks or walks, and is one."""
 
 from pathlib import Path
 
@@ -8,48 +8,84 @@ from tests.architecture.source import ROOT, assert_none, plant
 from tests.architecture.sql_files import breaches
 
 BREACHES = {
-    "no comment": ("SELECT 1;", "does not begin with a comment"),
-    "silent comment": ("-- A fact.\nSELECT 1;", "do not say what it locks or walks"),
-    "two statements": ("-- Locks it.\nSELECT 1;\nSELECT 2;", "has 2 statements"),
-    "no statement": ("-- Locks it.\n", "has 0 statements"),
+    "no name": ("-- Locks it.\nSELECT 1;", "a statement has no name"),
+    "a name twice": (
+        "-- name: a\n-- Locks.\nSELECT 1;\n-- name: a\n-- Locks.\nSELECT 2;",
+        "a is there 2 times",
+    ),
+    "no comment": ("-- name: a\nSELECT 1;", "a does not begin with a comment"),
+    "silent comment": (
+        "-- name: a\n-- A fact.\nSELECT 1;",
+        "a does not say in its first lines what it locks",
+    ),
+    "two statements": ("-- name: a\n-- Locks it.\nSELECT 1;\nSELECT 2;", "a has 2 statements"),
+    "no statement": ("-- name: a\n-- Locks it.\n", "a has 0 statements"),
     "locks again for each row": (
-        "-- Locks them.\nUPDATE a SET b = 1 WHERE b IN (\n  SELECT b FROM a ORDER BY b FOR UPDATE);",
+        "-- name: a\n-- Locks.\nUPDATE a SET b = 1 WHERE b IN (\n  SELECT b FROM a ORDER BY b FOR UPDATE);",
         "use = ANY(ARRAY(SELECT",
     ),
-    "unknown index": ("-- Walks ix_gone.\nSELECT 1;", "the index ix_gone"),
+    "unknown index": ("-- name: a\n-- Walks ix_gone.\nSELECT 1;", "the index ix_gone"),
+    "second of two": (
+        "-- name: a\n-- Locks it.\nSELECT 1;\n\n-- name: b\n-- A fact.\nSELECT 1;",
+        "b does not say",
+    ),
 }
 LAWFUL = {
-    "one": "-- Walks the primary key.\nSELECT 1;\n",
-    "several lines of comment": "-- Give the next one.\n-- Locks that row.\nSELECT 1",
-    "semicolon in a string": "-- Locks that row.\nSELECT ';';",
-    "semicolon in a comment": "-- Locks that row.\nSELECT 1 -- first; then\n;",
-    "known index": "-- Walks ix_penstock_x.\nSELECT 1;",
+    "one": "-- name: a\n-- Walks the primary key.\nSELECT 1;\n",
+    "several lines of comment": "-- name: a\n-- Give the next one.\n-- Locks that row.\nSELECT 1",
+    "semicolon in a string": "-- name: a\n-- Locks that row.\nSELECT ';';",
+    "semicolon in a comment": "-- name: a\n-- Locks that row.\nSELECT 1 -- first; then\n;",
+    "known index": "-- name: a\n-- Walks ix_penstock_x.\nSELECT 1;",
+    "head of the file and of a section": (
+        "-- What there is.\n\n-- == First\n\n-- name: a\n-- Locks.\nSELECT 1;\n\n"
+        "-- == Then\n\n-- name: b\n-- Reads.\nSELECT 1;"
+    ),
 }
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """Give the root of a tree whose schema has one index."""
-    plant(tmp_path, "log/sql/planted/schema.sql", "CREATE TABLE a (b);\nCREATE INDEX ix_penstock_x ON a (b);")
+    """Give the root of a tree with two dialects, whose schemas have one index in common."""
+    plant(tmp_path, "log/sql/one/schema.sql", "CREATE TABLE a (b);\nCREATE INDEX ix_penstock_x ON a (b);")
+    plant(
+        tmp_path,
+        "log/sql/two/schema.sql",
+        "CREATE INDEX ix_penstock_x ON a (b); CREATE INDEX ix_two ON a (b);",
+    )
     return tmp_path
 
 
-def test_every_statement_file_keeps_the_rules() -> None:
+def test_every_statement_keeps_the_rules() -> None:
     assert_none(breaches(ROOT))
 
 
 @pytest.mark.parametrize("case", BREACHES, ids=str)
-def test_a_planted_breach_is_found(case: str, tree: Path) -> None:
+@pytest.mark.parametrize("file", ["common", "one"])
+def test_a_planted_breach_is_found(file: str, case: str, tree: Path) -> None:
     text, words = BREACHES[case]
-    plant(tree, "outbox/sql/planted/x.sql", text)
+    plant(tree, f"outbox/sql/{file}.sql", text)
     (found,) = breaches(tree)
     assert words in found
 
 
 @pytest.mark.parametrize("case", LAWFUL, ids=str)
-def test_a_lawful_file_is_not_reported(case: str, tree: Path) -> None:
-    plant(tree, "outbox/sql/planted/x.sql", LAWFUL[case])
+@pytest.mark.parametrize("file", ["common", "one"])
+def test_a_lawful_file_is_not_reported(file: str, case: str, tree: Path) -> None:
+    plant(tree, f"outbox/sql/{file}.sql", LAWFUL[case])
     assert list(breaches(tree)) == []
+
+
+def test_an_index_of_one_dialect_is_not_for_all(tree: Path) -> None:
+    plant(tree, "outbox/sql/two.sql", "-- name: a\n-- Walks ix_two.\nSELECT 1;")
+    assert list(breaches(tree)) == []
+    plant(tree, "outbox/sql/common.sql", "-- name: a\n-- Walks ix_two.\nSELECT 1;")
+    assert len(list(breaches(tree))) == 1
+
+
+def test_a_file_for_one_statement_is_found(tree: Path) -> None:
+    plant(tree, "outbox/sql/one/a.sql", "-- Locks it.\nSELECT 1;")
+    (found,) = breaches(tree)
+    assert "one file a dialect" in found
 
 
 def test_schema_and_migrations_are_scripts_and_free(tree: Path) -> None:

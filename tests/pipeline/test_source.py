@@ -15,7 +15,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from penstock.errors import InvalidOption, RecordsRemoved, StoreUnreachable, StoreUnsupported, UnknownTopic
 from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names, statement
+from penstock.log.sql.naming import Names
+from penstock.log.sql.statements import statement
 from penstock.operate.erase import erase
 from penstock.pipeline.columns import arrow_schema
 from penstock.pipeline.offsets import Range
@@ -283,7 +284,7 @@ def test_a_store_in_memory_cannot_be_reached_by_spark() -> None:
 def test_each_range_walks_the_index_and_not_the_topic(sqlite_store: LogStore) -> None:
     """Left alone, SQLite walks the whole topic and looks up the ranges for each record: ten times as dear."""
     sqlite_store.fill(10)
-    sql = statement("penstock.pipeline.sql.sqlite", "fetch", Names())
+    sql = statement("pipeline", "sqlite", "fetch", Names())
     with closing(sqlite3.connect(sqlite_store.url.removeprefix("sqlite:///"))) as conn:
         steps = [row[3] for row in conn.execute(f"EXPLAIN QUERY PLAN {sql}", (1, "[[0, 0, 5]]", 1, 1, 1))]
     assert steps[0].startswith("SCAN w")

@@ -66,7 +66,7 @@ class Resetting:
             return []  # the topic was deleted meanwhile
         moves = _moves(held, targets)
         floors = [0 if drop_parked else each.to_offset for each in moves]
-        table = Rows(partitions=[each.partition for each in moves], offsets=floors)
+        table = Rows(partition=[each.partition for each in moves], place=floors)
         tx.change("delivery", "entries_reset", floors=table, **self._ids)
         tx.change("delivery", "dead_reset", floors=table, now_ms=now_ms, **self._ids)
         partitions = [each.partition for each in moves]
@@ -78,7 +78,7 @@ class Resetting:
     def place(self, tx: Transaction, targets: Mapping[int, int]) -> None:
         """Set cursors that are locked already, each in a new epoch, with nothing passed above it."""
         living = self._living(tx)  # only now: no owner of a locked row can have joined since
-        table = Rows(partitions=list(targets), offsets=list(targets.values()))
+        table = Rows(partition=list(targets), place=list(targets.values()))
         tx.change("delivery", "cursors_reset", targets=table, living=living, **self._ids)
 
 

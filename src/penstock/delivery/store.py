@@ -134,7 +134,7 @@ class GroupStore:
         self, places: Collection[tuple[int, int]], fences: Mapping[int, int], *, max_bytes: int
     ) -> tuple[list[tuple[Record, Exception | None]], bool]:
         """Return the records that retention has copied to waiting entries, as a read of the log would."""
-        table = _table(("partitions", "offsets"), places)
+        table = _table(("partition", "place"), places)
         rows = self._database.look(
             lambda tx: tx.rows("delivery", "entries_read", entries=table, max_bytes=max_bytes, **self._ids)
         )
@@ -231,12 +231,12 @@ class GroupStore:
             for number, (_, each) in settled.items()
         ]
         cursors = Rows(
-            partitions=list(settled),
-            bases=[base for base, _ in progress],
+            partition=list(settled),
+            base=[base for base, _ in progress],
             passed=[passed.hex() for _, passed in progress],
             calm=[owned.crashes == 0 for owned, _ in settled.values()],
-            epochs=[owned.epoch for owned, _ in settled.values()],
-            versions=[owned.version for owned, _ in settled.values()],
+            epoch=[owned.epoch for owned, _ in settled.values()],
+            version=[owned.version for owned, _ in settled.values()],
         )
         rows = tx.rows("delivery", "cursors_settle", settled=cursors, owner=self._owner, **self._ids)
         kept = {row[0] for row in rows}
@@ -267,19 +267,19 @@ class GroupStore:
         flowing = [(partition, lane) for partition, one in kept.items() for lane in one.lanes_gone]
         lanes = [(partition, *lane) for partition, one in kept.items() for lane in one.lanes]
         if dead:
-            columns = ("partitions", "offsets", "lanes", "holding", "failures", "reasons")
+            columns = ("partition", "place", "lane", "holding", "failures", "reason")
             table = _table(columns, dead)
             tx.change("delivery", "dead_put", dead=table, now_ms=own_ms(self._clock), **self._ids)
         if gone:
-            table = _table(("partitions", "offsets"), gone)
+            table = _table(("partition", "place"), gone)
             tx.change("delivery", "entries_drop", entries=table, **self._ids)
         if entries:
-            table = _table(("partitions", "offsets", "lanes"), entries)
+            table = _table(("partition", "place", "lane"), entries)
             tx.change("delivery", "entries_put", entries=table, **self._ids)
         if flowing:
-            tx.change("delivery", "lanes_drop", lanes=_table(("partitions", "lanes"), flowing), **self._ids)
+            tx.change("delivery", "lanes_drop", lanes=_table(("partition", "lane"), flowing), **self._ids)
         if lanes:
-            columns = ("partitions", "lanes", "held", "failures", "due_ms", "reasons")
+            columns = ("partition", "lane", "held", "failures", "due_ms", "reason")
             tx.change("delivery", "lanes_put", lanes=_table(columns, lanes), **self._ids)
 
     def _release(self, tx: Transaction, partitions: list[int]) -> None:

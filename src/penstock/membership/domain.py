@@ -121,7 +121,7 @@ def write(tx: Transaction, found: Changes) -> None:
         tx.change("membership", "domain_write", name=domain.name, members=members)
         wanted = found.wanted[domain]
         if wanted:
-            owners = Rows(numbers=list(wanted), owners=list(wanted.values()))
+            owners = Rows(number=list(wanted), owner=list(wanted.values()))
             if domain == SLOTS:
                 tx.change("membership", "slots_want", wanted=owners)
             else:
@@ -136,7 +136,7 @@ def _rows(tx: Transaction, domains: Collection[Domain]) -> dict[Domain, dict[int
     groups = [domain for domain in rows if domain != SLOTS]
     if groups:
         shared = Rows(
-            groups=[domain.group_id for domain in groups], topics=[domain.topic_id for domain in groups]
+            group_id=[domain.group_id for domain in groups], topic_id=[domain.topic_id for domain in groups]
         )
         for group_id, topic_id, partition, owner, wanted in tx.rows(
             "membership", "cursors_shared", shared=shared

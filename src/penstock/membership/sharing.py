@@ -10,6 +10,7 @@ import logging
 from datetime import timedelta
 
 from penstock.clock import Clock, own_ms
+from penstock.log.sql.contract import Rows
 from penstock.log.sql.database import Database, Transaction
 
 from .domain import Held, View, changes, lock, read, touch, write
@@ -133,7 +134,7 @@ class SharingMember(Member):
     def _reassign(self, tx: Transaction, domains: set[Domain], new: list[str], *, wait: bool) -> None:
         """Work out and write who should own what."""
         if new:
-            tx.change("membership", "domains_create", names=new)
+            tx.change("membership", "domains_create", domains=Rows(name=new))
         locked = lock(tx, domains, wait=wait)
         present, dead = self._present(tx)  # after the lock: a list read before it would be stale
         for id in dead:  # nobody on another host could know, and would count it until its lease ends

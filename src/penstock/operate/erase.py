@@ -121,7 +121,7 @@ class _Eraser:
             letters = DeadLetters(group, topic_id, living=self._member.living, touch=_touched)
             decided += letters.erase(tx, places)
         partitions, offsets = (list(column) for column in zip(*places, strict=True))
-        table = Rows(partitions=partitions, offsets=offsets)
+        table = Rows(partition=partitions, place=offsets)
         logged = tx.change("log", "erase_records", owner=self._owner, topic_id=topic_id, places=table)
         done = Erased(logged=logged, waiting=decided.alone, dead=decided.count)
         self._finish(tx, ids, done)

@@ -83,7 +83,7 @@ def _counts(tx: Transaction, rows: list[Row]) -> dict[Row, int]:
     counts: dict[Row, int] = {}
     for (group_id, topic_id), each in groupby(rows, key=lambda row: row[:2]):
         places = [(row[2], row[3]) for row in each]
-        table = Rows(partitions=[place[0] for place in places], lanes=[place[1] for place in places])
+        table = Rows(partition=[place[0] for place in places], lane=[place[1] for place in places])
         found = tx.rows("delivery", "entries_count", lanes=table, group_id=group_id, topic_id=topic_id)
         counts |= {(group_id, topic_id, partition, lane): count for partition, lane, count in found}
     return counts

@@ -76,9 +76,9 @@ def _move_in_one(
 ) -> list[Raised]:
     """Lock the heads and move, in one trip; a head that is missing undoes it all."""
     named = Rows(
-        topic_names=list(topics),
-        topic_ids=[topic.id for topic in topics.values()],
-        topic_partitions=[topic.partitions for topic in topics.values()],
+        name=list(topics),
+        id=[topic.id for topic in topics.values()],
+        partitions=[topic.partitions for topic in topics.values()],
     )
     first, *moved = tx.execute_all([locking(heads), *(_moving(pick, named) for pick in picks)])
     locked(heads, first.rows)
@@ -88,7 +88,7 @@ def _move_in_one(
 
 
 def _moving(pick: Pick, topics: Rows) -> Call:
-    ids = Rows(slots=[row.slot for row in pick.rows], seqs=[row.seq for row in pick.rows])
+    ids = Rows(slot=[row.slot for row in pick.rows], seq=[row.seq for row in pick.rows])
     return Call("outbox", f"move_{pick.table}", {"ids": ids, "topics": topics})
 
 
@@ -97,10 +97,10 @@ def _move_by_ids(tx: Transaction, pick: Pick, topics: dict[str, Topic]) -> list[
     numbering = Numbering(tx, keys)
     seqs = [row.seq for row in pick.rows]
     places = Rows(
-        seqs=seqs,
-        topic_ids=[key.topic_id for key in keys],
-        partitions=[key.partition for key in keys],
-        offsets=[numbering.give(key, row.timestamp_ms) for key, row in zip(keys, pick.rows, strict=True)],
+        seq=seqs,
+        topic_id=[key.topic_id for key in keys],
+        partition=[key.partition for key in keys],
+        place=[numbering.give(key, row.timestamp_ms) for key, row in zip(keys, pick.rows, strict=True)],
     )
     inserted = tx.change("outbox", f"insert_{pick.table}", places=places)
     deleted = tx.change("outbox", f"delete_{pick.table}", seqs=seqs)

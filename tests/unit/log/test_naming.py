@@ -1,11 +1,9 @@
 """Names of tables: what may be chosen, and how it gets into SQL."""
 
-from importlib.resources import files
-
 import pytest
 
 from penstock.errors import InvalidName
-from penstock.log.sql.naming import Names, statement
+from penstock.log.sql.naming import Names
 
 NO_NAMES = [
     "",
@@ -55,21 +53,3 @@ def test_a_prefix_and_a_schema_take_the_place_of_the_default(prefix: str, schema
         f"CREATE INDEX ix_{prefix}staged_due ON {table}staged (seq);\n"
         f"SELECT penstock, penstock_, xpenstock_a FROM {table}log"
     )
-
-
-@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
-def test_every_statement_takes_other_names(dialect: str) -> None:
-    """No file names a table in a way that the chosen prefix would not reach."""
-    for room in ("log", "outbox", "membership", "delivery"):
-        package = f"penstock.{room}.sql.{dialect}"
-        for file in files(package).iterdir():
-            name, dot, kind = file.name.partition(".")
-            if dot and kind == "sql" and name != "schema":
-                assert "penstock_" not in statement(package, name, Names("acme_"))
-
-
-def test_a_statement_comes_without_comments_and_semicolon() -> None:
-    text = statement("penstock.log.sql.sqlite", "topic_list", Names())
-    assert text.startswith("SELECT")
-    assert "--" not in text
-    assert not text.endswith(";")

@@ -1,8 +1,8 @@
 """What a database must be able to do for Penstock: the contract of a dialect.
 
-A dialect is a folder with this class in `dialect.py`, `schema.sql`, `migrations/` and one file per named
-statement. It knows its driver and nothing of what the statements mean. `database.py` builds transactions,
-retries and names on top of it, the same for all.
+A dialect is a folder with this class in `dialect.py`, `adapt.py` for the neutral SQL of statements,
+`schema.sql` and `migrations/`. It knows its driver and nothing of what the statements mean. `database.py`
+builds transactions, retries and names on top of it, the same for all.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class Result:
 
 
 class Rows:
-    """A parameter that is a small table: columns of equal length, in the order the statement reads them.
+    """A parameter that is a small table: columns of equal length, with names and order as the SQL has them.
 
     Each dialect hands it over in its own way: one array a column, or one JSON array of rows.
     """
@@ -70,7 +70,7 @@ class Listener(Protocol):
 class Dialect(Protocol):
     """One kind of database, reached through its driver."""
 
-    name: str  # also the name of the folders with its SQL
+    name: str  # also that of its folder and of its files of statements
     deletes_returning: bool  # a DELETE can feed an INSERT in one statement
     has_schemas: bool  # tables can live in a named schema
     notifies: bool  # one connection can wake another through the database

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple, TypeVar
 from penstock.errors import PickChanged, StoreReadOnly, StoreUnreachable, TopicVanished
 
 from .contract import Dialect, Params, Result, Row, TransactionState
-from .naming import Names, statement
+from .naming import Names
+from .statements import statement
 
 log = logging.getLogger("penstock.database")
 T = TypeVar("T")
@@ -41,7 +42,7 @@ class Transaction:
         self.opened = opened  # what its first statements gave
 
     def rows(self, room: str, name: str, /, **params: Any) -> list[Row]:
-        """Run `<room>/sql/<dialect>/<name>.sql` and return its rows."""
+        """Run a statement of `<room>/sql/` and return its rows."""
         return self.execute(room, name, params).rows
 
     def change(self, room: str, name: str, /, **params: Any) -> int:
@@ -82,7 +83,7 @@ class Database:
 
     def sql(self, room: str, name: str) -> str:
         """Return the text of a named statement for this dialect, with this database's names."""
-        return statement(f"penstock.{room}.sql.{self.dialect.name}", name, self.names)
+        return statement(room, self.dialect.name, name, self.names)
 
     def texts(self, calls: Sequence[Call]) -> list[tuple[str, Params]]:
         """Return statements as the dialect takes them."""

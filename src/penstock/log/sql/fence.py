@@ -29,7 +29,7 @@ class Fence:
     def locking(self, slots: Collection[int]) -> Call:
         """Return the statement that does; `locked` reads what it gives."""
         wanted = sorted(slots)
-        owned = Rows(slots=wanted, epochs=[self.epochs[slot] for slot in wanted])
+        owned = Rows(slot=wanted, epoch=[self.epochs[slot] for slot in wanted])
         return Call("log", "fence_slots", {"owner": self.owner, "owned": owned})
 
 

@@ -98,7 +98,7 @@ def lock_heads(tx: Transaction, keys: Iterable[HeadKey]) -> dict[HeadKey, Head]:
 
 def locking(wanted: Sequence[HeadKey]) -> Call:
     """Return the statement that locks heads, which are sorted."""
-    columns = Rows(topic_ids=[key.topic_id for key in wanted], partitions=[key.partition for key in wanted])
+    columns = Rows(topic_id=[key.topic_id for key in wanted], partition=[key.partition for key in wanted])
     return Call("log", "heads_lock", {"heads": columns})
 
 
@@ -133,9 +133,9 @@ class Numbering:
             for key, head in self._heads.items()
         ]
         columns = Rows(
-            topic_ids=[one.topic_id for one in raised],
-            partitions=[one.partition for one in raised],
-            counts=[one.added for one in raised],
+            topic_id=[one.topic_id for one in raised],
+            partition=[one.partition for one in raised],
+            added=[one.added for one in raised],
             max_ms=[one.max_ms for one in raised],
         )
         self._tx.change("log", "heads_raise", raises=columns)
@@ -148,9 +148,9 @@ def mark_times(tx: Transaction, raised: Sequence[Raised]) -> None:
     due = [one for one in raised if one.base // _MARK_EVERY != (one.base + one.added) // _MARK_EVERY]
     if due:
         marks = Rows(
-            topic_ids=[one.topic_id for one in due],
-            partitions=[one.partition for one in due],
-            offsets=[one.base + one.added for one in due],
+            topic_id=[one.topic_id for one in due],
+            partition=[one.partition for one in due],
+            place=[one.base + one.added for one in due],
             max_ms=[one.max_ms for one in due],
         )
         tx.change("log", "times_add", marks=marks)

@@ -12,18 +12,18 @@ from typing import Any
 from penstock.errors import InvalidInput
 
 from .migrations import Migration, chain_of
-from .naming import Names, statement
+from .naming import Names
+from .statements import statement
 
 Execute = Callable[[str], Sequence[Sequence[Any]]]  # runs one statement and returns its rows
 
 
 def upgrade(dialect: str, names: Names, execute: Execute, *, to: int | None = None) -> list[Migration]:
     """Apply what is missing, up to a version (None: the newest), and return it. Raises InvalidInput."""
-    package = f"penstock.log.sql.{dialect}"
     steps = steps_between(dialect, names, 0, to)
-    execute(statement(package, "migrations_lock", names))
-    there = execute(statement(package, "meta_find", names))
-    found = int(execute(statement(package, "version_read", names))[0][0]) if there else 0
+    execute(statement("log", dialect, "migrations_lock", names))
+    there = execute(statement("log", dialect, "meta_find", names))
+    found = int(execute(statement("log", dialect, "version_read", names))[0][0]) if there else 0
     waiting = [step for step in steps if step.version > found]
     for step in waiting:
         for each in statements_of(step.script):

@@ -106,14 +106,14 @@ class SqlLog:
     ) -> list[Row]:
         """Return the rows that `read_ranges` makes records of."""
         partitions, starts, ends = (list(column) for column in zip(*ranges, strict=True))
-        wanted = Rows(partitions=partitions, starts=starts, ends=ends)
+        wanted = Rows(partition=partitions, low=starts, high=ends)
         params = {"topic_id": topic.id, "ranges": wanted, "max_bytes": max_bytes}
         return self._database.look(lambda tx: tx.rows("log", "read_ranges", **params))
 
     def first_offsets(self, topic: Topic, places: Sequence[tuple[int, int]]) -> dict[int, int]:
         """Return where some partitions go on: the first offset at or after a place of each, if any."""
         partitions, lows = (list(column) for column in zip(*places, strict=True))
-        wanted = Rows(partitions=partitions, lows=lows)
+        wanted = Rows(partition=partitions, low=lows)
         params = {"topic_id": topic.id, "places": wanted}
         return dict(self._database.look(lambda tx: tx.rows("log", "first_offsets", **params)))
 

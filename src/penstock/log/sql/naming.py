@@ -1,4 +1,4 @@
-"""Table names: the prefix and the schema that a user may choose, and SQL files that carry them.
+"""Table names: the prefix and the schema that a user may choose, put into SQL.
 
 SQL files are written with the default prefix, so they can be read and run as they are. `Names.apply` puts the
 chosen ones in: `penstock_x` at the start of a word is a table and gets schema and prefix; inside a word
@@ -8,8 +8,6 @@ table lives. Both are checked identifiers, so nothing a user says becomes SQL.
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib.resources import files
 
 from penstock.errors import InvalidName
 
@@ -40,11 +38,3 @@ class Names:
         if self == Names():
             return sql
         return _NAME.sub(lambda found: self.table("") if found["table"] else self.prefix, sql)
-
-
-@lru_cache(maxsize=1024)
-def statement(package: str, name: str, names: Names) -> str:
-    """Return the statement of `<package>/<name>.sql`, without its comment lines."""
-    text = files(package).joinpath(f"{name}.sql").read_text("utf-8")
-    lines = [line for line in text.splitlines() if not line.lstrip().startswith("--")]
-    return names.apply("\n".join(lines).strip().removesuffix(";"))

@@ -241,9 +241,9 @@ class Retention:
         large = [head for head in open_heads if excess.get(head.partition, 0) > 0]
         if large:
             table = Rows(
-                partitions=[head.partition for head in large],
-                lows=[head.start for head in large],
-                highs=[tops[head.partition] for head in large],
+                partition=[head.partition for head in large],
+                low=[head.start for head in large],
+                high=[tops[head.partition] for head in large],
                 excess=[excess[head.partition] for head in large],
             )
             for partition, reached in self._rows("trim_oversize", topic, ranges=table):
@@ -307,7 +307,7 @@ def trim(tx: Transaction, topic_id: int, ranges: Sequence[Range]) -> int:
     waiting = tx.rows("log", "trim_waiting", topic_id=topic_id, ranges=table)
     if waiting:
         groups, partitions = (list(column) for column in zip(*waiting, strict=True))
-        tx.rows("log", "trim_cursors", topic_id=topic_id, cursors=Rows(groups=groups, partitions=partitions))
+        tx.rows("log", "trim_cursors", topic_id=topic_id, cursors=Rows(group_id=groups, partition=partitions))
         tx.change("log", "trim_copy", topic_id=topic_id, ranges=table)
     points.reach(AFTER_COPY)
     deleted = tx.change("log", "trim_delete", topic_id=topic_id, ranges=table)
@@ -322,7 +322,7 @@ def trim(tx: Transaction, topic_id: int, ranges: Sequence[Range]) -> int:
 
 def _table(ranges: Sequence[Range]) -> Rows:
     partitions, lows, highs = (list(column) for column in zip(*ranges, strict=True))
-    return Rows(partitions=partitions, lows=lows, highs=highs)
+    return Rows(partition=partitions, low=lows, high=highs)
 
 
 def _batches(ranges: Sequence[Range], size: int) -> Iterator[list[Range]]:

@@ -172,7 +172,7 @@ class Finder:
                 ranges.append((number, low, high))
         if ranges:
             partitions, starts, ends = (list(column) for column in zip(*ranges, strict=True))
-            table = Rows(partitions=partitions, starts=starts, ends=ends)
+            table = Rows(partition=partitions, low=starts, high=ends)
             found = self._tx.rows("operate", "why_log_by_id", ranges=table, topic_id=topic.id, id=id)
             if found:
                 return _logged(topic, found[0])

@@ -13,8 +13,9 @@ from django.db import DatabaseError
 
 from penstock.errors import NoTransaction, UnsupportedConnection
 from penstock.log.sql.contract import Row
-from penstock.log.sql.naming import Names, statement
+from penstock.log.sql.naming import Names
 from penstock.log.sql.sqlite.dialect import missing_table
+from penstock.log.sql.statements import statement
 
 from ..steps import Step
 from .driver_state import is_open
@@ -89,7 +90,7 @@ def _translated() -> Iterator[None]:
 @lru_cache(maxsize=1024)
 def _sqlite_sql(name: str, names: Names) -> str:
     """Return a statement for SQLite with Django's placeholders; its own, `?`, would break the query log."""
-    return statement("penstock.outbox.sql.sqlite", name, names).replace("?", "%s")
+    return statement("outbox", "sqlite", name, names).replace("?", "%s")
 
 
 ADAPTER = DjangoAdapter()

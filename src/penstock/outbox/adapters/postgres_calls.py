@@ -1,6 +1,6 @@
 """What every driver for PostgreSQL needs: which statement takes some rows, its placeholders, its errors.
 
-The SQL files have psycopg's placeholders, `%s`; for drivers that want `$1` they are numbered once.
+Statements have psycopg's placeholders, `%s`; for drivers that want `$1` they are numbered once.
 """
 
 import re
@@ -9,11 +9,11 @@ from itertools import count
 from typing import Any
 
 from penstock.errors import SchemaMissing
-from penstock.log.sql.naming import Names, statement
+from penstock.log.sql.naming import Names
+from penstock.log.sql.statements import statement
 
 from ..steps import Step
 
-_SQL = "penstock.outbox.sql.postgres"
 _UNDEFINED_TABLE = "42P01"
 _QUOTED = re.compile(r'"([^"]+)"')
 
@@ -27,7 +27,7 @@ def postgres_call(step: Step) -> tuple[str, tuple[Any, ...]]:
 
 def postgres_sql(name: str, names: Names) -> str:
     """Return a statement with `%s` as its placeholders."""
-    return statement(_SQL, name, names)
+    return statement("outbox", "postgres", name, names)
 
 
 @lru_cache(maxsize=1024)

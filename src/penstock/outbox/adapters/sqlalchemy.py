@@ -15,8 +15,9 @@ from sqlalchemy.orm import Session, scoped_session
 
 from penstock.errors import NoTransaction, UnsupportedConnection
 from penstock.log.sql.contract import Row
-from penstock.log.sql.naming import Names, statement
+from penstock.log.sql.naming import Names
 from penstock.log.sql.sqlite.dialect import missing_table
+from penstock.log.sql.statements import statement
 
 from ..steps import Step
 from .driver_state import commits_alone, innermost, is_open
@@ -118,7 +119,7 @@ def _call(connection: Connection, step: Step, names: Names) -> tuple[str, Any]:
     """Return the statement as the driver wants it, and its parameters: a list runs it once for each."""
     if connection.dialect.name == "sqlite":
         rows = step.rows[0] if len(step.rows) == 1 else list(step.rows)
-        return statement("penstock.outbox.sql.sqlite", step.statement, names), rows
+        return statement("outbox", "sqlite", step.statement, names), rows
     name, params = postgres_call(step)
     numbered = connection.dialect.paramstyle == "numeric_dollar"  # asyncpg
     return (numbered_sql if numbered else postgres_sql)(name, names), params

@@ -8,12 +8,11 @@ import sqlite3
 
 from penstock.errors import NoTransaction
 from penstock.log.sql.contract import Row
-from penstock.log.sql.naming import Names, statement
+from penstock.log.sql.naming import Names
 from penstock.log.sql.sqlite.dialect import missing_table
+from penstock.log.sql.statements import statement
 
 from ..steps import Step
-
-_SQL = "penstock.outbox.sql.sqlite"
 
 
 class SqliteAdapter:
@@ -38,7 +37,7 @@ class SqliteAdapter:
 
     def run(self, conn: sqlite3.Connection, step: Step, names: Names) -> int:
         """Run the statement for one row or many."""
-        sql = statement(_SQL, step.statement, names)
+        sql = statement("outbox", "sqlite", step.statement, names)
         try:
             if len(step.rows) == 1:
                 return conn.execute(sql, step.rows[0]).rowcount
@@ -51,7 +50,7 @@ class SqliteAdapter:
 
     def rows(self, conn: sqlite3.Connection, step: Step, names: Names) -> list[Row]:
         """Run the statement once for each row of values."""
-        sql = statement(_SQL, step.statement, names)
+        sql = statement("outbox", "sqlite", step.statement, names)
         cursor = conn.cursor()
         cursor.row_factory = None  # the caller may have set the connection's
         try:

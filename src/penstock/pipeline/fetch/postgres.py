@@ -5,7 +5,8 @@ from contextlib import closing
 
 from penstock.errors import MissingExtra, StoreUnreachable
 from penstock.log.sql.address import without_password
-from penstock.log.sql.naming import Names, statement
+from penstock.log.sql.naming import Names
+from penstock.log.sql.statements import statement
 
 from .contract import WANTED, Request
 
@@ -15,8 +16,6 @@ try:
     from adbc_driver_postgresql import dbapi
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
-
-_PACKAGE = "penstock.pipeline.sql.postgres"
 
 
 class PostgresFetcher:
@@ -33,7 +32,7 @@ class PostgresFetcher:
         """Yield the records asked for."""
         with closing(self._conn.cursor()) as cursor:
             self._ask(request)
-            cursor.execute(statement(_PACKAGE, "fetch", self._names))
+            cursor.execute(self._sql("fetch"))
             for batch in cursor.fetch_record_batch():
                 if batch.num_rows:
                     yield batch
@@ -43,7 +42,7 @@ class PostgresFetcher:
         """Return the first offset kept of each partition."""
         self._ask(Request(topic_id, (), ()))
         with closing(self._conn.cursor()) as cursor:
-            cursor.execute(statement(_PACKAGE, "starts", self._names))
+            cursor.execute(self._sql("starts"))
             found = dict(cursor.fetchall())
         self._conn.rollback()
         return found
@@ -52,11 +51,14 @@ class PostgresFetcher:
         """Close it."""
         self._conn.close()
 
+    def _sql(self, name: str) -> str:
+        return statement("pipeline", "postgres", name, self._names)
+
     def _ask(self, request: Request) -> None:
         lists = [",".join(str(each) for each in column) for column in zip(*request.pieces, strict=True)] or [
             ""
         ] * 3
         wanted = ["true" if request.wants(column) else "false" for column in WANTED]
         with closing(self._conn.cursor()) as cursor:
-            cursor.execute(statement(_PACKAGE, "ask", self._names), (str(request.topic_id), *lists, *wanted))
+            cursor.execute(self._sql("ask"), (str(request.topic_id), *lists, *wanted))
             cursor.fetchall()

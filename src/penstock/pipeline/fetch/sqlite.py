@@ -8,8 +8,9 @@ import msgspec
 
 from penstock.errors import InvalidUrl, MissingExtra, StoreUnreachable
 from penstock.log.sql.dialects import FORMS, open_database
-from penstock.log.sql.naming import Names, statement
+from penstock.log.sql.naming import Names
 from penstock.log.sql.sqlite.dialect import SqliteDialect
+from penstock.log.sql.statements import statement
 
 from .contract import WANTED, Request
 
@@ -21,7 +22,6 @@ try:
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
-_PACKAGE = "penstock.pipeline.sql.sqlite"
 _BATCH_ROWS = "4096"
 
 
@@ -60,7 +60,7 @@ class SqliteFetcher:
         self._conn.close()
 
     def _sql(self, name: str) -> str:
-        return statement(_PACKAGE, name, self._names)
+        return statement("pipeline", "sqlite", name, self._names)
 
 
 def _json(request: Request) -> str:

@@ -269,7 +269,10 @@ def _flat(params: Params) -> dict[str, Any]:
     """Return the parameters as the driver takes them: one array a column, numbers as text."""
     flat: dict[str, Any] = {}
     for name, value in params.items():
-        flat.update(value.columns if isinstance(value, Rows) else {name: value})
+        if isinstance(value, Rows):
+            flat.update((f"{name}.{column}", values) for column, values in value.columns.items())
+        else:
+            flat[name] = value
     for name, value in flat.items():
         if type(value) is list and value and all(type(each) is int for each in value):
             flat[name] = f"{{{str(value)[1:-1]}}}"  # the driver takes 2 us a number for the same text

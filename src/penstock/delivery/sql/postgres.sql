@@ -1,0 +1,196 @@
+-- What PostgreSQL is told in its own way: locks in an order, LATERAL, and several steps in one statement.
+
+-- == Cursors: where a group is in each partition, and who owns it
+
+-- name: cursors_measure
+-- Tell the planner how many cursors there are, when a group has come: without that it takes them for a handful, and a
+-- settling walks all of them for each. Locks the table against other ANALYZE and VACUUM only.
+ANALYZE penstock_cursor;
+
+-- name: cursors_settle
+-- Move cursors, each only as its owner in this epoch and only from the version it was left in: a late, stale or repeated
+-- settling finds nothing. One that is calm again forgets its crashes. Walks the primary key; locks those rows in order,
+-- once (MATERIALIZED: a join may not run the locking again for each row).
+WITH locked AS MATERIALIZED (
+    SELECT partition FROM penstock_cursor
+    WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:settled.partition::integer[])
+    ORDER BY partition FOR UPDATE)
+UPDATE penstock_cursor c
+SET "offset" = s.base, passed = s.passed, version = c.version + 1,
+    crashes = CASE WHEN s.calm THEN 0 ELSE c.crashes END, trying = CASE WHEN s.calm THEN NULL ELSE c.trying END
+FROM rows(:settled, partition integer, base bigint, passed text, calm boolean, epoch bigint, version bigint) AS s
+JOIN locked l ON l.partition = s.partition
+WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = s.partition
+  AND c.owner = :owner AND c.epoch = s.epoch AND c.version = s.version
+RETURNING c.partition;
+
+-- name: cursors_take
+-- Take the cursors that have work (records behind them, or a lane that is due) and that nobody in this list of living
+-- members owns. A new owner is a new epoch; one that did not release is counted as a crash. Walks the primary keys; locks
+-- in order, passing by what is locked.
+-- As an array: the subquery of an IN may be run anew, locks and all, for each row of the table.
+UPDATE penstock_cursor
+SET owner = :owner, epoch = epoch + 1, crashes = crashes + CASE WHEN owner IS NULL THEN 0 ELSE 1 END
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
+    SELECT c.partition FROM penstock_cursor c
+    JOIN penstock_head h ON h.topic_id = c.topic_id AND h.partition = c.partition
+    WHERE c.group_id = :group_id AND c.topic_id = :topic_id
+      AND (c.owner IS NULL OR c.owner <> ALL(:living::text[]))
+      AND (h.next_offset > c."offset" OR EXISTS (
+            SELECT 1 FROM penstock_lane l
+            WHERE l.group_id = c.group_id AND l.topic_id = c.topic_id AND l.partition = c.partition
+              AND NOT l.held AND l.due_ms <= now_ms(:now_ms)))
+    ORDER BY c.partition FOR UPDATE OF c SKIP LOCKED))
+RETURNING partition, "offset", epoch, version, passed, crashes, trying;
+
+-- == Dead letters: records that a group has given up
+
+-- name: dead_holding
+-- Which of some lanes a dead letter holds; walks the primary key over their partitions, locks nothing. The cursors' locks
+-- are held already.
+SELECT DISTINCT d.partition, d.lane
+FROM rows(:lanes, partition integer, lane text) AS w
+JOIN penstock_dead d ON d.group_id = :group_id AND d.topic_id = :topic_id AND d.partition = w.partition
+ AND d.lane = w.lane
+WHERE d.holding;
+
+-- name: dead_put
+-- Keep records that are given up, with a copy of all they hold: from the lane's entry where one was put, or from the log.
+-- Walks the primary keys once for each (LATERAL, LIMIT). The cursors' locks are held already.
+INSERT INTO penstock_dead (group_id, topic_id, partition, "offset", lane, holding, failures, reason, died_ms,
+                           id, key, type, value, headers, timestamp_ms, owner)
+SELECT :group_id, :topic_id, w.partition, w.place, w.lane, w.holding, w.failures, w.reason, now_ms(:now_ms),
+       r.id, r.key, r.type, r.value, r.headers, r.timestamp_ms, r.owner
+FROM rows(:dead, partition integer, place bigint, lane text, holding boolean, failures integer, reason text) AS w
+CROSS JOIN LATERAL (
+    SELECT e.id, e.key, e.type, e.value, e.headers, e.timestamp_ms, e.owner FROM penstock_lane_entry e
+    WHERE e.group_id = :group_id AND e.topic_id = :topic_id AND e.partition = w.partition AND e."offset" = w.place
+      AND e.id IS NOT NULL
+    UNION ALL
+    SELECT l.id, l.key, l.type, l.value, l.headers, l.timestamp_ms, l.owner FROM penstock_log l
+    WHERE l.topic_id = :topic_id AND l.partition = w.partition AND l."offset" = w.place
+    LIMIT 1) AS r
+ON CONFLICT (group_id, topic_id, partition, "offset")
+DO UPDATE SET lane = excluded.lane, holding = excluded.holding, failures = excluded.failures, reason = excluded.reason, died_ms = excluded.died_ms,
+              reset_ms = NULL;
+
+-- name: dead_skip
+-- Let dead letters hold their lanes no more, and return those that did; walks the primary key, locks those rows. The
+-- cursors' locks are held already.
+UPDATE penstock_dead d SET holding = false
+FROM rows(:letters, partition integer, place bigint) AS w
+WHERE d.group_id = :group_id AND d.topic_id = :topic_id AND d.partition = w.partition AND d."offset" = w.place
+  AND d.holding
+RETURNING d.partition, d."offset", d.lane, true;
+
+-- name: dead_take
+-- Remove dead letters that are decided on, and return them; walks the primary key, locks those rows. The cursors' locks are
+-- held already.
+DELETE FROM penstock_dead d
+USING rows(:letters, partition integer, place bigint) AS w
+WHERE d.group_id = :group_id AND d.topic_id = :topic_id AND d.partition = w.partition AND d."offset" = w.place
+RETURNING d.partition, d."offset", d.lane, d.holding;
+
+-- == Entries: records that wait in lanes
+
+-- name: entries_count
+-- How many records wait in each of some lanes; walks the primary key over their partitions, locks nothing.
+SELECT e.partition, e.lane, count(*)
+FROM rows(:lanes, partition integer, lane text) AS w
+JOIN penstock_lane_entry e ON e.group_id = :group_id AND e.topic_id = :topic_id AND e.partition = w.partition
+ AND e.lane = w.lane
+GROUP BY e.partition, e.lane;
+
+-- name: entries_drop
+-- Remove records of waiting lanes that are settled; walks the primary key. The cursors' locks are held already.
+DELETE FROM penstock_lane_entry e
+USING rows(:entries, partition integer, place bigint) AS w
+WHERE e.group_id = :group_id AND e.topic_id = :topic_id AND e.partition = w.partition AND e."offset" = w.place;
+
+-- name: entries_heads
+-- The oldest record of each of some lanes; walks the primary key over their partitions, locks nothing.
+SELECT e.partition, e.lane, min(e."offset")
+FROM rows(:lanes, partition integer, lane text) AS w
+JOIN penstock_lane_entry e ON e.group_id = :group_id AND e.topic_id = :topic_id AND e.partition = w.partition
+ AND e.lane = w.lane
+GROUP BY e.partition, e.lane;
+
+-- name: entries_read
+-- The records that retention has copied to some entries of lanes, in that order and no more than so many bytes of values
+-- (but one record at least); walks the primary key once for each (LATERAL, LIMIT), locks nothing.
+SELECT partition, "offset", id, key, type, value, headers, timestamp_ms
+FROM (
+    SELECT w.place, e.partition, e."offset", e.id, e.key, e.type, e.value, e.headers, e.timestamp_ms,
+           sum(coalesce(octet_length(e.value), 0)) OVER before AS bytes
+    FROM unnest(:entries.partition::integer[], :entries.place::bigint[]) WITH ORDINALITY AS w (partition, "offset", place)
+    CROSS JOIN LATERAL (
+        SELECT n.* FROM penstock_lane_entry n
+        WHERE n.group_id = :group_id AND n.topic_id = :topic_id AND n.partition = w.partition
+          AND n."offset" = w."offset" AND n.id IS NOT NULL
+        LIMIT 1) AS e
+    WINDOW before AS (ORDER BY w.place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS found
+WHERE coalesce(bytes, 0) < :max_bytes
+ORDER BY place;
+
+-- name: entries_reset
+-- Remove the records of waiting lanes from an offset on, in each of some partitions; walks the primary key. The cursors'
+-- locks are held already.
+DELETE FROM penstock_lane_entry e
+USING rows(:floors, partition integer, place bigint) AS w
+WHERE e.group_id = :group_id AND e.topic_id = :topic_id AND e.partition = w.partition AND e."offset" >= w.place;
+
+-- name: entries_take
+-- Remove records from the lanes they wait in, and return them; walks the primary key, locks those rows. The cursors' locks
+-- are held already.
+DELETE FROM penstock_lane_entry e
+USING rows(:entries, partition integer, place bigint) AS w
+WHERE e.group_id = :group_id AND e.topic_id = :topic_id AND e.partition = w.partition AND e."offset" = w.place
+RETURNING e.partition, e."offset", e.lane;
+
+-- == Lanes that wait
+
+-- name: lanes_drop
+-- Remove lanes that flow again; walks the primary key. The cursors' locks are held already.
+DELETE FROM penstock_lane l
+USING rows(:lanes, partition integer, lane text) AS w
+WHERE l.group_id = :group_id AND l.topic_id = :topic_id AND l.partition = w.partition AND l.lane = w.lane;
+
+-- name: lanes_forget
+-- Remove the lanes of some partitions that have neither a record nor a letter that holds them; walks the primary keys. The
+-- cursors' locks are held already.
+DELETE FROM penstock_lane l
+WHERE l.group_id = :group_id AND l.topic_id = :topic_id AND l.partition = ANY(:partitions::integer[])
+  AND NOT EXISTS (
+    SELECT 1 FROM penstock_lane_entry e
+    WHERE e.group_id = l.group_id AND e.topic_id = l.topic_id AND e.partition = l.partition AND e.lane = l.lane)
+  AND NOT EXISTS (
+    SELECT 1 FROM penstock_dead d
+    WHERE d.group_id = l.group_id AND d.topic_id = l.topic_id AND d.partition = l.partition AND d.lane = l.lane
+      AND d.holding);
+
+-- name: lanes_list
+-- A page of waiting lanes, by group, topic, partition and lane, after one of them; with `lane` those of one key, also where
+-- a record of it is retried alone. Walks the primary key, locks nothing.
+SELECT l.group_id, l.topic_id, l.partition, l.lane, g.name, t.name, l.held, l.failures, l.due_ms, l.reason
+FROM penstock_lane l
+JOIN penstock_group g ON g.id = l.group_id
+JOIN penstock_topic t ON t.id = l.topic_id
+WHERE (l.group_id, l.topic_id, l.partition, l.lane)
+      > (:after_group::bigint, :after_topic::bigint, :after_partition::bigint, :after_lane::text)
+  AND (:group_id::integer IS NULL OR l.group_id = :group_id::integer)
+  AND (:topic_id::integer IS NULL OR l.topic_id = :topic_id::integer)
+  AND (:held::boolean IS NULL OR l.held = :held::boolean)
+  AND (:lane::text IS NULL OR l.lane = :lane::text
+       OR (l.lane ~ '^#[0-9]+#' AND substr(l.lane, strpos(substr(l.lane, 2), '#') + 2) = :lane::text))
+ORDER BY l.group_id, l.topic_id, l.partition, l.lane
+LIMIT :limit;
+
+-- name: lanes_unhold
+-- Let the lanes of some partitions go on that no letter holds any more; walks the primary keys. The cursors' locks are held
+-- already.
+UPDATE penstock_lane l SET held = false, failures = 0, due_ms = 0, reason = :reason
+WHERE l.group_id = :group_id AND l.topic_id = :topic_id AND l.held AND l.partition = ANY(:partitions::integer[])
+  AND NOT EXISTS (
+    SELECT 1 FROM penstock_dead d
+    WHERE d.group_id = l.group_id AND d.topic_id = l.topic_id AND d.partition = l.partition AND d.lane = l.lane
+      AND d.holding);

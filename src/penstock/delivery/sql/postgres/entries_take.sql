@@ -1,6 +1,0 @@
--- Remove records from the lanes they wait in, and return them; walks the primary key, locks those rows. The cursors' locks
--- are held already.
-DELETE FROM penstock_lane_entry e
-USING unnest(%(partitions)s::integer[], %(offsets)s::bigint[]) AS w (partition, place)
-WHERE e.group_id = %(group_id)s AND e.topic_id = %(topic_id)s AND e.partition = w.partition AND e."offset" = w.place
-RETURNING e.partition, e."offset", e.lane;

@@ -1,2 +1,0 @@
--- Since when a group is given nothing; walks the primary key, locks nothing.
-SELECT paused_ms FROM penstock_group WHERE id = %(group_id)s;

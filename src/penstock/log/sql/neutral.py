@@ -1,0 +1,36 @@
+"""The parts of the neutral SQL of statement files that every dialect has to read.
+
+`statements.py` says what the neutral SQL is; `adapt.py` of each dialect puts it into the dialect's own words.
+"""
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+_ROWS = re.compile(r"\brows\(:(?P<param>\w+),(?P<columns>[^()]+)\)\s+AS\s+(?P<alias>\w+)")
+NOW_MS = re.compile(r"\bnow_ms\(:(\w+)\)")
+
+
+class Column(NamedTuple):
+    """A column of a parameter that is a small table."""
+
+    name: str
+    type: str
+
+
+class RowsParameter(NamedTuple):
+    """A parameter that is a small table, as a statement reads it: `rows(:param, a integer, …) AS alias`."""
+
+    param: str
+    columns: list[Column]
+    alias: str
+
+
+def rows_replaced(sql: str, words: Callable[[RowsParameter], str]) -> str:
+    """Return a statement in which each `rows(…) AS alias` is said in other words."""
+    return _ROWS.sub(lambda found: words(_read(found)), sql)
+
+
+def _read(found: re.Match[str]) -> RowsParameter:
+    columns = [Column(*each.split(maxsplit=1)) for each in found["columns"].split(",")]
+    return RowsParameter(found["param"], columns, found["alias"])

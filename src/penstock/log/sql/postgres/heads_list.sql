@@ -1,2 +1,0 @@
--- Where the partitions of a topic begin and end, those that ever held something; walks the primary key, locks nothing.
-SELECT partition, start_offset, next_offset FROM penstock_head WHERE topic_id = %(topic_id)s AND next_offset > 0;

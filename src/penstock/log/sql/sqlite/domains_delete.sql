@@ -1,2 +1,0 @@
--- Remove what was said about sharing a deleted topic; reads the table, which is small.
-DELETE FROM penstock_domain WHERE name LIKE 'group/%/' || :topic_id;

@@ -1,0 +1,72 @@
+"""The statements of a room: read from its files, put into the dialect's words, with the chosen names.
+
+A room has `<room>/sql/common.sql` for every dialect, and `<room>/sql/<dialect>.sql` for what one dialect has
+to say differently; that overrides `common.sql` by name. A statement begins with `-- name: cursors_settle`,
+goes on with comments on what it locks and which index it walks, and ends with `;`. It is written in one
+neutral SQL, which `adapt.py` of each dialect puts into its own words:
+
+| neutral                                | PostgreSQL                      | SQLite                       |
+|----------------------------------------|---------------------------------|------------------------------|
+| `:name`, `?` (parameters)              | `%(name)s`, `%s`                | as they are                  |
+| `%`                                    | `%%`                            | as it is                     |
+| `:id::integer`, `sum(x)::bigint`       | as it is                        | without the `::type`         |
+| `= ANY(:ids::integer[])`, `<> ALL(…)`  | as it is                        | `[NOT] IN` a list in JSON    |
+| `= ANY(ARRAY(SELECT …))`               | as it is                        | `IN (SELECT …)`              |
+| `now_ms(:now_ms)`                      | the parameter or, if NULL, the server's clock | likewise       |
+| `rows(:lanes, lane text, …) AS l`      | `unnest` of one array a column  | a subquery over a JSON array |
+| `CROSS JOIN x ON …` (in this order)    | `JOIN x ON …`                   | as it is: keeps the order    |
+| `FOR UPDATE OF c SKIP LOCKED` and such | as it is                        | nothing: one writer at a time |
+| `IS [NOT] DISTINCT FROM`               | as it is                        | `IS NOT`, `IS`               |
+| `greatest`, `least`, `octet_length`    | as they are                     | `max`, `min`, `length`       |
+
+The columns of `rows(…)` are those of the `Rows` in Python: in the same order and of the same names. One of
+them alone is `:lanes.lane`, where the dialect has arrays.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from importlib.resources import files
+
+from .naming import Names
+from .postgres.adapt import adapt as adapt_to_postgres
+from .sqlite.adapt import adapt as adapt_to_sqlite
+
+_ADAPT: dict[str, Callable[[str], str]] = {"postgres": adapt_to_postgres, "sqlite": adapt_to_sqlite}
+_HEADER = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_COMMON = "common"
+
+
+def statement(room: str, dialect: str, name: str, names: Names) -> str:
+    """Return a statement as the dialect takes it. Raises LookupError for one that the room does not have."""
+    found = statements(room, dialect, names)
+    if name not in found:
+        raise LookupError(f"{room}/sql/ has no statement {name} for {dialect}")
+    return found[name]
+
+
+@lru_cache(maxsize=256)
+def statements(room: str, dialect: str, names: Names) -> dict[str, str]:
+    """Return all statements of a room by their names, as the dialect takes them."""
+    texts = _read(room, _COMMON) | _read(room, dialect)
+    return {name: names.apply(_ADAPT[dialect](text)) for name, text in texts.items()}
+
+
+def _read(room: str, file: str) -> dict[str, str]:
+    """Return the statements of one file without comments; a room need not have every file."""
+    path = files(f"penstock.{room}.sql").joinpath(f"{file}.sql")
+    if not path.is_file():
+        return {}
+    found: dict[str, str] = {}
+    for name, text in split(path.read_text("utf-8")):
+        if name in found:
+            raise ValueError(f"{room}/sql/{file}.sql has two statements of the name {name}")
+        lines = [line for line in text.splitlines() if not line.lstrip().startswith("--")]
+        found[name] = "\n".join(lines).strip().removesuffix(";")
+    return found
+
+
+def split(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each statement of a file, with its comments."""
+    _, *parts = _HEADER.split(text)
+    yield from zip(parts[::2], parts[1::2], strict=True)

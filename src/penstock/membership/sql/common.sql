@@ -1,0 +1,163 @@
+-- The statements of this room for every engine, in the neutral SQL that log/sql/statements.py describes. Locks are for
+-- engines with many writers: in SQLite a transaction that writes is the only one.
+
+-- == Members
+
+-- name: member_beat
+-- Renew a lease, by the database's clock; locks the member's own row only.
+UPDATE penstock_member SET lease_until_ms = now_ms(:now_ms) + :lease_ms WHERE id = :id;
+
+-- name: member_join
+-- Add this process with a fresh lease, by the database's clock; locks nothing but its own row. A second try,
+-- after a commit in doubt, renews it.
+INSERT INTO penstock_member (id, host, pid, started, joined_ms, lease_until_ms, serves)
+VALUES (:id, :host, :pid, :started, now_ms(:now_ms), now_ms(:now_ms) + :lease_ms, :serves)
+ON CONFLICT (id) DO UPDATE SET lease_until_ms = excluded.lease_until_ms, serves = excluded.serves;
+
+-- name: member_leave
+-- Remove a member; locks its row.
+DELETE FROM penstock_member WHERE id = :id;
+
+-- name: member_list
+-- All members and whether their lease runs, by the database's clock; reads the table, which is small, locks nothing.
+SELECT id, host, pid, started, lease_until_ms > now_ms(:now_ms) FROM penstock_member ORDER BY id;
+
+-- name: member_prune
+-- Remove members whose lease ended long ago; reads the table, which is small.
+DELETE FROM penstock_member WHERE lease_until_ms < now_ms(:now_ms) - :removal_ms;
+
+-- name: member_serve
+-- Say what a member takes part in; locks its own row only.
+UPDATE penstock_member SET serves = :serves WHERE id = :id;
+
+-- name: member_serving
+-- The members whose lease runs, for how long they have been there, and what they serve, by the database's clock; reads
+-- the table, which is small, locks nothing.
+SELECT id, host, pid, started, now_ms(:now_ms) - joined_ms, serves FROM penstock_member
+WHERE lease_until_ms > now_ms(:now_ms) ORDER BY id;
+
+-- == Domains: what is shared out, and among whom
+
+-- name: cursors_shared
+-- Who owns each partition of groups on topics, and who should; walks the primary key, locks nothing.
+SELECT c.group_id, c.topic_id, c.partition, c.owner, c.owner_wanted
+FROM rows(:shared, group_id integer, topic_id integer) AS s
+JOIN penstock_cursor c ON c.group_id = s.group_id AND c.topic_id = s.topic_id
+ORDER BY c.group_id, c.topic_id, c.partition;
+
+-- name: cursors_want
+-- Write who should own partitions of a group; walks the primary key and locks those rows in order, waiting for the
+-- settlings under way. The locks come in a WITH: as a subquery it was run again for each row, 200 ms a group.
+WITH w AS MATERIALIZED (
+    SELECT l.partition, n.owner FROM rows(:wanted, number integer, owner text) AS n
+    CROSS JOIN penstock_cursor l ON l.group_id = :group_id AND l.topic_id = :topic_id AND l.partition = n.number
+    ORDER BY l.partition FOR NO KEY UPDATE OF l)
+UPDATE penstock_cursor AS c SET owner_wanted = w.owner FROM w
+WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = w.partition;
+
+-- name: domain_touch
+-- Raise a domain's version, so that its members look; locks its row.
+UPDATE penstock_domain SET version = version + 1 WHERE name = :name;
+
+-- name: domain_write
+-- Write who has been given a share, and raise the version, so that members look; the row is locked already.
+UPDATE penstock_domain SET version = version + 1, members = :members WHERE name = :name;
+
+-- name: domains_create
+-- Make domains unless they are there, in the order of their names; locks the new names.
+INSERT INTO penstock_domain (name, version, members)
+SELECT n.name, 0, '[]' FROM rows(:domains, name text) AS n
+WHERE true
+ORDER BY n.name
+ON CONFLICT (name) DO NOTHING;
+
+-- name: domains_lock
+-- Hold domains, to work out who should own what; locks those that nobody holds, in the order of their names, and passes
+-- by the others: somebody is working on them.
+SELECT name FROM penstock_domain WHERE name = ANY(:names::text[]) ORDER BY name FOR UPDATE SKIP LOCKED;
+
+-- name: domains_read
+-- What domains say: their version, and who was given a share; walks the primary key, locks nothing.
+SELECT name, version, members FROM penstock_domain WHERE name = ANY(:names::text[]);
+
+-- name: domains_wait
+-- Hold domains, waiting for whoever works on them; locks them in the order of their names.
+SELECT name FROM penstock_domain WHERE name = ANY(:names::text[]) ORDER BY name FOR UPDATE;
+
+-- name: filters_lock
+-- The filters of groups, to be changed perhaps; locks the groups in the order of their ids.
+SELECT id, filters FROM penstock_group WHERE id = ANY(:groups::integer[]) ORDER BY id FOR NO KEY UPDATE;
+
+-- name: filters_read
+-- The filters of groups; walks the primary key, locks nothing.
+SELECT id, filters FROM penstock_group WHERE id = ANY(:groups::integer[]);
+
+-- name: filters_write
+-- Write a group's filters; its row is locked already.
+UPDATE penstock_group SET filters = :filters, filter_version = filter_version + 1 WHERE id = :group_id;
+
+-- == Slots
+
+-- name: gauge_slots
+-- How many slots one member owns, and how many nobody does who lives; reads the table: 256 rows, locks nothing.
+SELECT count(*) FILTER (WHERE owner = :owner),
+       count(*) FILTER (WHERE owner IS NULL OR owner <> ALL(:living::text[]))
+FROM penstock_slot;
+
+-- name: slots_free
+-- Slots that nobody in this list of living members owns; reads the table: 256 rows. A hint: nothing is locked.
+SELECT count(*) FROM penstock_slot WHERE owner IS NULL OR owner <> ALL(:living::text[]);
+
+-- name: slots_give
+-- Give back the slots of a member that it should not own; release is a change of owner, so the epoch rises. Locks them
+-- in slot order.
+-- As an array: the subquery of an IN may be run anew, locks and all, for each row of the table.
+UPDATE penstock_slot SET owner = NULL, epoch = epoch + 1
+WHERE slot = ANY(ARRAY(
+    SELECT slot FROM penstock_slot WHERE owner = :id AND owner_wanted IS DISTINCT FROM :id
+    ORDER BY slot FOR UPDATE));
+
+-- name: slots_owned
+-- The slots a member owns and their epochs; reads the table: 256 rows, locks nothing.
+SELECT slot, epoch FROM penstock_slot WHERE owner = :id;
+
+-- name: slots_release
+-- Give all slots of a member back; release is a change of owner, so the epoch rises. Locks them in slot order.
+-- As an array: the subquery of an IN may be run anew, locks and all, for each row of the table.
+UPDATE penstock_slot SET owner = NULL, epoch = epoch + 1
+WHERE slot = ANY(ARRAY(SELECT slot FROM penstock_slot WHERE owner = :id ORDER BY slot FOR UPDATE));
+
+-- name: slots_shared
+-- Who owns each slot, and who should; reads the table: 256 rows, locks nothing.
+SELECT slot, owner, owner_wanted FROM penstock_slot ORDER BY slot;
+
+-- name: slots_take
+-- Take slots that nobody in this list of living members owns; a new owner is a new epoch. Passes by rows that are
+-- locked: their owner is in the middle of a move, and the next try will find them.
+-- As an array: the subquery of an IN may be run anew, locks and all, for each row of the table.
+UPDATE penstock_slot SET owner = :id, epoch = epoch + 1
+WHERE slot = ANY(ARRAY(
+    SELECT slot FROM penstock_slot WHERE owner IS NULL OR owner <> ALL(:living::text[])
+    ORDER BY slot FOR UPDATE SKIP LOCKED))
+RETURNING slot, epoch;
+
+-- name: slots_take_wanted
+-- Take the slots that a member should own and that nobody in this list of living members owns; a new owner is a new
+-- epoch. Passes by rows that are locked: their owner is in the middle of a move, and the next try will find them.
+-- As an array: the subquery of an IN may be run anew, locks and all, for each row of the table.
+UPDATE penstock_slot SET owner = :id, epoch = epoch + 1
+WHERE slot = ANY(ARRAY(
+    SELECT slot FROM penstock_slot WHERE owner_wanted = :id AND (owner IS NULL OR owner <> ALL(:living::text[]))
+    ORDER BY slot FOR UPDATE SKIP LOCKED));
+
+-- name: slots_want
+-- Write who should own slots; locks them in slot order, waiting for the moves under way.
+WITH w AS MATERIALIZED (
+    SELECT l.slot, n.owner FROM rows(:wanted, number integer, owner text) AS n
+    CROSS JOIN penstock_slot l ON l.slot = n.number
+    ORDER BY l.slot FOR NO KEY UPDATE OF l)
+UPDATE penstock_slot AS s SET owner_wanted = w.owner FROM w WHERE s.slot = w.slot;
+
+-- name: take_turn
+-- Wait for the turn to take slots; locks one row that all takers lock, so that each sees what the one before it took.
+SELECT name FROM penstock_meta WHERE name = 'log_id' FOR UPDATE;

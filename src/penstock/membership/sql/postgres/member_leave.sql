@@ -1,2 +1,0 @@
--- Remove a member; locks its row.
-DELETE FROM penstock_member WHERE id = %(id)s;

@@ -1,2 +1,0 @@
--- Say what a member takes part in; walks the primary key.
-UPDATE penstock_member SET serves = :serves WHERE id = :id;

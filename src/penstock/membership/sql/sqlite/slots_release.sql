@@ -1,2 +1,0 @@
--- Give all slots of a member back; release is a change of owner, so the epoch rises. Reads the table: 256 rows.
-UPDATE penstock_slot SET owner = NULL, epoch = epoch + 1 WHERE owner = :id;

@@ -1,2 +1,0 @@
--- Remove a group's name; walks the primary key. The row is locked already.
-DELETE FROM penstock_group WHERE id = %(group_id)s;

@@ -1,2 +1,0 @@
--- Remove the lane entries of a group; walks the primary key, locks the rows.
-DELETE FROM penstock_lane_entry WHERE group_id = %(group_id)s;

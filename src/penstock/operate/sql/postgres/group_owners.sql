@@ -1,2 +1,0 @@
--- Who owns partitions of a group; walks the primary key.
-SELECT DISTINCT owner FROM penstock_cursor WHERE group_id = %(group_id)s AND owner IS NOT NULL;

@@ -1,7 +1,0 @@
--- Where a group is in each partition that it reads, and where that ends; walks the primary keys, locks nothing.
-SELECT c.topic_id, t.name, c.partition, c."offset", c.passed, c.owner, c.crashes, c.trying, h.next_offset
-FROM penstock_cursor c
-JOIN penstock_topic t ON t.id = c.topic_id
-JOIN penstock_head h ON h.topic_id = c.topic_id AND h.partition = c.partition
-WHERE c.group_id = %(group_id)s AND (%(topic_id)s::integer IS NULL OR c.topic_id = %(topic_id)s::integer)
-ORDER BY t.name, c.partition;

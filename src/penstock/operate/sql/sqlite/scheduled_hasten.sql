@@ -1,3 +1,0 @@
--- Make a scheduled event due now; walks ix_penstock_scheduled_id, locks that row. A move that has locked it first wins:
--- this waits for its end and finds nothing.
-UPDATE penstock_scheduled SET due_ms = coalesce(:now_ms, CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)) WHERE id = :id;

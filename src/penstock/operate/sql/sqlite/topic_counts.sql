@@ -1,6 +1,0 @@
--- How much of a topic there is in each state; reads what is staged and scheduled, walks the heads' primary key.
-SELECT (SELECT count(*) FROM penstock_staged WHERE topic = :topic),
-       (SELECT count(*) FROM penstock_scheduled WHERE topic = :topic),
-       (SELECT coalesce(sum(next_offset - start_offset), 0) FROM penstock_head WHERE topic_id = :topic_id),
-       (SELECT count(*) FROM penstock_lane WHERE topic_id = :topic_id),
-       (SELECT count(*) FROM penstock_dead WHERE topic_id = :topic_id);

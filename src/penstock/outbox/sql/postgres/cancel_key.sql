@@ -1,4 +1,0 @@
--- Take the scheduled events of a key back in the caller's transaction; walks ix_penstock_scheduled_key, locks its rows in the
--- order of seq, so that two callers wait in line. A move that has locked one first wins: this waits and finds it gone.
-DELETE FROM penstock_scheduled WHERE seq = ANY(ARRAY(
-    SELECT seq FROM penstock_scheduled WHERE key_hash = %s AND key = %s AND topic = %s ORDER BY seq FOR UPDATE));

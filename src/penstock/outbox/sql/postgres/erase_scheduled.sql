@@ -1,5 +1,0 @@
--- Remove some scheduled events of an owner and return their ids; walks ix_penstock_scheduled_owner, locks those rows and waits
--- for a move that has them: what it has moved is found in the log.
-DELETE FROM penstock_scheduled WHERE ctid = ANY(ARRAY(
-    SELECT ctid FROM penstock_scheduled WHERE owner = %(owner)s LIMIT %(limit)s)) AND owner = %(owner)s
-RETURNING id;

@@ -1,1 +1,0 @@
-"""The statements of this room in SQLite, for the Arrow driver: numbered parameters."""

@@ -1,7 +1,0 @@
--- The next moment after now at which something is due: an event that is scheduled, or a lane that waits for its retry.
--- Walks ix_penstock_scheduled_due and all lanes, locks nothing.
-SELECT min(due_ms) FROM (
-    SELECT min(due_ms) AS due_ms FROM penstock_scheduled WHERE due_ms > %(now_ms)s::bigint
-    UNION ALL
-    SELECT min(due_ms) FROM penstock_lane WHERE NOT held AND due_ms > %(now_ms)s::bigint
-) AS waiting;
