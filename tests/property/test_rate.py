@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.worker.rate import Bucket
+from penstock.worker.calling.rate import Bucket
 
 PARTITIONS = 8
 BURST_SECONDS = 0.1

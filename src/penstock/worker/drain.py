@@ -18,8 +18,8 @@ from penstock.log.sql.log import SqlLog
 from penstock.membership.member import ClusterSettings, Member
 from penstock.outbox.sequencer import Sequencer, SequencerSettings
 
-from .attempt import attempt
-from .calls import Calls
+from .calling.attempt import attempt
+from .calling.inline_calls import Calls
 from .engine import Engine, topic_of
 from .handlers import Handlers, Subscription
 from .task import Task

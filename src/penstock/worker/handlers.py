@@ -20,8 +20,8 @@ from penstock.model.record import Record
 from penstock.model.retry import Exponential, RetryPolicy
 
 from .binding import Binding, id_of, required
+from .calling.rate import per_second
 from .policies import Origin
-from .rate import per_second
 
 log = logging.getLogger("penstock.handlers")
 

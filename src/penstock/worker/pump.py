@@ -18,9 +18,9 @@ from penstock.membership.member import Member
 from penstock.membership.serving import Domain
 from penstock.outbox.sequencer import Ends
 
+from .calling.runner import Runner
 from .engine import Engine
 from .patience import Patience, PollingSettings
-from .runner import Runner
 from .shelf import Shelf
 from .task import Task
 from .transactional import TransactionalEngine

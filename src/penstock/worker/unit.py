@@ -29,7 +29,7 @@ from penstock.log.sql.database import Database, Transaction
 from penstock.model.outcome import Done
 from penstock.model.record import Record
 
-from .attempt import (
+from .calling.attempt import (
     COMPLETED_BY_FALLBACK,
     PASSED,
     after_answer,

@@ -14,7 +14,7 @@ from penstock import metrics
 from penstock.clock import Clock
 from penstock.delivery.verdict import Verdict
 
-from .attempt import count
+from .calling.attempt import count
 from .handlers import Handler
 from .task import Task
 from .unit import Unit

@@ -23,6 +23,7 @@ from penstock.membership.sharing import SharingMember
 from penstock.outbox.bell import BellSettings
 from penstock.outbox.sequencer import Pass
 
+from .calling.runner import ProcessingSettings, Runner
 from .ear import LOGGED, Ear, is_test, notify_others, staged_slots
 from .engine import Engine
 from .handlers import Handlers, Subscription
@@ -30,7 +31,6 @@ from .measures import Measures
 from .patience import PollingSettings
 from .pump import Pump
 from .retention import RetentionService
-from .runner import ProcessingSettings, Runner
 from .sequencing import SequencingService
 from .steward import Steward, filters_of
 from .transactional import TransactionalEngine

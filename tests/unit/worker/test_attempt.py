@@ -14,8 +14,8 @@ from penstock.delivery.verdict import Dead, OnExhausted, OnFailure, Parked, Pass
 from penstock.model.record import Record
 from penstock.testing import FakeClock
 from penstock.testing.records import a_record
-from penstock.worker.attempt import attempt
-from penstock.worker.calls import Calls
+from penstock.worker.calling.attempt import attempt
+from penstock.worker.calling.inline_calls import Calls
 from penstock.worker.handlers import Handler
 
 

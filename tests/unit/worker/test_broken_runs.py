@@ -7,7 +7,7 @@ from penstock.clock import SYSTEM
 from penstock.delivery.verdict import Parked, Verdict
 from penstock.model.record import Record
 from penstock.testing.records import a_record
-from penstock.worker.runner import Runner
+from penstock.worker.calling.runner import Runner
 from penstock.worker.task import Place, Task
 from tests.crash.waiting import wait_until
 from tests.unit.worker.test_runner import a_handler

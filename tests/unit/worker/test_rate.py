@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.worker.rate import Bucket, per_second
+from penstock.worker.calling.rate import Bucket, per_second
 
 
 @pytest.mark.parametrize(

@@ -47,9 +47,14 @@ class Crew:
             heartbeat_interval=BEAT, rebalance_interval=BEAT, gather_joins=timedelta()
         )
         worker = Worker(database, handlers, SYSTEM, pins=pins, cluster=cluster)
+
+        def share() -> float:
+            known = worker._pump._runner.share("g", "events")
+            return -1.0 if known is None else known
+
         worker.start()
         try:
-            yield lambda: worker._pump._runner._shares.get(("g", "events"), -1.0)
+            yield share
         finally:
             worker.stop()
             database.close()

@@ -19,9 +19,9 @@ from penstock.model.event_types import EventTypes
 from penstock.model.record import Record
 from penstock.testing import FakeClock
 from penstock.testing.records import a_record
-from penstock.worker.gate import Gate
+from penstock.worker.calling.limiter import Limiter
+from penstock.worker.calling.runner import ProcessingSettings, Runner
 from penstock.worker.handlers import Handler
-from penstock.worker.runner import ProcessingSettings, Runner
 from penstock.worker.task import Place, Task
 from tests.crash.waiting import wait_until
 
@@ -240,7 +240,7 @@ def test_a_sync_function_may_return_what_is_to_be_awaited(pump: Callable[..., Pu
     assert [reason(each) for each in mine.collect(2)] == ["in the end"] * 2
 
 
-# Gates
+# Limiters
 
 
 def test_a_bound_holds_for_its_handler_and_delays_no_other(pump: Callable[..., Pump]) -> None:
@@ -286,7 +286,7 @@ def test_the_watch_comes_back_to_a_rate_that_has_run_dry(
     pump: Callable[..., Pump], monkeypatch: pytest.MonkeyPatch, is_async: bool
 ) -> None:
     """One call goes on for long, so it is not its end that says when the next may begin."""
-    monkeypatch.setattr("penstock.worker.runner._WATCH_SECONDS", 3600.0)
+    monkeypatch.setattr("penstock.worker.calling.timeouts._LONGEST_LOOK_SECONDS", 3600.0)
     begun, go = threading.Semaphore(0), threading.Event()
 
     def first_is_slow(record: Record) -> None:
@@ -380,14 +380,14 @@ def test_a_lease_that_comes_back_while_a_turn_is_given_back_is_not_missed(
     pump: Callable[..., Pump], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live = threading.Event()
-    give_back = Gate.give_back
+    give_back = Limiter.give_back
 
-    def stalled(gate: Gate) -> None:
+    def stalled(limiter: Limiter) -> None:
         live.set()
         mine.runner.look()
-        give_back(gate)
+        give_back(limiter)
 
-    monkeypatch.setattr(Gate, "give_back", stalled)
+    monkeypatch.setattr(Limiter, "give_back", stalled)
     mine = pump(may_start=live.is_set, clock=FakeClock())
     mine.runner.submit(tasks_of(a_handler(lambda record: None, "bounded", concurrency=1), 2))
     assert mine.collect(2) == [Passed()] * 2
@@ -695,7 +695,7 @@ def test_what_has_not_begun_can_be_taken_back(pump: Callable[..., Pump]) -> None
     assert (mine.runner.waiting(), mine.runner.running()) == (0, 1)
     go.set()
     mine.collect(1)
-    mine.runner.submit(tasks_of(gated, 2))  # the gate still opens
+    mine.runner.submit(tasks_of(gated, 2))  # the limiter still grants
     mine.collect(2)
 
 

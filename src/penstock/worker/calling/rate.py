@@ -28,7 +28,7 @@ def per_second(rate: Any) -> float | None:
 
 
 class Bucket:
-    """A token bucket: fills at a share of the rate, never above its size. Its gate has the lock it needs.
+    """A token bucket: fills at a share of the rate, never above its size. Its limiter has the lock it needs.
 
     Invariant: another share brings no tokens. So in any span of time all processes take no more than the rate
     gives, one burst, and one for each process; one that starts in it brings its share of a burst.

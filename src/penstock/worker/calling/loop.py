@@ -10,9 +10,9 @@ from typing import Any
 
 from penstock.errors import HandlerTimeout
 
-from .calls import awaited
+from .inline_calls import awaited
 
-log = logging.getLogger("penstock.handlers")
+logger = logging.getLogger("penstock.handlers")
 
 
 class AsyncLoop:
@@ -68,7 +68,7 @@ class AsyncLoop:
         loop.call_soon_threadsafe(self._end)
         thread.join(seconds)
         if thread.is_alive():
-            log.warning("an async handler blocks the event loop; it is left behind")
+            logger.warning("an async handler blocks the event loop; it is left behind")
 
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._lock:
@@ -86,7 +86,7 @@ class AsyncLoop:
             try:
                 loop.run_forever()
             except BaseException as error:  # SystemExit of a handler's own task comes out here
-                log.error("%s in an async handler's task; the worker goes on", type(error).__name__)
+                logger.error("%s in an async handler's task; the worker goes on", type(error).__name__)
         left = asyncio.all_tasks(loop)
         for each in left:
             each.cancel()
@@ -94,7 +94,7 @@ class AsyncLoop:
             loop.run_until_complete(asyncio.wait_for(asyncio.gather(*left, return_exceptions=True), 1.0))
             loop.run_until_complete(loop.shutdown_asyncgens())
         except BaseException as error:
-            log.warning("async handlers did not end: %s", type(error).__name__)
+            logger.warning("async handlers did not end: %s", type(error).__name__)
         finally:
             loop.close()
 

@@ -21,9 +21,9 @@ from penstock.model.outcome import Cancel, Done, Outcome, Snooze, outcome_of
 from penstock.model.record import Record
 from penstock.model.retry import Fixed
 
-from .handlers import Handler
+from ..handlers import Handler
 
-log = logging.getLogger("penstock.handlers")
+logger = logging.getLogger("penstock.handlers")
 
 PASSED = Passed()
 COMPLETED_BY_FALLBACK = Passed(by_fallback=True)
@@ -123,12 +123,12 @@ def last_try(calls: Answers, handler: Handler, record: Record, verdict: Verdict)
         if not isinstance(outcome_of(answer), Done):
             raise InvalidOutcome(answer, "a fallback returns None or Done, or it raises")
     except (Exception, CancelledError):
-        log.exception("%s failed, and so did its fallback; it is now a dead letter", what)
+        logger.exception("%s failed, and so did its fallback; it is now a dead letter", what)
         return verdict
     finally:
         labels = {"group": handler.group, "handler": handler.id}
         metrics.FALLBACK_SECONDS.observe(SYSTEM.monotonic() - began, **labels)
-    log.warning("%s failed, and its fallback has completed it", what)
+    logger.warning("%s failed, and its fallback has completed it", what)
     return COMPLETED_BY_FALLBACK
 
 
@@ -170,12 +170,12 @@ def _tell(
     """Log a failure, once: in a line while it is tried again, with the trace when it is final."""
     what = _what(handler, record)
     if isinstance(verdict, Parked):
-        log.warning("%s failed: %s; it is tried again", what, verdict.reason)
+        logger.warning("%s failed: %s; it is tried again", what, verdict.reason)
     elif isinstance(verdict, Dead):
         how = "gave it up" if by_hand else "failed"
         asked = handler.last_resort is not None and not by_hand
         then = "its fallback has the last try" if asked else "it is now a dead letter"
-        log.error("%s %s: %s; %s", what, how, verdict.reason, then, exc_info=error)
+        logger.error("%s %s: %s; %s", what, how, verdict.reason, then, exc_info=error)
 
 
 def _what(handler: Handler, record: Record) -> str:

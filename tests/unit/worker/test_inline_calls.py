@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.worker.calls import Calls
+from penstock.worker.calling.inline_calls import Calls
 
 asking: ContextVar[str] = ContextVar("asking")
 

@@ -1,7 +1,5 @@
-"""The gate of one handler that may not simply run: it is async, takes batches, or has a bound or a rate.
-
-Its tasks wait here, apart, and hold up no others. The gate grants turns; whoever takes one begins a call with
-the tasks it is given, and ends it. All methods may be called from any thread.
+"""The limiter of one handler that not every free thread may call: it is async, takes batches, or has a bound
+or a rate.
 """
 
 from collections import deque
@@ -11,18 +9,18 @@ from typing import Any
 
 from penstock.errors import Undecodable
 
-from .handlers import Handler
+from ..handlers import Handler
+from ..task import Task
 from .rate import Bucket
-from .task import Task
 
 
-class Turn:
-    """One call of a gated handler: its tasks, and for an async one the running asyncio task."""
+class LimitedCall:
+    """One call of such a handler: its tasks, and for an async one the running asyncio task."""
 
-    __slots__ = ("cancelled_at", "gate", "ready", "running", "tasks", "undecodable")
+    __slots__ = ("cancelled_at", "limiter", "ready", "running", "tasks", "undecodable")
 
-    def __init__(self, gate: "Gate", tasks: list[Task]) -> None:
-        self.gate, self.tasks, self.ready = gate, tasks, tasks
+    def __init__(self, limiter: "Limiter", tasks: list[Task]) -> None:
+        self.limiter, self.tasks, self.ready = limiter, tasks, tasks
         self.undecodable: list[tuple[Task, Undecodable]] = []
         self.running: Any = None
         self.cancelled_at: float | None = None
@@ -30,12 +28,12 @@ class Turn:
     @property
     def handler(self) -> Handler:
         """The handler."""
-        return self.gate.handler
+        return self.limiter.handler
 
     @property
     def is_async(self) -> bool:
         """Whether the loop runs it, not a thread."""
-        return self.gate.handler.binding.is_async
+        return self.limiter.handler.binding.is_async
 
     def call(self) -> Any:
         """Call the handler and return what it returns, which may have to be awaited."""
@@ -55,16 +53,31 @@ class Turn:
         return binding.call_many([task.record for task in ready], events) if ready else None
 
 
-class Gate:
-    """Which of a handler's tasks may begin. Invariant: at most `limit` turns are granted or under way."""
+class Limiter:
+    """Which of one handler's tasks may begin: they wait here, apart, and hold up no others.
 
-    def __init__(self, handler: Handler, limit: int, now: float, share: float = 1.0) -> None:
-        """`share`: the part of the handler's rate that is for this process."""
-        self.handler = handler
+    It grants calls, as many as the handler's bound and rate allow. Whoever makes one begins it with the tasks
+    it is given, and ends it. Invariant: at most `limit` calls are granted or under way. From any thread.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        limit: int,
+        now: float,
+        *,
+        share: float = 1.0,
+        rate_is_dry: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`share`: the part of the handler's rate that is for this process.
+
+        `rate_is_dry` is called when tasks wait for nothing but the rate.
+        """
+        self.handler, self._rate_is_dry = handler, rate_is_dry
         self._limit, self._size = limit, handler.batch or 1
         self._waiting: deque[Task] = deque()
         self._alone: deque[Task] = deque()  # of batches that failed: each is called by itself
-        self._turns = self.granted = 0  # granted: of the turns, those not begun yet
+        self._calls = self._granted = 0  # granted: of the calls, those not begun yet
         self._bucket = None if handler.rate is None else Bucket(handler.rate, self._size, now, share)
         self._lock = Lock()
 
@@ -74,36 +87,39 @@ class Gate:
             self._waiting.extend(tasks)
 
     def grant(self, now: float) -> int:
-        """Return how many more turns may be taken now, and count them as taken."""
+        """Return how many more calls may be made now, and count them as granted."""
         with self._lock:
             calls = len(self._alone) + -(-len(self._waiting) // self._size)
             if self._bucket is not None and self._bucket.due(now) > now:
                 calls = 0
-            granted = max(0, min(calls - self.granted, self._limit - self._turns))
-            self._turns += granted
-            self.granted += granted
-            return granted
+            granted = max(0, min(calls - self._granted, self._limit - self._calls))
+            self._calls += granted
+            self._granted += granted
+        if self._bucket is not None and not granted and len(self):
+            self._rate_is_dry()
+        return granted
 
-    def begin(self, now: float) -> Turn | None:
-        """Begin a granted turn; None when nothing is left for it."""
+    def begin(self, now: float) -> LimitedCall | None:
+        """Begin a granted call; None when nothing is left for it, or the rate has given all it had."""
         with self._lock:
-            self.granted -= 1
+            self._granted -= 1
             tasks = self._next(now)
-            if not tasks:
-                self._turns -= 1
-                return None
-            return Turn(self, tasks)
+            if tasks:
+                return LimitedCall(self, tasks)
+            self._calls -= 1
+        self._rate_is_dry()
+        return None
 
     def end(self) -> None:
-        """End a turn that began."""
+        """End a call that began."""
         with self._lock:
-            self._turns -= 1
+            self._calls -= 1
 
     def give_back(self) -> None:
-        """Give back a granted turn that may not begin now."""
+        """Give back a granted call that may not begin now."""
         with self._lock:
-            self.granted -= 1
-            self._turns -= 1
+            self._granted -= 1
+            self._calls -= 1
 
     def repeat_alone(self, tasks: Iterable[Task]) -> None:
         """Let each task of a batch that failed be called by itself, before all others."""

@@ -1,0 +1,59 @@
+"""The calls of async handlers: what the event loop does."""
+
+import inspect
+import logging
+
+from penstock.errors import HandlerTimeout
+
+from .limiter import LimitedCall, Limiter
+from .state import RunnerState
+
+logger = logging.getLogger("penstock.handlers")
+
+
+class AsyncCalls:
+    """Begins the calls that limiters of async handlers grant, awaits them, and begins the next when one ends.
+
+    All of it happens in the event loop, each call as an asyncio task in a context of its own; only `begin` is
+    for other threads. It has no state of its own.
+    """
+
+    def __init__(self, state: RunnerState) -> None:
+        self._state = state
+
+    def begin(self, limiter: Limiter, calls: int) -> None:
+        """Let the loop make so many calls that a limiter has granted."""
+        self._state.loop.call(self._begin, limiter, calls)
+
+    def _begin(self, limiter: Limiter, calls: int) -> None:
+        state = self._state
+        for _ in range(calls):
+            if not state.permission.is_given():
+                limiter.give_back()
+                state.permission.was_refused = True
+                continue
+            now = state.clock.monotonic()
+            call = limiter.begin(now)
+            if call is not None:
+                state.under_way[call] = now
+                call.running = state.loop.task(self._await(call, now), state.context.copy())
+
+    async def _await(self, call: LimitedCall, began: float) -> None:
+        state, answer, error = self._state, None, None
+        try:
+            answer = call.call()
+            if inspect.isawaitable(answer):
+                answer = await answer
+        except BaseException as raised:  # a cancellation too: it is ours, or the handler's own failure
+            error = raised
+        if call.cancelled_at is not None:
+            error = HandlerTimeout(call.handler.id, call.handler.timeout_seconds or 0)
+        if state.under_way.pop(call, None) is not None:
+            now = state.clock.monotonic()
+            state.verdicts.after_limited(call, answer, error, now - began)
+            if not state.permission.is_closing:
+                self._begin(call.limiter, call.limiter.grant(state.clock.monotonic()))
+        elif not state.permission.is_closing:
+            logger.warning(
+                "async handler %s ended after it was given up; its answer is dropped", call.handler.id
+            )

@@ -1,0 +1,32 @@
+"""Whether handlers may be called now."""
+
+from collections.abc import Callable
+
+
+class Permission:
+    """Whether a call may begin: not once the runner is closing, and not while the member has no lease.
+
+    Threads and the event loop ask before each call. What they may not begin stays where it waits, and they
+    note that here; the watch asks now and then whether it may begin after all. From any thread.
+    """
+
+    def __init__(self, may_start: Callable[[], bool] | None) -> None:
+        """`may_start` is asked before each call; None: always."""
+        self.may_start = may_start or _always
+        self.is_closing = False
+        self.was_refused = False
+
+    def is_given(self) -> bool:
+        """Return whether a call may begin now."""
+        return not self.is_closing and self.may_start()
+
+    def is_given_again(self) -> bool:
+        """Return, once, that what was refused may begin now."""
+        if not self.was_refused or not self.may_start():
+            return False
+        self.was_refused = False
+        return True
+
+
+def _always() -> bool:
+    return True

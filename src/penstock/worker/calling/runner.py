@@ -1,0 +1,208 @@
+"""Calls handlers for the delivery loop: sync ones in a pool of threads, async ones in one event loop.
+
+The delivery loop, one thread, hands in tasks and fetches verdicts; it is woken when results wait, not for
+each of them. Sync handlers without limits of their own are taken from one queue, one task at a time, so that
+a slow one delays no other; the rest wait at limiters.
+
+| part          | owns                                                                     |
+|---------------|--------------------------------------------------------------------------|
+| `Permission`  | whether calls may begin                                                  |
+| `ThreadQueue` | what waits for a thread                                                  |
+| `ThreadPool`  | the threads: how many, which of them sleep, which were left behind       |
+| `SyncCalls`   | what a thread does                                                       |
+| `AsyncCalls`  | what the event loop does                                                 |
+| `Limiters`    | what waits for a bound, a batch or a rate; the groups' shares of rates   |
+| `CallsUnderWay` | what has begun, and so whose answer counts                             |
+| `Verdicts`    | what follows from how a call ended                                       |
+| `Results`     | the verdicts that wait for the delivery loop                             |
+| `Timeouts`    | what is done when a call takes too long                                  |
+| `Watch`       | the thread that looks for that                                           |
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
+from datetime import timedelta
+from threading import Event
+
+from penstock.clock import Clock
+from penstock.delivery.verdict import Verdict
+from penstock.settings import Settings, setting
+
+from ..task import Task
+from .async_calls import AsyncCalls
+from .limiter import LimitedCall
+from .limiters import Limiters
+from .loop import AsyncLoop
+from .permission import Permission
+from .results import Results
+from .state import RunnerState
+from .sync_calls import SyncCalls
+from .thread_pool import ThreadPool
+from .thread_queue import ThreadQueue
+from .timeouts import Timeouts
+from .under_way import NOT_BEGUN, CallsUnderWay, tasks_of
+from .verdicts import Verdicts
+from .watch import Watch
+
+_STEP_SECONDS = 0.02
+_SHORTEST_PAUSE = 0.001
+
+
+class ProcessingSettings(Settings, room="processing"):
+    """How much is done at once."""
+
+    enabled: bool = setting(True, "Run workers here; false: they wait to be stopped and touch nothing.")
+    concurrency: int = setting(8, "Threads for sync handlers, in each process.", at_least=1, at_most=1000)
+    shutdown_timeout: timedelta = setting(
+        timedelta(seconds=30), "How long a stop waits for handlers that run.", at_least=0
+    )
+
+
+class Runner:
+    """Joins the parts that call handlers, and is all that the delivery loop sees of them.
+
+    Its own state is one count: the tasks that were handed in and not handed out again. All methods are for
+    one thread, the delivery loop's, unless they say otherwise.
+    """
+
+    def __init__(
+        self,
+        *,
+        threads: int,
+        clock: Clock,
+        wake: Callable[[], None],
+        may_start: Callable[[], bool] | None = None,
+    ) -> None:
+        """`wake` is called from other threads when results wait; `may_start` before each call begins."""
+        self._bell, self._clock, self._outstanding = Event(), clock, 0
+        self._permission, self._under_way = Permission(may_start), CallsUnderWay()
+        self._results, self._queue = Results(wake, self._bell.set), ThreadQueue()
+        self._pool = ThreadPool(threads, lambda lock: sync.work(lock))
+        self._loop = AsyncLoop()
+        self._verdicts = Verdicts(clock, self._results, self._queue, self._under_way, self._pool.wake)
+        state = RunnerState(
+            clock=clock,
+            context=copy_context(),
+            permission=self._permission,
+            under_way=self._under_way,
+            results=self._results,
+            verdicts=self._verdicts,
+            queue=self._queue,
+            pool=self._pool,
+            loop=self._loop,
+        )
+        sync = SyncCalls(state)
+        self._limiters = Limiters(state, sync, AsyncCalls(state), rate_is_dry=self._bell.set)
+        self._timeouts = Timeouts(state, self._limiters)
+        self._watch = Watch(
+            self._bell, self._results, look=self.look, pause=self._pause, is_over=self._is_over
+        )
+
+    def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let async handlers run in a loop that others run; before the first task."""
+        self._loop.use(loop)
+
+    def share(self, group: str, topic: str) -> float | None:
+        """Return which part of its rates a group may use here, if that was said."""
+        return self._limiters.share(group, topic)
+
+    def change_share(self, group: str, topic: str, share: float) -> None:
+        """Say which part of a topic's partitions a group has here: so much of its rates is for us."""
+        self._limiters.change_share(group, topic, share)
+
+    def submit(self, tasks: Sequence[Task]) -> None:
+        """Let handlers be called for tasks, as soon as there is room."""
+        self._outstanding += sum(1 + task.more for task in tasks)
+        handlers = {task.handler for task in tasks}
+        self._timeouts.expect(handlers)
+        plain, limited = tasks, list[Task]()
+        if not all(handler.is_plain for handler in handlers):
+            plain = [task for task in tasks if task.handler.is_plain]
+            limited = [task for task in tasks if not task.handler.is_plain]
+        self._queue.add(plain, threads=self._pool.size)
+        self._pool.wake(len(plain))
+        self._limiters.submit(limited)
+        self._watch.keep()
+
+    def finished(self) -> list[tuple[Task, Verdict | None]]:
+        """Return the verdicts that have come in since the last call; never waits.
+
+        None: it was not begun, since the one before it in its run did not pass.
+        """
+        found = self._results.take()
+        self._outstanding -= len(found)
+        return found
+
+    def take_back(self, wanted: Callable[[Task], bool] | None = None) -> list[Task]:
+        """Remove the tasks that have not begun, all or those that match, and return them."""
+        wanted = wanted or _any
+        found = self._queue.take_back(wanted) + self._limiters.take_back(wanted)
+        self._outstanding -= len(found)
+        if not self._permission.is_closing:
+            self._pool.wake(len(self._queue))
+        return found
+
+    def waiting(self) -> int:
+        """Return how many tasks have not begun."""
+        return self._queue.count_tasks() + self._limiters.waiting()
+
+    def running(self) -> int:
+        """Return how many tasks have begun and are not fetched by `finished` yet."""
+        return max(0, self._outstanding - self.waiting())
+
+    def close(self, grace_seconds: float) -> list[Task]:
+        """Start nothing more, wait so long for what runs, and return the tasks that still run then.
+
+        What those answer later is dropped. `take_back` and `finished` still give what is there.
+        """
+        self._permission.is_closing = True
+        self._pool.wake_all()
+        for _ in range(int(grace_seconds / _STEP_SECONDS) + 1):
+            if not self._under_way and not self._pool.alive:
+                break
+            self._pool.has_ended.wait(_STEP_SECONDS if grace_seconds else 0)
+            self._pool.has_ended.clear()
+            self._pool.wake_all()
+        left = self._give_up()
+        self._loop.stop(1.0)
+        self._bell.set()
+        self._outstanding -= len(left)
+        return left
+
+    def look(self) -> None:
+        """End what is over its time, begin what its rate or a new lease lets begin. From any thread."""
+        self._timeouts.look()
+        again = self._permission.is_given_again()
+        if again:
+            self._pool.wake(len(self._queue))
+        self._limiters.look(all=again)
+
+    def _give_up(self) -> list[Task]:
+        """Wait no longer for what runs, and return its tasks."""
+        left = list[Task]()
+        for call in list(self._under_way):
+            since = self._under_way.pop(call, None)
+            if since is None:
+                continue
+            left += tasks_of(call)
+            self._verdicts.leave_out(call)
+            in_thread = not isinstance(call, LimitedCall) or not call.is_async
+            if in_thread and since != NOT_BEGUN:
+                self._pool.give_up()
+        return left
+
+    def _is_over(self) -> bool:
+        return self._permission.is_closing and not self._under_way
+
+    def _pause(self) -> float | None:
+        """Return how long there is nothing to look at; None without any work."""
+        if not self._outstanding:
+            return None
+        now = self._clock.monotonic()
+        pause, due = self._timeouts.look_seconds, self._limiters.next_due(now)
+        return max(_SHORTEST_PAUSE, pause if due is None else min(due - now, pause))
+
+
+def _any(task: Task) -> bool:
+    return True

@@ -1,0 +1,163 @@
+"""The calls of sync handlers, and of all fallbacks: what each thread of the pool does."""
+
+import inspect
+import logging
+from typing import Any
+
+from penstock.delivery.verdict import Verdict
+
+from ..task import Task
+from .attempt import PASSED, after_answer, after_error, last_try
+from .limiter import Limiter
+from .state import RunnerState
+
+logger = logging.getLogger("penstock.handlers")
+
+
+class SyncCalls:
+    """Takes what waits for a thread, one after the other, and calls it: fallbacks first, then tasks and
+    granted calls in their order, and after a task the one that follows it in its run. It has no state of its
+    own: `work` runs in every thread at once, and each ends when the runner closes or its call was given up.
+    """
+
+    def __init__(self, state: RunnerState) -> None:
+        self._state = state
+
+    def begin(self, limiter: Limiter, calls: int) -> None:
+        """Let threads make so many calls that a limiter has granted."""
+        self._state.queue.extend([limiter] * calls)
+        self._state.pool.wake(calls)
+
+    def work(self, sleeping: Any) -> bool:
+        """Be one thread of the pool; return whether it still belongs to it in the end."""
+        state = self._state
+        queue, fallbacks, results, under_way = (
+            state.queue,
+            state.queue.fallbacks,
+            state.results,
+            state.under_way,
+        )
+        permission, may_start = state.permission, state.permission.may_start
+        clock, monotonic, copied = state.clock, state.clock.monotonic, state.context.copy
+        now = monotonic()
+        following: Task | None = None
+        item: Task | Limiter
+        while True:
+            if fallbacks and following is None:
+                if not self._call_fallback():
+                    return False
+                now = monotonic()
+            if permission.is_closing:
+                if following is not None:
+                    queue.appendleft(following)
+                return True
+            if following is not None:
+                item, following = following, None
+            else:
+                try:
+                    item = queue.popleft()
+                except IndexError:
+                    state.pool.sleep(sleeping, self._is_needed)
+                    now = monotonic()
+                    continue
+            if not may_start():
+                self._put_back(item)
+                state.pool.sleep(sleeping, self._is_needed)
+                now = monotonic()
+                continue
+            if not isinstance(item, Task):
+                if not self._call_limited(item, now):
+                    return False
+                now = monotonic()
+                continue
+            handler, record = item.handler, item.record
+            under_way[item] = now
+            try:
+                answer = copied().run(handler.binding.call, record)
+                if answer is None:
+                    verdict: Verdict = PASSED
+                else:
+                    if inspect.isawaitable(answer):
+                        answer = state.loop.answer(_given, answer)
+                    verdict = after_answer(handler, record, answer, failures=item.failures, clock=clock)
+            except BaseException as error:
+                verdict = after_error(handler, record, error, failures=item.failures, clock=clock)
+            began, now = now, monotonic()
+            if under_way.pop(item, None) is None:
+                if not self._rejoin([item]):
+                    return False
+            elif verdict is PASSED:
+                results.put((item, verdict, now - began))
+                following = item.next
+                if not results.is_told:
+                    results.tell(following is not None or bool(queue))
+            else:
+                state.verdicts.leave_out(item)
+                state.verdicts.finish(item, verdict, now - began)
+
+    def _is_needed(self) -> bool:
+        """Return whether a thread that is about to sleep should look again instead."""
+        queue, permission = self._state.queue, self._state.permission
+        return bool(queue.fallbacks) or permission.is_closing or (bool(queue) and not permission.was_refused)
+
+    def _put_back(self, item: Task | Limiter) -> None:
+        """Put back what may not begin now."""
+        if isinstance(item, Task):
+            self._state.queue.appendleft(item)
+        else:
+            item.give_back()
+        self._state.permission.was_refused = (
+            True  # last: the watch would lower it too early, and find nothing
+        )
+
+    def _call_limited(self, limiter: Limiter, now: float) -> bool:
+        """Make one call that a limiter has granted; return whether this thread still belongs to the pool."""
+        state = self._state
+        call = limiter.begin(now)
+        if call is None:
+            return True
+        state.under_way[call] = now
+        answer, error = None, None
+        try:
+            answer = state.loop.answer(state.context.copy().run, call.call)
+        except BaseException as raised:
+            error = raised
+        if state.under_way.pop(call, None) is None:
+            return self._rejoin(call.tasks)
+        ended = state.clock.monotonic()
+        state.verdicts.after_limited(call, answer, error, ended - now)
+        more = 0 if state.permission.is_closing else limiter.grant(state.clock.monotonic())
+        state.queue.extend([limiter] * more)
+        state.pool.wake(more - 1)  # the first is for this thread
+        return True
+
+    def _call_fallback(self) -> bool:
+        """Call the fallback of a record that would be given up; return as `_call_limited` does."""
+        state = self._state
+        try:
+            call = state.queue.fallbacks.popleft()
+        except IndexError:
+            return True
+        task = call.task
+        began = state.under_way[call] = state.clock.monotonic()
+        verdict = last_try(state.loop, task.handler, task.record, call.verdict)
+        if state.under_way.pop(call, None) is None:
+            return self._rejoin([task])
+        state.verdicts.report(task, verdict, state.clock.monotonic() - began)
+        return True
+
+    def _rejoin(self, tasks: list[Task]) -> bool:
+        """Say that an answer came too late; return whether this thread belongs to the pool again."""
+        for task in tasks:
+            logger.warning(
+                "handler %s ended on %s %s (key %r) after it was given up; what it answered is dropped",
+                task.handler.id,
+                task.record.type,
+                task.record.id,
+                task.record.key,
+            )
+        return self._state.pool.rejoin(wanted=not self._state.permission.is_closing)
+
+
+def _given(answer: Any) -> Any:
+    return answer

@@ -1,0 +1,109 @@
+"""Threads for sync handlers: started when needed, asleep when idle, replaced when they hang."""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from threading import Event, Lock, Thread
+from typing import Any
+
+logger = logging.getLogger("penstock.handlers")
+
+_LEFT_BEHIND = 4  # times the size: so many threads may hang before they are replaced no more
+
+
+class ThreadPool:
+    """Up to `size` threads that work, and those that were left behind in calls that hang.
+
+    A thread starts when there is work and no idle one. One whose call is over its time is left behind and may
+    be replaced, up to a bound; if its call ends after all, it joins again where a thread is missing. The pool
+    counts and wakes threads; what they do is the function that it is given. Methods are for any thread.
+    """
+
+    def __init__(self, size: int, work: Callable[[Any], bool]) -> None:
+        """`work` is what each thread runs, with the lock it sleeps on.
+
+        It returns whether the thread still belongs to the pool then.
+        """
+        self.size = size
+        self.has_ended = Event()  # set when a thread ends
+        self._work = work
+        self._idle: deque[Any] = deque()  # the locks that idle threads sleep on, the latest sleeper last
+        self._lock, self._alive, self._left, self._made = Lock(), 0, 0, 0
+
+    @property
+    def alive(self) -> int:
+        """How many threads work or sleep, without those that were left behind."""
+        return self._alive
+
+    def wake(self, many: int) -> None:
+        """Wake or start threads for so many calls; fewer when all are busy."""
+        for _ in range(min(many, self.size)):
+            try:
+                self._idle.pop().release()
+            except IndexError:
+                if not self._start():
+                    return
+
+    def wake_all(self) -> None:
+        """Wake every thread that sleeps."""
+        while self._idle:
+            try:
+                self._idle.pop().release()
+            except IndexError:
+                return
+
+    def sleep(self, lock: Any, is_needed: Callable[[], bool]) -> None:
+        """Let the thread of this lock sleep until it is woken, unless it is needed already."""
+        self._idle.append(lock)
+        if is_needed():  # asked again: what came in after the last look found nobody asleep
+            try:
+                self._idle.remove(lock)
+            except ValueError:
+                lock.acquire()  # somebody is waking this very thread: take that
+            return
+        lock.acquire()
+
+    def leave_behind(self, waiting: int) -> None:
+        """Go on without a thread that hangs; so many calls wait for the others."""
+        stuck = self.give_up()
+        if stuck:
+            logger.error("%d handlers hang beyond their timeout; no more threads are started", self._left)
+        self.wake(waiting)
+
+    def give_up(self) -> bool:
+        """Count a thread as left behind; return whether so many are that no more may start."""
+        with self._lock:
+            self._alive -= 1
+            self._left += 1
+            return self._is_stuck()
+
+    def rejoin(self, *, wanted: bool) -> bool:
+        """Ask, for a thread that was left behind and has come back, whether it is one of the pool again."""
+        with self._lock:
+            self._left -= 1
+            needed = wanted and self._alive < self.size
+            self._alive += needed
+            return needed
+
+    def _start(self) -> bool:
+        if self._alive >= self.size:
+            return False
+        with self._lock:
+            if self._alive >= self.size or self._is_stuck():
+                return False
+            self._alive += 1
+            self._made += 1
+            name = f"penstock-handler-{self._made}"
+        Thread(target=self._run, name=name, daemon=True).start()
+        return True
+
+    def _is_stuck(self) -> bool:
+        return self._alive + self._left >= (1 + _LEFT_BEHIND) * self.size
+
+    def _run(self) -> None:
+        lock = Lock()
+        lock.acquire()
+        if self._work(lock):
+            with self._lock:
+                self._alive -= 1
+            self.has_ended.set()

@@ -1,0 +1,42 @@
+"""The calls that have begun and not ended: the one place that decides whose answer counts."""
+
+from penstock.delivery.verdict import Verdict
+
+from ..handlers import Handler
+from ..task import Task
+from .limiter import LimitedCall
+
+NOT_BEGUN = float("inf")  # stands for the moment a fallback began while it still waits for a thread
+
+
+class FallbackCall:
+    """The call of a handler's fallback for a record that is about to be given up with this verdict."""
+
+    __slots__ = ("task", "verdict")
+
+    def __init__(self, task: Task, verdict: Verdict) -> None:
+        self.task, self.verdict = task, verdict
+
+    @property
+    def handler(self) -> Handler:
+        """The handler whose fallback it is."""
+        return self.task.handler
+
+
+BegunCall = Task | LimitedCall | FallbackCall
+
+
+class CallsUnderWay(dict[BegunCall, float]):
+    """Each call that has begun, with the moment it began. From any thread: each step is one operation.
+
+    Invariant: whoever removes a call, and nobody else, says what became of it. A thread or the loop removes
+    it when the handler ends, the watch when its time is over, `close` when nobody waits any longer. So a
+    handler that ends after it was given up changes nothing.
+    """
+
+
+def tasks_of(call: BegunCall) -> list[Task]:
+    """Return the tasks that a call is for."""
+    if isinstance(call, LimitedCall):
+        return call.tasks
+    return [call] if isinstance(call, Task) else [call.task]

@@ -1,0 +1,97 @@
+"""From how a call ended to what is reported of its records."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from penstock.clock import Clock
+from penstock.delivery.verdict import Verdict
+
+from ..task import Task
+from .attempt import after_answers, after_error, needs_last_try
+from .limiter import LimitedCall, Limiter
+from .results import Results
+from .thread_queue import ThreadQueue
+from .under_way import NOT_BEGUN, BegunCall, CallsUnderWay, FallbackCall
+
+logger = logging.getLogger("penstock.handlers")
+
+
+class Verdicts:
+    """Says what becomes of the records of a call that has ended, by an answer, an error or its time-out.
+
+    A verdict goes to the results. A record that would be given up goes to its handler's fallback first, a
+    batch that failed is called again record by record, and what follows a failed record in its run is handed
+    back without being called. From any thread, by whoever removed the call from those under way.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        results: Results,
+        queue: ThreadQueue,
+        under_way: CallsUnderWay,
+        wake_threads: Callable[[int], None],
+    ) -> None:
+        self._clock, self._results, self._queue, self._under_way = clock, results, queue, under_way
+        self._wake_threads = wake_threads
+
+    def after_limited(
+        self, call: LimitedCall, answer: Any, error: BaseException | None, seconds: float
+    ) -> None:
+        """End a limited call: say the verdicts on its records, or have each of them called alone."""
+        clock, ready, limiter = self._clock, call.ready, call.limiter
+        limiter.end()
+        for task, undecodable in call.undecodable:
+            self.after_failure(task, undecodable, 0.0, limiter)
+        each = seconds / max(1, len(ready))
+        if error is not None and len(ready) > 1:
+            logger.warning(
+                "handler %s failed on a batch of %d: %r; each is called alone",
+                call.handler.id,
+                len(ready),
+                error,
+            )
+            limiter.repeat_alone(ready)
+        elif error is not None:
+            for task in ready:
+                self.after_failure(task, error, each, limiter)
+        elif ready:
+            asked = [(task.record, task.failures) for task in ready]
+            verdicts = after_answers(ready[0].handler, asked, answer, clock)
+            for task, verdict in zip(ready, verdicts, strict=True):
+                self.finish(task, verdict, each, limiter)
+
+    def after_failure(
+        self, task: Task, error: BaseException, seconds: float, limiter: Limiter | None = None
+    ) -> None:
+        """Say the verdict on a record whose call raised an error or took too long."""
+        verdict = after_error(task.handler, task.record, error, failures=task.failures, clock=self._clock)
+        self.finish(task, verdict, seconds, limiter)
+
+    def finish(self, task: Task, verdict: Verdict, seconds: float, limiter: Limiter | None = None) -> None:
+        """Report a verdict, or hand the record to its handler's fallback."""
+        if needs_last_try(task.handler, verdict, task.failures):
+            fallback = FallbackCall(task, verdict)
+            self._under_way[fallback] = NOT_BEGUN
+            self._queue.fallbacks.append(fallback)
+            self._wake_threads(1)
+        else:
+            self.report(task, verdict, seconds, limiter)
+
+    def report(self, task: Task, verdict: Verdict, seconds: float, limiter: Limiter | None = None) -> None:
+        """Hand a verdict to the delivery loop."""
+        self._results.put((task, verdict, seconds))
+        if not self._results.is_told:
+            self._results.tell(bool(self._queue) or (limiter is not None and len(limiter) > 0))
+
+    def leave_out(self, call: BegunCall) -> None:
+        """Hand back what follows a task in its run and will not be called.
+
+        It comes before the verdict on the task, which may have it handed out again at once.
+        """
+        if isinstance(call, Task) and call.next is not None:
+            for task in call.next.run():
+                self._results.put((task, None, 0.0))
+            if not self._results.is_told:  # the verdict on the first may be long in coming: by a fallback
+                self._results.tell(bool(self._queue))
