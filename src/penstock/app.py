@@ -7,13 +7,13 @@ from threading import Event
 from typing import Any, TypeVar
 
 from penstock.clock import SYSTEM, Clock
+from penstock.delivery.retention_rule import RetentionSettings
 from penstock.errors import StoreUnreachable
+from penstock.log.contract import Log
 from penstock.log.sql.database import Database
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.log import SqlLog
 from penstock.log.sql.migrations import check, migrate
 from penstock.log.sql.naming import DEFAULT_PREFIX, Names
-from penstock.log.sql.retention import RetentionSettings
+from penstock.log.store import Store, open_store
 from penstock.membership.member import ClusterSettings
 from penstock.model.limits import LimitsSettings
 from penstock.model.record import Record
@@ -62,7 +62,7 @@ class Outbox(AsyncPublisher):
 
     def __init__(
         self,
-        url: str,
+        url: str | Store,
         *,
         prefix: str = DEFAULT_PREFIX,
         schema: str | None = None,
@@ -71,23 +71,30 @@ class Outbox(AsyncPublisher):
         listen_url: str | None = None,
         retry: RetryPolicy | None = None,
     ) -> None:
-        """`listen_url`: where workers listen when `url` leads through a pooler; else `bell.listen_url`.
+        """`url`: where the store is, or a store that was opened already.
+
+        `listen_url`: where workers listen when `url` leads through a pooler; else `bell.listen_url`.
 
         `retry`: the policy of handlers that name none; else that of the settings.
         """
         check_names()
         for each in _SETTINGS:
             each.load()
-        self.url = url
-        names, bell = Names(prefix, schema), BellSettings.load()
-        lease = ClusterSettings.load().lease_ttl
-        database = open_database(
-            url,
-            names,
-            limit_seconds=lease.total_seconds() / 2,
-            listen_url=listen_url or bell.listen_url,
+        bell = BellSettings.load()
+        self._store = (
+            url
+            if isinstance(url, Store)
+            else open_store(
+                url,
+                Names(prefix, schema),
+                limit_seconds=ClusterSettings.load().lease_ttl.total_seconds() / 2,
+                listen_url=listen_url or bell.listen_url,
+                clock=clock,
+            )
         )
-        super().__init__(database, names, limits or LimitsSettings.load(), clock)
+        database = self._store.database
+        self.url = self._store.url
+        super().__init__(database, database.names, limits or LimitsSettings.load(), clock)
         if database.dialect.notifies and bell.enabled:
             self._bell = Bell(self._ring)  # else nobody hears it, unless a worker runs here
         self._handlers = Handlers(self._event_types)
@@ -173,7 +180,7 @@ class Outbox(AsyncPublisher):
 
     def drain(self) -> Counts:
         """Sequence and deliver all that is due now to the handlers of this process; return what was done."""
-        return Drain(self._database, self._handlers, self._clock).run()
+        return Drain(self._store, self._handlers, self._clock).run()
 
     def run(self, *, partitions: Iterable[int] | None = None, until: Event | None = None) -> None:
         """Run a worker in this process: sequence, deliver, share the work with other workers.
@@ -216,7 +223,7 @@ class Outbox(AsyncPublisher):
         with suppress(StoreUnreachable):
             check(self._database)
         pins = None if partitions is None else frozenset(partitions)
-        return Worker(self._database, self._handlers, self._clock, pins=pins)
+        return Worker(self._store, self._handlers, self._clock, pins=pins)
 
     def _ring(self, slots: frozenset[int] | None) -> None:
         for worker in list(self._workers):
@@ -225,13 +232,18 @@ class Outbox(AsyncPublisher):
             notify_others(self._database, staged_word(slots))
 
     @property
-    def log(self) -> SqlLog:
+    def log(self) -> Log:
         """The log, for reading by hand: `outbox.log.read(topic, partition, offset)`."""
-        return SqlLog(self._database, self._clock)
+        return self._store.log
+
+    @property
+    def store(self) -> Store:
+        """The log and the database of this outbox; the functions of `penstock.operate` take the outbox itself."""
+        return self._store
 
     @property
     def database(self) -> Database:
-        """The store, for the functions of `penstock.operate`: `groups(outbox.database)`."""
+        """The database; `penstock.operate` takes it, too, where the log is in it."""
         return self._database
 
     @property

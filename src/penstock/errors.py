@@ -12,6 +12,7 @@
     │   ├── InvalidValue            a value that has no JSON form
     │   ├── ValueTooLarge
     │   ├── InvalidPartitions       a partition count out of range
+    │   ├── InvalidPartitioner      no topic places its keys by a rule of that name
     │   ├── InvalidPolicy           a retry policy that cannot be
     │   ├── InvalidOutcome          what a handler returned, or put into an outcome
     │   ├── InvalidEnvelope         headers or JSON that are no CloudEvent
@@ -47,7 +48,11 @@
     │   ├── UnknownTopic
     │   ├── UnknownPartition
     │   ├── PartitionsDiffer        a topic is there with another partition count
+    │   ├── PartitionerDiffers      a topic is there with another partitioner
     │   ├── OffsetOutOfRange
+    │   ├── ProducerFenced          a producer of a later epoch has appended
+    │   ├── OutOfSequence           a producer's batch neither follows its last one nor repeats it
+    │   ├── StillNeeded             a group has come back to records that were about to be deleted
     │   ├── TopicBusy               members serve it, so it is not deleted
     │   ├── UnknownScheduled        no event of that id waits for its time
     │   └── TopicVanished           deleted while records were on their way to it; tried again
@@ -236,6 +241,15 @@ class InvalidPartitions(InvalidInput):
 
     def __init__(self, value: object, at_most: int) -> None:
         super().__init__(f"partitions={shown(value)} must be a whole number from 1 to {at_most}")
+
+
+class InvalidPartitioner(InvalidInput):
+    """No topic can have a partitioner of that name."""
+
+    code = "invalid_partitioner"
+
+    def __init__(self, value: object, known: Iterable[str]) -> None:
+        super().__init__(f"partitioner={shown(value)} must be one of {', '.join(known)}")
 
 
 class InvalidPolicy(InvalidInput):
@@ -585,6 +599,18 @@ class PartitionsDiffer(LogError):
         )
 
 
+class PartitionerDiffers(LogError):
+    """A topic of that name is there with another partitioner."""
+
+    code = "partitioner_differs"
+
+    def __init__(self, topic: str, found: str, wanted: str) -> None:
+        super().__init__(
+            f"topic {shown(topic)} places its keys by {found}, not by {wanted}; it is fixed when a topic is "
+            "made, since keys would change places"
+        )
+
+
 class OffsetOutOfRange(LogError):
     """An offset lies before what is kept, or beyond the end."""
 
@@ -595,6 +621,39 @@ class OffsetOutOfRange(LogError):
             f"topic {shown(topic)} partition {partition} holds offsets {start} to before {end}, not {offset}"
         )
         self.start, self.end = start, end
+
+
+class ProducerFenced(LogError):
+    """A producer of the same id has appended in a later epoch: drop the work, write nothing."""
+
+    code = "producer_fenced"
+
+    def __init__(self, producer: str, epoch: int, found: int) -> None:
+        super().__init__(
+            f"producer {shown(producer)} has left epoch {epoch}: epoch {found} has appended, and goes on"
+        )
+
+
+class OutOfSequence(LogError):
+    """A producer's batch neither follows its last one nor repeats it: something is lost or reordered."""
+
+    code = "out_of_sequence"
+
+    def __init__(self, producer: str, sequence: int, expected: int) -> None:
+        super().__init__(
+            f"producer {shown(producer)} sent a batch that begins at {sequence}, and {expected} comes next: "
+            "a batch before it was lost or came in another order"
+        )
+
+
+class StillNeeded(LogError):
+    """A group has come back to records that were about to be deleted: none is."""
+
+    code = "still_needed"
+    fault, retryable = Fault.OURS, True
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"a group has come back to old records of topic {shown(topic)}: none is deleted")
 
 
 class TopicBusy(LogError):

@@ -32,8 +32,8 @@ def command(
     Every command and every function that changes something is in it, in the transaction that changed it;
     never a payload. Who: PENSTOCK_ACTOR, else the user and the host.
     """
-    with opened(url, prefix, schema) as database:
-        found = audit(database, action=action, actor=actor, after=after, limit=limit)
+    with opened(url, prefix, schema) as store:
+        found = audit(store, action=action, actor=actor, after=after, limit=limit)
     print_page("audit", found, _COLUMNS, _row, none="nothing was done that is audited", as_json=as_json)
 
 

@@ -38,8 +38,8 @@ def command() -> None:
 @json_option
 def list_letters(url: str, prefix: str, schema: str | None, as_json: bool, **filters: Any) -> None:
     """List dead letters, the newest first."""
-    with opened(url, prefix, schema) as database:
-        found = dead.dead_letters(database, **filters)
+    with opened(url, prefix, schema) as store:
+        found = dead.dead_letters(store, **filters)
     print_page(
         "dead",
         found,
@@ -65,11 +65,11 @@ def show_letter(
     place = _place(record)
     if place is not None and group is None:
         raise click.UsageError("name the --group: each has dead letters of its own")
-    with opened(url, prefix, schema) as database:
+    with opened(url, prefix, schema) as store:
         if place is None or group is None:
-            found = dead.show_by_id(database, record, group=group)
+            found = dead.show_by_id(store, record, group=group)
         else:
-            found = [dead.show(database, group, *place)]
+            found = [dead.show(store, group, *place)]
     if as_json:
         print_json([_shown(each) for each in found])
         return
@@ -148,8 +148,8 @@ def _decide(
     url, prefix, schema = (given.pop(name) for name in ("url", "prefix", "schema"))
     as_json, dry_run = given.pop("as_json"), given.pop("dry_run")
     selection = Selection(**given)
-    with opened(url, prefix, schema) as database:
-        done = act(database, selection, dry_run=dry_run)
+    with opened(url, prefix, schema) as store:
+        done = act(store, selection, dry_run=dry_run)
     if as_json:
         print_json(done)
     elif not done.count:

@@ -12,8 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from penstock.clock import SYSTEM
 from penstock.errors import MissingExtra, PipelineError
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
+from penstock.log.store import open_store
 from penstock.operate.dead import Selection, dead_letters, requeue
 from penstock.operate.why import why
 from penstock.testing.shop import POISON, Shop, ShopWorker, Tally
@@ -105,19 +104,19 @@ def _deliver(shop: Shop) -> None:
     if POISON not in orders:
         _wait(lambda: shop.booked() >= orders)
         return
-    database = open_database(shop.outbox.url, Names())
+    store = open_store(shop.outbox.url)
     try:
-        _wait(lambda: dead_letters(database, group="mailer").items)
-        for each in dead_letters(database, group="mailer").items:
+        _wait(lambda: dead_letters(store, group="mailer").items)
+        for each in dead_letters(store, group="mailer").items:
             click.echo(f"order {each.key} failed {each.failures} times and is a dead letter; the rest flows")
-        for answer in why(database, POISON, group="mailer"):
+        for answer in why(store, POISON, group="mailer"):
             click.echo(f"  $ penstock why {POISON}\n  {answer.sentence}")
         click.echo(f"  its address is put right, and it is requeued: {POISON}")
         shop.put_right(POISON)
-        requeue(database, Selection(group="mailer", key=POISON))
+        requeue(store, Selection(group="mailer", key=POISON))
         _wait(lambda: shop.mailed().keys() >= orders and shop.booked() >= orders)
     finally:
-        database.close()
+        store.close()
 
 
 def _wait(condition: Callable[[], object]) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from penstock.log.sql.dialects import FORMS, open_database
-from penstock.log.sql.naming import DEFAULT_PREFIX, Names
+from penstock.log.sql.dialects import FORMS
+from penstock.log.store import open_store
 from penstock.operate.bell import examine_bell
 from penstock.operate.doctor import Finding, State, examine, healthy
 from penstock.operate.retention import examine_groups
@@ -55,11 +55,11 @@ def command(url: str | None, as_json: bool) -> None:
 def _of_store(url: str | None) -> list[Finding]:
     if url is None:
         return []
-    database = open_database(url, Names(DEFAULT_PREFIX, None), listen_url=BellSettings.load().listen_url)
+    store = open_store(url, listen_url=BellSettings.load().listen_url)
     try:
-        return [examine_bell(database), *examine_groups(database)]
+        return [examine_bell(store), *examine_groups(store)]
     finally:
-        database.close()
+        store.close()
 
 
 def _remedy(state: State, remedy: str) -> str:

@@ -20,14 +20,14 @@ def command(url: str, prefix: str, schema: str | None, force: bool, yes: bool, a
     The opposite of migrate: only the tables of this prefix and schema, and nothing brings them back. It says
     what will be lost and asks for the prefix, unless --yes. Refused while members are at work.
     """
-    with opened(url, prefix, schema) as database:
+    with opened(url, prefix, schema) as store:
         if not yes:
-            click.echo(f"this takes away: {_lost(losses(database))}")
+            click.echo(f"this takes away: {_lost(losses(store))}")
             name = Names(prefix, schema).table("*").replace('"', "")
             typed = click.prompt(f"type {prefix} to drop the tables {name}", default="", show_default=False)
             if typed != prefix:
                 raise click.Abort
-        lost = drop(database, force=force)
+        lost = drop(store, force=force)
     if as_json:
         print_json(lost)
     else:

@@ -35,13 +35,13 @@ def command(
     """
     if as_json and not yes and not dry_run:
         raise click.UsageError("with --json nobody is asked: say --yes, or --dry-run to look first")
-    with opened(url, prefix, schema) as database:
-        found = count_owner(database, owner)
+    with opened(url, prefix, schema) as store:
+        found = count_owner(store, owner)
         if not dry_run:
             if not yes and found.count:
                 _tell(found)
                 click.confirm(f"erase all that is tagged {line(owner)}?", abort=True)
-            found = erase(database, owner)
+            found = erase(store, owner)
     if as_json:
         print_json(asdict(found) | {"count": found.count, "dry_run": dry_run})
     elif not found.count:

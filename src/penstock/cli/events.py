@@ -36,8 +36,8 @@ def list_events(url: str, prefix: str, schema: str | None, state: str, as_json: 
     it. Waiting: in a lane of a group, for a retry or its turn. Done: passed by every group, and none has it
     waiting or dead. Dead: given up by a group.
     """
-    with opened(url, prefix, schema) as database:
-        found = events.events(database, state, **filters)
+    with opened(url, prefix, schema) as store:
+        found = events.events(store, state, **filters)
     print_page("events", found, _COLUMNS, _row, none=f"no event is {state}", as_json=as_json)
 
 
@@ -66,11 +66,11 @@ def delete_events(
     Done: published before it; the oldest of each partition, and nothing that a group has yet to pass.
     Scheduled: due before it. Dead: died before it. What is yet to be delivered is refused.
     """
-    with opened(url, prefix, schema) as database:
+    with opened(url, prefix, schema) as store:
         if not (dry_run or yes) and State(state) in DELETABLE:
-            told = events.delete(database, state, before, dry_run=True, **filters)
+            told = events.delete(store, state, before, dry_run=True, **filters)
             click.confirm(f"{_said(told, state, before)}. Delete them?", abort=True)
-        count = events.delete(database, state, before, dry_run=dry_run, **filters)
+        count = events.delete(store, state, before, dry_run=dry_run, **filters)
     if as_json:
         print_json({"count": count, "dry_run": dry_run})
     else:

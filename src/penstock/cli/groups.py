@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from penstock.log.sql.database import Database
+from penstock.log.store import Store
 from penstock.operate import groups
 from penstock.operate.groups import Group, GroupPartition
 from penstock.operate.reset import EARLIEST, LATEST, Reset, reset
@@ -34,8 +34,8 @@ def list_groups(url: str, prefix: str, schema: str | None, as_json: bool, **page
 
     lag: records they have not passed. waiting and held: keys that wait by themselves, or for a person.
     """
-    with opened(url, prefix, schema) as database:
-        found = groups.groups(database, **paged)
+    with opened(url, prefix, schema) as store:
+        found = groups.groups(store, **paged)
     print_page("groups", found, _COLUMNS, _row, none="no groups", as_json=as_json)
 
 
@@ -58,9 +58,9 @@ def show_group(
     **paged: Any,
 ) -> None:
     """Show a group: its topics, its filter and its members; with --partitions where it is in each."""
-    with opened(url, prefix, schema) as database:
-        shown = groups.show(database, name)
-        found = groups.partitions(database, name, topic=topic, **paged) if with_partitions else None
+    with opened(url, prefix, schema) as store:
+        shown = groups.show(store, name)
+        found = groups.partitions(store, name, topic=topic, **paged) if with_partitions else None
     if as_json:
         told = whole(shown.group) | {
             "created_at": shown.created_at,
@@ -110,8 +110,8 @@ def pause_group(name: str, url: str, prefix: str, schema: str | None, as_json: b
 
     Workers finish what runs and let its partitions go within a second or so. Its records are kept.
     """
-    with opened(url, prefix, schema) as database:
-        changed = groups.pause(database, name)
+    with opened(url, prefix, schema) as store:
+        changed = groups.pause(store, name)
     _say(name, changed, as_json, ("is paused", "was paused already"))
 
 
@@ -121,8 +121,8 @@ def pause_group(name: str, url: str, prefix: str, schema: str | None, as_json: b
 @json_option
 def resume_group(name: str, url: str, prefix: str, schema: str | None, as_json: bool) -> None:
     """Let a paused group go on where it was."""
-    with opened(url, prefix, schema) as database:
-        changed = groups.resume(database, name)
+    with opened(url, prefix, schema) as store:
+        changed = groups.resume(store, name)
     _say(name, changed, as_json, ("goes on", "was not paused"))
 
 
@@ -157,13 +157,13 @@ def reset_group(
     """
     to = _target(place)
     given: dict[str, Any] = {"to": to, "partition": partition, "drop_parked": drop_parked}
-    with opened(url, prefix, schema) as database:
-        given["topic"] = topic or _only_topic(database, name)
+    with opened(url, prefix, schema) as store:
+        given["topic"] = topic or _only_topic(store, name)
         if not (dry_run or yes):
-            told = reset(database, name, **given, dry_run=True)
+            told = reset(store, name, **given, dry_run=True)
             _print_moves(told)
             click.confirm(f"{_summary(told, dry_run=True)}. Reset group {name}?", abort=True)
-        done = reset(database, name, **given, dry_run=dry_run)
+        done = reset(store, name, **given, dry_run=dry_run)
     if as_json:
         moves = [whole(each) for each in done.moves]
         print_json({"moves": moves, "again": done.again, "skipped": done.skipped, "dry_run": dry_run})
@@ -173,9 +173,9 @@ def reset_group(
     click.echo(_summary(done, dry_run=dry_run))
 
 
-def _only_topic(database: Database, name: str) -> str:
+def _only_topic(store: Store, name: str) -> str:
     """Return the topic of a group that reads one only."""
-    topics = [each.topic for each in groups.show(database, name).on_topics]
+    topics = [each.topic for each in groups.show(store, name).on_topics]
     if len(topics) != 1:
         known = ", ".join(topics) or "no topic yet"
         raise click.UsageError(f"group {name} reads {known}: say which is meant by --topic")
@@ -195,12 +195,12 @@ def delete_group(
 
     Refused while members serve it. The log stays; a group of that name begins anew.
     """
-    with opened(url, prefix, schema) as database:
+    with opened(url, prefix, schema) as store:
         if not (dry_run or yes):
-            told = groups.delete(database, name, dry_run=True)
+            told = groups.delete(store, name, dry_run=True)
             question = f"group {name} has {told.lanes} waiting lanes and {told.dead} dead letters. Forget it?"
             click.confirm(question, abort=True)
-        done = groups.delete(database, name, dry_run=dry_run)
+        done = groups.delete(store, name, dry_run=dry_run)
     if as_json:
         print_json(done)
     else:

@@ -36,9 +36,9 @@ def command(
     held: for a person to requeue or discard a dead letter (penstock dead). parked: for the time of a retry.
     due: it is tried as soon as a worker has room. slow: more came than its handler could do at once.
     """
-    with opened(url, prefix, schema) as database:
+    with opened(url, prefix, schema) as store:
         found = lanes(
-            database,
+            store,
             group=group,
             topic=topic,
             key=key,

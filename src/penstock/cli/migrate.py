@@ -2,10 +2,10 @@
 
 import click
 
-from penstock.log.sql.dialects import open_database
 from penstock.log.sql.drift import differences
 from penstock.log.sql.migrations import Migration, chain, migrate, pending
 from penstock.log.sql.naming import Names
+from penstock.log.store import open_store
 
 from .options import prefix_option, schema_option, url_option
 from .output import print_json
@@ -25,7 +25,7 @@ def command(url: str, prefix: str, schema: str | None, check: bool, as_sql: bool
 
     Safe to run from several places at once and as often as you like.
     """
-    database = open_database(url, Names(prefix, schema))
+    database = open_store(url, Names(prefix, schema)).database
     try:
         if as_sql:
             click.echo("\n".join(step.script for step in pending(database)))

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from penstock.log.sql.database import Database
-from penstock.log.sql.dialects import FORMS, open_database
+from penstock.log.sql.dialects import FORMS
 from penstock.log.sql.migrations import check
 from penstock.log.sql.naming import DEFAULT_PREFIX, Names
+from penstock.log.store import Store, open_store
 from penstock.operate.paging import PAGE_ROWS
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -38,11 +38,11 @@ def store_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def opened(url: str, prefix: str, schema: str | None) -> Iterator[Database]:
+def opened(url: str, prefix: str, schema: str | None) -> Iterator[Store]:
     """Open the store that those options mean. Raises SchemaMissing, SchemaBehind, SchemaTooNew."""
-    database = open_database(url, Names(prefix, schema))
+    store = open_store(url, Names(prefix, schema))
     try:
-        check(database)
-        yield database
+        check(store.database)
+        yield store
     finally:
-        database.close()
+        store.close()

@@ -35,9 +35,9 @@ def command(url: str, prefix: str, schema: str | None, as_json: bool, **given: A
     Exits with 1 when something is missing, doubled, waiting or too much.
     """
     groups = () if given["no_groups"] else given["groups"] or None
-    with opened(url, prefix, schema) as database:
+    with opened(url, prefix, schema) as store:
         found = reconcile(
-            database,
+            store,
             given["topic"],
             groups=groups,
             tables=_tables(given["lake"], given["topic"]),

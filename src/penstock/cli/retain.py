@@ -22,8 +22,8 @@ def command(
     [retention], or what `penstock topics set` says of a topic. Records that a group seen lately has not
     passed stay, and so do those that wait in its lanes. Safe to run beside everything else, and again.
     """
-    with opened(url, prefix, schema) as database:
-        done = (planned if dry_run else retain)(database, topic)
+    with opened(url, prefix, schema) as store:
+        done = (planned if dry_run else retain)(store, topic)
     if as_json:
         print_json({"deleted": done.deleted, "count": done.count, "dry_run": dry_run})
         return

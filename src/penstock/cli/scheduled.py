@@ -45,8 +45,8 @@ def list_scheduled(
 ) -> None:
     """List events that wait for their time, the next due first."""
     selection = Selection(topic=topic, key=key, owner=owner, before=before)
-    with opened(url, prefix, schema) as database:
-        found = scheduled.scheduled(database, selection, **paged)
+    with opened(url, prefix, schema) as store:
+        found = scheduled.scheduled(store, selection, **paged)
     print_page(
         "scheduled",
         found,
@@ -63,8 +63,8 @@ def list_scheduled(
 @json_option
 def show_scheduled(id: str, url: str, prefix: str, schema: str | None, as_json: bool) -> None:
     """Show an event that waits for its time: headers and value."""
-    with opened(url, prefix, schema) as database:
-        shown = _shown(scheduled.show(database, id))
+    with opened(url, prefix, schema) as store:
+        shown = _shown(scheduled.show(store, id))
     if as_json:
         print_json(shown)
         return
@@ -101,8 +101,8 @@ def cancel_scheduled(
     --id is not scheduled.
     """
     selection = Selection(id=id, topic=topic, key=key, owner=owner, before=before)
-    with opened(url, prefix, schema) as database:
-        count = scheduled.cancel(database, selection, all=all, dry_run=dry_run)
+    with opened(url, prefix, schema) as store:
+        count = scheduled.cancel(store, selection, all=all, dry_run=dry_run)
     if as_json:
         print_json({"count": count, "dry_run": dry_run})
     elif id is not None and not count:
@@ -119,8 +119,8 @@ def cancel_scheduled(
 @json_option
 def run_now(id: str, url: str, prefix: str, schema: str | None, as_json: bool) -> None:
     """Make a scheduled event due now."""
-    with opened(url, prefix, schema) as database:
-        scheduled.run_now(database, id)
+    with opened(url, prefix, schema) as store:
+        scheduled.run_now(store, id)
     if as_json:
         print_json({"id": id, "due": "now"})
     else:

@@ -6,10 +6,11 @@ from typing import Any
 
 import click
 
+from penstock.delivery.retention_rule import UNLIMITED
 from penstock.log.contract import OUTBOX_PARTITIONS
 from penstock.operate import topics
 from penstock.operate.clear import Cleared, clear
-from penstock.operate.topics import UNLIMITED, Topic
+from penstock.operate.topics import Topic
 
 from .options import after_option, json_option, limit_option, opened, store_options
 from .output import cell, moment, print_json, print_more, print_page, print_table, whole
@@ -31,8 +32,8 @@ def command() -> None:
 @json_option
 def list_topics(url: str, prefix: str, schema: str | None, as_json: bool, **paged: Any) -> None:
     """List topics by name: partitions, records, what is kept, and the groups that read them."""
-    with opened(url, prefix, schema) as database:
-        found = topics.topics(database, **paged)
+    with opened(url, prefix, schema) as store:
+        found = topics.topics(store, **paged)
     print_page("topics", found, _COLUMNS, _row, none="no topics", as_json=as_json)
 
 
@@ -55,10 +56,10 @@ def show_topic(
     **paged: Any,
 ) -> None:
     """Show a topic; with --partitions where each begins and ends."""
-    with opened(url, prefix, schema) as database:
-        topic = topics.show(database, name)
-        total = topics.size_bytes(database, name) if with_size else None
-        found = topics.partitions(database, name, **paged) if with_partitions else None
+    with opened(url, prefix, schema) as store:
+        topic = topics.show(store, name)
+        total = topics.size_bytes(store, name) if with_size else None
+        found = topics.partitions(store, name, **paged) if with_partitions else None
     if as_json:
         shown = whole(topic) | ({} if total is None else {"bytes": total})
         if found is not None:
@@ -92,8 +93,8 @@ def create_topic(
     name: str, url: str, prefix: str, schema: str | None, partitions: int, as_json: bool
 ) -> None:
     """Make a topic; one that is there with as many partitions is left as it is."""
-    with opened(url, prefix, schema) as database:
-        made = topics.create(database, name, partitions=partitions)
+    with opened(url, prefix, schema) as store:
+        made = topics.create(store, name, partitions=partitions)
     if as_json:
         print_json({"topic": name, "created": made})
     else:
@@ -125,9 +126,9 @@ def set_topic(
     retention of 0 keeps no more than that.
     """
     age: timedelta | int | None = _or_unlimited(retention, duration, "--retention")
-    with opened(url, prefix, schema) as database:
+    with opened(url, prefix, schema) as store:
         topic = topics.set_retention(
-            database,
+            store,
             name,
             age=age,
             max_bytes=_or_unlimited(max_bytes, size, "--max-bytes"),
@@ -153,11 +154,11 @@ def clear_topic(
 
     The topic stays, with its groups, and goes on where its offsets ended. Safe beside publishers and workers.
     """
-    with opened(url, prefix, schema) as database:
+    with opened(url, prefix, schema) as store:
         if not (dry_run or yes):
-            told = clear(database, name, dry_run=True)
+            told = clear(store, name, dry_run=True)
             click.confirm(f"topic {name}: {_lost(told)}. Take all that away?", abort=True)
-        done = clear(database, name, dry_run=dry_run)
+        done = clear(store, name, dry_run=dry_run)
     if as_json:
         print_json(done)
     else:
@@ -177,13 +178,13 @@ def delete_topic(
 
     Refused while members serve it. What is staged or scheduled for it makes it anew: clear it first.
     """
-    with opened(url, prefix, schema) as database:
-        topic = topics.show(database, name)
+    with opened(url, prefix, schema) as store:
+        topic = topics.show(store, name)
         if not yes:
             readers = ", ".join(topic.groups) or "no group"
             question = f"topic {name} has {topic.records} records and is read by {readers}. Delete it?"
             click.confirm(question, abort=True)
-        gone = topics.delete(database, name, force=force)
+        gone = topics.delete(store, name, force=force)
     if as_json:
         print_json({"topic": name, "records": gone})
     else:

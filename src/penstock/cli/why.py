@@ -40,9 +40,9 @@ def command(
     like a record's id is taken for one if it is found, then for a group's name, then for a key. Exits with 1
     when there is nothing of that name.
     """
-    with opened(url, prefix, schema) as database:
+    with opened(url, prefix, schema) as store:
         found = why(
-            database,
+            store,
             subject,
             kind=None if kind is None else Kind(kind),
             group=group,

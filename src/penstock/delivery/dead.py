@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from penstock.log.sql.contract import Row, Rows
 from penstock.log.sql.database import Transaction
 
+from .done_set import DoneSet
 from .machine import LAST, SLOW, StoredLane, alone_key
 
 REQUEUED = "requeued"  # the reason of a lane whose head a person has put back
@@ -44,14 +45,8 @@ class _Letter(NamedTuple):
 
 
 class _Cursor(NamedTuple):
-    base: int
-    passed: bytes
+    done: DoneSet
     trying: int | None
-
-    def is_passed(self, offset: int) -> bool:
-        """Return whether delivery has passed an offset; else it is still to be read from the log."""
-        byte, bit = divmod(offset - self.base, 8)
-        return offset < self.base or (byte < len(self.passed) and bool(self.passed[byte] >> bit & 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +92,7 @@ class DeadLetters:
         waiting, held = self._already(tx, letters), self._held(tx, letters)
         heads, alone = list[_Letter](), list[_Letter]()
         for each in letters:
-            if each.place in waiting or not cursors[each.partition].is_passed(each.offset):
+            if each.place in waiting or each.offset not in cursors[each.partition].done:
                 continue  # it is to be delivered anyway
             if each.holding and each.lane_at in held and not last:
                 heads.append(each)
@@ -144,7 +139,7 @@ class DeadLetters:
         self._put(tx, [(*lane, ERASED_REASON) for lane in sorted(held - freed)], held=True)
         self._behead(tx, entries, freed)
         changed = {each.partition for each in letters} | {each.partition for each in entries}
-        unread = {at for at, offset in places if at in cursors and not cursors[at].is_passed(offset)}
+        unread = {at for at, offset in places if at in cursors and offset not in cursors[at].done}
         self._seize(tx, changed | unread, cursors, set(places))
         return Decided(len(letters), len(entries))
 
@@ -179,7 +174,7 @@ class DeadLetters:
         self._touch(tx, self._ids["group_id"], self._ids["topic_id"])
         partitions = sorted({partition for partition, _ in places})
         rows = tx.rows("delivery", "cursors_hold", partitions=partitions, **self._ids)
-        return {row[0]: _Cursor(row[1], bytes.fromhex(row[2]), row[3]) for row in rows}
+        return {row[0]: _Cursor(DoneSet.stored(row[1], row[2]), row[3]) for row in rows}
 
     def _letters(
         self, tx: Transaction, name: str, cursors: Collection[int], places: Iterable[Place]

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from penstock.log.sql.contract import Row, Rows
 from penstock.log.sql.database import Transaction
 
+from .done_set import DoneSet
 from .machine import SLOW
 
 
@@ -83,13 +84,10 @@ class Resetting:
 
 
 def _moves(rows: Iterable[Row], targets: Mapping[int, int]) -> list[Move]:
-    return [move(row[0], row[1], bytes.fromhex(row[2]), targets[row[0]]) for row in rows]
+    return [move(row[0], DoneSet.stored(row[1], row[2]), targets[row[0]]) for row in rows]
 
 
-def move(partition: int, base: int, passed: bytes, target: int) -> Move:
-    """Return what becomes of a cursor with a bitmap of what it has passed from its base on."""
-    count = int.from_bytes(passed, "little").bit_count()
-    below = (int.from_bytes(passed, "little") & ((1 << max(0, target - base)) - 1)).bit_count()
-    again = max(0, base - target) + count - below
-    skipped = max(0, target - base) - below
-    return Move(partition, base, target, again, skipped)
+def move(partition: int, done: DoneSet, target: int) -> Move:
+    """Return what becomes of a cursor that has passed so much."""
+    again = max(0, done.base - target) + done.count - done.count_below(target)
+    return Move(partition, done.base, target, again, done.open_below(target))

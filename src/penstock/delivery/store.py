@@ -14,11 +14,13 @@ import msgspec
 
 from penstock import points
 from penstock.clock import Clock, own_ms
-from penstock.log.contract import Topic
+from penstock.log.contract import Chunk, Position, Topic
+from penstock.log.entry import Content, Entry
+from penstock.log.sql.appending import columns
 from penstock.log.sql.contract import Row, Rows
-from penstock.log.sql.database import Database, Transaction
-from penstock.log.sql.log import fenced_records
-from penstock.model.record import Record
+from penstock.log.sql.database import Transaction
+from penstock.log.sql.log import is_cut
+from penstock.log.store import Store
 
 from .machine import Partition, Settlement, StoredLane
 
@@ -28,7 +30,7 @@ AFTER_SETTLE = points.declare("delivery.after_settle", "The settling is committe
 AFTER_TAKE = points.declare("delivery.after_take", "Cursors have a new owner in the open transaction.")
 AFTER_RELEASE = points.declare("delivery.after_release", "Cursors are given back and committed.")
 
-log = logging.getLogger("penstock.delivery")
+logger = logging.getLogger("penstock.delivery")
 
 CRASHES_UNTIL_DEAD = 3  # a record that took so many processes with it is given up
 
@@ -64,7 +66,7 @@ class GroupStore:
 
     def __init__(
         self,
-        database: Database,
+        store: Store,
         clock: Clock,
         *,
         group: str,
@@ -74,10 +76,12 @@ class GroupStore:
         filter: tuple[str, ...] | None = None,
         touch: Callable[[Transaction, int, int], object] = lambda tx, group_id, topic_id: None,
     ) -> None:
-        self._database, self._clock = database, clock
+        self._store, self._database, self._clock = store, store.database, clock
         self.topic, self._owner, self._filter, self._touch = topic, owner, filter, touch
         self._group, self._was_paused = group, False
-        self.group_id: int = database.run(lambda tx: _join(tx, group, topic, own_ms(clock), from_start))
+        self.group_id: int = store.database.run(
+            lambda tx: _join(tx, store, group, topic, own_ms(clock), from_start)
+        )
         self._ids = {"group_id": self.group_id, "topic_id": topic.id}
 
     def take(self, living: Living) -> dict[int, Owned]:
@@ -85,9 +89,13 @@ class GroupStore:
 
         `living` is asked under the group's lock: a member that has taken before us is then on its list.
         """
-        return self._database.run(
-            lambda tx: self._take(tx, living, "cursors_take", now_ms=own_ms(self._clock))
-        )
+
+        def take(tx: Transaction) -> dict[int, Owned]:
+            ends = self._store.log_in(tx).ends(self.topic)
+            table = Rows(partition=list(ends), place=list(ends.values()))
+            return self._take(tx, living, "cursors_take", now_ms=own_ms(self._clock), ends=table)
+
+        return self._database.run(take)
 
     def take_wanted(self, living: Living) -> dict[int, Owned]:
         """Own every cursor that is meant for this member and has no living owner; return their state."""
@@ -130,15 +138,14 @@ class GroupStore:
         owned.trying = offset
         return bool(written)
 
-    def copies(
-        self, places: Collection[tuple[int, int]], fences: Mapping[int, int], *, max_bytes: int
-    ) -> tuple[list[tuple[Record, Exception | None]], bool]:
+    def copies(self, places: Collection[tuple[int, int]], *, max_bytes: int) -> Chunk:
         """Return the records that retention has copied to waiting entries, as a read of the log would."""
         table = _table(("partition", "place"), places)
         rows = self._database.look(
             lambda tx: tx.rows("delivery", "entries_read", entries=table, max_bytes=max_bytes, **self._ids)
         )
-        return fenced_records(self.topic.name, rows, fences, max_bytes)
+        entries = [Entry(*row) for row in rows]
+        return Chunk(entries, is_cut(entries, max_bytes))
 
     def settle(self, settled: Mapping[int, tuple[Owned, Settlement]]) -> set[int]:
         """Write what was settled in some partitions; return those that were lost to another owner."""
@@ -213,7 +220,7 @@ class GroupStore:
     def _tell_paused(self, paused: bool) -> None:
         """Say once that the group is paused, and once that it goes on."""
         if paused != self._was_paused:
-            log.info("group %s %s", self._group, "is paused: it is given nothing" if paused else "goes on")
+            logger.info("group %s %s", self._group, "is paused: it is given nothing" if paused else "goes on")
         self._was_paused = paused
 
     def _is_mine(self, filters: str) -> bool:
@@ -267,9 +274,7 @@ class GroupStore:
         flowing = [(partition, lane) for partition, one in kept.items() for lane in one.lanes_gone]
         lanes = [(partition, *lane) for partition, one in kept.items() for lane in one.lanes]
         if dead:
-            columns = ("partition", "place", "lane", "holding", "failures", "reason")
-            table = _table(columns, dead)
-            tx.change("delivery", "dead_put", dead=table, now_ms=own_ms(self._clock), **self._ids)
+            self._bury(tx, dead)
         if gone:
             table = _table(("partition", "place"), gone)
             tx.change("delivery", "entries_drop", entries=table, **self._ids)
@@ -279,21 +284,49 @@ class GroupStore:
         if flowing:
             tx.change("delivery", "lanes_drop", lanes=_table(("partition", "lane"), flowing), **self._ids)
         if lanes:
-            columns = ("partition", "lane", "held", "failures", "due_ms", "reason")
-            tx.change("delivery", "lanes_put", lanes=_table(columns, lanes), **self._ids)
+            names = ("partition", "lane", "held", "failures", "due_ms", "reason")
+            tx.change("delivery", "lanes_put", lanes=_table(names, lanes), **self._ids)
+
+    def _bury(self, tx: Transaction, dead: list[tuple[Any, ...]]) -> None:
+        """Keep records that are given up, each with all it holds: from its copy if it has one, or from the log.
+
+        One that neither holds any more leaves nothing to keep.
+        """
+        places = [Position(partition, offset) for partition, offset, *_ in dead]
+        contents = self._contents(tx, places)
+        died_ms = tx.now_ms(own_ms(self._clock))
+        rows = [
+            (*self._ids.values(), *each, died_ms, *columns(contents[place]))
+            for place, each in zip(places, dead, strict=True)
+            if place in contents
+        ]
+        if rows:
+            tx.bulk("delivery", "dead_put", rows)
+
+    def _contents(self, tx: Transaction, places: list[Position]) -> dict[Position, Content]:
+        table = _table(("partition", "place"), places)
+        copies = [Entry(*row) for row in tx.rows("delivery", "entries_copies", entries=table, **self._ids)]
+        found = {Position(each.partition, each.offset): each.content for each in copies}
+        rest = [place for place in places if place not in found]
+        logged = self._store.log_in(tx).at(self.topic, rest)
+        return found | {Position(each.partition, each.offset): each.content for each in logged}
 
     def _release(self, tx: Transaction, partitions: list[int]) -> None:
         self._touch(tx, self.group_id, self.topic.id)  # first: whoever shares out locks in this order
         tx.change("delivery", "cursors_release", owner=self._owner, partitions=partitions, **self._ids)
 
 
-def _join(tx: Transaction, group: str, topic: Topic, now_ms: int | None, from_start: bool) -> int:
+def _join(
+    tx: Transaction, store: Store, group: str, topic: Topic, now_ms: int | None, from_start: bool
+) -> int:
     """Make the group and its cursors unless they are there; return its id."""
     tx.change("delivery", "group_create", name=group, now_ms=now_ms)
     group_id = int(tx.rows("delivery", "group_find", name=group)[0][0])
     tx.change("delivery", "group_seen", names=[group], now_ms=now_ms)
-    place = {"group_id": group_id, "topic_id": topic.id}
-    if tx.change("delivery", "cursors_create", from_start=from_start, **place):
+    bounds = store.log_in(tx).all_bounds(topic)
+    places = [each.start if from_start else each.end for each in bounds.values()]
+    cursors = Rows(partition=list(bounds), place=places)
+    if tx.change("delivery", "cursors_create", group_id=group_id, topic_id=topic.id, cursors=cursors):
         tx.execute("delivery", "cursors_measure", {})
     return group_id
 

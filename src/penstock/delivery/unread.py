@@ -4,17 +4,24 @@ No error, since a reader may come later; but often a handler that was never regi
 """
 
 from penstock import metrics
-from penstock.log.sql.database import Database, Transaction
+from penstock.log.store import Store
 
 
-def unread(tx: Transaction) -> dict[str, int]:
+def unread(store: Store) -> dict[str, int]:
     """Return the topics that have records and no group, each with how many."""
-    return {name: int(count) for name, count in tx.rows("delivery", "topics_unread")}
+    read = {row[0] for row in store.database.look(lambda tx: tx.rows("delivery", "topics_read"))}
+    found = {}
+    for topic in store.log.topics():
+        if topic.id not in read:
+            count = sum(end - start for start, end in store.log.all_bounds(topic).values())
+            if count:
+                found[topic.name] = count
+    return found
 
 
-def measure(database: Database) -> None:
+def measure(store: Store) -> None:
     """Set the series of records that no group reads; topics that have a reader now go to 0."""
-    found = database.look(unread)
+    found = unread(store)
     known = {topic for (topic,) in metrics.UNREAD.values()}
     for topic in known | found.keys():
         metrics.UNREAD.set(found.get(topic, 0), topic=topic)

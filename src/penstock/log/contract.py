@@ -1,28 +1,46 @@
-"""What a log is: the contract that every engine keeps (`penstock.testing.log_suite` asks it).
+"""What a log is: the contract that every engine keeps and every room uses.
 
-An append-only sequence of records per topic and partition. An offset is given once, dense from 0, and
-never changes. Reading changes nothing. Append returns when the records are durable as the engine is set.
+Topics of records, appended and never changed: an offset is given once, dense from 0 in each partition. Keys,
+values and headers are bytes in the log (`Entry`) and text at the face that people and handlers see (`Record`).
+`penstock.testing.log_suite` asks all of it, of every engine.
+
+Safe from any thread. Times are milliseconds since 1970. Where a call takes a `Topic`, one that was deleted
+meanwhile holds nothing: what reads returns nothing, what writes raises UnknownTopic.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
 
-from penstock.model.partition import SLOTS
+from penstock.errors import OffsetOutOfRange, UnknownPartition, UnknownTopic
+from penstock.model.limits import ERASED, check_topic
+from penstock.model.partition import MURMUR3, SLOTS
 from penstock.model.record import Record
+
+from .entry import Content, Entry, content_of, record_of
 
 OUTBOX_PARTITIONS = SLOTS  # of a topic that comes to be by publishing to it
 DEFAULT_MAX_BYTES = 16 * 1024 * 1024
+LAST_OFFSET = (1 << 63) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
+class Keep(NamedTuple):
+    """What is kept of a topic, as the topic itself says; None: as the settings say, -1: without limit."""
+
+    age_ms: int | None = None
+    bytes: int | None = None
+    records: int | None = None
+
+
+class Topic(NamedTuple):
     """A named log. `id` is never given to another topic, also not to one of the same name."""
 
     id: int
     name: str
     partitions: int
     partitioner: str
+    created_ms: int = 0
+    keep: Keep = Keep()
 
 
 class Bounds(NamedTuple):
@@ -39,32 +57,195 @@ class Position(NamedTuple):
     offset: int
 
 
-class Log(Protocol):
-    """Topics of records. A name that no topic can have raises InvalidTopic in every call."""
+class OffsetRange(NamedTuple):
+    """Offsets of one partition: from `low` to before `high`."""
 
-    def create_topic(self, name: str, *, partitions: int = OUTBOX_PARTITIONS) -> Topic:
+    partition: int
+    low: int
+    high: int
+
+
+class Producer(NamedTuple):
+    """Who appends. `sequence` numbers the first record of the batch; the next batch continues after its last.
+
+    The same batch again (same sequence) adds nothing and gives the positions it got before.
+    """
+
+    id: str
+    epoch: int
+    sequence: int
+
+
+class Batch(NamedTuple):
+    """Records for one topic; without a partition each goes where the topic's partitioner puts its key."""
+
+    topic: str
+    contents: Sequence[Content]
+    partition: int | None = None
+    producer: Producer | None = None
+
+
+class Appended(NamedTuple):
+    """The last batch of a producer."""
+
+    epoch: int
+    sequence: int
+    topic_id: int
+    positions: tuple[Position, ...]
+
+
+class Chunk(NamedTuple):
+    """What a read of ranges gave. `cut`: it ended early because there were bytes enough."""
+
+    entries: Sequence[Entry]
+    cut: bool
+
+
+class Search(NamedTuple):
+    """What a search gave. `cut`: not all was looked at. `gone`: retention may have deleted what is sought."""
+
+    found: Entry | None
+    cut: bool
+    gone: bool
+
+
+class Identity(NamedTuple):
+    """Which log this is. The incarnation rises when history is taken back, as by a restored backup."""
+
+    id: str
+    incarnation: int
+
+
+class Log(ABC):
+    """Topics of records. A name that no topic can have raises InvalidTopic in every call that takes a name."""
+
+    # -- topics
+
+    @abstractmethod
+    def identity(self) -> Identity:
+        """Return the log's own id, given when it was made, and its incarnation."""
+
+    @abstractmethod
+    def create_topic(
+        self, name: str, *, partitions: int = OUTBOX_PARTITIONS, partitioner: str = MURMUR3
+    ) -> Topic:
         """Make a topic, or return the one there is.
 
-        Raises InvalidTopic, InvalidPartitions, PartitionsDiffer.
+        Raises InvalidTopic, InvalidPartitions, InvalidPartitioner, PartitionsDiffer, PartitionerDiffers.
         """
 
+    @abstractmethod
     def topics(self) -> list[Topic]:
         """Return all topics, by name."""
 
+    @abstractmethod
     def topic(self, name: str) -> Topic:
         """Return a topic by name. Raises UnknownTopic."""
 
+    @abstractmethod
+    def retain(self, topic: Topic, keep: Keep) -> None:
+        """Say what is kept of a topic. Raises UnknownTopic."""
+
+    @abstractmethod
     def delete_topic(self, name: str) -> None:
-        """Remove a topic with all its records and cursors. Raises UnknownTopic."""
+        """Remove a topic with all its records. Raises UnknownTopic."""
+
+    # -- appending
+
+    @abstractmethod
+    def append_all(self, batches: Sequence[Batch]) -> list[list[Position]]:
+        """Add batches, all or none, and return where their records stand, in the given order.
+
+        Raises UnknownTopic, UnknownPartition; for a batch with a producer ProducerFenced when a later epoch
+        has appended, OutOfSequence when the batch neither follows its last one nor repeats it.
+        """
+
+    @abstractmethod
+    def last_batch(self, producer: str) -> Appended | None:
+        """Return the last batch that a producer appended, if there is one."""
+
+    @abstractmethod
+    def durable(self, topic: Topic, position: Position) -> None:
+        """Return once what stands at a position, and all before it in its partition, survives a crash.
+
+        As durable as the engine is set. Where `append_all` itself waits for that, at once.
+        """
 
     def append(
         self, topic: str, records: Sequence[Record], *, partition: int | None = None
     ) -> list[Position]:
-        """Add records at the end and return where they stand, in the given order.
+        """Add records at the end of a topic and return where they stand, once they are durable.
 
         Without a partition each goes where its key belongs (no key: its id). Raises UnknownTopic,
         UnknownPartition.
         """
+        found = self.topic(topic)
+        if not records:
+            return []
+        contents = [content_of(record) for record in records]
+        (positions,) = self.append_all([Batch(topic, contents, partition)])
+        for each in dict(positions).items():
+            self.durable(found, Position(*each))
+        return positions
+
+    # -- reading
+
+    @abstractmethod
+    def ends(self, topic: Topic) -> dict[int, int]:
+        """Return the next offset of every partition that ever held something.
+
+        Workers ask this again and again: it must be cheap.
+        """
+
+    @abstractmethod
+    def all_bounds(self, topic: Topic, *, pinned: bool = False) -> dict[int, Bounds]:
+        """Return what every partition holds; nothing for a topic that is gone.
+
+        Pinned, in a transaction that the log is part of: nothing is trimmed there until it ends.
+        """
+
+    @abstractmethod
+    def read_ranges(
+        self, topic: Topic, ranges: Sequence[OffsetRange], *, max_bytes: int, bare: bool = False
+    ) -> Chunk:
+        """Return the records of several ranges, in the order of the ranges.
+
+        No more than about `max_bytes`, but one record at least; a record counts its key, value and headers,
+        and `ENTRY_BYTES` more. Offsets that the log does not hold are left out. Bare: without values and
+        headers.
+        """
+
+    @abstractmethod
+    def at(self, topic: Topic, positions: Collection[Position], *, bare: bool = False) -> list[Entry]:
+        """Return the records at some positions, sorted, with their owner tags; those it holds."""
+
+    @abstractmethod
+    def first_offsets(self, topic: Topic, positions: Sequence[Position]) -> dict[int, int]:
+        """Return where partitions go on: the first offset that is held at or after a position, if any."""
+
+    @abstractmethod
+    def offsets_at(
+        self, topic: Topic, timestamp_ms: int, ranges: Sequence[OffsetRange] | None = None
+    ) -> dict[int, int]:
+        """Return in each range (or whole partition) the first offset of a record at or after a moment.
+
+        The end of the range where there is none.
+        """
+
+    @abstractmethod
+    def find_id(
+        self, topic: Topic, id: str, *, since_ms: int | None, walk: int, partition: int | None = None
+    ) -> Search:
+        """Look for a record by its id, at up to `walk` records of each partition.
+
+        From where the records of a moment begin; without a moment among the last ones.
+        """
+
+    @abstractmethod
+    def find_key(
+        self, topic: Topic, within: OffsetRange, key: bytes, *, limit: int, last: bool = False
+    ) -> list[Entry]:
+        """Return records of a key in a range, bare, in order; or the last ones of them, newest first."""
 
     def read(
         self,
@@ -77,11 +258,112 @@ class Log(Protocol):
     ) -> list[Record]:
         """Return the records from an offset on: at most `limit`, and about `max_bytes`, but at least one.
 
-        At the end: an empty list. Raises UnknownTopic, UnknownPartition, OffsetOutOfRange.
+        At the end: an empty list. Raises UnknownTopic, UnknownPartition, OffsetOutOfRange, Undecodable.
         """
+        found = self.topic(topic)
+        check_partition(found, partition)
+        entries, at = list[Entry](), offset
+        while len(entries) < limit and 0 <= at <= LAST_OFFSET:
+            wanted = OffsetRange(partition, at, min(at + limit - len(entries), LAST_OFFSET))
+            chunk = self.read_ranges(found, [wanted], max_bytes=max_bytes)
+            entries += [each for each in chunk.entries if each.type != ERASED]
+            if chunk.cut or not chunk.entries:
+                break
+            at = chunk.entries[-1].offset + 1  # erased records count for nothing: read on
+        if not entries or entries[0].offset != offset:
+            bounds = self.bounds(topic, partition)
+            if not bounds.start <= offset <= bounds.end:
+                raise OffsetOutOfRange(topic, partition, offset, *bounds)
+        return [record_of(topic, each) for each in entries]
 
     def bounds(self, topic: str, partition: int) -> Bounds:
         """Return the first offset kept and the next to be given. Raises UnknownTopic, UnknownPartition."""
+        found = self.topic(topic)
+        check_partition(found, partition)
+        bounds = self.all_bounds(found)
+        if partition not in bounds:  # deleted since it was found
+            raise UnknownTopic(topic)
+        return bounds[partition]
 
     def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int:
         """Return the first offset whose timestamp is at or after a moment; the end when there is none."""
+        bounds = self.bounds(topic, partition)
+        within = [OffsetRange(partition, *bounds)]
+        return self.offsets_at(self.topic(topic), timestamp_ms, within)[partition]
+
+    # -- keeping less
+
+    @abstractmethod
+    def sizes(self, topic: Topic, ranges: Sequence[OffsetRange]) -> dict[int, int]:
+        """Return how many bytes each range has, as a read counts them; reads all of it."""
+
+    @abstractmethod
+    def reach(self, topic: Topic, ranges: Sequence[OffsetRange], sizes: Sequence[int]) -> dict[int, int]:
+        """Return how far each range goes to hold so many bytes: the offset after the record that has the last."""
+
+    @abstractmethod
+    def trim(
+        self,
+        topic: Topic,
+        ranges: Sequence[OffsetRange],
+        *,
+        unless: Callable[[], bool] = lambda: False,
+    ) -> int:
+        """Delete the oldest records, one range of each partition from its start on; return how many.
+
+        `unless` is asked when nobody else can trim there any more: if it says so, StillNeeded is raised and
+        nothing is deleted. The new starts are in force when it returns.
+        """
+
+    @abstractmethod
+    def clear(self, topic: Topic) -> None:
+        """Let every partition begin where it ends: nothing that was there is read again."""
+
+    @abstractmethod
+    def sweep(self, topic: Topic) -> None:
+        """Give back the room of what was deleted or cleared, where that was put off; may take long.
+
+        In a transaction of the database `delete_topic` and `clear` put it off: call this after its commit. It
+        may be cut short and called again.
+        """
+
+    @abstractmethod
+    def erase(self, topic: Topic, positions: Collection[Position], *, owner: str | None = None) -> int:
+        """Take key, value, headers and owner out of records, which keep their offsets; return how many.
+
+        Their type is `penstock.erased` from then on. With an owner: only of those that have that tag.
+        """
+
+    @abstractmethod
+    def owned(self, owner: str, limit: int) -> list[tuple[int, Entry]]:
+        """Return records with an owner tag, bare, each with the id of its topic; up to so many."""
+
+    @abstractmethod
+    def count_owned(self, owner: str) -> int:
+        """Return how many records have an owner tag."""
+
+    @abstractmethod
+    def hold(self, reader: str, topic: Topic, offsets: Mapping[int, int]) -> None:
+        """Keep retention back for a named reader that is not a group: from these offsets on all is kept.
+
+        Replaces what the reader held of the topic; no offsets: it holds nothing there any more.
+        """
+
+    @abstractmethod
+    def holds(self, topic: Topic) -> dict[str, dict[int, int]]:
+        """Return what is held of a topic, by reader."""
+
+
+def check_partition(topic: Topic, partition: int) -> int:
+    """Return a partition that a topic has. Raises UnknownPartition."""
+    if not isinstance(partition, int) or not 0 <= partition < topic.partitions:
+        raise UnknownPartition(topic.name, partition, topic.partitions)
+    return partition
+
+
+def checked_topic(name: str, found: Topic | None) -> Topic:
+    """Return a topic that was looked for. Raises InvalidTopic, UnknownTopic."""
+    check_topic(name)
+    if found is None:
+        raise UnknownTopic(name)
+    return found

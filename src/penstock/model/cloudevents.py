@@ -50,7 +50,7 @@ def to_kafka(envelope: Envelope) -> RawHeaders:
     attributes = {
         "ce_specversion": SPEC_VERSION,
         "ce_id": record.id,
-        "ce_type": record.type,
+        "ce_type": record.type or "",
         "ce_source": envelope.source,
         "ce_time": format_time(record.timestamp_ms),
     }
@@ -115,7 +115,7 @@ def to_json(envelope: Envelope) -> bytes:
     event = _JsonEvent(
         specversion=SPEC_VERSION,
         id=record.id,
-        type=record.type,
+        type=record.type or "",
         source=envelope.source,
         time=format_time(record.timestamp_ms),
         datacontenttype=None if record.data is None else content_type,

@@ -21,7 +21,8 @@ class Record(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True):
     """One event.
 
     `data` holds the stored bytes and `value` what they mean; `raw_headers` keeps order, repeats and null
-    values, `headers` is the plain dict of them. `topic`, `partition` and `offset` are None until the
+    values, `headers` is the plain dict of them. `type` is None for a record that came in by another door than
+    `publish` and says none. `topic`, `partition` and `offset` are None until the
     record stands in the log. `attempt` counts deliveries to a handler from 1; `redelivered` means that it
     may have been delivered before; `fence` is the epoch of the owner, for sinks that can compare.
     """
@@ -29,7 +30,7 @@ class Record(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True):
     id: str
     key: str | None
     data: bytes | None
-    type: str
+    type: str | None
     raw_headers: RawHeaders
     timestamp_ms: int
     topic: str | None = None
@@ -67,7 +68,7 @@ class Record(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True):
 
     @property
     def is_retry(self) -> bool:
-        """Whether its handler has failed on it before; a redelivery after a crash alone is none."""
+        """Whether its handler has failed on it before; being delivered again after a crash does not count."""
         return self.attempt > 1
 
     @property
@@ -77,7 +78,7 @@ class Record(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True):
         Raises NotTransactional elsewhere.
         """
         if self._tx is None:
-            raise NotTransactional(self.type, self.id)
+            raise NotTransactional(self.type or "a record", self.id)
         return self._tx
 
     @property

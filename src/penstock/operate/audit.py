@@ -16,9 +16,11 @@ import msgspec
 
 from penstock.clock import from_ms
 from penstock.log.sql.contract import Row
-from penstock.log.sql.database import Database, Transaction
+from penstock.log.sql.database import Transaction
+from penstock.log.store import Store
 
 from .lookup import storable
+from .operation import operation
 from .paging import LAST, PAGE_ROWS, Page, check_limit, page, place_after
 
 ACTOR = "PENSTOCK_ACTOR"
@@ -74,8 +76,9 @@ def this_actor() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
+@operation
 def audit(
-    database: Database,
+    store: Store,
     *,
     action: str | None = None,
     actor: str | None = None,
@@ -90,7 +93,7 @@ def audit(
         "action": None if action is None else storable(action),
         "actor": None if actor is None else storable(actor),
     }
-    rows = database.look(lambda tx: tx.rows("operate", "audit_list", limit=limit + 1, **params))
+    rows = store.database.look(lambda tx: tx.rows("operate", "audit_list", limit=limit + 1, **params))
     return page(rows, limit, 1, _entry)
 
 

@@ -2,27 +2,29 @@
 
 from penstock.errors import BellUnheard, Error
 from penstock.log.sql.address import without_password
-from penstock.log.sql.database import Database
+from penstock.log.store import Store
 from penstock.outbox.bell import BellSettings
 from penstock.worker.ear import listen
 from penstock.worker.patience import PollingSettings
 
 from .doctor import Finding, State
+from .operation import operation
 
 _PART, _ENABLES = "Bell", "handlers that start within milliseconds of a commit"
 _REMEDY = "set bell.listen_url (PENSTOCK_BELL_LISTEN_URL) to an address of the database itself"
 
 
-def examine_bell(database: Database) -> Finding:
+@operation
+def examine_bell(store: Store) -> Finding:
     """Listen as a worker would, and say how that went; with a server, one notification is sent."""
-    dialect = database.dialect
+    dialect = store.database.dialect
     if not BellSettings.load().enabled:
         return _polling(State.NOTE, "bell.enabled is off", "set bell.enabled")
     if not dialect.notifies:
         return Finding(_PART, State.OK, "listening: a file counts its writes", _ENABLES)
     where = f" at listen_url {without_password(dialect.listen_url)}" if dialect.listen_url else ""
     try:
-        listen(database).close()
+        listen(store.database).close()
     except BellUnheard as exc:
         cause = "a pooler stands in between" if exc.pooled else "a notification did not come back"
         return _polling(State.LOW, cause + where, _REMEDY)

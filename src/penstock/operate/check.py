@@ -14,10 +14,13 @@ from pathlib import Path
 import msgspec
 
 from penstock.delivery.unread import unread
-from penstock.log.sql.database import Database, Transaction
+from penstock.log.sql.database import Transaction
+from penstock.log.store import Store
 from penstock.membership.filters import Filter, covers
 from penstock.worker.handlers import Handlers
 from penstock.worker.steward import filters_of
+
+from .operation import operation
 
 
 class Weight(Enum):
@@ -60,8 +63,9 @@ class Checked:
         return all(each.weight is not Weight.PROBLEM for each in self.findings)
 
 
+@operation
 def check(
-    database: Database,
+    store: Store,
     handlers: Handlers,
     *,
     module: str | None = None,
@@ -74,7 +78,7 @@ def check(
     """
     subscriptions = list(handlers.subscriptions())
     served = filters_of(subscriptions)
-    groups, orphans = database.look(lambda tx: (_groups(tx), unread(tx)))
+    groups, orphans = store.database.look(_groups), unread(store)
     found = [
         *_unserved(groups, served),
         *_unread(orphans, {each.topic for each in subscriptions}),
@@ -96,7 +100,7 @@ def check(
 def _groups(tx: Transaction) -> dict[str, Filter]:
     """Return the groups of the store, each with the filter that counts; none is known of a drain's."""
     found = {}
-    for name, filters in tx.rows("operate", "group_filters"):
+    for name, filters in tx.rows("delivery", "group_filters"):
         known = msgspec.json.decode(filters, type=list[tuple[str, ...]])
         found[name] = known[0] if known else ()
     return found

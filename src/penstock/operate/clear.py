@@ -8,19 +8,19 @@ it, in bounded transactions. Should that be cut short, clearing again goes on wi
 from dataclasses import dataclass
 
 from penstock.clock import SYSTEM, Clock, own_ms
+from penstock.delivery.forget import forget_waiting
 from penstock.delivery.reset import Resetting
 from penstock.errors import UnknownTopic
-from penstock.log.contract import Topic
-from penstock.log.sql.database import Database, Transaction
-from penstock.log.sql.heads import HeadKey, keep_topics, lock_heads
+from penstock.log.contract import Log, Topic
+from penstock.log.sql.database import Transaction
+from penstock.log.store import Store
 from penstock.membership.domain import touch
 from penstock.membership.member import ClusterSettings, Member
 from penstock.membership.serving import Domain
 from penstock.model.limits import check_topic
 
 from . import audit
-
-_DELETE_ROWS = 10_000
+from .operation import operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,64 +34,63 @@ class Cleared:
     dead: int
 
 
+@operation
 def clear(
-    database: Database, name: str, *, dry_run: bool = False, clock: Clock = SYSTEM, actor: str | None = None
+    store: Store, name: str, *, dry_run: bool = False, clock: Clock = SYSTEM, actor: str | None = None
 ) -> Cleared:
     """Empty a topic; safe beside publishers and workers. Raises UnknownTopic, InvalidTopic.
 
     What commits while it runs may be in the topic afterwards.
     """
     check_topic(name)
-    member = Member(database, ClusterSettings.load(), clock)  # only asked who lives; it never joins
+    member = Member(store.database, ClusterSettings.load(), clock)  # only asked who lives; it never joins
 
     def count(tx: Transaction) -> Cleared:
-        return _counted(tx, _topic(tx, name))
+        log = store.log_in(tx)
+        return _counted(tx, log, log.topic(name))
 
-    def empty(tx: Transaction) -> tuple[Cleared, int]:
-        topic = _topic(tx, name)
-        groups = [row[0] for row in tx.rows("operate", "groups_on_topic", topic_id=topic.id)]
+    def empty(tx: Transaction) -> tuple[Cleared, Topic]:
+        log = store.log_in(tx)
+        topic = log.topic(name)
+        groups = [row[0] for row in tx.rows("delivery", "groups_on_topic", topic_id=topic.id)]
         for domain in sorted((Domain(group, topic.id) for group in groups), key=lambda each: each.name):
             touch(tx, domain)
-        ends = _lock(tx, topic, groups)
-        cleared = _counted(tx, topic)
-        tx.change("operate", "topic_unstage", topic=name)
-        tx.change("operate", "topic_unschedule", topic=name)
-        for statement in ("lanes_delete", "entries_delete", "dead_delete", "times_delete"):
-            tx.change("log", statement, topic_id=topic.id)
-        tx.change("operate", "heads_to_end", topic_id=topic.id)
+        ends = _lock(tx, log, topic, groups)
+        cleared = _counted(tx, log, topic)
+        tx.change("outbox", "topic_unstage", topic=name)
+        tx.change("outbox", "topic_unschedule", topic=name)
+        forget_waiting(tx, topic.id)
         for group in sorted(groups):
             Resetting(group, topic.id, living=member.living, touch=lambda *_: None).place(tx, ends)
         total = cleared.staged + cleared.scheduled + cleared.records
         audit.write(tx, "topic clear", {"topic": name}, total, own_ms(clock), actor=actor)
-        return cleared, topic.id
+        if store.is_one:
+            log.clear(topic)
+        return cleared, topic
 
     if dry_run:
-        return database.look(count)
-    cleared, id = database.run(empty)
-    while database.run(lambda tx: tx.change("operate", "log_clear", topic_id=id, limit=_DELETE_ROWS)):
-        pass
+        return store.database.look(count)
+    cleared, topic = store.database.run(empty)
+    if not store.is_one:
+        store.log.clear(topic)
+    store.log.sweep(topic)
     return cleared
 
 
-def _lock(tx: Transaction, topic: Topic, groups: list[int]) -> dict[int, int]:
+def _lock(tx: Transaction, log: Log, topic: Topic, groups: list[int]) -> dict[int, int]:
     """Lock slots, cursors and heads, so that nobody moves, settles or appends; return where it ends."""
-    tx.rows("operate", "slots_lock")
+    tx.rows("membership", "slots_lock")
     numbers = list(range(topic.partitions))
     for group in sorted(groups):
         tx.rows("delivery", "cursors_hold", partitions=numbers, group_id=group, topic_id=topic.id)
-    heads = lock_heads(tx, [HeadKey(topic.id, number) for number in numbers])
-    return {key.partition: head.next_offset for key, head in heads.items()}
+    bounds = log.all_bounds(topic, pinned=True)
+    if not bounds:
+        raise UnknownTopic(topic.name)
+    return {number: each.end for number, each in bounds.items()}
 
 
-def _counted(tx: Transaction, topic: Topic) -> Cleared:
-    ((staged, scheduled, records, lanes, dead),) = tx.rows(
-        "operate", "topic_counts", topic_id=topic.id, topic=topic.name
-    )
-    return Cleared(staged, scheduled, int(records), lanes, dead)
-
-
-def _topic(tx: Transaction, name: str) -> Topic:
-    found = keep_topics(tx, [name])
-    if name not in found:
-        raise UnknownTopic(name)
-    return found[name]
+def _counted(tx: Transaction, log: Log, topic: Topic) -> Cleared:
+    ((staged, scheduled),) = tx.rows("outbox", "topic_unlogged", topic=topic.name)
+    ((lanes, dead),) = tx.rows("delivery", "topic_waiting", topic_id=topic.id)
+    records = sum(end - start for start, end in log.all_bounds(topic).values())
+    return Cleared(staged, scheduled, records, lanes, dead)

@@ -17,8 +17,8 @@ from penstock.clock import SYSTEM, Clock, from_ms, own_ms, to_ms
 from penstock.delivery.dead import DeadLetters, Decided, Place
 from penstock.errors import InvalidSelection, UnknownDeadLetter
 from penstock.log.sql.contract import Row
-from penstock.log.sql.database import Database, Transaction
-from penstock.log.sql.log import SqlLog
+from penstock.log.sql.database import Transaction
+from penstock.log.store import Store
 from penstock.membership.domain import touch
 from penstock.membership.member import ClusterSettings, Member
 from penstock.membership.serving import Domain
@@ -29,7 +29,8 @@ from penstock.wire.kafka.headers import decode_headers
 
 from . import audit
 from .header_edit import edit_of
-from .lookup import group_id, ids, storable
+from .lookup import group_id, ids, storable, with_topic_names
+from .operation import operation
 from .paging import LAST, PAGE_ROWS, Page, check_limit, page, place_after
 
 BATCH = 500  # letters decided on in one transaction
@@ -111,8 +112,9 @@ class Outcome:
     unedited: int = 0
 
 
+@operation
 def dead_letters(
-    database: Database,
+    store: Store,
     *,
     group: str | None = None,
     topic: str | None = None,
@@ -131,30 +133,33 @@ def dead_letters(
     check_limit(limit)
     _check_range(since, before)
     place = dict(zip(_PLACE, place_after(after, _INTS, (LAST,) * len(_PLACE)), strict=True))
-    params = ids(database, group, topic) | _filter(id, key, type, since, before) | place
-    rows = database.look(lambda tx: tx.rows("delivery", "dead_list", limit=limit + 1, **params))
+    params = ids(store, group, topic) | _filter(id, key, type, since, before) | place
+    found = store.database.look(lambda tx: tx.rows("delivery", "dead_list", limit=limit + 1, **params))
+    rows = with_topic_names(store.log, found, id_at=2, name_at=6)
     return page(rows, limit, len(_PLACE), _letter)
 
 
-def show(database: Database, group: str, topic: str, partition: int, offset: int) -> DeadRecord:
+@operation
+def show(store: Store, group: str, topic: str, partition: int, offset: int) -> DeadRecord:
     """Return a dead letter with its record. Raises UnknownDeadLetter, UnknownGroup, UnknownTopic."""
-    place: dict[str, Any] = ids(database, group, topic) | {"partition": partition, "offset": offset}
-    rows = database.look(lambda tx: tx.rows("delivery", "dead_find", **place))
+    place: dict[str, Any] = ids(store, group, topic) | {"partition": partition, "offset": offset}
+    rows = store.database.look(lambda tx: tx.rows("delivery", "dead_find", **place))
     if not rows:
         raise UnknownDeadLetter(f"{topic}/{partition}/{offset} of group {group}")
-    return _dead_record(rows[0])
+    return _dead_record(*with_topic_names(store.log, rows, id_at=2, name_at=6))
 
 
-def show_by_id(database: Database, id: str, *, group: str | None = None) -> list[DeadRecord]:
+@operation
+def show_by_id(store: Store, id: str, *, group: str | None = None) -> list[DeadRecord]:
     """Return the dead letters of a record, at most one for each group.
 
     Raises UnknownDeadLetter, UnknownGroup.
     """
-    letters = dead_letters(database, group=group, id=id, limit=1000).items
+    letters = dead_letters(store, group=group, id=id, limit=1000).items
     found = []
     for each in letters:
         try:
-            found.append(show(database, each.group, each.topic, each.partition, each.offset))
+            found.append(show(store, each.group, each.topic, each.partition, each.offset))
         except UnknownDeadLetter:
             continue  # decided on meanwhile
     if not found:
@@ -162,8 +167,9 @@ def show_by_id(database: Database, id: str, *, group: str | None = None) -> list
     return found
 
 
+@operation
 def requeue(
-    database: Database,
+    store: Store,
     selection: Selection,
     *,
     last: bool = False,
@@ -184,7 +190,7 @@ def requeue(
     note = partial(_note, "dead requeue", selection, own_ms(clock), actor, how)
     act = partial(DeadLetters.requeue, last=last, edit=edit)
     return _decide(
-        database,
+        store,
         selection,
         act,
         note,
@@ -195,8 +201,9 @@ def requeue(
     )
 
 
+@operation
 def skip(
-    database: Database,
+    store: Store,
     selection: Selection,
     *,
     dry_run: bool = False,
@@ -209,7 +216,7 @@ def skip(
     """
     note = partial(_note, "dead skip", selection, own_ms(clock), actor, {})
     return _decide(
-        database,
+        store,
         selection,
         DeadLetters.skip,
         note,
@@ -219,8 +226,9 @@ def skip(
     )
 
 
+@operation
 def discard(
-    database: Database,
+    store: Store,
     selection: Selection,
     *,
     dry_run: bool = False,
@@ -233,7 +241,7 @@ def discard(
     """
     note = partial(_note, "dead discard", selection, own_ms(clock), actor, {})
     return _decide(
-        database,
+        store,
         selection,
         DeadLetters.discard,
         note,
@@ -244,7 +252,7 @@ def discard(
 
 
 def _decide(
-    database: Database,
+    store: Store,
     selection: Selection,
     decide: Callable[[DeadLetters, Transaction, list[Place]], Decided],
     note: Callable[[Transaction, int], None],
@@ -255,9 +263,9 @@ def _decide(
     edited: bool = False,
 ) -> Outcome:
     """Decide on what is selected, batch by batch; `counted` says what a dry run makes of one letter."""
-    member = Member(database, ClusterSettings.load(), clock)  # only asked who lives; it never joins
-    total, group = Decided(), group_id(database, selection.group)
-    for batch in _batches(database, group, selection):
+    member = Member(store.database, ClusterSettings.load(), clock)  # only asked who lives; it never joins
+    total, group = Decided(), group_id(store, selection.group)
+    for batch in _batches(store, group, selection):
         for topic_id, rows in groupby(batch, key=lambda row: row[0]):
             picked = list(rows)
             if dry_run:
@@ -265,7 +273,7 @@ def _decide(
                 continue
             letters = DeadLetters(group, topic_id, living=member.living, touch=_touch)
             places = [(row[1], row[2]) for row in picked]
-            total += database.run(partial(_run, decide, letters, places, note))
+            total += store.database.run(partial(_run, decide, letters, places, note))
     return Outcome(total.count, total.alone, total.anyway if edited else 0)
 
 
@@ -298,16 +306,16 @@ def _note(
     audit.write(tx, action, subject | how, count, now_ms, actor=actor)
 
 
-def _batches(database: Database, group: int, selection: Selection) -> Iterator[list[Row]]:
+def _batches(store: Store, group: int, selection: Selection) -> Iterator[list[Row]]:
     """Yield the places of what is selected, in the order of the log: each once, also if it dies anew."""
-    topic = None if selection.topic is None else SqlLog(database).topic(selection.topic).id
+    topic = None if selection.topic is None else store.log.topic(selection.topic).id
     times = selection.since, selection.before
     params = {"group_id": group, "topic_id": topic}
     params |= _filter(selection.id, selection.key, selection.type, *times)
     after = (0, 0, -1)
     while True:
         places = dict(zip(("after_topic", "after_partition", "after_offset"), after, strict=True)) | params
-        rows = database.look(partial(_picked, places))
+        rows = store.database.look(partial(_picked, places))
         if rows:
             yield rows
         if len(rows) < BATCH:

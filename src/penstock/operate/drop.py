@@ -5,9 +5,11 @@ from importlib.resources import files
 
 from penstock.clock import SYSTEM, Clock
 from penstock.errors import SchemaMissing, StoreBusy
-from penstock.log.sql.database import Database, Transaction
+from penstock.log.sql.database import Transaction
 from penstock.log.sql.migrations import check, version
+from penstock.log.store import Store
 
+from .operation import operation
 from .presence import living
 
 
@@ -24,18 +26,21 @@ class Losses:
     members: int
 
 
-def losses(database: Database, *, clock: Clock = SYSTEM) -> Losses:
+@operation
+def losses(store: Store, *, clock: Clock = SYSTEM) -> Losses:
     """Return what would be lost. Raises SchemaMissing, SchemaBehind, SchemaTooNew."""
-    check(database)
-    return database.look(lambda tx: _counted(tx, clock))
+    check(store.database)
+    return store.database.look(lambda tx: _counted(tx, store, clock))
 
 
-def drop(database: Database, *, force: bool = False, clock: Clock = SYSTEM) -> Losses:
+@operation
+def drop(store: Store, *, force: bool = False, clock: Clock = SYSTEM) -> Losses:
     """Drop every table of Penstock, of this prefix and schema only; return what was lost.
 
     Raises SchemaMissing, SchemaBehind, SchemaTooNew, and StoreBusy while members live, unless forced.
     """
-    check(database)
+    check(store.database)
+    database = store.database
     script = files(f"penstock.log.sql.{database.dialect.name}").joinpath("drop.sql").read_text("utf-8")
 
     def work(tx: Transaction) -> Losses:
@@ -45,13 +50,17 @@ def drop(database: Database, *, force: bool = False, clock: Clock = SYSTEM) -> L
         busy = sorted(living(tx, clock))
         if busy and not force:
             raise StoreBusy(busy)
-        lost = _counted(tx, clock)
+        lost = _counted(tx, store, clock)
         database.dialect.run_script(tx.conn, database.names.apply(script))
         return lost
 
     return database.run(work)
 
 
-def _counted(tx: Transaction, clock: Clock) -> Losses:
-    topics, records, staged, scheduled, groups, dead = tx.rows("operate", "store_counts")[0]
-    return Losses(topics, int(records), staged, scheduled, groups, dead, len(living(tx, clock)))
+def _counted(tx: Transaction, store: Store, clock: Clock) -> Losses:
+    log = store.log_in(tx)
+    topics = log.topics()
+    records = sum(end - start for each in topics for start, end in log.all_bounds(each).values())
+    ((staged, scheduled),) = tx.rows("outbox", "unlogged_count")
+    ((groups, dead),) = tx.rows("delivery", "group_counts")
+    return Losses(len(topics), records, staged, scheduled, groups, dead, len(living(tx, clock)))

@@ -7,6 +7,7 @@ takes up to `BATCH` events and is whole: killed in between, run it again. Handle
 the same keys go on in order.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import partial
 from hashlib import sha256
@@ -15,15 +16,17 @@ from operator import itemgetter
 
 from penstock import points
 from penstock.clock import SYSTEM, Clock, own_ms
-from penstock.delivery.dead import DeadLetters, Decided, Place
-from penstock.log.sql.contract import Row, Rows
-from penstock.log.sql.database import Database, Transaction
+from penstock.delivery.dead import DeadLetters, Decided
+from penstock.log.contract import Position, Topic
+from penstock.log.sql.database import Transaction
+from penstock.log.store import Store
 from penstock.membership.domain import touch
 from penstock.membership.member import ClusterSettings, Member
 from penstock.membership.serving import Domain
 from penstock.model.limits import LimitsSettings, check_owner
 
 from . import audit
+from .operation import operation
 
 BATCH = 500  # events erased in one transaction
 
@@ -53,20 +56,27 @@ class Erased:
         return sum(getattr(self, each.name) for each in fields(self))
 
 
-def count_owner(database: Database, owner: str) -> Erased:
+@operation
+def count_owner(store: Store, owner: str) -> Erased:
     """Return what there is of an owner, changing nothing. Raises InvalidOwner."""
     check_owner(owner, LimitsSettings.load())
-    ((*counts,),) = database.look(lambda tx: tx.rows("operate", "owner_counted", owner=owner))
-    return Erased(*counts)
+
+    def look(tx: Transaction) -> Erased:
+        ((staged, scheduled),) = tx.rows("outbox", "owner_counted", owner=owner)
+        ((waiting, dead),) = tx.rows("delivery", "owner_counted", owner=owner)
+        return Erased(staged, scheduled, store.log_in(tx).count_owned(owner), waiting, dead)
+
+    return store.database.look(look)
 
 
-def erase(database: Database, owner: str, *, clock: Clock = SYSTEM) -> Erased:
+@operation
+def erase(store: Store, owner: str, *, clock: Clock = SYSTEM) -> Erased:
     """Erase all events of an owner; return how many. Safe while workers run, and to run again.
 
     Raises InvalidOwner.
     """
     check_owner(owner, LimitsSettings.load())
-    eraser = _Eraser(database, owner, clock)
+    eraser = _Eraser(store, owner, clock)
     total = Erased()
     while (done := eraser.round()).count:
         total += done
@@ -76,17 +86,19 @@ def erase(database: Database, owner: str, *, clock: Clock = SYSTEM) -> Erased:
 class _Eraser:
     """Erases one owner, in rounds: events move on meanwhile, so it looks until it finds nothing anywhere."""
 
-    def __init__(self, database: Database, owner: str, clock: Clock) -> None:
-        self._database, self._owner, self._clock = database, owner, clock
-        self._member = Member(database, ClusterSettings.load(), clock)  # only asked who lives; it never joins
+    def __init__(self, store: Store, owner: str, clock: Clock) -> None:
+        self._store, self._database, self._owner, self._clock = store, store.database, owner, clock
+        self._member = Member(
+            store.database, ClusterSettings.load(), clock
+        )  # only asked who lives; it never joins
 
     def round(self) -> Erased:
         """Erase up to a batch of each kind, in the order in which events move."""
         done = self._run(partial(self._unpublished, "staged"))
         done += self._run(partial(self._unpublished, "scheduled"))
-        for room in ("log", "delivery"):
-            for topic_id, places, ids in self._found(room):
-                done += self._run(partial(self._logged, topic_id, places, ids))
+        for find in (self._logged, self._kept):
+            for topic, places, ids in self._by_topic(find()):
+                done += self._run(partial(self._erase, topic, places, ids))
         return done
 
     def _run(self, work: "partial[Erased]") -> Erased:
@@ -94,16 +106,26 @@ class _Eraser:
         points.reach(AFTER_BATCH)
         return done
 
-    def _found(self, room: str) -> list[tuple[int, list[Place], list[str]]]:
-        """Return places and ids of the owner's records, by topic."""
-        rows: list[Row] = sorted(
-            self._database.look(lambda tx: tx.rows(room, "erase_find", owner=self._owner, limit=BATCH))
-        )
-        found = []
-        for topic_id, each in groupby(rows, key=itemgetter(0)):
-            _, partitions, offsets, ids = zip(*each, strict=True)
-            found.append((topic_id, list(zip(partitions, offsets, strict=True)), list(ids)))
-        return found
+    def _logged(self) -> list[tuple[int, int, int, str]]:
+        """Return some of the owner's records in the log: topic, place and id."""
+        found = self._store.log.owned(self._owner, BATCH)
+        return [(topic_id, each.partition, each.offset, each.id) for topic_id, each in found]
+
+    def _kept(self) -> list[tuple[int, int, int, str]]:
+        """Return some of the owner's records that wait in lanes or are dead letters."""
+        params = {"owner": self._owner, "limit": BATCH}
+        rows = self._database.look(lambda tx: tx.rows("delivery", "erase_find", **params))
+        return [(topic_id, partition, offset, id) for topic_id, partition, offset, id in rows]
+
+    def _by_topic(
+        self, found: list[tuple[int, int, int, str]]
+    ) -> Iterator[tuple[Topic, list[Position], list[str]]]:
+        topics = {each.id: each for each in self._store.log.topics()} if found else {}
+        for topic_id, rows in groupby(sorted(found), key=itemgetter(0)):
+            _, partitions, offsets, ids = zip(*rows, strict=True)
+            gone = Topic(topic_id, "", 0, "")  # its letters may still be there for a moment
+            places = [Position(*each) for each in zip(partitions, offsets, strict=True)]
+            yield topics.get(topic_id, gone), places, list(ids)
 
     def _unpublished(self, kind: str, tx: Transaction) -> Erased:
         rows = tx.rows("outbox", f"erase_{kind}", owner=self._owner, limit=BATCH)
@@ -111,18 +133,16 @@ class _Eraser:
         self._finish(tx, [row[0] for row in rows], done)
         return done
 
-    def _logged(self, topic_id: int, places: list[Place], ids: list[str], tx: Transaction) -> Erased:
-        """Erase records of one topic everywhere: domains first, then cursors, each in their order."""
-        groups = sorted(row[0] for row in tx.rows("operate", "groups_on_topic", topic_id=topic_id))
-        for domain in sorted((Domain(group, topic_id) for group in groups), key=lambda each: each.name):
+    def _erase(self, topic: Topic, places: list[Position], ids: list[str], tx: Transaction) -> Erased:
+        """Erase records of one topic everywhere: domains first, then cursors, each in their order; last the log."""
+        groups = sorted(row[0] for row in tx.rows("delivery", "groups_on_topic", topic_id=topic.id))
+        for domain in sorted((Domain(group, topic.id) for group in groups), key=lambda each: each.name):
             touch(tx, domain)
         decided = Decided()
         for group in groups:
-            letters = DeadLetters(group, topic_id, living=self._member.living, touch=_touched)
+            letters = DeadLetters(group, topic.id, living=self._member.living, touch=_touched)
             decided += letters.erase(tx, places)
-        partitions, offsets = (list(column) for column in zip(*places, strict=True))
-        table = Rows(partition=partitions, place=offsets)
-        logged = tx.change("log", "erase_records", owner=self._owner, topic_id=topic_id, places=table)
+        logged = self._store.log_in(tx).erase(topic, places, owner=self._owner) if topic.name else 0
         done = Erased(logged=logged, waiting=decided.alone, dead=decided.count)
         self._finish(tx, ids, done)
         return done

@@ -10,23 +10,29 @@
 | dead      | given up by a group, until a person decides                         | discarded: died     |
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from functools import partial
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import Any
 
 from penstock.clock import SYSTEM, Clock, from_ms
 from penstock.errors import InvalidSelection, shown
+from penstock.log.contract import Log, Position
+from penstock.log.entry import Entry, key_text
 from penstock.log.sql.contract import Row
-from penstock.log.sql.database import Database
+from penstock.log.sql.database import Transaction
+from penstock.log.store import Store
 from penstock.model.display import display_name
 from penstock.model.limits import check_topic
 
 from . import dead, scheduled
 from .groups import groups
+from .logged import logged
 from .lookup import ids
+from .operation import operation
 from .paging import PAGE_ROWS, Page, check_limit, page, place_after
 from .records import delete_done
 
@@ -43,6 +49,7 @@ class State(Enum):
 
 
 OF_GROUPS = (State.WAITING, State.DEAD)
+_FIRST_PLACE = 0, 0, -1  # before all of topic, partition and offset
 DELETABLE = (State.SCHEDULED, State.DONE, State.DEAD)
 
 
@@ -64,8 +71,9 @@ class Event:
     group: str | None = None
 
 
+@operation
 def events(
-    database: Database,
+    store: Store,
     state: State | str,
     *,
     topic: str | None = None,
@@ -84,22 +92,22 @@ def events(
         check_topic(topic)
     _check_group(wanted, group)
     if wanted is State.SCHEDULED:
-        return _scheduled(database, topic, after, limit)
+        return _scheduled(store, topic, after, limit)
     if wanted is State.DEAD:
-        return _dead(database, topic, group, after, limit)
-    asked: Mapping[str, Any]
+        return _dead(store, topic, group, after, limit)
     if wanted is State.STAGED:
-        listing, asked = _STAGED, {"topic": topic}
-    elif wanted is State.WAITING:
-        listing, asked = _WAITING, ids(database, group, topic)
-    else:
-        listing = _PENDING if wanted is State.PENDING else _DONE
-        asked = {"topic_id": ids(database, None, topic)["topic_id"], "pending": wanted is State.PENDING}
-    return _listed(database, listing, asked, after, limit)
+        return _staged(store, topic, after, limit)
+    if wanted is State.WAITING:
+        return _waiting(store, ids(store, group, topic), after, limit)
+    place = place_after(after, (int,) * 3, _FIRST_PLACE)
+    only = None if topic is None else store.log.topic(topic).id
+    rows = list(islice(logged(store, wanted is State.PENDING, only, place), limit + 1))
+    return page(rows, limit, 3, lambda row: _logged(wanted, *row[3:]))
 
 
+@operation
 def delete(
-    database: Database,
+    store: Store,
     state: State | str,
     before: datetime,
     *,
@@ -122,12 +130,12 @@ def delete(
         )
     how: dict[str, Any] = {"dry_run": dry_run, "clock": clock, "actor": actor}
     if wanted is State.SCHEDULED:
-        return scheduled.cancel(database, scheduled.Selection(topic=topic, before=before), **how)
+        return scheduled.cancel(store, scheduled.Selection(topic=topic, before=before), **how)
     if wanted is State.DONE:
-        return delete_done(database, before, topic=topic, **how).count
-    readers = [group] if group is not None else _groups(database)
+        return delete_done(store, before, topic=topic, **how).count
+    readers = [group] if group is not None else _groups(store)
     picked = [dead.Selection(group=each, topic=topic, before=before) for each in readers]
-    return sum(dead.discard(database, each, **how).count for each in picked)
+    return sum(dead.discard(store, each, **how).count for each in picked)
 
 
 def _state(state: State | str) -> State:
@@ -143,26 +151,17 @@ def _check_group(state: State, group: str | None) -> None:
         raise InvalidSelection(f"what is {state.value} belongs to no group; leave the group out")
 
 
-def _groups(database: Database) -> list[str]:
+def _groups(store: Store) -> list[str]:
     found, after = list[str](), None
     while True:
-        listed = groups(database, after=after, limit=1000)
+        listed = groups(store, after=after, limit=1000)
         found, after = found + [each.name for each in listed.items], listed.after
         if after is None:
             return found
 
 
-def _listed(
-    database: Database, listing: "_Listing", asked: Mapping[str, Any], after: str | None, limit: int
-) -> Page[Event]:
-    place = place_after(after, (int,) * len(listing.first), tuple(listing.first.values()))
-    params = {**asked, **dict(zip(listing.first, place, strict=True)), "limit": limit + 1}
-    rows = database.look(lambda tx: tx.rows("operate", listing.statement, **params))
-    return page(rows, limit, len(place), listing.item)
-
-
-def _scheduled(database: Database, topic: str | None, after: str | None, limit: int) -> Page[Event]:
-    found = scheduled.scheduled(database, scheduled.Selection(topic=topic), after=after, limit=limit)
+def _scheduled(store: Store, topic: str | None, after: str | None, limit: int) -> Page[Event]:
+    found = scheduled.scheduled(store, scheduled.Selection(topic=topic), after=after, limit=limit)
     return Page(
         [
             Event("scheduled", each.due_at, each.name, each.topic, None, None, each.key, each.type, each.id)
@@ -172,10 +171,8 @@ def _scheduled(database: Database, topic: str | None, after: str | None, limit: 
     )
 
 
-def _dead(
-    database: Database, topic: str | None, group: str | None, after: str | None, limit: int
-) -> Page[Event]:
-    found = dead.dead_letters(database, topic=topic, group=group, after=after, limit=limit)
+def _dead(store: Store, topic: str | None, group: str | None, after: str | None, limit: int) -> Page[Event]:
+    found = dead.dead_letters(store, topic=topic, group=group, after=after, limit=limit)
     return Page(
         [
             Event(
@@ -196,38 +193,66 @@ def _dead(
     )
 
 
-def _staged(row: Row) -> Event:
-    _, _, topic, id, key, type, ms = row
-    name = display_name(type, None, ms, id)
-    return Event("staged", from_ms(ms), name, topic, None, None, _text(key), type, id)
+def _staged(store: Store, topic: str | None, after: str | None, limit: int) -> Page[Event]:
+    slot, seq = place_after(after, (int, int), (-1, 0))
+    params = {"topic": topic, "after_slot": slot, "after_seq": seq, "limit": limit + 1}
+    rows = store.database.look(lambda tx: tx.rows("outbox", "staged_page", **params))
+
+    def event(row: Row) -> Event:
+        _, _, topic, id, key, type, ms = row
+        name = display_name(type, None, ms, id)
+        return Event("staged", from_ms(ms), name, topic, None, None, key_text(key), type, id)
+
+    return page(rows, limit, 2, event)
 
 
-def _waiting(row: Row) -> Event:
-    _, _, partition, offset, topic, id, key, type, ms, group = row
-    name = display_name(type, partition, ms, id)
-    return Event("waiting", from_ms(ms), name, topic, partition, offset, _text(key), type, id, group)
+def _waiting(store: Store, narrow: Mapping[str, int | None], after: str | None, limit: int) -> Page[Event]:
+    place: tuple[Any, ...] = place_after(after, (int,) * 4, (0, *_FIRST_PLACE))
+    found: list[Row] = []
+    while len(found) <= limit:
+        named = dict(
+            zip(("after_group", "after_topic", "after_partition", "after_offset"), place, strict=True)
+        )
+        params = {**narrow, **named, "limit": limit + 1}
+        rows = store.database.look(partial(_entries, params))
+        found += _with_contents(store.log, rows)
+        if len(rows) <= limit:
+            break
+        place = rows[-1][:4]
+
+    def event(row: Row) -> Event:
+        _, _, partition, offset, topic, group, id, key, type, ms = row
+        name = display_name(type, partition, ms, id)
+        return Event("waiting", from_ms(ms), name, topic, partition, offset, key_text(key), type, id, group)
+
+    return page(found[: limit + 1], limit, 4, event)
 
 
-def _logged(state: str, row: Row) -> Event:
-    _, partition, offset, topic, id, key, type, ms = row
-    name = display_name(type, partition, ms, id)
-    return Event(state, from_ms(ms), name, topic, partition, offset, _text(key), type, id)
+def _entries(params: dict[str, Any], tx: Transaction) -> list[Row]:
+    return tx.rows("delivery", "entries_page", **params)
 
 
-def _text(key: bytes | None) -> str | None:
-    return None if key is None else key.decode("utf-8", "surrogateescape")
+def _with_contents(log: Log, rows: list[Row]) -> list[Row]:
+    """Return waiting records with their topic's name and what they say: their copies do, or the log."""
+    topics = {each.id: each for each in log.topics()} if rows else {}
+    logged: dict[tuple[int, int, int], Entry] = {}
+    for id in {row[1] for row in rows if row[5] is None} & topics.keys():
+        places = [Position(row[2], row[3]) for row in rows if row[1] == id and row[5] is None]
+        logged |= {(id, each.partition, each.offset): each for each in log.at(topics[id], places, bare=True)}
+    found: list[Row] = []
+    for row in rows:
+        group_id, topic_id, partition, offset, group, id, key, type, timestamp_ms = row
+        said = id, key, type, timestamp_ms
+        if id is None and (entry := logged.get((topic_id, partition, offset))) is not None:
+            said = entry.id, entry.key, entry.type or "", entry.timestamp_ms
+        if topic_id in topics and said[0] is not None:
+            found.append((group_id, topic_id, partition, offset, topics[topic_id].name, group, *said))
+    return found
 
 
-class _Listing(NamedTuple):
-    """A statement, the parameters that say where a page begins with their first values, and its rows."""
-
-    statement: str
-    first: Mapping[str, int]
-    item: Callable[[Row], Event]
-
-
-_LOG = {"after_topic": 0, "after_partition": 0, "after_offset": -1}
-_STAGED = _Listing("events_staged", {"after_slot": -1, "after_seq": 0}, _staged)
-_WAITING = _Listing("events_waiting", {"after_group": 0} | _LOG, _waiting)
-_PENDING = _Listing("events_logged", _LOG, partial(_logged, "pending"))
-_DONE = _Listing("events_logged", _LOG, partial(_logged, "done"))
+def _logged(state: State, topic: str, entry: Entry) -> Event:
+    type = entry.type or ""
+    name = display_name(type, entry.partition, entry.timestamp_ms, entry.id)
+    at, key = from_ms(entry.timestamp_ms), key_text(entry.key)
+    place = topic, entry.partition, entry.offset
+    return Event(state.value, at, name, *place, key, type, entry.id)

@@ -9,11 +9,13 @@ from penstock.clock import SYSTEM, Clock, from_ms
 from penstock.delivery.lane_names import read_name, stored_name
 from penstock.delivery.machine import SLOW
 from penstock.log.sql.contract import Row, Rows
-from penstock.log.sql.database import Database, Transaction
+from penstock.log.sql.database import Transaction
+from penstock.log.store import Store
 from penstock.model.record import Record
 from penstock.worker.engine import lane_of
 
-from .lookup import ids
+from .lookup import ids, with_topic_names
+from .operation import operation
 from .paging import PAGE_ROWS, Page, check_limit, page, place_after
 
 _PLACE = ("after_group", "after_topic", "after_partition", "after_lane")
@@ -48,8 +50,9 @@ class WaitingLane:
     waiting: int
 
 
+@operation
 def lanes(
-    database: Database,
+    store: Store,
     *,
     group: str | None = None,
     topic: str | None = None,
@@ -66,14 +69,15 @@ def lanes(
     check_limit(limit)
     first = 0, 0, 0, ""
     place = dict(zip(_PLACE, place_after(after, (int, int, int, str), first), strict=True))
-    params = ids(database, group, topic) | place
+    params = ids(store, group, topic) | place
     lane = None if key is None else _lane(key)
 
     def look(tx: Transaction) -> tuple[list[Row], dict[Row, int]]:
-        rows = tx.rows("delivery", "lanes_list", lane=lane, held=held, limit=limit + 1, **params)
+        found = tx.rows("delivery", "lanes_list", lane=lane, held=held, limit=limit + 1, **params)
+        rows = with_topic_names(store.log_in(tx), found, id_at=1, name_at=5)
         return rows, _counts(tx, rows[:limit])
 
-    rows, counts = database.look(look)
+    rows, counts = store.database.look(look)
     now_ms = clock.now_ms()
     return page(rows, limit, len(_PLACE), lambda row: _waiting(row, counts.get(row[:4], 0), now_ms))
 

@@ -1,11 +1,13 @@
 """Groups and topics by name, for the operations on them."""
 
 from penstock.errors import UnknownGroup
-from penstock.log.sql.database import Database, Transaction
-from penstock.log.sql.log import SqlLog
+from penstock.log.contract import Log
+from penstock.log.sql.contract import Row
+from penstock.log.sql.database import Transaction
+from penstock.log.store import Store
 
 
-def group_id(database: Database, name: str) -> int:
+def group_id(store: Store, name: str) -> int:
     """Return a group's id. Raises UnknownGroup."""
 
     def look(tx: Transaction) -> int:
@@ -14,18 +16,24 @@ def group_id(database: Database, name: str) -> int:
             raise UnknownGroup(name)
         return int(rows[0][0])
 
-    return database.look(look)
+    return store.database.look(look)
 
 
-def ids(database: Database, group: str | None, topic: str | None) -> dict[str, int | None]:
+def ids(store: Store, group: str | None, topic: str | None) -> dict[str, int | None]:
     """Return the ids of a group and a topic, None for one that is not named.
 
     Raises UnknownGroup, UnknownTopic, InvalidTopic.
     """
     return {
-        "group_id": None if group is None else group_id(database, group),
-        "topic_id": None if topic is None else SqlLog(database).topic(topic).id,
+        "group_id": None if group is None else group_id(store, group),
+        "topic_id": None if topic is None else store.log.topic(topic).id,
     }
+
+
+def with_topic_names(log: Log, rows: list[Row], *, id_at: int, name_at: int) -> list[Row]:
+    """Return rows with the name of the topic put in whose id they hold; those of a deleted topic are left out."""
+    names = {each.id: each.name for each in log.topics()} if rows else {}
+    return [(*row[:name_at], names[row[id_at]], *row[name_at:]) for row in rows if row[id_at] in names]
 
 
 def storable(text: str) -> str:

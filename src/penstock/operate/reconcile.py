@@ -8,17 +8,24 @@ before the start and is no fault; `erased` are records that kept their offset an
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
+from penstock.delivery.done_set import DoneSet
 from penstock.errors import UnknownTopic
-from penstock.log.contract import Bounds, Topic
-from penstock.log.sql.contract import Row
-from penstock.log.sql.database import Database, Transaction
-from penstock.log.sql.log import SqlLog
+from penstock.log.contract import Bounds, Log, OffsetRange, Topic
+from penstock.log.entry import Entry
+from penstock.log.sql.contract import Row, Rows
+from penstock.log.sql.database import Transaction
+from penstock.log.store import Store
+from penstock.model.limits import ERASED
+
+from .operation import operation
 
 _SHOWN = 10
+_READ = 10_000  # records looked at together
 
 
 class Gap(NamedTuple):
@@ -66,8 +73,9 @@ class Reconciliation:
         return f"{word}: {' '.join(f'{figure.name}={figure.count}' for figure in self.figures)}"
 
 
+@operation
 def reconcile(
-    database: Database,
+    store: Store,
     topic: str,
     *,
     groups: Sequence[str] | None = None,
@@ -77,19 +85,23 @@ def reconcile(
 ) -> Reconciliation:
     """Compare what there is to compare. `groups` None: all that read the topic.
 
-    `against` is a SELECT of the user's, run on the same database, whose first column is the record's id, or
+    `against` is a SELECT of the user's, run on the same store, whose first column is the record's id, or
     its key if `by` says so. Raises UnknownTopic.
     """
-    found = SqlLog(database).topic(topic)
-    bounds = database.look(lambda tx: _bounds(tx, found))
-    erased = _erased(database, found, bounds)
-    figures = [] if against is None else [_committed(database, found, bounds, erased, against, by)]
-    figures.append(_logged(database, found, bounds))
-    figures += _delivered(database, found, bounds, groups)
-    figures += [_table(each, bounds, erased) for each in tables]
-    if erased:
-        runs = [Gap(*run) for run in _runs(erased)]
-        figures.append(Figure("erased", len(erased), notes=_said("is erased", runs)))
+    found = store.log.topic(topic)
+    bounds = store.log.all_bounds(found)
+    if not bounds:
+        raise UnknownTopic(topic)
+    counted = _counted(store.log, found, bounds)
+    figures = []
+    if against is not None:
+        figures.append(_committed(store, counted, bounds, against, by))
+    figures.append(_logged(counted))
+    figures += _delivered(store, found, bounds, groups)
+    figures += [_table(each, bounds, counted.erased) for each in tables]
+    if counted.erased:
+        runs = [Gap(*run) for run in _runs(counted.erased)]
+        figures.append(Figure("erased", len(counted.erased), notes=_said("is erased", runs)))
     return Reconciliation(topic, figures)
 
 
@@ -109,26 +121,47 @@ def gaps(held: Iterable[tuple[int, int, int]], bounds: dict[int, Bounds]) -> lis
     return found
 
 
-def _rows(database: Database, name: str, **params: int) -> list[Row]:
-    return database.look(lambda tx: tx.rows("operate", name, **params))
+@dataclass(slots=True)
+class _Counted:
+    """What the log holds within bounds: how many records, ids that stand twice, gaps, and what was erased."""
+
+    records: int = 0
+    doubled: int = 0
+    missing: list[Gap] = field(default_factory=list)
+    erased: dict[tuple[int, int], str] = field(default_factory=dict)
+    names: Counter[tuple[str, bytes | None]] = field(default_factory=Counter)  # id and key, of the rest
 
 
-def _bounds(tx: Transaction, topic: Topic) -> dict[int, Bounds]:
-    rows = tx.rows("operate", "heads_of_topic", topic_id=topic.id)
-    if not rows:
-        raise UnknownTopic(topic.name)
-    return {partition: Bounds(start, end) for partition, start, end in rows}
-
-
-def _erased(database: Database, topic: Topic, bounds: dict[int, Bounds]) -> dict[tuple[int, int], str]:
-    """Return the places and ids of the erased records."""
-    found: dict[tuple[int, int], str] = {}
-    for partition, (start, end) in bounds.items():
-        if start < end:
-            where = {"topic_id": topic.id, "partition": partition, "start": start, "end": end}
-            rows = _rows(database, "erased_offsets", **where)
-            found |= {(partition, offset): id for offset, id in rows}
+def _counted(log: Log, topic: Topic, bounds: dict[int, Bounds]) -> _Counted:
+    """Walk the log once, without values; bounds are raised where retention has deleted meanwhile."""
+    found = _Counted()
+    for number in sorted(bounds):
+        start, end = bounds[number]
+        held, ids = list[tuple[int, int, int]](), set[str]()
+        for entry in _entries(log, topic, number, start, end):
+            found.records += 1
+            found.doubled += entry.id in ids
+            ids.add(entry.id)
+            if held and held[-1][2] == entry.offset:
+                held[-1] = (number, held[-1][1], entry.offset + 1)
+            else:
+                held.append((number, entry.offset, entry.offset + 1))
+            if entry.type == ERASED:
+                found.erased[number, entry.offset] = entry.id
+            else:
+                found.names[entry.id, entry.key] += 1
+        if sum(high - low for _, low, high in held) != end - start:
+            start = log.all_bounds(topic).get(number, Bounds(end, end)).start
+            bounds[number] = Bounds(min(start, end), end)
+        found.missing += gaps(held, {number: bounds[number]})
     return found
+
+
+def _entries(log: Log, topic: Topic, number: int, low: int, high: int) -> Iterator[Entry]:
+    while low < high:
+        wanted = OffsetRange(number, low, min(high, low + _READ))
+        yield from log.read_ranges(topic, [wanted], max_bytes=1 << 40, bare=True).entries
+        low = wanted.high
 
 
 def _runs(places: Iterable[tuple[int, int]]) -> list[tuple[int, int, int]]:
@@ -142,49 +175,30 @@ def _runs(places: Iterable[tuple[int, int]]) -> list[tuple[int, int, int]]:
     return runs
 
 
-def _logged(database: Database, topic: Topic, bounds: dict[int, Bounds]) -> Figure:
-    """Count the rows; look for the gaps only in a partition whose number is wrong."""
-    total = distinct = 0
-    missing: list[Gap] = []
-    for partition in sorted(bounds):
-        start, end = bounds[partition]
-        if start == end:
-            continue
-        where = {"topic_id": topic.id, "partition": partition, "start": start, "end": end}
-        rows, ids, first, last = _rows(database, "rows_counted", **where)[0]
-        if rows != end - start:  # retention may have deleted some since the bounds were read
-            start = database.look(lambda tx: _bounds(tx, topic))[partition].start
-            bounds[partition] = Bounds(min(start, end), end)
-            where["start"] = start
-            rows, ids, first, last = _rows(database, "rows_counted", **where)[0]
-        total, distinct = total + rows, distinct + ids
-        if rows < end - start:
-            holes = _rows(database, "gaps", **where)
-            inner = [Gap(partition, at + 1, after) for at, after in holes]
-            edges = (start, end, end) if first is None else (start, first, last + 1)
-            found = [Gap(partition, *edges[:2]), *inner, Gap(partition, edges[2], end)]
-            missing += [gap for gap in found if gap.start < gap.end]
-    faults = _said("is not in the log", missing)
-    if distinct != total:
-        faults.append(f"{total - distinct} records have the id of another")
-    return Figure("logged", total, faults)
+def _logged(counted: _Counted) -> Figure:
+    faults = _said("is not in the log", counted.missing)
+    if counted.doubled:
+        faults.append(f"{counted.doubled} records have the id of another")
+    return Figure("logged", counted.records, faults)
 
 
 def _delivered(
-    database: Database, topic: Topic, bounds: dict[int, Bounds], groups: Sequence[str] | None
+    store: Store, topic: Topic, bounds: dict[int, Bounds], groups: Sequence[str] | None
 ) -> list[Figure]:
     wanted = sum(end - start for start, end in bounds.values())
-    reading = _rows(database, "groups_on_topic", topic_id=topic.id)
+    rows = store.database.look(lambda tx: tx.rows("delivery", "groups_on_topic", topic_id=topic.id))
+    reading = [(id, name) for id, name in rows]
+    starts = Rows(partition=list(bounds), place=[each.start for each in bounds.values()])
     figures = []
     for group_id, name in reading:
         if groups is not None and name not in groups:
             continue
         count = held = dead = kept = 0  # kept: of both, what lies before the start of the log
-        where = {"group_id": group_id, "topic_id": topic.id}
-        for row in _rows(database, "cursors_of_group", **where):
+        where = {"group_id": group_id, "topic_id": topic.id, "starts": starts}
+        for row in store.database.look(partial(_cursors, where)):
             partition, offset, passed, waits, died, before = row
             start, end = bounds.get(partition, Bounds(0, 0))
-            count += max(0, min(offset + _ones(passed), end) - start)
+            count += max(0, min(offset + DoneSet.count_in(passed), end) - start)
             held, dead, kept = held + waits, dead + died, kept + before
         done = count - (held + dead - kept)
         faults = [f"{held} wait in lanes"] * bool(held) + [f"{dead} are dead letters"] * bool(dead)
@@ -195,9 +209,8 @@ def _delivered(
     return figures + [Figure(f"delivered[{name}]", 0, ["no such group reads this topic"]) for name in missing]
 
 
-def _ones(bitmap: str) -> int:
-    """Return how many offsets from the cursor on are passed, too."""
-    return int(bitmap or "0", 16).bit_count()
+def _cursors(where: dict[str, Any], tx: Transaction) -> list[Row]:
+    return tx.rows("delivery", "cursors_of_group", **where)
 
 
 def _table(table: TableFigures, bounds: dict[int, Bounds], erased: Iterable[tuple[int, int]]) -> Figure:
@@ -210,22 +223,14 @@ def _table(table: TableFigures, bounds: dict[int, Bounds], erased: Iterable[tupl
     return Figure(table.name, distinct, faults + _said("is in the tables and not in the log", beyond))
 
 
-def _committed(
-    database: Database,
-    topic: Topic,
-    bounds: dict[int, Bounds],
-    erased: dict[tuple[int, int], str],
-    against: str,
-    by: str,
-) -> Figure:
-    rows = database.look(lambda tx: database.dialect.execute(tx.conn, against, {}).rows)
+def _committed(store: Store, counted: _Counted, bounds: dict[int, Bounds], against: str, by: str) -> Figure:
+    rows = store.database.look(lambda tx: store.database.dialect.execute(tx.conn, against, {}).rows)
     theirs = Counter(str(row[0]) for row in rows)
     ours: Counter[str] = Counter()
-    for partition, (start, end) in bounds.items():
-        where = {"topic_id": topic.id, "partition": partition, "start": start, "end": end}
-        for id, key in _rows(database, "ids_logged", **where):
-            ours[id if by == "id" else (key or b"").decode("utf-8", "replace")] += 1
-    known = ours + Counter(erased.values()) if by == "id" else ours  # what was erased may be there or not
+    for (id, key), count in counted.names.items():
+        ours[id if by == "id" else (key or b"").decode("utf-8", "replace")] += count
+    erased = Counter(counted.erased.values())
+    known = ours + erased if by == "id" else ours  # what was erased may be there or not
     faults = _named("has no record in the log", sorted((theirs - known).elements()))
     faults += _named("is in the log and not there", sorted((ours - theirs).elements()))
     deleted = sum(start for start, _ in bounds.values())

@@ -4,25 +4,28 @@ The log is dense, so only the oldest of a partition can go. What waits in a lane
 retention; a dead letter has its own copy.
 """
 
-from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 
 from penstock.clock import SYSTEM, Clock, own_ms
-from penstock.errors import InvalidSelection, OffsetOutOfRange, UnknownPartition
-from penstock.log.sql.database import Database, Transaction
-from penstock.log.sql.log import SqlLog
-from penstock.log.sql.passed import Passed
-from penstock.log.sql.retention import Range, RetentionSettings, Trimmed, trim
+from penstock.delivery.retention import Retention, Trimmed
+from penstock.delivery.retention_rule import PassedBefore, RetentionSettings
+from penstock.delivery.trim import trim
+from penstock.errors import InvalidSelection, OffsetOutOfRange
+from penstock.log.contract import OffsetRange, Topic, check_partition
+from penstock.log.sql.database import Transaction
+from penstock.log.store import Store
 from penstock.model.limits import check_moment
 
 from . import audit
+from .operation import operation
 
 BATCH = 1000  # records deleted in one transaction
 
 
+@operation
 def delete_done(
-    database: Database,
+    store: Store,
     before: datetime,
     *,
     topic: str | None = None,
@@ -37,26 +40,25 @@ def delete_done(
     """
     before_ms = check_moment("before", before, 0)
     if topic is not None:
-        SqlLog(database).topic(topic)
+        store.log.topic(topic)
 
     def note(tx: Transaction, name: str, count: int) -> None:
         subject = {"topic": name, "state": "done", "before": before.isoformat()}
         audit.write(tx, "events delete", subject, count, own_ms(clock), actor=actor)
 
-    passed = Passed(database, RetentionSettings.load(), clock, before_ms=before_ms, note=note)
+    rule = PassedBefore(before_ms)
+    passed = Retention(store, RetentionSettings.load(), clock, rule=rule, note=note)
     if dry_run:
         return Trimmed(passed.planned(topic))
-    total: dict[str, int] = {}
-    while True:
-        done = passed.run(topic)
-        for name, count in done.deleted.items():
-            total[name] = total.get(name, 0) + count
-        if not done.full:
-            return Trimmed(total)
+    total = passed.run(topic)
+    while total.full:
+        total += passed.run(topic)
+    return total
 
 
+@operation
 def delete_records(
-    database: Database,
+    store: Store,
     topic: str,
     partition: int,
     before: int,
@@ -71,59 +73,49 @@ def delete_records(
     there is. Raises UnknownTopic, UnknownPartition, OffsetOutOfRange beyond what there is, InvalidSelection
     when there is nothing below it or a group has yet to pass it.
     """
-    found = SqlLog(database).topic(topic)
-    if not 0 <= partition < found.partitions:
-        raise UnknownPartition(topic, partition, found.partitions)
+    found = store.log.topic(topic)
+    check_partition(found, partition)
     total = 0
     while True:
-        act = partial(
-            _step, found.id, topic, partition, before, force, _noting(clock, actor, topic, partition)
+        start, end = store.log.bounds(topic, partition)
+        if total and before <= start:
+            return total  # somebody else has deleted the rest
+        if not 0 <= before <= end:
+            raise OffsetOutOfRange(topic, partition, before, start, end)
+        if before <= start:
+            raise InvalidSelection(f"{topic}/{partition} begins at {start}: there is nothing below {before}")
+        high = min(before, start + BATCH)
+        total += trim(
+            store,
+            found,
+            [OffsetRange(partition, start, high)],
+            unless=lambda tx: not force and _is_needed(tx, found, partition, before),
+            note=partial(_noted, clock, actor, found, partition, high),
         )
-        deleted, left = database.run(act if not total else partial(act, begun=True))
-        total += deleted
-        if not left:
+        if high == before:
             return total
 
 
-def _step(
-    topic_id: int,
-    topic: str,
-    partition: int,
-    before: int,
-    force: bool,
-    note: Callable[[Transaction, int, int], None],
-    tx: Transaction,
-    *,
-    begun: bool = False,
-) -> tuple[int, bool]:
-    """Delete a batch; return how many, and whether there are more."""
-    bounds = {row[0]: row[1:] for row in tx.rows("operate", "heads_of_topic", topic_id=topic_id)}
-    start, end = bounds.get(partition, (0, 0))
-    if before <= start and begun:
-        return 0, False  # somebody else has deleted the rest
-    if not 0 <= before <= end:
-        raise OffsetOutOfRange(topic, partition, before, start, end)
-    if before <= start:
-        raise InvalidSelection(f"{topic}/{partition} begins at {start}: there is nothing below {before}")
-    high = min(before, start + BATCH)
-    deleted = trim(tx, topic_id, [Range(partition, start, high)])
-    # Asked last, when the head is locked: who resets a group later finds where the partition begins.
-    behind = tx.rows("operate", "cursors_below", topic_id=topic_id, partition=partition, before=before)
-    if behind and not force:
+def _is_needed(tx: Transaction, topic: Topic, partition: int, before: int) -> bool:
+    """Refuse to delete what a group has yet to pass; whoever resets one later finds where it begins."""
+    behind = tx.rows("delivery", "cursors_below", topic_id=topic.id, partition=partition, before=before)
+    if behind:
         name, reached = behind[0]
         raise InvalidSelection(
-            f"group {name} is at {reached} of {topic}/{partition} and has yet to pass {before}; delete less, "
-            "or force it"
+            f"group {name} is at {reached} of {topic.name}/{partition} and has yet to pass {before}; delete "
+            "less, or force it"
         )
-    note(tx, deleted, high)
-    return deleted, high < before
+    return False
 
 
-def _noting(
-    clock: Clock, actor: str | None, topic: str, partition: int
-) -> Callable[[Transaction, int, int], None]:
-    def note(tx: Transaction, count: int, before: int) -> None:
-        subject = {"topic": topic, "partition": partition, "before": before}
-        audit.write(tx, "records delete", subject, count, own_ms(clock), actor=actor)
-
-    return note
+def _noted(
+    clock: Clock,
+    actor: str | None,
+    topic: Topic,
+    partition: int,
+    before: int,
+    tx: Transaction,
+    count: int,
+) -> None:
+    subject = {"topic": topic.name, "partition": partition, "before": before}
+    audit.write(tx, "records delete", subject, count, own_ms(clock), actor=actor)

@@ -13,10 +13,9 @@ from penstock.errors import (
     UnknownPartition,
     shown,
 )
-from penstock.log.contract import Topic
-from penstock.log.sql.database import Database, Transaction
-from penstock.log.sql.heads import HeadKey, lock_heads
-from penstock.log.sql.log import SqlLog
+from penstock.log.contract import Log, Topic
+from penstock.log.sql.database import Transaction
+from penstock.log.store import Store
 from penstock.membership.domain import touch
 from penstock.membership.member import ClusterSettings, Member
 from penstock.membership.serving import Domain
@@ -24,6 +23,7 @@ from penstock.model.limits import check_moment
 
 from . import audit
 from .lookup import group_id
+from .operation import operation
 
 EARLIEST, LATEST = "earliest", "latest"
 To = str | int | datetime
@@ -46,8 +46,9 @@ class Reset:
         return sum(each.skipped for each in self.moves)
 
 
+@operation
 def reset(
-    database: Database,
+    store: Store,
     group: str,
     *,
     topic: str,
@@ -64,26 +65,27 @@ def reset(
     beside running workers. What waits in lanes below the target stays unless `drop_parked`. Raises
     UnknownGroup, UnknownTopic, UnknownPartition, OffsetOutOfRange, InvalidTime, InvalidSelection.
     """
-    found, id = SqlLog(database).topic(topic), group_id(database, group)
+    found, id = store.log.topic(topic), group_id(store, group)
     to = _checked(to, found, partition, clock)
-    member = Member(database, ClusterSettings.load(), clock)  # only asked who lives; it never joins
+    member = Member(store.database, ClusterSettings.load(), clock)  # only asked who lives; it never joins
     resetting = Resetting(id, found.id, living=member.living, touch=_touch)
 
     def would(tx: Transaction) -> Reset:
-        targets = _targets(tx, found, to, partition)
+        targets = _targets(store.log_in(tx), found, to, partition)
         return Reset(tuple(_some(resetting.moves(tx, targets), group, topic)))
 
     def change(tx: Transaction) -> Reset:
-        now_ms, targets = own_ms(clock), _targets(tx, found, to, partition)
+        now_ms, log = own_ms(clock), store.log_in(tx)
+        targets = _targets(log, found, to, partition)
         moves = resetting.reset(tx, targets, drop_parked=drop_parked, now_ms=now_ms)
-        _check_kept(tx, found, moves)
+        _check_kept(log, found, moves)
         done = Reset(tuple(_some(moves, group, topic)))
         subject = {"group": group, "topic": topic, "partition": partition, "to": str(to)}
         subject |= {"drop_parked": drop_parked or None}
         audit.write(tx, "group reset", subject, done.again + done.skipped, now_ms, actor=actor)
         return done
 
-    return database.look(would) if dry_run else database.run(change)
+    return store.database.look(would) if dry_run else store.database.run(change)
 
 
 def _checked(to: To, topic: Topic, partition: int | None, clock: Clock) -> To:
@@ -99,31 +101,28 @@ def _checked(to: To, topic: Topic, partition: int | None, clock: Clock) -> To:
     return to
 
 
-def _targets(tx: Transaction, topic: Topic, to: To, partition: int | None) -> dict[int, int]:
+def _targets(log: Log, topic: Topic, to: To, partition: int | None) -> dict[int, int]:
     """Return the offset of each partition concerned."""
+    bounds = log.all_bounds(topic)
     if isinstance(to, datetime):
-        at_ms = check_moment("to", to, 0)
-        found = {row[0]: row[1] for row in tx.rows("operate", "offsets_at", topic_id=topic.id, at_ms=at_ms)}
+        found = log.offsets_at(topic, check_moment("to", to, 0))
+    elif isinstance(to, int):
+        only = partition or 0
+        start, end = bounds.get(only, (0, 0))
+        if not start <= to <= end:
+            raise OffsetOutOfRange(topic.name, only, to, start, end)
+        found = {only: to}
     else:
-        bounds = {row[0]: row[1:] for row in tx.rows("operate", "heads_of_topic", topic_id=topic.id)}
-        if isinstance(to, int):
-            only = partition or 0
-            start, end = bounds.get(only, (0, 0))
-            if not start <= to <= end:
-                raise OffsetOutOfRange(topic.name, only, to, start, end)
-            found = {only: to}
-        else:
-            found = {number: each[to == LATEST] for number, each in bounds.items()}
+        found = {number: each.end if to == LATEST else each.start for number, each in bounds.items()}
     if not found:
         raise TopicVanished
     return found if partition is None else {partition: found[partition]}
 
 
-def _check_kept(tx: Transaction, topic: Topic, moves: list[Move]) -> None:
-    """Have it done again if retention has deleted meanwhile; while the heads are locked it cannot."""
-    lock_heads(tx, [HeadKey(topic.id, each.partition) for each in moves])
-    starts = {row[0]: row[1] for row in tx.rows("operate", "heads_of_topic", topic_id=topic.id)}
-    kept = sum(starts[each.partition] <= each.to_offset for each in moves)
+def _check_kept(log: Log, topic: Topic, moves: list[Move]) -> None:
+    """Have it done again if retention has deleted meanwhile; while the bounds are pinned it cannot."""
+    bounds = log.all_bounds(topic, pinned=True)
+    kept = sum(bounds[each.partition].start <= each.to_offset for each in moves if each.partition in bounds)
     if kept < len(moves):
         raise PickChanged(len(moves), kept)
 

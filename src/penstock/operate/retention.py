@@ -3,42 +3,53 @@
 from datetime import timedelta
 
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms
-from penstock.log.sql.database import Database
-from penstock.log.sql.log import SqlLog
-from penstock.log.sql.retention import Retention, RetentionSettings, Trimmed
+from penstock.delivery.retention import Retention, Trimmed
+from penstock.delivery.retention_rule import RetentionSettings
+from penstock.log.store import Store
 from penstock.worker.retention import Housekeeping
 
 from .doctor import Finding, State
+from .operation import operation
 
 
-def retain(database: Database, topic: str | None = None, *, clock: Clock = SYSTEM) -> Trimmed:
+@operation
+def retain(store: Store, topic: str | None = None, *, clock: Clock = SYSTEM) -> Trimmed:
     """Delete all that need not be kept, in passes, of one topic or of all; return how many records of each.
 
     Safe beside workers and publishers, and to run again. Raises UnknownTopic.
     """
     if topic is not None:
-        SqlLog(database).topic(topic)
-    housekeeping, total = Housekeeping(database, clock), dict[str, int]()
-    while True:
-        done = housekeeping.run(topic)
-        for name, count in done.deleted.items():
-            total[name] = total.get(name, 0) + count
-        if not done.full:
-            return Trimmed(total)
+        store.log.topic(topic)
+    housekeeping = Housekeeping(store, clock)
+    total = housekeeping.run(topic)
+    while total.full:
+        total += housekeeping.run(topic)
+    return total
 
 
-def planned(database: Database, topic: str | None = None, *, clock: Clock = SYSTEM) -> Trimmed:
+@operation
+def planned(store: Store, topic: str | None = None, *, clock: Clock = SYSTEM) -> Trimmed:
     """Return what `retain` would delete now. Raises UnknownTopic."""
     if topic is not None:
-        SqlLog(database).topic(topic)
-    return Trimmed(Retention(database, RetentionSettings.load(), clock).planned(topic))
+        store.log.topic(topic)
+    return Trimmed(Retention(store, RetentionSettings.load(), clock).planned(topic))
 
 
-def examine_groups(database: Database, clock: Clock = SYSTEM) -> list[Finding]:
+@operation
+def examine_groups(store: Store, clock: Clock = SYSTEM) -> list[Finding]:
     """Name the groups that had no member for so long that retention does not wait for them."""
     expires = RetentionSettings.load().group_expires
     params = {"now_ms": own_ms(clock), "expires_ms": expires // timedelta(milliseconds=1)}
-    rows = database.look(lambda tx: tx.rows("operate", "groups_expired", **params))
+    rows = store.database.look(lambda tx: tx.rows("delivery", "groups_expired", **params))
+    starts = {
+        (topic.id, number): bounds.start
+        for topic in (store.log.topics() if rows else ())
+        for number, bounds in store.log.all_bounds(topic).items()
+    }
+    lost_by: dict[tuple[str, int], int] = {}
+    for name, seen_ms, topic_id, partition, offset in rows:
+        missed = max(0, starts.get((topic_id, partition), 0) - offset)
+        lost_by[name, seen_ms] = lost_by.get((name, seen_ms), 0) + missed
     return [
         Finding(
             f"Group {name}",
@@ -48,5 +59,5 @@ def examine_groups(database: Database, clock: Clock = SYSTEM) -> list[Finding]:
             "every record for each of its handlers",
             f"run a worker with its handlers; if it is no longer needed: penstock groups delete {name}",
         )
-        for name, seen_ms, lost in rows
+        for (name, seen_ms), lost in lost_by.items()
     ]

@@ -13,7 +13,8 @@ from typing import Any
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms
 from penstock.errors import InvalidPage, InvalidSelection, UnknownScheduled
 from penstock.log.sql.contract import Row
-from penstock.log.sql.database import Database, Transaction
+from penstock.log.sql.database import Transaction
+from penstock.log.store import Store
 from penstock.model.display import display_name
 from penstock.model.limits import check_moment, check_topic
 from penstock.model.partition import key_hash
@@ -23,6 +24,7 @@ from penstock.wire.kafka.headers import decode_headers
 from . import audit
 from .erase import digest
 from .lookup import storable
+from .operation import operation
 from .paging import PAGE_ROWS, Page, check_limit, page, place_after
 
 BATCH = 1000  # events cancelled in one transaction
@@ -89,8 +91,9 @@ class Selection:
 ALL = Selection()
 
 
+@operation
 def scheduled(
-    database: Database, selection: Selection = ALL, *, after: str | None = None, limit: int = PAGE_ROWS
+    store: Store, selection: Selection = ALL, *, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[Scheduled]:
     """Return a page of scheduled events, the next due first. Raises InvalidPage."""
     check_limit(limit)
@@ -99,13 +102,14 @@ def scheduled(
     if after is not None and params["before_ms"] is not None and due_ms >= params["before_ms"]:
         raise InvalidPage("the place to go on from", after, "before the moment that the listing ends at")
     params |= {"after_due": due_ms, "after_seq": seq}
-    rows = database.look(lambda tx: tx.rows("operate", "scheduled_list", limit=limit + 1, **params))
+    rows = store.database.look(lambda tx: tx.rows("outbox", "scheduled_list", limit=limit + 1, **params))
     return page(rows, limit, 2, _event)
 
 
-def show(database: Database, id: str) -> ScheduledRecord:
+@operation
+def show(store: Store, id: str) -> ScheduledRecord:
     """Return a scheduled event with its record. Raises UnknownScheduled."""
-    rows = database.look(lambda tx: tx.rows("operate", "scheduled_show", id=storable(id)))
+    rows = store.database.look(lambda tx: tx.rows("outbox", "scheduled_show", id=storable(id)))
     if not rows:
         raise UnknownScheduled(id)
     event, (value, headers, timestamp_ms) = _event(rows[0]), rows[0][8:]
@@ -113,8 +117,9 @@ def show(database: Database, id: str) -> ScheduledRecord:
     return ScheduledRecord(event, Record(event.id, event.key, value, event.type, pairs, timestamp_ms))
 
 
+@operation
 def cancel(
-    database: Database,
+    store: Store,
     selection: Selection,
     *,
     all: bool = False,
@@ -130,31 +135,32 @@ def cancel(
         raise InvalidSelection("say which scheduled events: by id, topic, key, owner or time; or all")
     params = selection.params()
     if dry_run:
-        return int(database.look(lambda tx: tx.rows("operate", "scheduled_count", **params))[0][0])
+        return int(store.database.look(lambda tx: tx.rows("outbox", "scheduled_count", **params))[0][0])
     subject: dict[str, Any] = {"id": selection.id, "topic": selection.topic, "key": selection.key}
     before = None if selection.before is None else selection.before.isoformat()
     owner = None if selection.owner is None else digest(storable(selection.owner))
     subject |= {"owner_sha256": owner, "before": before, "all": all or None}
 
     def batch(tx: Transaction) -> int:
-        gone = tx.change("operate", "scheduled_cancel", limit=BATCH, **params)
+        gone = tx.change("outbox", "scheduled_cancel", limit=BATCH, **params)
         if gone:
             audit.write(tx, "scheduled cancel", subject, gone, own_ms(clock), actor=actor)
         return gone
 
-    return sum(_until_none(partial(database.run, batch)))
+    return sum(_until_none(partial(store.database.run, batch)))
 
 
-def run_now(database: Database, id: str, *, clock: Clock = SYSTEM, actor: str | None = None) -> None:
+@operation
+def run_now(store: Store, id: str, *, clock: Clock = SYSTEM, actor: str | None = None) -> None:
     """Make a scheduled event due now; the next look of a sequencer moves it. Raises UnknownScheduled."""
 
     def change(tx: Transaction) -> None:
         now_ms = own_ms(clock)
-        if not tx.change("operate", "scheduled_hasten", id=storable(id), now_ms=now_ms):
+        if not tx.change("outbox", "scheduled_hasten", id=storable(id), now_ms=now_ms):
             raise UnknownScheduled(id)
         audit.write(tx, "scheduled run-now", {"id": id}, 1, now_ms, actor=actor)
 
-    database.run(change)
+    store.database.run(change)
 
 
 def _until_none(act: Any) -> Iterator[int]:

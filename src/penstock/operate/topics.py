@@ -8,27 +8,19 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms
-from penstock.errors import (
-    InvalidRetention,
-    InvalidSelection,
-    PartitionsDiffer,
-    TopicBusy,
-    UnknownTopic,
-)
-from penstock.log.contract import OUTBOX_PARTITIONS
-from penstock.log.sql.contract import Row
-from penstock.log.sql.database import Database, Transaction
-from penstock.log.sql.heads import create_topic, find_topics
-from penstock.log.sql.log import forget_topic, remove_records
-from penstock.log.sql.retention import FOR_EVER
+from penstock.delivery.forget import forget_topic
+from penstock.delivery.retention_rule import UNLIMITED
+from penstock.errors import InvalidRetention, InvalidSelection, TopicBusy
+from penstock.log.contract import OUTBOX_PARTITIONS, Keep, Log, OffsetRange
+from penstock.log.contract import Topic as LogTopic
+from penstock.log.sql.database import Transaction
+from penstock.log.store import Store
 from penstock.model.limits import check_topic
-from penstock.model.partition import check_partitions
 
 from . import audit
+from .operation import operation
 from .paging import LAST, PAGE_ROWS, Page, check_limit, page, place_after
 from .presence import serving
-
-UNLIMITED = FOR_EVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,53 +49,56 @@ class TopicPartition:
     end: int
 
 
-def topics(database: Database, *, after: str | None = None, limit: int = PAGE_ROWS) -> Page[Topic]:
+@operation
+def topics(store: Store, *, after: str | None = None, limit: int = PAGE_ROWS) -> Page[Topic]:
     """Return a page of the topics, by name. Raises InvalidPage."""
     check_limit(limit)
     (name,) = place_after(after, (str,), ("",))
 
-    def look(tx: Transaction) -> tuple[list[Row], dict[int, list[str]]]:
-        rows = tx.rows("operate", "topics_list", after=name, limit=limit + 1)
-        return rows, _groups(tx, [row[1] for row in rows[:limit]])
+    def look(tx: Transaction) -> list[tuple[str, Topic]]:
+        log = store.log_in(tx)
+        found = [each for each in log.topics() if each.name > name][: limit + 1]
+        groups = _groups(tx, [each.id for each in found[:limit]])
+        return [(each.name, _shown(log, each, groups)) for each in found]
 
-    rows, groups = database.look(look)
-    return page(rows, limit, 1, lambda row: _shown(row, groups))
+    return page(store.database.look(look), limit, 1, lambda row: row[1])
 
 
-def show(database: Database, name: str) -> Topic:
+@operation
+def show(store: Store, name: str) -> Topic:
     """Return a topic. Raises UnknownTopic, InvalidTopic."""
-    check_topic(name)
 
     def look(tx: Transaction) -> Topic:
-        rows = tx.rows("operate", "topic_show", name=name)
-        if not rows:
-            raise UnknownTopic(name)
-        return _shown(rows[0], _groups(tx, [rows[0][1]]))
+        log = store.log_in(tx)
+        topic = log.topic(name)
+        return _shown(log, topic, _groups(tx, [topic.id]))
 
-    return database.look(look)
-
-
-def size_bytes(database: Database, name: str) -> int:
-    """Return how many bytes the keys, values and headers of a topic have; reads all of it."""
-    return int(database.look(lambda tx: tx.rows("operate", "topic_bytes", topic_id=_id(tx, name)))[0][0])
+    return store.database.look(look)
 
 
+@operation
+def size_bytes(store: Store, name: str) -> int:
+    """Return how many bytes a topic has, as retention counts them; reads all of it."""
+    topic = store.log.topic(name)
+    ranges = [OffsetRange(number, *each) for number, each in store.log.all_bounds(topic).items()]
+    return sum(store.log.sizes(topic, ranges).values())
+
+
+@operation
 def partitions(
-    database: Database, name: str, *, after: str | None = None, limit: int = PAGE_ROWS
+    store: Store, name: str, *, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[TopicPartition]:
     """Return a page of a topic's partitions. Raises InvalidPage, UnknownTopic, InvalidTopic."""
     check_limit(limit)
     (place,) = place_after(after, (int,), (-1,))
-    rows = database.look(
-        lambda tx: tx.rows(
-            "operate", "topic_partitions", topic_id=_id(tx, name), after=place, limit=limit + 1
-        )
-    )
+    bounds = store.log.all_bounds(store.log.topic(name))
+    rows = [(number, *each) for number, each in sorted(bounds.items()) if number > place][: limit + 1]
     return page(rows, limit, 1, lambda row: TopicPartition(*row))
 
 
+@operation
 def create(
-    database: Database,
+    store: Store,
     name: str,
     *,
     partitions: int = OUTBOX_PARTITIONS,
@@ -115,24 +110,22 @@ def create(
     Raises InvalidTopic, InvalidPartitions, PartitionsDiffer.
     """
     check_topic(name)
-    check_partitions(partitions)
-    now_ms = own_ms(clock)
 
     def make(tx: Transaction) -> bool:
-        known = find_topics(tx, [name]).get(name)
-        topic = known or create_topic(tx, name, partitions, now_ms)
-        if topic.partitions != partitions:
-            raise PartitionsDiffer(name, topic.partitions, partitions)
-        if known is None:
+        log = store.log_in(tx)
+        is_new = name not in {each.name for each in log.topics()}
+        log.create_topic(name, partitions=partitions)
+        if is_new:
             subject = {"topic": name, "partitions": partitions}
-            audit.write(tx, "topic create", subject, 1, now_ms, actor=actor)
-        return known is None
+            audit.write(tx, "topic create", subject, 1, own_ms(clock), actor=actor)
+        return is_new
 
-    return database.run(make)
+    return store.database.run(make)
 
 
+@operation
 def set_retention(
-    database: Database,
+    store: Store,
     name: str,
     *,
     age: timedelta | int | None = None,
@@ -160,17 +153,22 @@ def set_retention(
     retention_ms = age // timedelta(milliseconds=1) if isinstance(age, timedelta) else age
 
     def change(tx: Transaction) -> None:
+        log = store.log_in(tx)
+        topic = log.topic(name)
+        said = Keep(retention_ms, max_bytes, max_records)
+        kept = (old if new is None else new for old, new in zip(topic.keep, said, strict=True))
+        log.retain(topic, Keep() if default else Keep(*kept))
         params = {"retention_ms": retention_ms, "max_bytes": max_bytes, "max_records": max_records}
-        tx.change("operate", "topic_retain", topic_id=_id(tx, name), keep=not default, **params)
         subject = {"topic": name, "default": default or None} | params
         audit.write(tx, "topic set", subject, 1, own_ms(clock), actor=actor)
 
-    database.run(change)
-    return show(database, name)
+    store.database.run(change)
+    return show(store, name)
 
 
+@operation
 def delete(
-    database: Database, name: str, *, force: bool = False, clock: Clock = SYSTEM, actor: str | None = None
+    store: Store, name: str, *, force: bool = False, clock: Clock = SYSTEM, actor: str | None = None
 ) -> int:
     """Remove a topic with all its records and every group's place in it; return how many records it had.
 
@@ -178,38 +176,40 @@ def delete(
     TopicBusy while living members serve it, unless forced.
     """
 
-    def forget(tx: Transaction) -> tuple[int, int]:
-        id = _id(tx, name)
-        busy = serving(tx, clock).topics.get(id, [])
+    def forget(tx: Transaction) -> tuple[LogTopic, int]:
+        log = store.log_in(tx)
+        topic = log.topic(name)
+        busy = serving(tx, clock).topics.get(topic.id, [])
         if busy and not force:
             raise TopicBusy(name, busy)
-        records = int(tx.rows("operate", "topic_records", topic_id=id)[0][0])
-        forget_topic(tx, name)
+        records = _records(log, topic)
+        forget_topic(tx, topic.id)
+        tx.change("membership", "domains_delete", topic_id=topic.id)
         audit.write(tx, "topic delete", {"topic": name}, records, own_ms(clock), actor=actor)
-        return id, records
+        if store.is_one:
+            log.delete_topic(name)
+        return topic, records
 
-    id, records = database.run(forget)
-    remove_records(database, id)
+    topic, records = store.database.run(forget)
+    if not store.is_one:
+        store.log.delete_topic(name)
+    store.log.sweep(topic)
     return records
 
 
-def _id(tx: Transaction, name: str) -> int:
-    check_topic(name)
-    found = find_topics(tx, [name])
-    if name not in found:
-        raise UnknownTopic(name)
-    return found[name].id
+def _records(log: Log, topic: LogTopic) -> int:
+    return sum(end - start for start, end in log.all_bounds(topic).values())
 
 
 def _groups(tx: Transaction, ids: list[int]) -> dict[int, list[str]]:
     """Return the names of the groups that read each of some topics."""
     found: dict[int, list[str]] = {}
-    for id, group in tx.rows("operate", "topics_groups", topics=ids) if ids else []:
+    for id, group in tx.rows("delivery", "topics_groups", topics=ids) if ids else []:
         found.setdefault(id, []).append(group)
     return found
 
 
-def _shown(row: Row, groups: dict[int, list[str]]) -> Topic:
-    name, id, partitions, created_ms, retention_ms, most_bytes, most_records, records = row
-    kept = retention_ms, most_bytes, most_records
-    return Topic(name, partitions, int(records), tuple(groups.get(id, [])), *kept, from_ms(created_ms))
+def _shown(log: Log, topic: LogTopic, groups: dict[int, list[str]]) -> Topic:
+    readers = tuple(groups.get(topic.id, []))
+    records = _records(log, topic)
+    return Topic(topic.name, topic.partitions, records, readers, *topic.keep, from_ms(topic.created_ms))

@@ -1,29 +1,23 @@
-"""The move: picked rows leave their table and enter the log, in one transaction, under locks held already.
+"""The move: picked rows leave their table and enter the log of the same database, under locks held already.
 
 Two ways, the same result. Where a DELETE can feed an INSERT, one statement numbers and inserts only what
 the delete returned. Elsewhere: insert by ids, delete by ids, and if another transaction has taken one of
 them meanwhile the counts differ and all is rolled back. Inserting from the pick without either check would
 put a cancelled event into the log, and a retried move would put every event there twice.
+
+One statement knows our own partitioner only; rows for a topic with another one are moved by ids.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from penstock.errors import PickChanged
 from penstock.log.contract import Topic
 from penstock.log.sql.contract import Rows
 from penstock.log.sql.database import Call, Transaction
-from penstock.log.sql.heads import (
-    HeadKey,
-    Numbering,
-    Raised,
-    ensure_topics,
-    lock_heads,
-    locked,
-    locking,
-    mark_times,
-)
-from penstock.model.partition import partition
+from penstock.log.sql.heads import HeadKey, Numbering, Raised, lock_heads, locked, locking, mark_times
+from penstock.log.sql.topics import ensure_topics
+from penstock.model.partition import MURMUR3, partition, partition_for
 
 
 class Picked(NamedTuple):
@@ -42,6 +36,14 @@ class Pick(NamedTuple):
     table: str
     rows: Sequence[Picked]
 
+    @property
+    def ids(self) -> dict[str, Any]:
+        """What names its rows in a statement."""
+        return {
+            "slots": sorted({row.slot for row in self.rows}),
+            "seqs": [row.seq for row in self.rows],
+        }
+
 
 def move(
     tx: Transaction,
@@ -58,17 +60,39 @@ def move(
     names = {row.topic for pick in picks for row in pick.rows}
     if not names <= topics.keys():
         topics = ensure_topics(tx, names, now_ms)
-    heads = sorted({_head(topics, row) for pick in picks for row in pick.rows})
     picks = [pick for pick in picks if pick.rows]
-    if in_one_statement:
+    foreign = {name for name in names if topics[name].partitioner != MURMUR3}
+    if in_one_statement and not foreign:
+        heads = sorted({_head(topics, row) for pick in picks for row in pick.rows})
         return _move_in_one(tx, picks, topics, heads)
-    lock_heads(tx, heads)
-    return [raised for pick in picks for raised in _move_by_ids(tx, pick, topics)]
+    places = [_places(tx, pick, topics, foreign) for pick in picks]
+    lock_heads(tx, {head for each in places for head in each})
+    return [
+        raised for pick, heads in zip(picks, places, strict=True) for raised in _move_by_ids(tx, pick, heads)
+    ]
 
 
 def _head(topics: dict[str, Topic], row: Picked) -> HeadKey:
     topic = topics[row.topic]
     return HeadKey(topic.id, partition(row.key_hash, topic.partitions))
+
+
+def _places(tx: Transaction, pick: Pick, topics: dict[str, Topic], foreign: set[str]) -> list[HeadKey]:
+    """Return the head of each row; where the partitioner is not ours, by the key itself."""
+    strange = Pick(pick.table, [row for row in pick.rows if row.topic in foreign])
+    keys = {}
+    if strange.rows:
+        found = tx.rows("outbox", f"keys_{pick.table}", **strange.ids)
+        keys = {seq: (key, id) for seq, key, id in found}
+    heads = []
+    for row in pick.rows:
+        if row.topic in foreign and row.seq in keys:
+            topic = topics[row.topic]
+            number = partition_for(topic.partitioner, *keys[row.seq], topic.partitions)
+            heads.append(HeadKey(topic.id, number))
+        else:
+            heads.append(_head(topics, row))
+    return heads
 
 
 def _move_in_one(
@@ -89,23 +113,22 @@ def _move_in_one(
 
 def _moving(pick: Pick, topics: Rows) -> Call:
     ids = Rows(slot=[row.slot for row in pick.rows], seq=[row.seq for row in pick.rows])
-    return Call("outbox", f"move_{pick.table}", {"ids": ids, "topics": topics})
+    return Call("log", f"move_{pick.table}", {"ids": ids, "topics": topics})
 
 
-def _move_by_ids(tx: Transaction, pick: Pick, topics: dict[str, Topic]) -> list[Raised]:
-    keys = [_head(topics, row) for row in pick.rows]
-    numbering = Numbering(tx, keys)
-    seqs = [row.seq for row in pick.rows]
+def _move_by_ids(tx: Transaction, pick: Pick, heads: Sequence[HeadKey]) -> list[Raised]:
+    numbering = Numbering(tx, heads)
     places = Rows(
-        seq=seqs,
-        topic_id=[key.topic_id for key in keys],
-        partition=[key.partition for key in keys],
-        place=[numbering.give(key, row.timestamp_ms) for key, row in zip(keys, pick.rows, strict=True)],
+        slot=[row.slot for row in pick.rows],
+        seq=[row.seq for row in pick.rows],
+        topic_id=[head.topic_id for head in heads],
+        partition=[head.partition for head in heads],
+        place=[numbering.give(head, row.timestamp_ms) for head, row in zip(heads, pick.rows, strict=True)],
     )
-    inserted = tx.change("outbox", f"insert_{pick.table}", places=places)
-    deleted = tx.change("outbox", f"delete_{pick.table}", seqs=seqs)
-    if not inserted == deleted == len(seqs):
-        raise PickChanged(len(seqs), deleted)
+    inserted = tx.change("log", f"insert_{pick.table}", places=places)
+    deleted = tx.change("outbox", f"delete_{pick.table}", **pick.ids)
+    if not inserted == deleted == len(pick.rows):
+        raise PickChanged(len(pick.rows), deleted)
     return numbering.finish()
 
 

@@ -12,12 +12,15 @@ from dataclasses import dataclass, field
 from penstock import metrics, points
 from penstock.clock import Clock, own_ms
 from penstock.log.contract import Topic
-from penstock.log.sql.database import Call, Database, Transaction
+from penstock.log.sql.database import Call, Transaction
 from penstock.log.sql.fence import Fence, locked
-from penstock.log.sql.heads import HeadKey, Raised, keeping, kept
+from penstock.log.sql.heads import HeadKey
+from penstock.log.sql.topics import keeping, kept
+from penstock.log.store import Store
 from penstock.settings import Settings, setting
 
 from .move import Pick, move, picked
+from .relay import Relay
 
 AFTER_FENCE = points.declare("sequencer.after_fence", "The slots are locked; nothing is picked.")
 AFTER_PICK = points.declare("sequencer.after_pick", "Rows are picked; nothing is written.")
@@ -52,8 +55,9 @@ _NOTHING = Pass(0, 0, False)
 class Sequencer:
     """Moves staged rows. One thread at a time; safe against any number of other sequencers."""
 
-    def __init__(self, database: Database, settings: SequencerSettings, clock: Clock) -> None:
-        self._database, self._settings, self._clock = database, settings, clock
+    def __init__(self, store: Store, settings: SequencerSettings, clock: Clock) -> None:
+        self._database, self._settings, self._clock = store.database, settings, clock
+        self._relay = None if store.is_one else Relay(store.log)
         self._per_slot = settings.batch_records
         self._turn = 0
         self._topics: set[str] = set()  # those of the last move,
@@ -86,9 +90,9 @@ class Sequencer:
 
     def _fenced(self, fence: Fence, slots: list[int]) -> Pass:
         """Move in a transaction that begins by locking the slots."""
-        return self._database.run(lambda tx: self._move(tx, slots), first=[fence.locking(slots)])
+        return self._database.run(lambda tx: self._move(tx, fence, slots), first=[fence.locking(slots)])
 
-    def _move(self, tx: Transaction, slots: list[int]) -> Pass:
+    def _move(self, tx: Transaction, fence: Fence, slots: list[int]) -> Pass:
         mine = set(locked(tx.opened[0]))
         points.reach(AFTER_FENCE)
         slots, asked = [slot for slot in slots if slot in mine], len(slots)
@@ -96,16 +100,22 @@ class Sequencer:
             return Pass(0, asked, False)
         picks = self._pick(tx, slots)
         points.reach(AFTER_PICK)
-        total = sum(len(pick.rows) for pick in picks)
-        raised: list[Raised] = []
-        if total:
-            in_one = self._database.dialect.deletes_returning
-            raised = move(tx, picks, self._kept, in_one_statement=in_one, now_ms=own_ms(self._clock))
+        ends: Ends = {}
+        moved = sum(len(pick.rows) for pick in picks)
+        if moved:
+            moved, ends = self._moved(tx, picks, fence)
             self._topics = {row.topic for pick in picks for row in pick.rows}
         points.reach(BEFORE_COMMIT)
-        ends = {HeadKey(one.topic_id, one.partition): one.base + one.added for one in raised}
-        moved = sum(one.added for one in raised)
         return Pass(moved, asked - len(slots), self._full(picks, len(slots)), ends)
+
+    def _moved(self, tx: Transaction, picks: list[Pick], fence: Fence) -> tuple[int, Ends]:
+        """Move what was picked; return how much, and where the partitions end that it was added to."""
+        if self._relay is not None:
+            return sum(len(pick.rows) for pick in picks), self._relay.move(tx, picks, fence.epochs)
+        in_one = self._database.dialect.deletes_returning
+        raised = move(tx, picks, self._kept, in_one_statement=in_one, now_ms=own_ms(self._clock))
+        ends = {HeadKey(one.topic_id, one.partition): one.base + one.added for one in raised}
+        return sum(one.added for one in raised), ends
 
     def _pick(self, tx: Transaction, slots: list[int]) -> list[Pick]:
         """Pick due rows, then staged ones; the order in which they get their offsets.
@@ -118,7 +128,7 @@ class Sequencer:
             [
                 Call("outbox", "pick_due", {"slots": slots, "limit": limit, "now_ms": own_ms(self._clock)}),
                 Call("outbox", "pick_staged", {"slots": slots, "limit": limit, "per_slot": self._per_slot}),
-                keeping(self._topics),
+                keeping(() if self._relay is not None else self._topics),
             ]
         )
         picks = [Pick("scheduled", picked(due.rows)), Pick("staged", picked(staged.rows))]

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 
 from penstock.errors import InvalidOption, RecordsRemoved, StoreUnsupported, UnknownTopic
 from penstock.log.contract import Bounds, Topic
-from penstock.log.sql.database import Database
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.log import SqlLog
 from penstock.log.sql.naming import Names
+from penstock.log.store import open_store
 
 from .offsets import Ends, Piece, said
 from .options import LATEST, Place
 
-log = logging.getLogger("penstock.pipeline")
+logger = logging.getLogger("penstock.pipeline")
 _EARLIEST_MARK, _LATEST_MARK = -2, -1  # as in Spark's Kafka source
 
 
@@ -42,22 +40,21 @@ class TopicView:
             raise StoreUnsupported(
                 "a pipeline", "a log that other processes can reach: in SQLite or PostgreSQL"
             )
-        self._database: Database = open_database(url, names)
-        self._log = SqlLog(self._database)
+        self._store = open_store(url, names)
+        self._log = self._store.log
         self._name = topic
 
     def log_id(self) -> str:
         """Return the id of the log, given when its tables were made."""
-        rows = self._database.look(lambda tx: tx.rows("log", "meta_read", name="log_id"))
-        return str(rows[0][0])
+        return self._log.identity().id
 
     def heads(self) -> Heads:
         """Return the topic's bounds. Raises UnknownTopic."""
         topic = self._log.topic(self._name)
-        rows = self._database.look(lambda tx: tx.rows("pipeline", "heads", topic_id=topic.id))
-        if not rows:
+        bounds = self._log.all_bounds(topic)
+        if not bounds:
             raise UnknownTopic(self._name)
-        return Heads(topic, {partition: Bounds(start, end) for partition, start, end in rows})
+        return Heads(topic, bounds)
 
     def resolve(self, place: Place, heads: Heads, option: str) -> Ends:
         """Return the offsets that a place means now. Raises InvalidOption."""
@@ -77,13 +74,12 @@ class TopicView:
 
     def _general(self, place: Place, heads: Heads) -> Ends:
         if place.timestamp_ms is not None:
-            moment = place.timestamp_ms
-            return {p: self._log.offset_at(self._name, p, moment) for p in heads.bounds}
+            return self._log.offsets_at(heads.topic, place.timestamp_ms)
         return heads.ends() if place.otherwise == LATEST else heads.starts()
 
     def close(self) -> None:
         """Close the connections."""
-        self._database.close()
+        self._store.close()
 
 
 def removed(starts: Mapping[int, int], ends: Mapping[int, int], kept: Mapping[int, int]) -> list[Piece]:
@@ -100,6 +96,6 @@ def report_removed(topic: str, lost: list[Piece], *, fail: bool) -> None:
     if lost and fail:
         raise RecordsRemoved(topic, said(lost))
     if lost:
-        log.warning(
+        logger.warning(
             "topic %s no longer holds %s; going on without them (failOnDataLoss=false)", topic, said(lost)
         )

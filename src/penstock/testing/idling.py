@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from penstock.app import Outbox
+from penstock.log.sql.database import Transaction
 from penstock.worker.drain import Counts
 
 from .clock import FakeClock
@@ -44,5 +45,10 @@ def drain_until_idle(
 def next_due_ms(outbox: Outbox) -> int | None:
     """Return the next moment after now at which a retry or a scheduled event is due, if there is one."""
     now_ms = outbox._clock.now_ms()
-    rows = outbox._database.look(lambda tx: tx.rows("testing", "next_due", now_ms=now_ms))
-    return None if rows[0][0] is None else int(rows[0][0])
+
+    def look(tx: Transaction) -> list[int]:
+        rows = tx.rows("outbox", "scheduled_next", now_ms=now_ms)
+        rows += tx.rows("delivery", "lanes_next", now_ms=now_ms)
+        return [int(due_ms) for (due_ms,) in rows if due_ms is not None]
+
+    return min(outbox._database.look(look), default=None)

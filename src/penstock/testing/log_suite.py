@@ -23,6 +23,8 @@ from penstock.errors import (
 from penstock.log.contract import OUTBOX_PARTITIONS, Log, Position
 
 from .log_contents import ContentSuite, TimeSuite
+from .log_keeping import KeepingSuite, ProducerSuite
+from .log_reading import RangeSuite, SearchSuite
 from .records import a_record, some_records
 from .refusal import refusal
 
@@ -266,7 +268,17 @@ class ReadSuite:
         assert refusal(OffsetOutOfRange, log.read, "t", 0, 1).end == 0
 
 
-class LogSuite(TopicSuite, AppendSuite, ReadSuite, TimeSuite, ContentSuite):
+class LogSuite(
+    TopicSuite,
+    AppendSuite,
+    ReadSuite,
+    TimeSuite,
+    ContentSuite,
+    RangeSuite,
+    SearchSuite,
+    ProducerSuite,
+    KeepingSuite,
+):
     """All that a log must do."""
 
 

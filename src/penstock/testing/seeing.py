@@ -24,13 +24,13 @@ def published(outbox: Outbox) -> list[Record]:
     Staged events stand in the order they were published in; records of the log by their time, and of one
     partition in their order. `offset` is None as long as a record is not in the log.
     """
-    rows = outbox._database.look(lambda tx: tx.rows("testing", "staged_list"))
+    rows = outbox._database.look(lambda tx: tx.rows("outbox", "staged_all"))
     return _logged(outbox) + [_record(row) for row in rows] + [each.record for each in scheduled(outbox)]
 
 
 def scheduled(outbox: Outbox) -> list[Scheduled]:
     """Return the events that wait for their time, the next one first."""
-    rows = outbox._database.look(lambda tx: tx.rows("testing", "scheduled_list"))
+    rows = outbox._database.look(lambda tx: tx.rows("outbox", "scheduled_all"))
     return [Scheduled(from_ms(due_ms), _record(tuple(row))) for due_ms, *row in rows]
 
 

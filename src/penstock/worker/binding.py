@@ -263,12 +263,12 @@ def _decoder(
     """Return what decodes a record into the class of its type, or else into the one that is asked for."""
 
     def decode(record: Record) -> Any:
-        kind = kinds.get(record.type, own)
+        kind = own if record.type is None else kinds.get(record.type, own)
         if kind is None:
             what = f"an event {record.type!r} as {wanted.__qualname__}"
             raise Undecodable(what, "no class is registered for it that has this one as a parent")
         if record.data is not None:
-            return kind.decode(record.data, record.type)
+            return kind.decode(record.data, record.type or kind.name)
         if or_none:
             return None
         raise Undecodable(f"an event {kind.name!r}", "it is a tombstone; annotate `| None` to be given None")

@@ -70,4 +70,4 @@ def _span(records: Sequence[Record], group: str) -> AbstractContextManager[Any]:
     parents = [context_of(record.raw_headers) for record in records]
     first = records[0]
     more = {"events": len(records)} if len(records) > 1 else {"id": first.id}
-    return tracing.processing_span("penstock.handle", parents, group=group, type=first.type, **more)
+    return tracing.processing_span("penstock.handle", parents, group=group, type=first.type or "", **more)

@@ -13,8 +13,7 @@ from penstock.delivery.store import GroupStore
 from penstock.delivery.unread import measure
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
 from penstock.log.contract import Topic
-from penstock.log.sql.database import Database
-from penstock.log.sql.log import SqlLog
+from penstock.log.store import Store
 from penstock.membership.member import ClusterSettings, Member
 from penstock.outbox.sequencer import Sequencer, SequencerSettings
 
@@ -43,12 +42,12 @@ class Counts:
 class Drain:
     """One drain of one outbox."""
 
-    def __init__(self, database: Database, handlers: Handlers, clock: Clock) -> None:
-        self._database, self._handlers, self._clock = database, handlers, clock
-        self._log = SqlLog(database, clock)
+    def __init__(self, store: Store, handlers: Handlers, clock: Clock) -> None:
+        self._store, self._log = store, store.log
+        self._handlers, self._clock = handlers, clock
         self._settings = ClusterSettings.load()
-        self._member = Member(database, self._settings, clock)
-        self._sequencer = Sequencer(database, SequencerSettings.load(), clock)
+        self._member = Member(store.database, self._settings, clock)
+        self._sequencer = Sequencer(store, SequencerSettings.load(), clock)
         self._engines: dict[tuple[str, int], Engine] = {}
         self._calls, self._counts = Calls(), Counts()
         self._parked: set[tuple[str, str | None, str]] = set()
@@ -61,7 +60,7 @@ class Drain:
             with self._calls:
                 while self._sequence() | self._deliver():
                     pass
-            measure(self._database)
+            measure(self._store)
         finally:
             self._member.leave()
         return self._counts
@@ -100,7 +99,7 @@ class Drain:
         known = self._engines.get((subscription.group, topic.id))
         if known is None:
             store = GroupStore(
-                self._database,
+                self._store,
                 self._clock,
                 group=subscription.group,
                 topic=topic,
@@ -108,7 +107,7 @@ class Drain:
                 from_start=subscription.start == "earliest",
             )
             if subscription.is_transactional:
-                known = TransactionalEngine(self._database, self._log, store, subscription, self._clock)
+                known = TransactionalEngine(self._store.database, self._log, store, subscription, self._clock)
             else:
                 known = Engine(self._log, store, subscription, self._clock)
             self._engines[subscription.group, topic.id] = known

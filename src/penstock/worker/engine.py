@@ -19,8 +19,8 @@ from penstock.delivery.machine import Delivery, Partition, Settlement
 from penstock.delivery.store import CRASHES_UNTIL_DEAD, GroupStore, Living, Owned
 from penstock.delivery.verdict import Dead, OnExhausted, Parked, Passed, Verdict
 from penstock.errors import UnknownTopic
-from penstock.log.contract import Topic
-from penstock.log.sql.log import SqlLog
+from penstock.log.contract import Chunk, Log, OffsetRange, Position, Topic
+from penstock.log.entry import readable
 from penstock.model.limits import ERASED
 from penstock.model.record import Record
 
@@ -61,9 +61,9 @@ class Work:
 class Engine:
     """Delivery to one group by one member. Not thread-safe: one loop owns it."""
 
-    def __init__(self, log: SqlLog, store: GroupStore, subscription: Subscription, clock: Clock) -> None:
+    def __init__(self, log: Log, store: GroupStore, subscription: Subscription, clock: Clock) -> None:
         self._log, self._store, self._subscription, self._clock = log, store, subscription, clock
-        self._reader: SqlLog | Shelf = log
+        self._reader: Log | Shelf = log
         self._works: dict[int, Work] = {}
         self._ends: dict[int, int] | None = None  # not known yet
         self._unsettled: dict[int, tuple[Owned, Settlement]] = {}
@@ -186,15 +186,15 @@ class Engine:
                 self.is_held_up = True
             count = min(share, ahead, machine.room(), ends[number] - position)
             if count > 0:
-                ranges.append((number, position, position + count))
+                ranges.append(OffsetRange(number, position, position + count))
         records, is_cut = self._read(ranges)
         for record, error in records:
             self._feed(record, error)
         read = {record.partition for record, _ in records}
-        empty = [] if is_cut else [(number, low) for number, low, _ in ranges if number not in read]
+        empty = [] if is_cut else [Position(number, low) for number, low, _ in ranges if number not in read]
         return self._jump(empty, ends) or holes or bool(records)
 
-    def _jump(self, places: list[tuple[int, int]], ends: dict[int, int]) -> bool:
+    def _jump(self, places: list[Position], ends: dict[int, int]) -> bool:
         """Go on where the log goes on, in partitions where it holds nothing next; return whether one does.
 
         So a group that retention has waited for long enough begins again at what is kept.
@@ -350,7 +350,7 @@ class Engine:
         holes = sorted(
             (number, hole) for number, work in with_holes.items() for hole in work.machine.missing()
         )
-        records, is_cut = self._read([(number, hole, hole + 1) for number, hole in holes])
+        records, is_cut = self._read([OffsetRange(number, hole, hole + 1) for number, hole in holes])
         found = {(record.partition, record.offset): (record, error) for record, error in records}
         last = max(found, default=None) if is_cut else None
         for number, hole in holes:
@@ -502,12 +502,12 @@ class Engine:
         if not missing:
             return set()
         logged = [place for place in missing if place[1] not in self._works[place[0]].owned.copied]
-        records, is_cut = self._read([(number, offset, offset + 1) for number, offset in logged])
+        records, is_cut = self._read([OffsetRange(number, offset, offset + 1) for number, offset in logged])
         found = self._keep_all(records)
         unread = {place for place in missing if place > found[-1]} if is_cut else set()
         gone = [place for place in missing if place not in found and place not in unread]
         if gone:
-            copies, is_cut = self._store.copies(gone, self._fences(), max_bytes=READ_BYTES)
+            copies, is_cut = self._records(self._store.copies(gone, max_bytes=READ_BYTES))
             found = self._keep_all(copies)
             # Of a run nothing may go out before what is cut off, wherever it was read.
             unread |= {place for place in missing if place > found[-1]} if is_cut else set()
@@ -538,16 +538,18 @@ class Engine:
         if known is not None:
             self._held_bytes -= len(known[0].data or b"")
 
-    def _read(self, ranges: list[tuple[int, int, int]]) -> tuple[list[tuple[Record, Exception | None]], bool]:
+    def _read(self, ranges: list[OffsetRange]) -> tuple[list[tuple[Record, Exception | None]], bool]:
         if not ranges:
             return [], False
-        return self._reader.read_ranges(self._store.topic, ranges, self._fences(), max_bytes=READ_BYTES)
+        return self._records(self._reader.read_ranges(self._store.topic, ranges, max_bytes=READ_BYTES))
 
-    def _fences(self) -> dict[int, int]:
-        return {number: work.owned.epoch for number, work in self._works.items()}
+    def _records(self, chunk: Chunk) -> tuple[list[tuple[Record, Exception | None]], bool]:
+        """Return what was read as handlers see it, with the epoch of each record's partition."""
+        topic, works = self.topic, self._works
+        return [readable(topic, each, works[each.partition].owned.epoch) for each in chunk.entries], chunk.cut
 
 
-def topic_of(log: SqlLog, subscription: Subscription) -> Topic | None:
+def topic_of(log: Log, subscription: Subscription) -> Topic | None:
     """Return the topic of a group, if it is there yet.
 
     A group that starts at the latest record needs it now, to know where that is: then it is made.

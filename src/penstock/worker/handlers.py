@@ -73,7 +73,7 @@ class Handler:
 
     def wants(self, record: Record) -> bool:
         """Return whether this handler is for a record: its type, a prefix of it, or a predicate says so."""
-        return bool(self.match(record)) if callable(self.match) else self.wants_type(record.type)
+        return bool(self.match(record)) if callable(self.match) else self.wants_type(record.type or "")
 
     def resolve(self, types: EventTypes) -> None:
         """Find out which types it stands for: by name, by an alias, or as a parent. Raises InvalidHandler."""
@@ -155,9 +155,10 @@ class Subscription:
         None: the record is done for this group. A predicate that raises counts as a failure of its handler
         on this record.
         """
-        asked = self._by_type.get(record.type)
+        type = record.type or ""
+        asked = self._by_type.get(type)
         if asked is None:
-            asked = self.asked(record.type)
+            asked = self.asked(type)
         for handler in asked:
             if not callable(handler.match):
                 return handler

@@ -5,7 +5,9 @@ They are looked up in one transaction, so that they fit together; no count walks
 
 from penstock import metrics
 from penstock.delivery.unread import measure
-from penstock.log.sql.database import Database, Transaction
+from penstock.log.sql.contract import Rows
+from penstock.log.sql.database import Transaction
+from penstock.log.store import Store
 from penstock.membership.member import Member
 from penstock.metrics import Series
 
@@ -30,13 +32,13 @@ _OF_STORE = (
 class Measures:
     """The gauges that one worker sets, of one store."""
 
-    def __init__(self, database: Database, member: Member) -> None:
-        self._database, self._member = database, member
+    def __init__(self, store: Store, member: Member) -> None:
+        self._store, self._member = store, member
         self._groups: set[str] = set()
 
     def take(self) -> None:
         """Set them all to what is so now; a group that was deleted has none any more."""
-        found, store = self._database.look(self._look)
+        found, store = self._store.database.look(self._look)
         for name, values in found.items():
             for series, value in values.items():
                 series.set(value, group=name)
@@ -46,16 +48,24 @@ class Measures:
         self._groups = set(found)
         for series, value in zip(_OF_STORE, store, strict=True):
             series.set(value)
-        measure(self._database)
+        measure(self._store)
 
     def _look(self, tx: Transaction) -> tuple[dict[str, dict[Series, int]], list[int]]:
         living = self._member.living(tx)
         who = {"owner": self._member.id, "living": living}
         groups: dict[str, dict[Series, int]] = {}
-        for name, *counts in tx.rows("delivery", "gauge_cursors", **who):
+        for name, *counts in tx.rows("delivery", "gauge_cursors", ends=self._ends(tx), **who):
             groups[name] = dict(zip(_BY_GROUP, map(int, counts), strict=False))
         for name, *counts in tx.rows("delivery", "gauge_waiting"):
             groups.setdefault(name, {}).update(zip(_BY_GROUP[3:], counts, strict=True))
         (slots,) = tx.rows("membership", "gauge_slots", **who)
         (backlog,) = tx.rows("outbox", "gauge_backlog", most=_COUNTED)
         return groups, [len(living), *slots, *backlog]
+
+    def _ends(self, tx: Transaction) -> Rows:
+        """Return where every partition of the log ends."""
+        log = self._store.log_in(tx)
+        ends = [(topic.id, *end) for topic in log.topics() for end in log.ends(topic).items()]
+        columns = zip(*ends, strict=True) if ends else ((), (), ())
+        topics, partitions, places = (list(each) for each in columns)
+        return Rows(topic_id=topics, partition=partitions, place=places)

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable
 from threading import Event, Thread
 
 from penstock.clock import Clock
-from penstock.log.contract import Topic
-from penstock.log.sql.log import SqlLog
+from penstock.log.contract import Log, Topic
 from penstock.membership.member import Member
 from penstock.membership.serving import Domain
 from penstock.outbox.sequencer import Ends
@@ -43,7 +42,7 @@ class Pump:
 
     def __init__(
         self,
-        log: SqlLog,
+        log: Log,
         member: Member,
         clock: Clock,
         *,

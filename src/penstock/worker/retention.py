@@ -8,9 +8,10 @@ from collections.abc import Collection
 from threading import Event, Thread
 
 from penstock.clock import Clock
+from penstock.delivery.retention import Retention, Trimmed
+from penstock.delivery.retention_rule import RetentionSettings
 from penstock.delivery.seen import note_seen
-from penstock.log.sql.database import Database
-from penstock.log.sql.retention import Retention, RetentionSettings, Trimmed
+from penstock.log.store import Store
 from penstock.membership.member import Member
 from penstock.outbox.tokens import TokensSettings, trim_tokens
 
@@ -22,11 +23,11 @@ _SLOT = 0  # its owner does it
 class Housekeeping:
     """What is deleted in one go: records of the log, and tokens that no longer count."""
 
-    def __init__(self, database: Database, clock: Clock, settings: RetentionSettings | None = None) -> None:
-        self._database, self._clock = database, clock
+    def __init__(self, store: Store, clock: Clock, settings: RetentionSettings | None = None) -> None:
+        self._database, self._clock = store.database, clock
         self._settings = settings or RetentionSettings.load()
         self._window_ms = TokensSettings.load().window_ms
-        self.retention = Retention(database, self._settings, clock)
+        self.retention = Retention(store, self._settings, clock)
 
     def run(self, topic: str | None = None) -> Trimmed:
         """Run one pass. Of one topic: its records only."""
@@ -49,7 +50,7 @@ class RetentionService:
 
     def __init__(
         self,
-        database: Database,
+        store: Store,
         clock: Clock,
         *,
         member: Member,
@@ -58,9 +59,9 @@ class RetentionService:
         polling: PollingSettings | None = None,
     ) -> None:
         self._settings = settings or RetentionSettings.load()
-        self._database, self._clock = database, clock
+        self._database, self._clock = store.database, clock
         self._member, self._groups = member, groups
-        self._housekeeping = Housekeeping(database, clock, self._settings)
+        self._housekeeping = Housekeeping(store, clock, self._settings)
         self._patience = Patience("retention", polling or PollingSettings.load())
         self._stopping = Event()
         self._thread: Thread | None = None

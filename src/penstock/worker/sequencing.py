@@ -10,7 +10,7 @@ from collections.abc import Callable
 from threading import Event, Thread
 
 from penstock.clock import Clock
-from penstock.log.sql.database import Database
+from penstock.log.store import Store
 from penstock.membership.member import ClusterSettings, Member
 from penstock.outbox.sequencer import Pass, Sequencer, SequencerSettings
 
@@ -28,7 +28,7 @@ class SequencingService:
 
     def __init__(
         self,
-        database: Database,
+        store: Store,
         clock: Clock,
         *,
         cluster: ClusterSettings | None = None,
@@ -39,9 +39,9 @@ class SequencingService:
     ) -> None:
         """`sequenced` is called after each pass that moved something, or that was asked for and did not."""
         self._cluster = cluster or ClusterSettings.load()
-        self._member = member or Member(database, self._cluster, clock)
+        self._member = member or Member(store.database, self._cluster, clock)
         self._is_own = member is None
-        self._sequencer = Sequencer(database, sequencer or SequencerSettings.load(), clock)
+        self._sequencer = Sequencer(store, sequencer or SequencerSettings.load(), clock)
         self._clock, self._sequenced = clock, sequenced
         self._told: deque[frozenset[int] | None] = deque()
         self._stopping, self._bell = Event(), Event()

@@ -7,29 +7,24 @@ begins there; all else is read.
 """
 
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from penstock.clock import Clock
-from penstock.log.contract import Topic
-from penstock.log.sql.contract import Row
-from penstock.log.sql.log import SqlLog, fenced_records
-from penstock.model.record import Record
+from penstock.log.contract import Chunk, Log, OffsetRange, Topic
+from penstock.log.entry import Entry
 
 KEPT_BYTES = 16_000_000
 _KEPT_SECONDS = 1.0
-_VALUE = 5  # its place in a row
-_ROW_BYTES = 200  # what a row takes beside its value, roughly
-
-Range = tuple[int, int, int]  # a partition, from an offset, to before another
+_OBJECT_BYTES = 140  # what an entry takes in memory beside what it counts as
 
 
 class Shelf:
     """Reads for the engines of one loop; not thread-safe."""
 
-    def __init__(self, log: SqlLog, clock: Clock) -> None:
+    def __init__(self, log: Log, clock: Clock) -> None:
         self._log, self._clock = log, clock
         self._readers: Counter[int] = Counter()
-        self._rows: dict[tuple[int, int, int], Row] = {}
+        self._rows: dict[tuple[int, int, int], Entry] = {}
         self._bytes, self._since = 0, 0.0
 
     def expect(self, topic: Topic) -> None:
@@ -45,24 +40,22 @@ class Shelf:
         """Throw away everything: partitions change hands, and that may be because records were erased."""
         self._rows, self._bytes = {}, 0
 
-    def read_ranges(
-        self, topic: Topic, ranges: Sequence[Range], fences: Mapping[int, int], *, max_bytes: int
-    ) -> tuple[list[tuple[Record, Exception | None]], bool]:
-        """Return what `SqlLog.read_ranges` would, perhaps less of a range, but not nothing of it."""
+    def read_ranges(self, topic: Topic, ranges: Sequence[OffsetRange], *, max_bytes: int) -> Chunk:
+        """Return what the log would, perhaps less of a range, but not nothing of it."""
         if self._readers[topic.id] < 2:
-            return self._log.read_ranges(topic, ranges, fences, max_bytes=max_bytes)
+            return self._log.read_ranges(topic, ranges, max_bytes=max_bytes)
         absent = [each for each in ranges if (topic.id, *each[:2]) not in self._rows]
-        read = self._log.range_rows(topic, absent, max_bytes=max_bytes) if absent else []
-        rows, size = list[Row](), 0
-        for row in self._in_order(topic.id, ranges, deque(read)):
-            rows.append(row)
-            size += len(row[_VALUE] or b"")
+        read = self._log.read_ranges(topic, absent, max_bytes=max_bytes).entries if absent else ()
+        entries, size = list[Entry](), 0
+        for entry in self._in_order(topic.id, ranges, deque(read)):
+            entries.append(entry)
+            size += entry.content.size
             if size >= max_bytes:  # as the log cuts it: what was read is cut there, or before
                 break
         self._keep(topic.id, read)
-        return fenced_records(topic.name, rows, fences, max_bytes)
+        return Chunk(entries, size >= max_bytes)
 
-    def _in_order(self, topic_id: int, ranges: Sequence[Range], read: deque[Row]) -> Iterator[Row]:
+    def _in_order(self, topic_id: int, ranges: Sequence[OffsetRange], read: deque[Entry]) -> Iterator[Entry]:
         for partition, low, high in ranges:
             if (topic_id, partition, low) in self._rows:
                 offset = low
@@ -70,17 +63,17 @@ class Shelf:
                     yield row
                     offset += 1
             else:
-                while read and read[0][0] == partition and low <= read[0][1] < high:
+                while read and read[0].partition == partition and low <= read[0].offset < high:
                     yield read.popleft()
 
-    def _keep(self, topic_id: int, rows: Sequence[Row]) -> None:
-        if not rows:
+    def _keep(self, topic_id: int, entries: Sequence[Entry]) -> None:
+        if not entries:
             return
-        size = sum(len(row[_VALUE] or b"") + _ROW_BYTES for row in rows)
+        size = sum(each.content.size + _OBJECT_BYTES for each in entries)
         if self._bytes + size > KEPT_BYTES:
             self.clear()
         if not self._rows:
             self._since = self._clock.monotonic()
         if size <= KEPT_BYTES:
-            self._rows.update({(topic_id, row[0], row[1]): row for row in rows})
+            self._rows.update({(topic_id, each.partition, each.offset): each for each in entries})
             self._bytes += size

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Event, Thread
 
 from penstock.clock import Clock
-from penstock.log.contract import Topic
-from penstock.log.sql.log import SqlLog
+from penstock.log.contract import Log, Topic
 from penstock.membership.filters import filter_of
 from penstock.membership.member import ClusterSettings
 from penstock.membership.serving import SLOTS, Domain, ServedGroup, Serves
@@ -36,7 +35,7 @@ class Steward:
     def __init__(
         self,
         member: SharingMember,
-        log: SqlLog,
+        log: Log,
         pump: Pump,
         clock: Clock,
         *,

@@ -9,8 +9,8 @@ from penstock.clock import Clock
 from penstock.delivery.machine import Delivery
 from penstock.delivery.store import GroupStore
 from penstock.delivery.verdict import Passed
+from penstock.log.contract import Log
 from penstock.log.sql.database import Database
-from penstock.log.sql.log import SqlLog
 
 from .engine import Engine, Work
 from .handlers import Subscription
@@ -27,7 +27,7 @@ class TransactionalEngine(Engine):
     def __init__(
         self,
         database: Database,
-        log: SqlLog,
+        log: Log,
         store: GroupStore,
         subscription: Subscription,
         clock: Clock,

@@ -14,8 +14,7 @@ from threading import Event
 from penstock.clock import Clock
 from penstock.delivery.store import GroupStore
 from penstock.log.contract import Topic
-from penstock.log.sql.database import Database
-from penstock.log.sql.log import SqlLog
+from penstock.log.store import Store
 from penstock.membership.domain import touch
 from penstock.membership.member import ClusterSettings
 from penstock.membership.serving import Domain
@@ -43,7 +42,7 @@ class Worker:
 
     def __init__(
         self,
-        database: Database,
+        store: Store,
         handlers: Handlers,
         clock: Clock,
         *,
@@ -54,8 +53,8 @@ class Worker:
     ) -> None:
         cluster, polling = cluster or ClusterSettings.load(), polling or PollingSettings.load()
         self._processing = processing or ProcessingSettings.load()
-        self._database, self._clock = database, clock
-        self._log = SqlLog(database, clock)
+        database = store.database
+        self._store, self._database, self._log, self._clock = store, database, store.log, clock
         self._member = SharingMember(database, cluster, clock)
         self._pump = Pump(
             self._log,
@@ -71,10 +70,10 @@ class Worker:
             unit_threads=self._processing.concurrency,
         )
         self._sequencing = SequencingService(
-            database, clock, cluster=cluster, polling=polling, member=self._member, sequenced=self._sequenced
+            store, clock, cluster=cluster, polling=polling, member=self._member, sequenced=self._sequenced
         )
         self._retention = RetentionService(
-            database,
+            store,
             clock,
             member=self._member,
             groups=sorted({each.group for each in handlers.subscriptions()}),
@@ -95,7 +94,7 @@ class Worker:
             cluster=cluster,
             polling=polling,
             pins=pins,
-            measure=Measures(database, self._member).take,
+            measure=Measures(store, self._member).take,
             gained=self._sequencing.ring,
         )
         self._pid = os.getpid()
@@ -176,7 +175,7 @@ class Worker:
 
     def _new_engine(self, subscription: Subscription, topic: Topic) -> tuple[int, Engine]:
         store = GroupStore(
-            self._database,
+            self._store,
             self._clock,
             group=subscription.group,
             topic=topic,

@@ -12,11 +12,10 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition
   AND owner = :owner AND epoch = :epoch AND version = :version;
 
 -- name: cursors_create
--- Make a group's cursors on a topic, in every partition, when the group is new there: at the start of what is kept, or at
--- the end. Walks the heads and the primary key.
+-- Make a group's cursors on a topic, in every partition, when the group is new there. Walks the primary key.
 INSERT INTO penstock_cursor (group_id, topic_id, partition, "offset")
-SELECT :group_id, h.topic_id, h.partition, CASE WHEN :from_start THEN h.start_offset ELSE h.next_offset END
-FROM penstock_head h WHERE h.topic_id = :topic_id
+SELECT :group_id, :topic_id, c.partition, c.place
+FROM rows(:cursors, partition integer, place bigint) AS c WHERE true
 ON CONFLICT DO NOTHING;
 
 -- name: cursors_hold
@@ -91,11 +90,10 @@ RETURNING partition, "offset", epoch, version, passed, crashes, trying;
 
 -- name: dead_find
 -- One dead letter with all it holds; walks the primary key, locks nothing.
-SELECT d.died_ms, d.group_id, d.topic_id, d.partition, d."offset", g.name, t.name, d.id, d.key, d.type, d.failures,
+SELECT d.died_ms, d.group_id, d.topic_id, d.partition, d."offset", g.name, d.id, d.key, d.type, d.failures,
        d.reason, d.holding, d.reset_ms, d.value, d.headers, d.timestamp_ms
 FROM penstock_dead d
 JOIN penstock_group g ON g.id = d.group_id
-JOIN penstock_topic t ON t.id = d.topic_id
 WHERE d.group_id = :group_id AND d.topic_id = :topic_id AND d.partition = :partition AND d."offset" = :offset;
 
 -- name: dead_headers
@@ -108,12 +106,11 @@ CROSS JOIN penstock_dead d ON d.group_id = :group_id AND d.topic_id = :topic_id 
 -- name: dead_list
 -- A page of dead letters, the newest first, after a place in that order; walks ix_penstock_dead_died backwards, locks
 -- nothing.
-SELECT d.died_ms, d.group_id, d.topic_id, d.partition, d."offset", g.name, t.name, d.id, d.key, d.type, d.failures,
+SELECT d.died_ms, d.group_id, d.topic_id, d.partition, d."offset", g.name, d.id, d.key, d.type, d.failures,
        d.reason, d.holding, d.reset_ms, d.timestamp_ms
 FROM penstock_dead d
 CROSS JOIN penstock_group g ON g.id = d.group_id
-CROSS JOIN penstock_topic t ON t.id = d.topic_id
-WHERE (d.died_ms, d.group_id, d.topic_id, d.partition, d."offset")
+CROSS WHERE (d.died_ms, d.group_id, d.topic_id, d.partition, d."offset")
       < (:died_ms::bigint, :after_group::bigint, :after_topic::bigint, :after_partition::bigint, :after_offset::bigint)
   AND (:group_id::integer IS NULL OR d.group_id = :group_id::integer)
   AND (:topic_id::integer IS NULL OR d.topic_id = :topic_id::integer)
@@ -261,13 +258,14 @@ WHERE name = ANY(:names::text[]) AND seen_ms < n.now_ms - 3600000;
 -- == Measures
 
 -- name: gauge_cursors
--- How far each group is behind the log, how many of its cursors one member owns, and how many nobody does who lives; reads the
--- cursors and walks the heads' primary key, locks nothing.
-SELECT g.name, sum(greatest(0, h.next_offset - c."offset")), count(*) FILTER (WHERE c.owner = :owner),
+-- How far each group is behind the ends of the log, how many of its cursors one member owns, and how many nobody does who
+-- lives; reads the cursors, locks nothing.
+SELECT g.name, sum(greatest(0, h.place - c."offset")), count(*) FILTER (WHERE c.owner = :owner),
        count(*) FILTER (WHERE c.owner IS NULL OR c.owner <> ALL(:living::text[]))
 FROM penstock_group g
 CROSS JOIN penstock_cursor c ON c.group_id = g.id
-CROSS JOIN penstock_head h ON h.topic_id = c.topic_id AND h.partition = c.partition
+LEFT JOIN rows(:ends, topic_id integer, partition integer, place bigint) AS h
+  ON h.topic_id = c.topic_id AND h.partition = c.partition
 GROUP BY g.name;
 
 -- name: gauge_waiting
@@ -279,12 +277,294 @@ SELECT g.name,
        (SELECT count(*) FROM penstock_dead d WHERE d.group_id = g.id)
 FROM penstock_group g;
 
--- name: topics_unread
--- The topics that have records and no cursor of any group, and how many; reads the topics and, once, the cursors; walks the
--- heads' primary key, locks nothing.
-SELECT t.name, sum(h.next_offset - h.start_offset)
-FROM penstock_topic t
-CROSS JOIN penstock_head h ON h.topic_id = t.id
-WHERE t.id NOT IN (SELECT topic_id FROM penstock_cursor)
-GROUP BY t.name
-HAVING sum(h.next_offset - h.start_offset) > 0;
+-- == Retention: what groups still need
+
+-- name: cursors_slowest
+-- The slowest cursor in each partition of the groups that hold records back: those of a kind that does, seen lately. Walks the
+-- groups and, for each, the primary key; locks nothing.
+SELECT c.partition, min(c."offset")
+FROM penstock_group g
+CROSS JOIN penstock_cursor c ON c.group_id = g.id AND c.topic_id = :topic_id
+WHERE g.holds AND greatest(g.seen_ms, g.created_ms) >= :seen_since
+GROUP BY c.partition;
+
+-- name: cursors_behind
+-- The groups that hold records back, seen lately, that stand before the end of some ranges; walks the groups and, for each
+-- range, the primary key, locks nothing. Whoever trims has locked the log's heads already.
+SELECT DISTINCT g.name
+FROM rows(:ranges, partition integer, low bigint, high bigint) AS w
+CROSS JOIN penstock_group g
+CROSS JOIN penstock_cursor c ON c.group_id = g.id AND c.topic_id = :topic_id AND c.partition = w.partition
+WHERE g.holds AND greatest(g.seen_ms, g.created_ms) >= :seen_since AND c."offset" < w.high
+ORDER BY g.name;
+
+-- name: cursors_hold_some
+-- Keep the owners of some cursors from settling until the end; locks those rows in order, walks the primary key.
+SELECT c.group_id, c.partition
+FROM rows(:cursors, group_id integer, partition integer) AS w
+CROSS JOIN penstock_cursor c ON c.group_id = w.group_id AND c.topic_id = :topic_id AND c.partition = w.partition
+ORDER BY c.group_id, c.partition
+FOR UPDATE OF c;
+
+-- == Forgetting a topic
+
+-- name: cursors_delete
+-- Remove every group's cursors on a topic; reads the table, which is small.
+DELETE FROM penstock_cursor WHERE topic_id = :topic_id;
+
+-- name: dead_delete
+-- Remove the dead letters of a deleted topic; reads the table, which holds failures only.
+DELETE FROM penstock_dead WHERE topic_id = :topic_id;
+
+-- name: entries_delete
+-- Remove the lane entries of a deleted topic; reads the table, which holds failures only.
+DELETE FROM penstock_lane_entry WHERE topic_id = :topic_id;
+
+-- name: lanes_delete
+-- Remove the waiting lanes of a deleted topic; reads the table, which holds failures only.
+DELETE FROM penstock_lane WHERE topic_id = :topic_id;
+
+-- name: topics_read
+-- The topics that some group has cursors on; reads the cursors, locks nothing.
+SELECT DISTINCT topic_id FROM penstock_cursor;
+
+-- == For operations and listings
+
+-- name: topics_groups
+-- The groups that have cursors on some topics; reads the cursors.
+SELECT DISTINCT c.topic_id, g.name FROM penstock_cursor c JOIN penstock_group g ON g.id = c.group_id
+WHERE c.topic_id = ANY(:topics::integer[])
+ORDER BY c.topic_id, g.name;
+
+-- name: cursors_below
+-- The groups that have yet to come to an offset of a partition, and where they are; walks the primary key, locks nothing.
+SELECT g.name, c."offset" FROM penstock_group g
+CROSS JOIN penstock_cursor c ON c.group_id = g.id AND c.topic_id = :topic_id AND c.partition = :partition
+WHERE c."offset" < :before
+ORDER BY g.name;
+
+-- name: group_cursors_delete
+-- Remove the cursors of a group; walks the primary key, locks the rows.
+DELETE FROM penstock_cursor WHERE group_id = :group_id;
+
+-- name: group_dead
+-- How many dead letters groups have; walks the primary key.
+SELECT group_id, topic_id, count(*) FROM penstock_dead
+WHERE group_id = ANY(:groups::integer[])
+GROUP BY group_id, topic_id;
+
+-- name: group_dead_delete
+-- Remove the dead letters of a group; walks the primary key, locks the rows.
+DELETE FROM penstock_dead WHERE group_id = :group_id;
+
+-- name: group_delete
+-- Remove a group's name; walks the primary key. The row is locked already.
+DELETE FROM penstock_group WHERE id = :group_id;
+
+-- name: group_entries_delete
+-- Remove the lane entries of a group; walks the primary key, locks the rows.
+DELETE FROM penstock_lane_entry WHERE group_id = :group_id;
+
+-- name: group_filters
+-- All groups with their filters; reads the table, which is small.
+SELECT name, filters FROM penstock_group ORDER BY name;
+
+-- name: group_lanes
+-- How many lanes of groups wait by themselves, and how many for a person; walks the primary key.
+SELECT group_id, topic_id, sum(CASE WHEN held THEN 0 ELSE 1 END), sum(CASE WHEN held THEN 1 ELSE 0 END)
+FROM penstock_lane
+WHERE group_id = ANY(:groups::integer[])
+GROUP BY group_id, topic_id;
+
+-- name: group_lanes_delete
+-- Remove the waiting lanes of a group; walks the primary key, locks the rows.
+DELETE FROM penstock_lane WHERE group_id = :group_id;
+
+-- name: group_list
+-- A page of the groups, by name, after one of them; walks the unique index on name.
+SELECT name, id, created_ms, paused_ms, filter_version FROM penstock_group
+WHERE name > :after
+ORDER BY name
+LIMIT :limit;
+
+-- name: group_owners
+-- Who owns partitions of a group; walks the primary key.
+SELECT DISTINCT owner FROM penstock_cursor WHERE group_id = :group_id AND owner IS NOT NULL;
+
+-- name: group_passed
+-- What groups have passed above their cursors; walks the primary key.
+SELECT group_id, topic_id, passed FROM penstock_cursor
+WHERE group_id = ANY(:groups::integer[]) AND passed <> '';
+
+-- name: group_pause
+-- Give a group nothing, unless it is so already; walks the primary key, locks the row.
+UPDATE penstock_group SET paused_ms = now_ms(:now_ms)
+WHERE id = :group_id AND paused_ms IS NULL;
+
+-- name: group_resume
+-- Let a paused group go on; walks the primary key, locks the row.
+UPDATE penstock_group SET paused_ms = NULL WHERE id = :group_id AND paused_ms IS NOT NULL;
+
+-- name: group_show
+-- A group by name, with its filters; walks the unique index on name.
+SELECT name, id, created_ms, paused_ms, filter_version, filters FROM penstock_group WHERE name = :name;
+
+-- name: group_topics
+-- The topics that a group has cursors on; walks the primary key.
+SELECT DISTINCT topic_id FROM penstock_cursor WHERE group_id = :group_id;
+
+-- name: groups_on_topic
+-- The groups that have a cursor on a topic; walks the cursors, locks nothing.
+SELECT DISTINCT g.id, g.name FROM penstock_cursor c JOIN penstock_group g ON g.id = c.group_id
+WHERE c.topic_id = :topic_id ORDER BY g.name;
+
+-- name: waiting_counts
+-- How many lanes and records wait in the partitions that a member has of a group; walks the
+-- primary keys of these, locks nothing.
+SELECT coalesce(sum(lanes), 0)::bigint, coalesce(sum(entries), 0)::bigint FROM (
+    SELECT (SELECT count(*) FROM penstock_lane p
+            WHERE p.group_id = c.group_id AND p.topic_id = c.topic_id AND p.partition = c.partition) AS lanes,
+           (SELECT count(*) FROM penstock_lane_entry p
+            WHERE p.group_id = c.group_id AND p.topic_id = c.topic_id AND p.partition = c.partition) AS entries
+    FROM penstock_cursor c
+    WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND c.owner = :owner) AS counted;
+
+-- name: dead_by_id
+-- A record that some group gave up, by its id; reads the dead letters, locks nothing.
+SELECT topic_id, partition, "offset", id, key, type, timestamp_ms FROM penstock_dead
+WHERE id = :id AND (:topic_id::integer IS NULL OR topic_id = :topic_id::integer) LIMIT 1;
+
+-- name: entry_lane
+-- The lane in which a record waits; walks the primary key, locks nothing.
+SELECT lane FROM penstock_lane_entry
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND "offset" = :offset;
+
+-- name: entry_by_id
+-- A waiting record by its id, where retention has taken it from the log; reads the
+-- waiting records of all groups, locks nothing.
+SELECT topic_id, partition, "offset", id, key, type, timestamp_ms FROM penstock_lane_entry
+WHERE id = :id AND (:topic_id::integer IS NULL OR topic_id = :topic_id::integer) LIMIT 1;
+
+-- name: group_by_name
+-- A group by its name; walks the unique index on name, locks nothing.
+SELECT id, name, created_ms, filters, paused_ms, seen_ms FROM penstock_group WHERE name = :name;
+
+-- name: lanes_by_partition
+-- What waits in the lanes of a group on a topic: held, resting until later and the first of these, and due; walks the
+-- primary key, locks nothing.
+SELECT partition, count(CASE WHEN held THEN 1 END), count(CASE WHEN NOT held AND due_ms > :now_ms THEN 1 END),
+       min(CASE WHEN NOT held AND due_ms > :now_ms THEN due_ms END),
+       count(CASE WHEN NOT held AND due_ms <= :now_ms THEN 1 END)
+FROM penstock_lane WHERE group_id = :group_id AND topic_id = :topic_id GROUP BY partition;
+
+-- name: lane_head
+-- The first record that waits in a lane; walks the primary key of the partition, locks nothing.
+SELECT "offset" FROM penstock_lane_entry
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND lane = :lane
+ORDER BY "offset" LIMIT 1;
+
+-- name: dead_of_lane
+-- The dead letters of a partition that have an offset, hold a lane, or are of a key, the oldest offset first; walks the
+-- primary key, locks nothing.
+SELECT "offset", id, failures, reason, died_ms, holding, lane FROM penstock_dead
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition
+  AND ("offset" = :offset::bigint OR (holding AND lane = :lane::text) OR key = :key::bytea)
+ORDER BY "offset";
+
+-- name: cursors_of_group
+-- Where a group is in each partition of a topic, with what it has passed and not settled, also before the starts of what is
+-- kept; walks the primary keys, locks nothing.
+SELECT c.partition, c."offset", c.passed,
+       (SELECT count(*) FROM penstock_lane_entry e
+        WHERE e.group_id = c.group_id AND e.topic_id = c.topic_id AND e.partition = c.partition) AS held,
+       (SELECT count(*) FROM penstock_dead d
+        WHERE d.group_id = c.group_id AND d.topic_id = c.topic_id AND d.partition = c.partition) AS dead,
+       (SELECT count(*) FROM penstock_lane_entry e
+        WHERE e.group_id = c.group_id AND e.topic_id = c.topic_id AND e.partition = c.partition
+          AND e."offset" < h.place)
+       + (SELECT count(*) FROM penstock_dead d
+          WHERE d.group_id = c.group_id AND d.topic_id = c.topic_id AND d.partition = c.partition
+            AND d."offset" < h.place) AS before
+FROM rows(:starts, partition integer, place bigint) AS h
+CROSS JOIN penstock_cursor c ON c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = h.partition;
+
+-- name: group_partitions
+-- A page of a group's cursors, by topic and partition, after one of them; walks the primary key, locks nothing.
+SELECT topic_id, partition, "offset", passed, owner, owner_wanted, epoch, crashes
+FROM penstock_cursor
+WHERE group_id = :group_id
+  AND (topic_id, partition) > (:after_topic::bigint, :after_partition::bigint)
+  AND (:topic_id::integer IS NULL OR topic_id = :topic_id::integer)
+ORDER BY topic_id, partition
+LIMIT :limit;
+
+-- name: group_places
+-- Where groups are in every partition that they read; walks the primary key, locks nothing.
+SELECT group_id, topic_id, partition, "offset" FROM penstock_cursor
+WHERE group_id = ANY(:groups::integer[])
+ORDER BY group_id, topic_id, partition;
+
+-- name: groups_expired
+-- The groups that were last seen too long ago to hold retention back, when that was, and where they are; walks the cursors,
+-- locks nothing.
+SELECT g.name, greatest(g.seen_ms, g.created_ms), c.topic_id, c.partition, c."offset"
+FROM penstock_group g
+JOIN penstock_cursor c ON c.group_id = g.id
+WHERE g.holds AND greatest(g.seen_ms, g.created_ms) < now_ms(:now_ms) - :expires_ms
+ORDER BY g.name;
+
+-- name: group_cursors
+-- Where a group is in each partition that it reads; walks the primary key, locks nothing.
+SELECT topic_id, partition, "offset", passed, owner, crashes, trying
+FROM penstock_cursor
+WHERE group_id = :group_id AND (:topic_id::integer IS NULL OR topic_id = :topic_id::integer)
+ORDER BY topic_id, partition;
+
+-- name: entries_page
+-- A page of the records that wait in lanes, by group, topic, partition and offset, with what their copies say; walks the
+-- primary key, locks nothing.
+SELECT e.group_id, e.topic_id, e.partition, e."offset", g.name, e.id, e.key, nullif(e.type, ''), e.timestamp_ms
+FROM penstock_lane_entry e
+CROSS JOIN penstock_group g ON g.id = e.group_id
+WHERE (e.group_id, e.topic_id, e.partition, e."offset")
+      > (:after_group::integer, :after_topic::integer, :after_partition::integer, :after_offset::bigint)
+  AND (:topic_id::integer IS NULL OR e.topic_id = :topic_id::integer)
+  AND (:group_id::integer IS NULL OR e.group_id = :group_id::integer)
+ORDER BY e.group_id, e.topic_id, e.partition, e."offset"
+LIMIT :limit;
+
+-- name: cursors_lowest
+-- The lowest cursor of all groups in each partition of a topic; walks the groups and, for each, the primary key, locks
+-- nothing.
+SELECT c.partition, min(c."offset")
+FROM penstock_group g
+CROSS JOIN penstock_cursor c ON c.group_id = g.id AND c.topic_id = :topic_id
+GROUP BY c.partition;
+
+-- name: unfinished
+-- The records of a range that some group has waiting or dead; walks the groups and, for each, the primary keys, locks nothing.
+SELECT e."offset" FROM penstock_group g
+CROSS JOIN penstock_lane_entry e ON e.group_id = g.id AND e.topic_id = :topic_id AND e.partition = :partition
+WHERE e."offset" >= :low AND e."offset" < :high
+UNION
+SELECT d."offset" FROM penstock_group g
+CROSS JOIN penstock_dead d ON d.group_id = g.id AND d.topic_id = :topic_id AND d.partition = :partition
+WHERE d."offset" >= :low AND d."offset" < :high;
+
+-- name: topic_waiting
+-- How many lanes of a topic wait, and how many dead letters it has; reads the tables, which hold failures only.
+SELECT (SELECT count(*) FROM penstock_lane WHERE topic_id = :topic_id),
+       (SELECT count(*) FROM penstock_dead WHERE topic_id = :topic_id);
+
+-- name: group_counts
+-- How many groups and dead letters there are; reads the tables, locks nothing.
+SELECT (SELECT count(*) FROM penstock_group), (SELECT count(*) FROM penstock_dead);
+
+-- name: owner_counted
+-- How many waiting records and dead letters have an owner tag; walks the indexes on owner, locks nothing.
+SELECT (SELECT count(*) FROM penstock_lane_entry WHERE owner = :owner),
+       (SELECT count(*) FROM penstock_dead WHERE owner = :owner);
+
+-- name: lanes_next
+-- When the next lane after a moment is due that waits by itself; reads the lanes, locks nothing.
+SELECT min(due_ms) FROM penstock_lane WHERE NOT held AND due_ms > :now_ms::bigint;

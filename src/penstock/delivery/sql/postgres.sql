@@ -33,10 +33,10 @@ UPDATE penstock_cursor
 SET owner = :owner, epoch = epoch + 1, crashes = crashes + CASE WHEN owner IS NULL THEN 0 ELSE 1 END
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
     SELECT c.partition FROM penstock_cursor c
-    JOIN penstock_head h ON h.topic_id = c.topic_id AND h.partition = c.partition
+    JOIN rows(:ends, partition integer, place bigint) AS h ON h.partition = c.partition
     WHERE c.group_id = :group_id AND c.topic_id = :topic_id
       AND (c.owner IS NULL OR c.owner <> ALL(:living::text[]))
-      AND (h.next_offset > c."offset" OR EXISTS (
+      AND (h.place > c."offset" OR EXISTS (
             SELECT 1 FROM penstock_lane l
             WHERE l.group_id = c.group_id AND l.topic_id = c.topic_id AND l.partition = c.partition
               AND NOT l.held AND l.due_ms <= now_ms(:now_ms)))
@@ -55,24 +55,15 @@ JOIN penstock_dead d ON d.group_id = :group_id AND d.topic_id = :topic_id AND d.
 WHERE d.holding;
 
 -- name: dead_put
--- Keep records that are given up, with a copy of all they hold: from the lane's entry where one was put, or from the log.
--- Walks the primary keys once for each (LATERAL, LIMIT). The cursors' locks are held already.
+-- Keep records that are given up, with all they hold; walks the primary key. The cursors' locks are held already.
 INSERT INTO penstock_dead (group_id, topic_id, partition, "offset", lane, holding, failures, reason, died_ms,
                            id, key, type, value, headers, timestamp_ms, owner)
-SELECT :group_id, :topic_id, w.partition, w.place, w.lane, w.holding, w.failures, w.reason, now_ms(:now_ms),
-       r.id, r.key, r.type, r.value, r.headers, r.timestamp_ms, r.owner
-FROM rows(:dead, partition integer, place bigint, lane text, holding boolean, failures integer, reason text) AS w
-CROSS JOIN LATERAL (
-    SELECT e.id, e.key, e.type, e.value, e.headers, e.timestamp_ms, e.owner FROM penstock_lane_entry e
-    WHERE e.group_id = :group_id AND e.topic_id = :topic_id AND e.partition = w.partition AND e."offset" = w.place
-      AND e.id IS NOT NULL
-    UNION ALL
-    SELECT l.id, l.key, l.type, l.value, l.headers, l.timestamp_ms, l.owner FROM penstock_log l
-    WHERE l.topic_id = :topic_id AND l.partition = w.partition AND l."offset" = w.place
-    LIMIT 1) AS r
+SELECT * FROM unnest(?::integer[], ?::integer[], ?::integer[], ?::bigint[], ?::text[], ?::boolean[], ?::integer[],
+                     ?::text[], ?::bigint[], ?::text[], ?::bytea[], ?::text[], ?::bytea[], ?::bytea[], ?::bigint[],
+                     ?::text[])
 ON CONFLICT (group_id, topic_id, partition, "offset")
-DO UPDATE SET lane = excluded.lane, holding = excluded.holding, failures = excluded.failures, reason = excluded.reason, died_ms = excluded.died_ms,
-              reset_ms = NULL;
+DO UPDATE SET lane = excluded.lane, holding = excluded.holding, failures = excluded.failures, reason = excluded.reason,
+              died_ms = excluded.died_ms, reset_ms = NULL;
 
 -- name: dead_skip
 -- Let dead letters hold their lanes no more, and return those that did; walks the primary key, locks those rows. The
@@ -116,12 +107,13 @@ JOIN penstock_lane_entry e ON e.group_id = :group_id AND e.topic_id = :topic_id 
 GROUP BY e.partition, e.lane;
 
 -- name: entries_read
--- The records that retention has copied to some entries of lanes, in that order and no more than so many bytes of values
+-- The records that retention has copied to some entries of lanes, in that order and no more than so many bytes
 -- (but one record at least); walks the primary key once for each (LATERAL, LIMIT), locks nothing.
-SELECT partition, "offset", id, key, type, value, headers, timestamp_ms
+SELECT partition, "offset", id, key, nullif(type, ''), value, headers, timestamp_ms
 FROM (
     SELECT w.place, e.partition, e."offset", e.id, e.key, e.type, e.value, e.headers, e.timestamp_ms,
-           sum(coalesce(octet_length(e.value), 0)) OVER before AS bytes
+           sum(coalesce(octet_length(e.value), 0) + coalesce(octet_length(e.key), 0) + coalesce(octet_length(e.headers), 0) + 64)
+               OVER before AS bytes
     FROM unnest(:entries.partition::integer[], :entries.place::bigint[]) WITH ORDINALITY AS w (partition, "offset", place)
     CROSS JOIN LATERAL (
         SELECT n.* FROM penstock_lane_entry n
@@ -171,10 +163,9 @@ WHERE l.group_id = :group_id AND l.topic_id = :topic_id AND l.partition = ANY(:p
 -- name: lanes_list
 -- A page of waiting lanes, by group, topic, partition and lane, after one of them; with `lane` those of one key, also where
 -- a record of it is retried alone. Walks the primary key, locks nothing.
-SELECT l.group_id, l.topic_id, l.partition, l.lane, g.name, t.name, l.held, l.failures, l.due_ms, l.reason
+SELECT l.group_id, l.topic_id, l.partition, l.lane, g.name, l.held, l.failures, l.due_ms, l.reason
 FROM penstock_lane l
 JOIN penstock_group g ON g.id = l.group_id
-JOIN penstock_topic t ON t.id = l.topic_id
 WHERE (l.group_id, l.topic_id, l.partition, l.lane)
       > (:after_group::bigint, :after_topic::bigint, :after_partition::bigint, :after_lane::text)
   AND (:group_id::integer IS NULL OR l.group_id = :group_id::integer)
@@ -194,3 +185,71 @@ WHERE l.group_id = :group_id AND l.topic_id = :topic_id AND l.held AND l.partiti
     SELECT 1 FROM penstock_dead d
     WHERE d.group_id = l.group_id AND d.topic_id = l.topic_id AND d.partition = l.partition AND d.lane = l.lane
       AND d.holding);
+
+-- name: entries_copies
+-- The copies that waiting records have, of some places; walks the primary key, locks nothing.
+SELECT e.partition, e."offset", e.id, e.key, nullif(e.type, ''), e.value, e.headers, e.timestamp_ms, e.owner
+FROM rows(:entries, partition integer, place bigint) AS w
+CROSS JOIN LATERAL (
+    SELECT r.* FROM penstock_lane_entry r
+    WHERE r.group_id = :group_id AND r.topic_id = :topic_id AND r.partition = w.partition AND r."offset" = w.place
+      AND r.id IS NOT NULL
+    LIMIT 1) AS e;
+
+-- == Retention: what groups still need
+
+-- name: entries_waiting_in
+-- In which partitions of which groups records wait that some ranges of offsets hold and that are not copied yet; walks
+-- the primary key once for each group and range (LATERAL, LIMIT), locks nothing.
+SELECT g.id, w.partition
+FROM rows(:ranges, partition integer, low bigint, high bigint) AS w
+CROSS JOIN penstock_group g
+CROSS JOIN LATERAL (
+    SELECT 1 FROM penstock_lane_entry e
+    WHERE e.group_id = g.id AND e.topic_id = :topic_id AND e.partition = w.partition
+      AND e."offset" >= w.low AND e."offset" < w.high AND e.id IS NULL
+    LIMIT 1) AS found
+ORDER BY g.id, w.partition;
+
+-- name: entries_uncopied
+-- The records of some ranges that wait in lanes and have no copy yet; walks the primary key, for each group and range
+-- (LATERAL). The cursors' locks are held already.
+SELECT g.id, waits.partition, waits."offset"
+FROM rows(:ranges, partition integer, low bigint, high bigint) AS w
+CROSS JOIN penstock_group g
+CROSS JOIN LATERAL (
+    SELECT n.partition, n."offset" FROM penstock_lane_entry n
+    WHERE n.group_id = g.id AND n.topic_id = :topic_id AND n.partition = w.partition
+      AND n."offset" >= w.low AND n."offset" < w.high AND n.id IS NULL
+    ORDER BY n."offset" LIMIT w.high - w.low) AS waits;
+
+-- name: entries_copy
+-- Give waiting records copies of their own, before the log deletes them; walks the primary key. The cursors' locks are held
+-- already.
+UPDATE penstock_lane_entry e
+SET id = w.id, key = w.key, type = w.type, value = w.value, headers = w.headers, timestamp_ms = w.timestamp_ms,
+    owner = w.owner
+FROM unnest(?::integer[], ?::integer[], ?::integer[], ?::bigint[], ?::text[], ?::bytea[], ?::text[], ?::bytea[],
+            ?::bytea[], ?::bigint[], ?::text[])
+     AS w (group_id, topic_id, partition, place, id, key, type, value, headers, timestamp_ms, owner)
+WHERE e.group_id = w.group_id AND e.topic_id = w.topic_id AND e.partition = w.partition AND e."offset" = w.place;
+
+-- == For operations and listings
+
+-- name: groups_on_partition
+-- The groups on a partition and where they are; walks the groups, and the primary key of cursors for each, locks nothing.
+SELECT g.id, g.name, g.created_ms, g.filters, g.paused_ms, g.seen_ms,
+       c."offset", c.passed, c.owner, c.crashes, c.trying
+FROM penstock_group g
+CROSS JOIN LATERAL (
+    SELECT * FROM penstock_cursor r
+    WHERE r.group_id = g.id AND r.topic_id = :topic_id AND r.partition = :partition LIMIT 1) AS c
+WHERE :group_id::integer IS NULL OR g.id = :group_id::integer
+ORDER BY g.name;
+
+-- name: lanes_of_key
+-- The lane of a key in a partition, and those of records of it that are retried alone; walks the primary key, locks nothing.
+SELECT lane, held, failures, due_ms, reason FROM penstock_lane
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition
+  AND (lane = :lane::text OR (lane ~ '^#[0-9]+#' AND substr(lane, strpos(substr(lane, 2), '#') + 2) = :lane::text))
+ORDER BY lane;

@@ -28,10 +28,10 @@ RETURNING partition;
 -- members owns. A new owner is a new epoch; one that did not release is counted as a crash. Walks the primary keys.
 UPDATE penstock_cursor AS c
 SET owner = :owner, epoch = c.epoch + 1, crashes = c.crashes + CASE WHEN c.owner IS NULL THEN 0 ELSE 1 END
-FROM penstock_head h
-WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND h.topic_id = c.topic_id AND h.partition = c.partition
+FROM rows(:ends, partition integer, place bigint) AS h
+WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND h.partition = c.partition
   AND (c.owner IS NULL OR c.owner NOT IN (SELECT value FROM json_each(:living)))
-  AND (h.next_offset > c."offset" OR EXISTS (
+  AND (h.place > c."offset" OR EXISTS (
         SELECT 1 FROM penstock_lane l
         WHERE l.group_id = c.group_id AND l.topic_id = c.topic_id AND l.partition = c.partition
           AND NOT l.held AND l.due_ms <= now_ms(:now_ms)))
@@ -47,23 +47,13 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND holding
   AND (partition, lane) IN (SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(:lanes));
 
 -- name: dead_put
--- Keep records that are given up, with a copy of all they hold: from the lane's entry where one was put, or from the log.
--- Walks the primary keys for each (cross join first, so that the list leads).
+-- Keep a record that is given up, with all it holds; walks the primary key.
 INSERT INTO penstock_dead (group_id, topic_id, partition, "offset", lane, holding, failures, reason, died_ms,
                            id, key, type, value, headers, timestamp_ms, owner)
-SELECT :group_id, :topic_id, json_extract(w.value, '$[0]'), json_extract(w.value, '$[1]'), json_extract(w.value, '$[2]'),
-       json_extract(w.value, '$[3]'), json_extract(w.value, '$[4]'), json_extract(w.value, '$[5]'), now_ms(:now_ms),
-       coalesce(e.id, l.id), iif(e.id IS NULL, l.key, e.key), coalesce(e.type, l.type), iif(e.id IS NULL, l.value, e.value),
-       iif(e.id IS NULL, l.headers, e.headers), coalesce(e.timestamp_ms, l.timestamp_ms), iif(e.id IS NULL, l.owner, e.owner)
-FROM json_each(:dead) w
-LEFT JOIN penstock_log l ON l.topic_id = :topic_id AND l.partition = json_extract(w.value, '$[0]')
- AND l."offset" = json_extract(w.value, '$[1]')
-LEFT JOIN penstock_lane_entry e ON e.group_id = :group_id AND e.topic_id = :topic_id
- AND e.partition = json_extract(w.value, '$[0]') AND e."offset" = json_extract(w.value, '$[1]')
-WHERE coalesce(l.id, e.id) IS NOT NULL
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (group_id, topic_id, partition, "offset")
-DO UPDATE SET lane = excluded.lane, holding = excluded.holding, failures = excluded.failures, reason = excluded.reason, died_ms = excluded.died_ms,
-              reset_ms = NULL;
+DO UPDATE SET lane = excluded.lane, holding = excluded.holding, failures = excluded.failures, reason = excluded.reason,
+              died_ms = excluded.died_ms, reset_ms = NULL;
 
 -- name: dead_skip
 -- Let dead letters hold their lanes no more, and return those that did; walks the primary key.
@@ -102,12 +92,13 @@ WHERE group_id = :group_id AND topic_id = :topic_id
 GROUP BY partition, lane;
 
 -- name: entries_read
--- The records that retention has copied to some entries of lanes, in that order and no more than so many bytes of values
+-- The records that retention has copied to some entries of lanes, in that order and no more than so many bytes
 -- (but one record at least); walks the primary key once for each (cross join).
-SELECT partition, "offset", id, key, type, value, headers, timestamp_ms
+SELECT partition, "offset", id, key, nullif(type, ''), value, headers, timestamp_ms
 FROM (
     SELECT e.partition, e."offset", e.id, e.key, e.type, e.value, e.headers, e.timestamp_ms,
-           sum(coalesce(length(e.value), 0)) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes
+           sum(coalesce(length(e.value), 0) + coalesce(length(e.key), 0) + coalesce(length(e.headers), 0) + 64)
+               OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes
     FROM json_each(:entries) w
     CROSS JOIN penstock_lane_entry e ON e.group_id = :group_id AND e.topic_id = :topic_id
      AND e.partition = json_extract(w.value, '$[0]') AND e."offset" = json_extract(w.value, '$[1]')
@@ -147,11 +138,10 @@ DELETE FROM penstock_lane WHERE group_id = :group_id AND topic_id = :topic_id
 -- name: lanes_list
 -- A page of waiting lanes, by group, topic, partition and lane, after one of them; with `lane` those of one key, also where
 -- a record of it is retried alone. Walks the primary key: the cross joins keep SQLite from another order.
-SELECT l.group_id, l.topic_id, l.partition, l.lane, g.name, t.name, l.held, l.failures, l.due_ms, l.reason
+SELECT l.group_id, l.topic_id, l.partition, l.lane, g.name, l.held, l.failures, l.due_ms, l.reason
 FROM penstock_lane l
 CROSS JOIN penstock_group g ON g.id = l.group_id
-CROSS JOIN penstock_topic t ON t.id = l.topic_id
-WHERE (l.group_id, l.topic_id, l.partition, l.lane) > (:after_group, :after_topic, :after_partition, :after_lane)
+CROSS WHERE (l.group_id, l.topic_id, l.partition, l.lane) > (:after_group, :after_topic, :after_partition, :after_lane)
   AND (:group_id IS NULL OR l.group_id = :group_id)
   AND (:topic_id IS NULL OR l.topic_id = :topic_id)
   AND (:held IS NULL OR l.held = :held)
@@ -167,3 +157,59 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND held
   AND partition IN (SELECT value FROM json_each(:partitions))
   AND (partition, lane) NOT IN (
     SELECT d.partition, d.lane FROM penstock_dead d WHERE d.group_id = :group_id AND d.topic_id = :topic_id AND d.holding);
+
+-- name: entries_copies
+-- The copies that waiting records have, of some places; walks the primary key (cross join).
+SELECT e.partition, e."offset", e.id, e.key, nullif(e.type, ''), e.value, e.headers, e.timestamp_ms, e.owner
+FROM rows(:entries, partition integer, place bigint) AS w
+CROSS JOIN penstock_lane_entry e ON e.group_id = :group_id AND e.topic_id = :topic_id AND e.partition = w.partition
+ AND e."offset" = w.place
+WHERE e.id IS NOT NULL;
+
+-- == Retention: what groups still need
+
+-- name: entries_waiting_in
+-- In which partitions of which groups records wait that some ranges of offsets hold and that are not copied yet; walks
+-- the primary key once for each group and range (cross joins).
+SELECT DISTINCT g.id, e.partition
+FROM json_each(:ranges) w
+CROSS JOIN penstock_group g
+CROSS JOIN penstock_lane_entry e ON e.group_id = g.id AND e.topic_id = :topic_id
+ AND e.partition = json_extract(w.value, '$[0]')
+ AND e."offset" >= json_extract(w.value, '$[1]') AND e."offset" < json_extract(w.value, '$[2]')
+WHERE e.id IS NULL
+ORDER BY g.id, e.partition;
+
+-- name: entries_uncopied
+-- The records of some ranges that wait in lanes and have no copy yet; walks the primary key, for each group and range (cross
+-- joins).
+SELECT e.group_id, e.partition, e."offset"
+FROM rows(:ranges, partition integer, low bigint, high bigint) AS w
+CROSS JOIN penstock_group g
+CROSS JOIN penstock_lane_entry e ON e.group_id = g.id AND e.topic_id = :topic_id AND e.partition = w.partition
+ AND e."offset" >= w.low AND e."offset" < w.high
+WHERE e.id IS NULL;
+
+-- name: entries_copy
+-- Give a waiting record a copy of its own, before the log deletes it; walks the primary key.
+UPDATE penstock_lane_entry
+SET id = ?5, key = ?6, type = ?7, value = ?8, headers = ?9, timestamp_ms = ?10, owner = ?11
+WHERE group_id = ?1 AND topic_id = ?2 AND partition = ?3 AND "offset" = ?4;
+
+-- == For operations and listings
+
+-- name: groups_on_partition
+-- The groups on a partition and where they are; walks the groups, and the primary key of cursors for each.
+SELECT g.id, g.name, g.created_ms, g.filters, g.paused_ms, g.seen_ms,
+       c."offset", c.passed, c.owner, c.crashes, c.trying
+FROM penstock_group g
+CROSS JOIN penstock_cursor c ON c.group_id = g.id AND c.topic_id = :topic_id AND c.partition = :partition
+WHERE :group_id IS NULL OR g.id = :group_id
+ORDER BY g.name;
+
+-- name: lanes_of_key
+-- The lane of a key in a partition, and those of records of it that are retried alone; walks the primary key.
+SELECT lane, held, failures, due_ms, reason FROM penstock_lane
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition
+  AND (lane = :lane OR (lane GLOB '#[0-9]*' AND substr(lane, instr(substr(lane, 2), '#') + 2) = :lane))
+ORDER BY lane;

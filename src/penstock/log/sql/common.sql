@@ -7,37 +7,40 @@
 -- The first offset kept and the next to be given; walks the primary key, locks nothing.
 SELECT start_offset, next_offset FROM penstock_head WHERE topic_id = :topic_id AND partition = :partition;
 
--- name: erase_find
--- Some records of an owner, in any order; walks ix_penstock_log_owner, locks nothing: a hint, looked at again when erased.
-SELECT topic_id, partition, "offset", id FROM penstock_log WHERE owner = :owner LIMIT :limit;
+-- name: owned
+-- Some records with an owner tag, in any order, without what they hold; walks ix_penstock_log_owner, locks nothing: a hint,
+-- looked at again when they are erased.
+SELECT topic_id, partition, "offset", id, key, nullif(type, ''), NULL, NULL, timestamp_ms, owner
+FROM penstock_log WHERE owner = :owner LIMIT :limit;
 
--- name: offset_at
--- The first offset with a timestamp at or after a moment; from the last sparse mark before it, walks the primary key, locks nothing.
-SELECT "offset" FROM penstock_log
-WHERE topic_id = :topic_id AND partition = :partition AND timestamp_ms >= :timestamp_ms
-  AND "offset" >= coalesce((
-        SELECT "offset" FROM penstock_log_time
-        WHERE topic_id = :topic_id AND partition = :partition AND max_ms < :timestamp_ms
-        ORDER BY "offset" DESC LIMIT 1), 0)
-ORDER BY "offset" LIMIT 1;
+-- name: owned_count
+-- How many records have an owner tag; walks ix_penstock_log_owner, locks nothing.
+SELECT count(*) FROM penstock_log WHERE owner = :owner;
 
--- name: read
--- Records from an offset on, at most so many and so many bytes, but at least one; walks the primary key, locks nothing.
-SELECT "offset", id, key, type, value, headers, timestamp_ms
-FROM (
-    SELECT *, sum(size) OVER (ORDER BY "offset") - size AS bytes_before
-    FROM (
-        SELECT *, coalesce(octet_length(value), 0) + coalesce(octet_length(key), 0)
-                  + coalesce(octet_length(headers), 0) + 64 AS size
-        FROM penstock_log
-        WHERE topic_id = :topic_id AND partition = :partition AND "offset" >= :offset
-          AND type <> 'penstock.erased'
-        ORDER BY "offset"
-        LIMIT :limit
-    ) AS sized
-) AS measured
-WHERE bytes_before = 0 OR bytes_before < :max_bytes
-ORDER BY "offset";
+-- name: find_key
+-- The records of a key within a range of offsets of a partition, in order; walks the primary key, locks nothing.
+SELECT partition, "offset", id, key, nullif(type, ''), NULL, NULL, timestamp_ms FROM penstock_log
+WHERE topic_id = :topic_id AND partition = :partition AND "offset" >= :low AND "offset" < :high AND key = :key
+ORDER BY "offset" LIMIT :limit;
+
+-- name: find_key_last
+-- The last records of a key within a range of offsets of a partition, the newest first; walks the primary key backwards,
+-- locks nothing.
+SELECT partition, "offset", id, key, nullif(type, ''), NULL, NULL, timestamp_ms FROM penstock_log
+WHERE topic_id = :topic_id AND partition = :partition AND "offset" >= :low AND "offset" < :high AND key = :key
+ORDER BY "offset" DESC LIMIT :limit;
+
+-- name: search_starts
+-- Where to look for a record of some moment in each partition of a topic: its bounds, the last sparse mark before
+-- it, and the time of the first record kept where some are gone; walks the primary keys, locks nothing.
+SELECT h.partition, h.start_offset, h.next_offset,
+       (SELECT t."offset" FROM penstock_log_time t
+        WHERE t.topic_id = h.topic_id AND t.partition = h.partition AND t.max_ms < :time_ms::bigint
+        ORDER BY t."offset" DESC LIMIT 1) AS mark,
+       CASE WHEN h.start_offset > 0 THEN
+           (SELECT l.timestamp_ms FROM penstock_log l
+            WHERE l.topic_id = h.topic_id AND l.partition = h.partition ORDER BY l."offset" LIMIT 1) END AS first_ms
+FROM penstock_head h WHERE h.topic_id = :topic_id AND h.next_offset > 0 ORDER BY h.partition;
 
 -- == Heads: where each partition begins and ends
 
@@ -79,27 +82,21 @@ SET next_offset = h.next_offset + w.added, max_ms = greatest(h.max_ms, w.max_ms)
 FROM rows(:raises, topic_id integer, partition integer, added bigint, max_ms bigint) AS w
 WHERE h.topic_id = w.topic_id AND h.partition = w.partition;
 
+-- name: heads_all
+-- Where all partitions of a topic begin and end; walks the primary key, locks nothing.
+SELECT partition, start_offset, next_offset FROM penstock_head WHERE topic_id = :topic_id ORDER BY partition;
+
+-- name: heads_pin
+-- Where all partitions of a topic begin and end, and let nobody append or trim there until the transaction ends; walks the
+-- primary key, locks the rows in order.
+SELECT partition, start_offset, next_offset FROM penstock_head WHERE topic_id = :topic_id
+ORDER BY partition FOR UPDATE;
+
+-- name: heads_to_end
+-- Let each partition of a topic begin where it ends; walks the primary key. The heads are locked already.
+UPDATE penstock_head SET start_offset = next_offset WHERE topic_id = :topic_id;
+
 -- == Topics
-
--- name: cursors_delete
--- Remove every group's cursors on a topic; reads the table, which is small.
-DELETE FROM penstock_cursor WHERE topic_id = :topic_id;
-
--- name: dead_delete
--- Remove the dead letters of a deleted topic; reads the table, which holds failures only.
-DELETE FROM penstock_dead WHERE topic_id = :topic_id;
-
--- name: domains_delete
--- Remove what was said about sharing a deleted topic; reads the table, which is small.
-DELETE FROM penstock_domain WHERE name LIKE 'group/%/' || :topic_id::text;
-
--- name: entries_delete
--- Remove the lane entries of a deleted topic; reads the table, which holds failures only.
-DELETE FROM penstock_lane_entry WHERE topic_id = :topic_id;
-
--- name: lanes_delete
--- Remove the waiting lanes of a deleted topic; reads the table, which holds failures only.
-DELETE FROM penstock_lane WHERE topic_id = :topic_id;
 
 -- name: times_add
 -- Mark, sparsely, how late the records below an offset are; the heads' locks are held already.
@@ -125,24 +122,33 @@ DELETE FROM penstock_topic WHERE id = :topic_id;
 
 -- name: topic_find
 -- Topics by name; walks the unique index on name, locks nothing.
-SELECT id, name, partitions, partitioner FROM penstock_topic WHERE name = ANY(:names::text[]);
+SELECT id, name, partitions, partitioner, created_ms, retention_ms, retention_bytes, retention_records
+FROM penstock_topic WHERE name = ANY(:names::text[]);
 
 -- name: topic_keep
 -- Topics by name; walks the unique index on name. Locks them against deletion until the transaction ends.
-SELECT id, name, partitions, partitioner FROM penstock_topic WHERE name = ANY(:names::text[])
+SELECT id, name, partitions, partitioner, created_ms, retention_ms, retention_bytes, retention_records
+FROM penstock_topic WHERE name = ANY(:names::text[])
 ORDER BY id FOR KEY SHARE;
 
 -- name: topic_list
 -- All topics; reads the table.
-SELECT id, name, partitions, partitioner FROM penstock_topic ORDER BY name;
+SELECT id, name, partitions, partitioner, created_ms, retention_ms, retention_bytes, retention_records
+FROM penstock_topic ORDER BY name;
+
+-- name: topic_retain
+-- Say what is kept of a topic; walks the primary key, locks the row.
+UPDATE penstock_topic
+SET retention_ms = :age_ms::bigint, retention_bytes = :bytes::bigint, retention_records = :records::bigint
+WHERE id = :topic_id;
 
 -- == Retention
 
--- name: trim_aged
--- Of some ranges of offsets the first record that is not older than a moment; from the last sparse mark before it, walks
--- the primary key, locks nothing. NULL: all are older.
+-- name: offsets_at
+-- Of some ranges of offsets the first record at or after a moment, or the end of the range; from the last sparse mark before
+-- it, walks the primary key, locks nothing.
 SELECT w.partition,
-       (SELECT l."offset" FROM penstock_log l
+       coalesce((SELECT l."offset" FROM penstock_log l
         WHERE l.topic_id = :topic_id AND l.partition = w.partition AND l."offset" < w.high
           AND l."offset" >= greatest(w.low, coalesce((
                 SELECT t."offset" FROM penstock_log_time t
@@ -150,32 +156,10 @@ SELECT w.partition,
                   AND t.max_ms < :cutoff_ms
                 ORDER BY t."offset" DESC LIMIT 1), 0))
           AND l.timestamp_ms >= :cutoff_ms
-        ORDER BY l."offset" LIMIT 1)
+        ORDER BY l."offset" LIMIT 1), w.high)
 FROM rows(:ranges, partition integer, low bigint, high bigint) AS w;
 
--- name: trim_cursors
--- Keep the owners of some cursors from settling until the end; locks those rows in order, walks the primary key.
-SELECT c.group_id, c.partition
-FROM rows(:cursors, group_id integer, partition integer) AS w
-CROSS JOIN penstock_cursor c ON c.group_id = w.group_id AND c.topic_id = :topic_id AND c.partition = w.partition
-ORDER BY c.group_id, c.partition
-FOR UPDATE OF c;
-
--- name: trim_heads
--- The partitions of a topic that hold something: start, end, the slowest cursor of the groups that were seen lately (NULL:
--- there is none), and the time of the oldest record. Walks the heads, and for each the primary keys; locks nothing.
-SELECT h.partition, h.start_offset, h.next_offset,
-       (SELECT min(c."offset") FROM penstock_group g
-        CROSS JOIN penstock_cursor c ON c.group_id = g.id AND c.topic_id = h.topic_id AND c.partition = h.partition
-        WHERE greatest(g.seen_ms, g.created_ms) >= :seen_since),
-       (SELECT l.timestamp_ms FROM penstock_log l
-        WHERE l.topic_id = h.topic_id AND l.partition = h.partition AND l."offset" >= h.start_offset
-        ORDER BY l."offset" LIMIT 1)
-FROM penstock_head h
-WHERE h.topic_id = :topic_id AND h.start_offset < h.next_offset
-ORDER BY h.partition;
-
--- name: trim_measure
+-- name: sizes
 -- How many bytes some ranges of offsets hold, as a read counts them; walks the primary key, locks nothing.
 SELECT w.partition,
        (SELECT coalesce(sum(coalesce(octet_length(l.value), 0) + coalesce(octet_length(l.key), 0)
@@ -184,25 +168,19 @@ SELECT w.partition,
         WHERE l.topic_id = :topic_id AND l.partition = w.partition AND l."offset" >= w.low AND l."offset" < w.high)
 FROM rows(:ranges, partition integer, low bigint, high bigint) AS w;
 
--- name: trim_oversize
--- Of some ranges of offsets the place after the oldest records that together have the bytes too many; walks the primary
--- key, locks nothing.
+-- name: reach
+-- Of some ranges of offsets the place after the oldest records that together have so many bytes; walks the primary key,
+-- locks nothing.
 SELECT w.partition,
-       (SELECT max(s."offset") + 1 FROM (
+       coalesce((SELECT max(s."offset") + 1 FROM (
             SELECT l."offset", sum(coalesce(octet_length(l.value), 0) + coalesce(octet_length(l.key), 0)
                   + coalesce(octet_length(l.headers), 0) + 64)
                        OVER (ORDER BY l."offset" ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
             FROM penstock_log l
             WHERE l.topic_id = :topic_id AND l.partition = w.partition AND l."offset" >= w.low
               AND l."offset" < w.high) AS s
-        WHERE coalesce(s.before, 0) < w.excess)
-FROM rows(:ranges, partition integer, low bigint, high bigint, excess bigint) AS w;
-
--- name: trim_topics
--- What is kept of each topic, and the time; reads the table, locks nothing.
-SELECT id, name, retention_ms, retention_bytes, retention_records,
-       now_ms(:now_ms)
-FROM penstock_topic ORDER BY name;
+        WHERE coalesce(s.before, 0) < w.bytes), w.high)
+FROM rows(:ranges, partition integer, low bigint, high bigint, bytes bigint) AS w;
 
 -- == The schema, its version and what it is made of
 
@@ -213,3 +191,60 @@ SELECT value FROM penstock_meta WHERE name = :name;
 -- name: version_read
 -- The last migration applied; walks the primary key.
 SELECT value FROM penstock_meta WHERE name = 'schema_version';
+
+-- name: now
+-- The database's time in milliseconds, unless it is given; reads and locks nothing.
+SELECT now_ms(:now_ms);
+
+-- == Holds: readers that keep retention back, and are not groups
+
+-- name: hold_put
+-- Say from where on a reader needs a topic; walks the primary key, locks those rows.
+INSERT INTO penstock_hold (reader, topic_id, partition, "offset")
+SELECT :reader, :topic_id, h.partition, h.place
+FROM rows(:holds, partition integer, place bigint) AS h
+WHERE true;
+
+-- name: holds_delete
+-- Forget what a reader held of a topic, or with no reader named what anybody did; walks the primary key, locks those rows.
+DELETE FROM penstock_hold WHERE topic_id = :topic_id AND (:reader::text IS NULL OR reader = :reader::text);
+
+-- name: holds_list
+-- What readers hold of a topic; walks the primary key, locks nothing.
+SELECT reader, partition, "offset" FROM penstock_hold WHERE topic_id = :topic_id ORDER BY reader, partition;
+
+-- == Producers: the last batch of each, so that it is added once
+
+-- name: producers_lock
+-- The last batches of some producers, locked in order until the transaction ends; walks the primary key.
+SELECT id, epoch, sequence, topic_id, positions FROM penstock_producer WHERE id = ANY(:ids::text[])
+ORDER BY id FOR UPDATE;
+
+-- name: producer_find
+-- The last batch of a producer; walks the primary key, locks nothing.
+SELECT epoch, sequence, topic_id, positions FROM penstock_producer WHERE id = :id;
+
+-- name: producers_put
+-- Write down the last batches of producers; walks the primary key. The heads' locks are held already.
+INSERT INTO penstock_producer (id, epoch, sequence, topic_id, positions)
+SELECT p.id, p.epoch, p.sequence, p.topic_id, p.positions
+FROM rows(:producers, id text, epoch bigint, sequence bigint, topic_id integer, positions text) AS p
+WHERE true
+ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, sequence = excluded.sequence, topic_id = excluded.topic_id,
+                               positions = excluded.positions;
+
+-- == The move: from staging into the log, in one statement
+
+-- name: insert_scheduled
+-- Copy scheduled rows into the log at the offsets given to them; walks the primary keys.
+INSERT INTO penstock_log (topic_id, partition, "offset", id, key, type, value, headers, timestamp_ms, owner)
+SELECT w.topic_id, w.partition, w.place, s.id, s.key, s.type, s.value, s.headers, s.timestamp_ms, s.owner
+FROM rows(:places, slot smallint, seq bigint, topic_id integer, partition integer, place bigint) AS w
+JOIN penstock_scheduled s ON s.seq = w.seq;
+
+-- name: insert_staged
+-- Copy staged rows into the log at the offsets given to them; walks the primary keys.
+INSERT INTO penstock_log (topic_id, partition, "offset", id, key, type, value, headers, timestamp_ms, owner)
+SELECT w.topic_id, w.partition, w.place, s.id, s.key, s.type, s.value, s.headers, s.timestamp_ms, s.owner
+FROM rows(:places, slot smallint, seq bigint, topic_id integer, partition integer, place bigint) AS w
+JOIN penstock_staged s ON s.slot = w.slot AND s.seq = w.seq;

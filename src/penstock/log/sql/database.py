@@ -65,6 +65,10 @@ class Transaction:
         """Return what has become of it while a caller used the connection."""
         return self._database.dialect.state(self.conn)
 
+    def now_ms(self, own_ms: int | None) -> int:
+        """Return the database's time, unless the caller has one of its own."""
+        return int(self.rows("log", "now", now_ms=own_ms)[0][0])
+
     def bulk(self, room: str, name: str, rows: Sequence[Row]) -> None:
         """Run an INSERT for many rows."""
         self._database.dialect.bulk(self.conn, self._database.sql(room, name), rows)
@@ -162,6 +166,10 @@ class Database:
             self._closed.wait(pause + random.uniform(0, pause / 2))
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
         raise AssertionError("unreachable")
+
+    def now_ms(self, own_ms: int | None) -> int:
+        """Return the database's time, unless the caller has one of its own."""
+        return self.look(lambda tx: tx.now_ms(own_ms)) if own_ms is None else own_ms
 
     def close(self) -> None:
         """Close all idle connections; a transaction under way keeps its own until it ends."""

@@ -1,4 +1,4 @@
-"""Giving offsets: topics, their heads, and the lock under which the next offset is taken.
+"""Giving offsets: heads, and the lock under which the next offset is taken.
 
 Density comes from the head's row lock, not from ownership: whoever appends locks the heads first, in one
 order (topic id, partition), numbers under the lock and raises them in the same transaction.
@@ -9,11 +9,9 @@ from typing import NamedTuple
 
 from penstock.errors import TopicVanished
 
-from ..contract import OUTBOX_PARTITIONS, Topic
 from .contract import Row, Rows
 from .database import Call, Transaction
 
-OUTBOX_PARTITIONER = "murmur3"
 _MARK_EVERY = 1024  # offsets between two marks of the time index
 
 
@@ -39,54 +37,6 @@ class Raised(NamedTuple):
     base: int  # the first offset given
     added: int
     max_ms: int
-
-
-def find_topics(tx: Transaction, names: Iterable[str]) -> dict[str, Topic]:
-    """Return those of the topics that are there."""
-    return {row[1]: Topic(*row) for row in tx.rows("log", "topic_find", names=sorted(set(names)))}
-
-
-def keep_topics(tx: Transaction, names: Iterable[str]) -> dict[str, Topic]:
-    """Return those of the topics that are there, kept from deletion until the transaction ends."""
-    return kept(tx.execute(*keeping(names)).rows)
-
-
-def keeping(names: Iterable[str]) -> Call:
-    """Return the statement that keeps topics from deletion until the transaction ends."""
-    return Call("log", "topic_keep", {"names": sorted(set(names))})
-
-
-def kept(rows: Iterable[Row]) -> dict[str, Topic]:
-    """Return the topics of its rows."""
-    return {row[1]: Topic(*row) for row in rows}
-
-
-def ensure_topics(tx: Transaction, names: Iterable[str], now_ms: int | None) -> dict[str, Topic]:
-    """Return the topics, making those that are not there yet."""
-    wanted = set(names)
-    topics = keep_topics(tx, wanted)
-    missing = sorted(wanted - topics.keys())
-    for name in missing:
-        create_topic(tx, name, OUTBOX_PARTITIONS, now_ms)
-    return topics | keep_topics(tx, missing) if missing else topics
-
-
-def create_topic(tx: Transaction, name: str, partitions: int, now_ms: int | None) -> Topic:
-    """Make a topic and its heads, or return the one that is there."""
-    tx.change(
-        "log",
-        "topic_create",
-        name=name,
-        partitions=partitions,
-        partitioner=OUTBOX_PARTITIONER,
-        now_ms=now_ms,
-    )
-    found = keep_topics(tx, [name])
-    if name not in found:  # deleted since; the work is tried again
-        raise TopicVanished
-    topic = found[name]
-    tx.change("log", "heads_create", topic_id=topic.id, partitions=topic.partitions)
-    return topic
 
 
 def lock_heads(tx: Transaction, keys: Iterable[HeadKey]) -> dict[HeadKey, Head]:

@@ -1,272 +1,280 @@
-"""The log in database rows: one row per record, one head per partition."""
+"""The log in database rows: one row per record, one head per partition.
 
-from collections.abc import Mapping, Sequence
+Each call is a transaction of its own, or part of one that the caller has begun (`within`).
+"""
 
-from penstock.clock import SYSTEM, Clock
-from penstock.errors import OffsetOutOfRange, PartitionsDiffer, Undecodable, UnknownPartition, UnknownTopic
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, TypeVar
+
+from penstock.clock import SYSTEM, Clock, own_ms
+from penstock.errors import PickChanged, StillNeeded, UnknownTopic
 from penstock.model.limits import check_topic
-from penstock.model.partition import check_partitions, key_hash
-from penstock.model.partition import partition as partition_of
-from penstock.model.record import RawHeaders, Record
-from penstock.wire.kafka.headers import decode_headers, encode_headers
+from penstock.model.partition import MURMUR3, check_partitioner, check_partitions
 
-from ..contract import DEFAULT_MAX_BYTES, OUTBOX_PARTITIONS, Bounds, Position, Topic
+from ..contract import (
+    OUTBOX_PARTITIONS,
+    Appended,
+    Batch,
+    Bounds,
+    Chunk,
+    Identity,
+    Keep,
+    Log,
+    OffsetRange,
+    Position,
+    Search,
+    Topic,
+    check_partition,
+)
+from ..entry import ENTRY_BYTES, Entry
+from . import appending, searching
 from .contract import Row, Rows
 from .database import Database, Transaction
-from .heads import HeadKey, Numbering, create_topic, find_topics, keep_topics
+from .searching import ranges_table
+from .topics import create_topic, find_topic, forget_topic, list_topics
 
-_FORGET = (
-    "topic_delete",
-    "heads_delete",
-    "times_delete",
-    "cursors_delete",
-    "lanes_delete",
-    "entries_delete",
-    "dead_delete",
-    "domains_delete",
-)
-_DELETE_ROWS = 10_000  # records of a deleted topic removed in one transaction
-_LAST_OFFSET = (1 << 63) - 1
+T = TypeVar("T")
+
+_SWEPT_ROWS = 10_000  # records of a deleted or cleared topic removed in one transaction
 
 
-class SqlLog:
-    """A log in one database. Safe from any thread; each call is a transaction of its own."""
+class SqlLog(Log):
+    """A log in one database. Safe from any thread, unless it is within a transaction."""
 
-    def __init__(self, database: Database, clock: Clock = SYSTEM) -> None:
-        self._database, self._clock = database, clock
+    def __init__(self, database: Database, clock: Clock = SYSTEM, tx: Transaction | None = None) -> None:
+        self.database, self._clock, self._tx = database, clock, tx
 
-    def create_topic(self, name: str, *, partitions: int = OUTBOX_PARTITIONS) -> Topic:
+    def within(self, tx: Transaction) -> "SqlLog":
+        """Return this log as part of an open transaction of its database."""
+        return SqlLog(self.database, self._clock, tx)
+
+    def _look(self, work: Callable[[Transaction], T]) -> T:
+        return self.database.look(work) if self._tx is None else work(self._tx)
+
+    def _run(self, work: Callable[[Transaction], T]) -> T:
+        return self.database.run(work) if self._tx is None else work(self._tx)
+
+    def _rows(self, name: str, topic: Topic, **params: Any) -> list[Row]:
+        return self._look(lambda tx: tx.rows("log", name, topic_id=topic.id, **params))
+
+    # -- topics
+
+    def identity(self) -> Identity:
+        """Return the ids that stand in the database."""
+
+        def look(tx: Transaction) -> Identity:
+            ((id,),) = tx.rows("log", "meta_read", name="log_id")
+            ((incarnation,),) = tx.rows("log", "meta_read", name="incarnation")
+            return Identity(str(id), int(incarnation))
+
+        return self._look(look)
+
+    def create_topic(
+        self, name: str, *, partitions: int = OUTBOX_PARTITIONS, partitioner: str = MURMUR3
+    ) -> Topic:
         """Make a topic, or return the one there is."""
         check_topic(name)
         check_partitions(partitions)
-        topic = self._database.run(lambda tx: create_topic(tx, name, partitions, self._clock.now_ms()))
-        if topic.partitions != partitions:
-            raise PartitionsDiffer(name, topic.partitions, partitions)
-        return topic
+        check_partitioner(partitioner)
+        now_ms = own_ms(self._clock)
+        return self._run(lambda tx: create_topic(tx, name, partitions, partitioner, now_ms))
 
     def topics(self) -> list[Topic]:
         """Return all topics, by name."""
-        return [Topic(*row) for row in self._database.look(lambda tx: tx.rows("log", "topic_list"))]
+        return self._look(list_topics)
 
     def topic(self, name: str) -> Topic:
         """Return a topic by name."""
-        return self._database.look(lambda tx: _topic(tx, name))
+        return self._look(lambda tx: find_topic(tx, name))
+
+    def retain(self, topic: Topic, keep: Keep) -> None:
+        """Say what is kept of a topic."""
+        params = {"topic_id": topic.id, **keep._asdict()}
+        if not self._run(lambda tx: tx.change("log", "topic_retain", **params)):
+            raise UnknownTopic(topic.name)
 
     def delete_topic(self, name: str) -> None:
-        """Remove a topic: its name, heads and cursors at once, its records in bounded transactions."""
-        topic_id = self._database.run(lambda tx: forget_topic(tx, name))
-        remove_records(self._database, topic_id)
+        """Remove a topic: its name and heads at once, its records in bounded transactions."""
+        topic = self._run(lambda tx: forget_topic(tx, name))
+        if self._tx is None:
+            self.sweep(topic)
 
-    def append(
-        self, topic: str, records: Sequence[Record], *, partition: int | None = None
-    ) -> list[Position]:
-        """Add records at the end and return where they stand."""
-        if not records:
-            self.topic(topic)
-            return []
-        return self._database.run(lambda tx: _append(tx, topic, records, partition))
+    # -- appending
 
-    def read(
-        self,
-        topic: str,
-        partition: int,
-        offset: int = 0,
-        limit: int = 1000,
-        *,
-        max_bytes: int = DEFAULT_MAX_BYTES,
-    ) -> list[Record]:
-        """Return the records from an offset on."""
-        return self._database.look(lambda tx: _read(tx, topic, partition, offset, limit, max_bytes))
+    def append_all(self, batches: Sequence[Batch]) -> list[list[Position]]:
+        """Add batches, all or none."""
+        return self._run(lambda tx: appending.append_all(tx, batches))
+
+    def last_batch(self, producer: str) -> Appended | None:
+        """Return the last batch that a producer appended."""
+        return self._look(lambda tx: appending.last_batch(tx, producer))
+
+    def durable(self, topic: Topic, position: Position) -> None:
+        """Return at once: a commit is as durable as the database is set."""
+
+    # -- reading
 
     def ends(self, topic: Topic) -> dict[int, int]:
         """Return the next offset of every partition that ever held something."""
-        rows = self._database.look(lambda tx: tx.rows("log", "heads_list", topic_id=topic.id))
-        return {partition: end for partition, _, end in rows}
+        return {partition: end for partition, _, end in self._rows("heads_list", topic)}
 
-    def read_ranges(
-        self,
-        topic: Topic,
-        ranges: Sequence[tuple[int, int, int]],
-        fences: Mapping[int, int],
-        *,
-        max_bytes: int,
-    ) -> tuple[list[tuple[Record, Exception | None]], bool]:
-        """Return the records of several ranges (partition, from, to before) in one look, for their owner.
-
-        In the order of the ranges, and no more than so many bytes of values, but one record at least; also
-        whether some may have been cut off after the last one for that reason. `fences` are the epochs of the
-        partitions. A record that cannot be read whole comes with the error.
-        """
-        return fenced_records(
-            topic.name, self.range_rows(topic, ranges, max_bytes=max_bytes), fences, max_bytes
-        )
-
-    def range_rows(
-        self, topic: Topic, ranges: Sequence[tuple[int, int, int]], *, max_bytes: int
-    ) -> list[Row]:
-        """Return the rows that `read_ranges` makes records of."""
-        partitions, starts, ends = (list(column) for column in zip(*ranges, strict=True))
-        wanted = Rows(partition=partitions, low=starts, high=ends)
-        params = {"topic_id": topic.id, "ranges": wanted, "max_bytes": max_bytes}
-        return self._database.look(lambda tx: tx.rows("log", "read_ranges", **params))
-
-    def first_offsets(self, topic: Topic, places: Sequence[tuple[int, int]]) -> dict[int, int]:
-        """Return where some partitions go on: the first offset at or after a place of each, if any."""
-        partitions, lows = (list(column) for column in zip(*places, strict=True))
-        wanted = Rows(partition=partitions, low=lows)
-        params = {"topic_id": topic.id, "places": wanted}
-        return dict(self._database.look(lambda tx: tx.rows("log", "first_offsets", **params)))
+    def all_bounds(self, topic: Topic, *, pinned: bool = False) -> dict[int, Bounds]:
+        """Return what every partition holds."""
+        rows = self._rows("heads_pin" if pinned else "heads_all", topic)
+        return {partition: Bounds(start, end) for partition, start, end in rows}
 
     def bounds(self, topic: str, partition: int) -> Bounds:
-        """Return the first offset kept and the next to be given."""
-        return self._database.look(lambda tx: _bounds(tx, _topic(tx, topic), partition))
+        """Return what one partition holds."""
 
-    def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int:
-        """Return the first offset at or after a moment; the end when there is none."""
+        def look(tx: Transaction) -> Bounds:
+            found = find_topic(tx, topic)
+            check_partition(found, partition)
+            rows = tx.rows("log", "bounds", topic_id=found.id, partition=partition)
+            if not rows:  # deleted since it was found
+                raise UnknownTopic(topic)
+            return Bounds(*rows[0])
 
-        def look(tx: Transaction) -> int:
-            found = _topic(tx, topic)
-            bounds = _bounds(tx, found, partition)
-            rows = tx.rows(
-                "log", "offset_at", topic_id=found.id, partition=partition, timestamp_ms=timestamp_ms
-            )
-            return int(rows[0][0]) if rows else bounds.end
+        return self._look(look)
 
-        return self._database.look(look)
+    def read_ranges(
+        self, topic: Topic, ranges: Sequence[OffsetRange], *, max_bytes: int, bare: bool = False
+    ) -> Chunk:
+        """Return the records of several ranges in one look; bare ones are never cut."""
+        table = ranges_table(ranges)
+        if bare:
+            return Chunk([Entry(*row) for row in self._rows("read_bare", topic, ranges=table)], cut=False)
+        rows = self._rows("read_ranges", topic, ranges=table, max_bytes=max(1, max_bytes))
+        entries = [Entry(*row) for row in rows]
+        return Chunk(entries, is_cut(entries, max_bytes))
 
+    def at(self, topic: Topic, positions: Collection[Position], *, bare: bool = False) -> list[Entry]:
+        """Return the records at some positions."""
+        if not positions:
+            return []
+        partitions, offsets = (list(column) for column in zip(*sorted(set(positions)), strict=True))
+        places = Rows(partition=partitions, place=offsets)
+        return [Entry(*row) for row in self._rows("at", topic, places=places, bare=bare)]
 
-def fenced_records(
-    topic: str, rows: Sequence[Row], fences: Mapping[int, int], max_bytes: int
-) -> tuple[list[tuple[Record, Exception | None]], bool]:
-    """Return the records of rows read up to so many bytes, and whether that may have cut some off."""
-    found, size = [], 0
-    for partition, offset, id, key, type, value, headers, timestamp_ms in rows:
-        error: Exception | None = None
-        pairs: RawHeaders = ()
-        if headers:
-            try:
-                pairs = decode_headers(headers)
-            except Undecodable as exc:
-                error = Undecodable(f"the headers of {topic}/{partition}/{offset}", str(exc))
-        text = None if key is None else key.decode("utf-8", "surrogateescape")
-        place = topic, partition, offset
-        record = Record(id, text, value, type, pairs, timestamp_ms, *place, fence=fences[partition])
-        found.append((record, error))
-        size += len(value or b"")
-    return found, size >= max_bytes
+    def first_offsets(self, topic: Topic, positions: Sequence[Position]) -> dict[int, int]:
+        """Return where partitions go on."""
+        partitions, lows = (list(column) for column in zip(*positions, strict=True))
+        return dict(self._rows("first_offsets", topic, places=Rows(partition=partitions, low=lows)))
 
+    def offsets_at(
+        self, topic: Topic, timestamp_ms: int, ranges: Sequence[OffsetRange] | None = None
+    ) -> dict[int, int]:
+        """Return the first offsets at or after a moment, by the sparse time index."""
+        if ranges is None:
+            ranges = [OffsetRange(number, *each) for number, each in self.all_bounds(topic).items()]
+        if not ranges:
+            return {}
+        return dict(self._rows("offsets_at", topic, ranges=ranges_table(ranges), cutoff_ms=timestamp_ms))
 
-def record_of(topic: str, partition: int, row: Row) -> Record:
-    """Return the record that a row of the log holds: offset, id, key, type, value, headers, timestamp."""
-    offset, id, key, type, value, headers, timestamp_ms = row
-    return Record(
-        id,
-        None if key is None else key.decode("utf-8", "surrogateescape"),
-        value,
-        type,
-        decode_headers(headers) if headers else (),
-        timestamp_ms,
-        topic,
-        partition,
-        offset,
-    )
+    def find_id(
+        self, topic: Topic, id: str, *, since_ms: int | None, walk: int, partition: int | None = None
+    ) -> Search:
+        """Look for a record by its id."""
+        params: dict[str, Any] = {"since_ms": since_ms, "walk": walk, "partition": partition}
+        return self._look(lambda tx: searching.find_id(tx, topic, id, **params))
 
+    def find_key(
+        self, topic: Topic, within: OffsetRange, key: bytes, *, limit: int, last: bool = False
+    ) -> list[Entry]:
+        """Return records of a key in a range."""
+        params = {**within._asdict(), "key": key, "limit": limit}
+        rows = self._rows("find_key_last" if last else "find_key", topic, **params)
+        return [Entry(*row) for row in rows]
 
-def _topic(tx: Transaction, name: str, *, keep: bool = False) -> Topic:
-    check_topic(name)
-    topic = (keep_topics if keep else find_topics)(tx, [name]).get(name)
-    if topic is None:
-        raise UnknownTopic(name)
-    return topic
+    # -- keeping less
 
+    def sizes(self, topic: Topic, ranges: Sequence[OffsetRange]) -> dict[int, int]:
+        """Return the bytes in each range."""
+        return dict(self._rows("sizes", topic, ranges=ranges_table(ranges)))
 
-def forget_topic(tx: Transaction, name: str) -> int:
-    """Remove a topic but for its records, and return its id; then call `remove_records`."""
-    topic = _topic(tx, name)
-    for statement in _FORGET:
-        tx.change("log", statement, topic_id=topic.id)
-    return topic.id
+    def reach(self, topic: Topic, ranges: Sequence[OffsetRange], sizes: Sequence[int]) -> dict[int, int]:
+        """Return how far each range goes to hold so many bytes."""
+        table = Rows(**ranges_table(ranges).columns, bytes=list(sizes))
+        return dict(self._rows("reach", topic, ranges=table))
 
+    def trim(
+        self, topic: Topic, ranges: Sequence[OffsetRange], *, unless: Callable[[], bool] = lambda: False
+    ) -> int:
+        """Delete the oldest records; locks no row that a publisher or sequencer needs until its last statement."""
+        return self._run(lambda tx: _trim(tx, topic, ranges, unless))
 
-def remove_records(database: Database, topic_id: int) -> None:
-    """Remove the records of a topic that is forgotten, in bounded transactions."""
-    while database.run(lambda tx: tx.change("log", "log_delete", topic_id=topic_id, limit=_DELETE_ROWS)):
-        pass
+    def clear(self, topic: Topic) -> None:
+        """Let every partition begin where it ends; its records go in bounded transactions."""
+        self._run(lambda tx: _clear(tx, topic))
+        if self._tx is None:
+            self.sweep(topic)
 
+    def sweep(self, topic: Topic) -> None:
+        """Remove what deleted and cleared topics have left, in bounded transactions of their own."""
+        gone = topic.id not in {each.id for each in self.topics()}
+        name = "sweep_deleted" if gone else "sweep_cleared"
+        params = {"topic_id": topic.id, "limit": _SWEPT_ROWS}
+        while self.database.run(lambda tx: tx.change("log", name, **params)):
+            pass
 
-def _append(tx: Transaction, name: str, records: Sequence[Record], partition: int | None) -> list[Position]:
-    topic = _topic(tx, name, keep=True)
-    if partition is None:
-        keys = [HeadKey(topic.id, partition_of(_hash(record), topic.partitions)) for record in records]
-    else:
-        keys = [HeadKey(topic.id, _checked(topic, partition))] * len(records)
-    numbering = Numbering(tx, keys)
-    offsets = [numbering.give(key, record.timestamp_ms) for key, record in zip(keys, records, strict=True)]
-    tx.bulk(
-        "log",
-        "append",
-        [
-            (*key, offset, *_columns(record))
-            for key, offset, record in zip(keys, offsets, records, strict=True)
-        ],
-    )
-    numbering.finish()
-    return [Position(key.partition, offset) for key, offset in zip(keys, offsets, strict=True)]
+    def erase(self, topic: Topic, positions: Collection[Position], *, owner: str | None = None) -> int:
+        """Take the content out of records."""
+        if not positions:
+            return 0
+        partitions, offsets = (list(column) for column in zip(*sorted(set(positions)), strict=True))
+        places = Rows(partition=partitions, place=offsets)
+        params = {"topic_id": topic.id, "places": places, "owner": owner}
+        return self._run(lambda tx: tx.change("log", "erase_records", **params))
 
+    def owned(self, owner: str, limit: int) -> list[tuple[int, Entry]]:
+        """Return records with an owner tag."""
+        rows = self._look(lambda tx: tx.rows("log", "owned", owner=owner, limit=limit))
+        return sorted((row[0], Entry(*row[1:])) for row in rows)
 
-def _key(record: Record) -> bytes | None:
-    """Return a key's bytes; one that was no UTF-8 when it came in goes out as it came."""
-    return None if record.key is None else record.key.encode("utf-8", "surrogateescape")
+    def count_owned(self, owner: str) -> int:
+        """Return how many records have an owner tag."""
+        return int(self._look(lambda tx: tx.rows("log", "owned_count", owner=owner))[0][0])
 
+    def hold(self, reader: str, topic: Topic, offsets: Mapping[int, int]) -> None:
+        """Keep retention back for a named reader."""
+        holds = Rows(partition=list(offsets), place=list(offsets.values()))
 
-def _hash(record: Record) -> int:
-    key = _key(record)
-    return key_hash(record.id if key is None else key)
+        def put(tx: Transaction) -> None:
+            find_topic(tx, topic.name, keep=True)
+            tx.change("log", "holds_delete", topic_id=topic.id, reader=reader)
+            if offsets:
+                tx.change("log", "hold_put", topic_id=topic.id, reader=reader, holds=holds)
 
+        self._run(put)
 
-def _columns(record: Record) -> tuple[object, ...]:
-    return (
-        record.id,
-        _key(record),
-        record.type,
-        record.data,
-        encode_headers(record.raw_headers) if record.raw_headers else None,
-        record.timestamp_ms,
-        None,
-    )
-
-
-def _read(
-    tx: Transaction, name: str, partition: int, offset: int, limit: int, max_bytes: int
-) -> list[Record]:
-    topic = _topic(tx, name)
-    if not 0 <= offset <= _LAST_OFFSET:  # no column could hold it
-        raise OffsetOutOfRange(name, partition, offset, *_bounds(tx, topic, partition))
-    rows = tx.rows(
-        "log",
-        "read",
-        topic_id=topic.id,
-        partition=_checked(topic, partition),
-        offset=offset,
-        limit=limit,
-        max_bytes=max_bytes,
-    )
-    if not rows or rows[0][0] != offset:
-        bounds = _bounds(tx, topic, partition)
-        if not bounds.start <= offset <= bounds.end:
-            raise OffsetOutOfRange(name, partition, offset, *bounds)
-    return [record_of(name, partition, row) for row in rows]
+    def holds(self, topic: Topic) -> dict[str, dict[int, int]]:
+        """Return what is held of a topic."""
+        found: dict[str, dict[int, int]] = {}
+        for reader, partition, offset in self._rows("holds_list", topic):
+            found.setdefault(reader, {})[partition] = offset
+        return found
 
 
-def _bounds(tx: Transaction, topic: Topic, partition: int) -> Bounds:
-    _checked(topic, partition)
-    rows = tx.rows("log", "bounds", topic_id=topic.id, partition=partition)
-    if not rows:  # deleted since it was found
-        raise UnknownTopic(topic.name)
-    return Bounds(*rows[0])
+def is_cut(entries: Sequence[Entry], max_bytes: int) -> bool:
+    """Return whether a read up to so many bytes may have left some out after its last record."""
+    size = 0
+    for each in entries:
+        size += len(each.value or b"") + len(each.key or b"") + len(each.headers or b"") + ENTRY_BYTES
+    return size >= max_bytes
 
 
-def _checked(topic: Topic, partition: int) -> int:
-    if not isinstance(partition, int) or not 0 <= partition < topic.partitions:
-        raise UnknownPartition(topic.name, partition, topic.partitions)
-    return partition
+def _trim(tx: Transaction, topic: Topic, ranges: Sequence[OffsetRange], unless: Callable[[], bool]) -> int:
+    params = {"topic_id": topic.id, "ranges": ranges_table(ranges)}
+    deleted = tx.change("log", "trim_delete", **params)
+    expected = sum(each.high - each.low for each in ranges)
+    if deleted != expected and tx.rows("log", "trim_left", **params):
+        raise PickChanged(expected, deleted)  # some were erased meanwhile: their rows have moved
+    tx.change("log", "trim_times", **params)
+    tx.change("log", "trim_raise", **params)
+    if unless():
+        raise StillNeeded(topic.name)
+    return deleted
+
+
+def _clear(tx: Transaction, topic: Topic) -> None:
+    tx.change("log", "times_delete", topic_id=topic.id)
+    tx.change("log", "heads_to_end", topic_id=topic.id)

@@ -13,7 +13,7 @@ SELECT * FROM unnest(?::integer[], ?::integer[], ?::bigint[], ?::text[], ?::byte
 -- once for each (LATERAL, LIMIT), locks those rows. The cursors' locks are held already.
 UPDATE penstock_log
 SET key = NULL, value = NULL, headers = NULL, owner = NULL, type = 'penstock.erased'
-WHERE owner = :owner AND ctid = ANY(ARRAY(
+WHERE type <> 'penstock.erased' AND (:owner::text IS NULL OR owner = :owner::text) AND ctid = ANY(ARRAY(
     SELECT l.ctid
     FROM rows(:places, partition integer, place bigint) AS w
     CROSS JOIN LATERAL (
@@ -31,19 +31,15 @@ CROSS JOIN LATERAL (
     WHERE r.topic_id = :topic_id AND r.partition = w.partition AND r."offset" >= w.low
     ORDER BY r."offset" LIMIT 1) AS l;
 
--- name: log_delete
--- Remove some of a deleted topic's records; walks the primary key.
-DELETE FROM penstock_log WHERE ctid = ANY(ARRAY(
-    SELECT ctid FROM penstock_log WHERE topic_id = :topic_id LIMIT :limit));
-
 -- name: read_ranges
--- Records of several partitions, a range of offsets each, in that order, and of these no more than so many bytes of values
+-- Records of several partitions, a range of offsets each, in that order, and of these no more than so many bytes
 -- (but one record at least); walks the primary key once for each range (LATERAL, LIMIT: a free join walked the whole
 -- topic), locks nothing.
-SELECT partition, "offset", id, key, type, value, headers, timestamp_ms
+SELECT partition, "offset", id, key, nullif(type, ''), value, headers, timestamp_ms
 FROM (
     SELECT w.place, l.partition, l."offset", l.id, l.key, l.type, l.value, l.headers, l.timestamp_ms,
-           sum(coalesce(octet_length(l.value), 0)) OVER before AS bytes
+           sum(coalesce(octet_length(l.value), 0) + coalesce(octet_length(l.key), 0) + coalesce(octet_length(l.headers), 0) + 64)
+               OVER before AS bytes
     FROM unnest(:ranges.partition::integer[], :ranges.low::bigint[], :ranges.high::bigint[])
          WITH ORDINALITY AS w (partition, low, high, place)
     CROSS JOIN LATERAL (
@@ -54,40 +50,59 @@ FROM (
 WHERE coalesce(bytes, 0) < :max_bytes
 ORDER BY place, "offset";
 
--- == Retention
-
--- name: trim_behind
--- Whether a group that was seen lately stands before the end of some ranges, and so still needs records of them; walks the
--- groups and, for each range, the primary key, locks nothing. The heads' locks are held already.
-SELECT w.partition
+-- name: find_id
+-- A record by its id within a range of offsets of some partitions; walks the primary key once for each range (LATERAL,
+-- LIMIT), locks nothing.
+SELECT l.partition, l."offset", l.id, l.key, nullif(l.type, ''), NULL, NULL, l.timestamp_ms
 FROM rows(:ranges, partition integer, low bigint, high bigint) AS w
 CROSS JOIN LATERAL (
-    SELECT 1 FROM penstock_group g
-    JOIN penstock_cursor c ON c.group_id = g.id AND c.topic_id = :topic_id AND c.partition = w.partition
-    WHERE greatest(g.seen_ms, g.created_ms) >= :seen_since AND c."offset" < w.high
-    LIMIT 1) AS found
+    SELECT r.* FROM penstock_log r
+    WHERE r.topic_id = :topic_id AND r.partition = w.partition AND r."offset" >= w.low AND r."offset" < w.high
+      AND r.id = :id
+    ORDER BY r."offset" LIMIT 1) AS l
 LIMIT 1;
 
--- name: trim_copy
--- Copy records that wait in lanes out of the ranges that are deleted next; walks the primary keys, for each group and
--- range (LATERAL). The cursors' locks are held already.
-UPDATE penstock_lane_entry e
-SET id = f.id, key = f.key, type = f.type, value = f.value, headers = f.headers, timestamp_ms = f.timestamp_ms,
-    owner = f.owner
-FROM (
-    SELECT g.id AS group_id, l.*
-    FROM rows(:ranges, partition integer, low bigint, high bigint) AS w
-    CROSS JOIN penstock_group g
+-- name: at
+-- Records at some places, in order, bare or with all they hold; walks the primary key once for each (LATERAL, LIMIT), locks
+-- nothing.
+SELECT l.partition, l."offset", l.id, l.key, nullif(l.type, ''), CASE WHEN NOT :bare THEN l.value END,
+       CASE WHEN NOT :bare THEN l.headers END, l.timestamp_ms, l.owner
+FROM rows(:places, partition integer, place bigint) AS w
+CROSS JOIN LATERAL (
+    SELECT r.* FROM penstock_log r
+    WHERE r.topic_id = :topic_id AND r.partition = w.partition AND r."offset" = w.place
+    LIMIT 1) AS l
+ORDER BY l.partition, l."offset";
+
+-- name: read_bare
+-- As read_ranges, all of it, without values and headers; walks the primary key once for each range (LATERAL, LIMIT), locks
+-- nothing.
+SELECT l.partition, l."offset", l.id, l.key, nullif(l.type, ''), NULL, NULL, l.timestamp_ms
+FROM unnest(:ranges.partition::integer[], :ranges.low::bigint[], :ranges.high::bigint[])
+     WITH ORDINALITY AS w (partition, low, high, place)
+CROSS JOIN LATERAL (
+    SELECT r.partition, r."offset", r.id, r.key, r.type, r.timestamp_ms FROM penstock_log r
+    WHERE r.topic_id = :topic_id AND r.partition = w.partition AND r."offset" >= w.low AND r."offset" < w.high
+    ORDER BY r."offset" LIMIT w.high - w.low) AS l
+ORDER BY w.place, l."offset";
+
+-- name: sweep_cleared
+-- Remove some of the records of a topic that lie before its partitions begin; walks the primary keys, once for each
+-- partition, locks the rows.
+DELETE FROM penstock_log WHERE ctid = ANY(ARRAY(
+    SELECT l.ctid FROM penstock_head h
     CROSS JOIN LATERAL (
-        SELECT n.partition, n."offset" FROM penstock_lane_entry n
-        WHERE n.group_id = g.id AND n.topic_id = :topic_id AND n.partition = w.partition
-          AND n."offset" >= w.low AND n."offset" < w.high AND n.id IS NULL
-        ORDER BY n."offset" LIMIT w.high - w.low) AS waits
-    CROSS JOIN LATERAL (
-        SELECT r.* FROM penstock_log r
-        WHERE r.topic_id = :topic_id AND r.partition = waits.partition AND r."offset" = waits."offset"
-        LIMIT 1) AS l) AS f
-WHERE e.group_id = f.group_id AND e.topic_id = :topic_id AND e.partition = f.partition AND e."offset" = f."offset";
+        SELECT r.ctid FROM penstock_log r
+        WHERE r.topic_id = h.topic_id AND r.partition = h.partition AND r."offset" < h.start_offset
+        ORDER BY r."offset" LIMIT :limit) AS l
+    WHERE h.topic_id = :topic_id LIMIT :limit));
+
+-- name: sweep_deleted
+-- Remove some of the records of a topic that was deleted; walks the primary key.
+DELETE FROM penstock_log WHERE ctid = ANY(ARRAY(
+    SELECT ctid FROM penstock_log WHERE topic_id = :topic_id LIMIT :limit));
+
+-- == Retention
 
 -- name: trim_delete
 -- Remove the oldest records of some partitions; walks the primary key once for each range (LATERAL, LIMIT), locks those
@@ -128,19 +143,6 @@ WHERE h.topic_id = :topic_id AND h.partition = w.partition AND h.start_offset < 
 DELETE FROM penstock_log_time t
 USING rows(:ranges, partition integer, low bigint, high bigint) AS w
 WHERE t.topic_id = :topic_id AND t.partition = w.partition AND t."offset" <= w.high;
-
--- name: trim_waiting
--- In which partitions of which groups records wait that some ranges of offsets hold and that are not copied yet; walks
--- the primary key once for each group and range (LATERAL, LIMIT), locks nothing.
-SELECT g.id, w.partition
-FROM rows(:ranges, partition integer, low bigint, high bigint) AS w
-CROSS JOIN penstock_group g
-CROSS JOIN LATERAL (
-    SELECT 1 FROM penstock_lane_entry e
-    WHERE e.group_id = g.id AND e.topic_id = :topic_id AND e.partition = w.partition
-      AND e."offset" >= w.low AND e."offset" < w.high AND e.id IS NULL
-    LIMIT 1) AS found
-ORDER BY g.id, w.partition;
 
 -- == The schema, its version and what it is made of
 
@@ -186,3 +188,93 @@ SELECT seqcache FROM pg_sequence WHERE seqrelid = to_regclass(:sequence);
 -- name: table_find
 -- Whether a table is there, on the search path or in the schema its name says; locks nothing.
 SELECT 1 WHERE to_regclass(:table) IS NOT NULL;
+
+-- == The move: from staging into the log, in one statement
+
+-- name: move_scheduled
+-- Move scheduled rows into the log: number and insert only what the delete returned, then raise the heads by that.
+-- Slots and heads are locked already, by this transaction; walks the primary keys.
+WITH gone AS (
+    DELETE FROM penstock_scheduled s
+    USING rows(:ids, seq bigint) AS i
+    WHERE s.seq = i.seq
+    RETURNING s.*
+), placed AS (
+    SELECT g.*, t.id AS topic_id, mod(g.key_hash, t.partitions) AS partition,
+           row_number() OVER (PARTITION BY t.id, mod(g.key_hash, t.partitions) ORDER BY g.due_ms, g.seq) - 1 AS place
+    FROM gone g
+    JOIN rows(:topics, name text, id integer, partitions integer) AS t ON t.name = g.topic
+), added AS (
+    INSERT INTO penstock_log (topic_id, partition, "offset", id, key, type, value, headers, timestamp_ms, owner)
+    SELECT p.topic_id, p.partition, h.next_offset + p.place, p.id, p.key, p.type, p.value, p.headers, p.timestamp_ms, p.owner
+    FROM placed p JOIN penstock_head h ON h.topic_id = p.topic_id AND h.partition = p.partition
+    ORDER BY p.topic_id, p.partition, p.place
+    RETURNING topic_id, partition, timestamp_ms
+), counted AS (
+    SELECT topic_id, partition, count(*) AS count, max(timestamp_ms) AS max_ms FROM added GROUP BY topic_id, partition
+)
+UPDATE penstock_head h
+SET next_offset = h.next_offset + c.count, max_ms = greatest(h.max_ms, c.max_ms)
+FROM counted c
+WHERE h.topic_id = c.topic_id AND h.partition = c.partition
+RETURNING h.topic_id, h.partition, h.next_offset - c.count, c.count, h.max_ms;
+
+-- name: move_staged
+-- Move staged rows into the log: number and insert only what the delete returned, then raise the heads by that.
+-- Slots and heads are locked already, by this transaction; walks the primary keys.
+WITH gone AS (
+    DELETE FROM penstock_staged s
+    WHERE s.ctid = ANY (ARRAY(
+        SELECT f.ctid FROM rows(:ids, slot smallint, seq bigint) AS i
+        CROSS JOIN LATERAL (
+            SELECT r.ctid FROM penstock_staged r WHERE r.slot = i.slot AND r.seq = i.seq LIMIT 1) AS f))
+    RETURNING s.*
+), placed AS (
+    SELECT g.*, t.id AS topic_id, mod(g.key_hash, t.partitions) AS partition,
+           row_number() OVER (PARTITION BY t.id, mod(g.key_hash, t.partitions) ORDER BY g.seq) - 1 AS place
+    FROM gone g
+    JOIN rows(:topics, name text, id integer, partitions integer) AS t ON t.name = g.topic
+), added AS (
+    INSERT INTO penstock_log (topic_id, partition, "offset", id, key, type, value, headers, timestamp_ms, owner)
+    SELECT p.topic_id, p.partition, h.next_offset + p.place, p.id, p.key, p.type, p.value, p.headers, p.timestamp_ms, p.owner
+    FROM placed p JOIN penstock_head h ON h.topic_id = p.topic_id AND h.partition = p.partition
+    ORDER BY p.topic_id, p.partition, p.place
+    RETURNING topic_id, partition, timestamp_ms
+), counted AS (
+    SELECT topic_id, partition, count(*) AS count, max(timestamp_ms) AS max_ms FROM added GROUP BY topic_id, partition
+)
+UPDATE penstock_head h
+SET next_offset = h.next_offset + c.count, max_ms = greatest(h.max_ms, c.max_ms)
+FROM counted c
+WHERE h.topic_id = c.topic_id AND h.partition = c.partition
+RETURNING h.topic_id, h.partition, h.next_offset - c.count, c.count, h.max_ms;
+
+-- == For pipelines: read by their own drivers, as Arrow
+
+-- name: arrow_ask
+-- What is wanted, as settings that end with the transaction; reads and locks nothing. A query without parameters is one
+-- that the driver can stream (COPY): three times as fast, and in bounded memory.
+SELECT set_config('penstock.topic_id', $1, true), set_config('penstock.partitions', $2, true),
+       set_config('penstock.starts', $3, true), set_config('penstock.ends', $4, true),
+       set_config('penstock.key', $5, true), set_config('penstock.value', $6, true),
+       set_config('penstock.headers', $7, true);
+
+-- name: arrow_fetch
+-- Records of several partitions, a range of offsets each (see `arrow_ask`), but for erased ones; walks the primary key, locks nothing.
+SELECT l.partition, l."offset", nullif(l.type, '') AS type, l.timestamp_ms,
+       CASE WHEN current_setting('penstock.key')::boolean THEN l.key END AS key,
+       CASE WHEN current_setting('penstock.value')::boolean THEN l.value END AS value,
+       CASE WHEN current_setting('penstock.headers')::boolean THEN l.headers END AS headers
+FROM unnest(string_to_array(current_setting('penstock.partitions'), ',')::integer[],
+            string_to_array(current_setting('penstock.starts'), ',')::bigint[],
+            string_to_array(current_setting('penstock.ends'), ',')::bigint[]) AS w (partition, low, high)
+CROSS JOIN LATERAL (
+    SELECT g.* FROM penstock_log g
+    WHERE g.topic_id = current_setting('penstock.topic_id')::integer AND g.partition = w.partition
+      AND g."offset" >= w.low AND g."offset" < w.high AND g.type <> 'penstock.erased'
+    ORDER BY g."offset"
+) AS l;
+
+-- name: arrow_starts
+-- The first offset kept of each partition of a topic (see `arrow_ask`); walks the primary key, locks nothing.
+SELECT partition, start_offset FROM penstock_head WHERE topic_id = current_setting('penstock.topic_id')::integer;

@@ -11,7 +11,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 -- Take all content out of some records of an owner, keeping their offsets; walks the primary key.
 UPDATE penstock_log
 SET key = NULL, value = NULL, headers = NULL, owner = NULL, type = 'penstock.erased'
-WHERE owner = :owner AND rowid IN (
+WHERE type <> 'penstock.erased' AND (:owner::text IS NULL OR owner = :owner::text) AND rowid IN (
     SELECT l.rowid FROM json_each(:places) w
     CROSS JOIN penstock_log l ON l.topic_id = :topic_id AND l.partition = json_extract(w.value, '$[0]')
      AND l."offset" = json_extract(w.value, '$[1]'));
@@ -27,52 +27,56 @@ SELECT partition, "offset" FROM (
     FROM json_each(:places) w)
 WHERE "offset" IS NOT NULL;
 
--- name: log_delete
--- Remove some of a deleted topic's records; walks the primary key.
-DELETE FROM penstock_log WHERE rowid IN (SELECT rowid FROM penstock_log WHERE topic_id = :topic_id LIMIT :limit);
-
 -- name: read_ranges
--- Records of several partitions, a range of offsets each, in that order, and of these no more than so many bytes of values
+-- Records of several partitions, a range of offsets each, in that order, and of these no more than so many bytes
 -- (but one record at least); walks the primary key once for each range: the cross join keeps SQLite from walking the log
 -- and asking the ranges.
-SELECT partition, "offset", id, key, type, value, headers, timestamp_ms
+SELECT partition, "offset", id, key, nullif(type, ''), value, headers, timestamp_ms
 FROM (
     SELECT l.partition, l."offset", l.id, l.key, l.type, l.value, l.headers, l.timestamp_ms,
-           sum(coalesce(length(l.value), 0)) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes
+           sum(coalesce(length(l.value), 0) + coalesce(length(l.key), 0) + coalesce(length(l.headers), 0) + 64)
+               OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes
     FROM json_each(:ranges) w
     CROSS JOIN penstock_log l ON l.topic_id = :topic_id AND l.partition = json_extract(w.value, '$[0]')
      AND l."offset" >= json_extract(w.value, '$[1]') AND l."offset" < json_extract(w.value, '$[2]'))
 WHERE coalesce(bytes, 0) < :max_bytes;
 
--- == Retention
+-- name: find_id
+-- A record by its id within a range of offsets of some partitions; walks the primary key once for each range (cross join).
+SELECT l.partition, l."offset", l.id, l.key, nullif(l.type, ''), NULL, NULL, l.timestamp_ms
+FROM rows(:ranges, partition integer, low bigint, high bigint) AS w
+CROSS JOIN penstock_log l ON l.topic_id = :topic_id AND l.partition = w.partition
+ AND l."offset" >= w.low AND l."offset" < w.high
+WHERE l.id = :id LIMIT 1;
 
--- name: trim_behind
--- Whether a group that was seen lately stands before the end of some ranges, and so still needs records of them; walks the
--- groups and, for each range, the primary key (cross join).
-SELECT c.partition
+-- name: at
+-- Records at some places, in order, bare or with all they hold; walks the primary key once for each (cross join).
+SELECT l.partition, l."offset", l.id, l.key, nullif(l.type, ''), CASE WHEN NOT :bare THEN l.value END,
+       CASE WHEN NOT :bare THEN l.headers END, l.timestamp_ms, l.owner
+FROM rows(:places, partition integer, place bigint) AS w
+CROSS JOIN penstock_log l ON l.topic_id = :topic_id AND l.partition = w.partition AND l."offset" = w.place
+ORDER BY l.partition, l."offset";
+
+-- name: read_bare
+-- As read_ranges, all of it, without values and headers; walks the primary key once for each range (cross join).
+SELECT l.partition, l."offset", l.id, l.key, nullif(l.type, ''), NULL, NULL, l.timestamp_ms
 FROM json_each(:ranges) w
-CROSS JOIN penstock_group g
-CROSS JOIN penstock_cursor c ON c.group_id = g.id AND c.topic_id = :topic_id
- AND c.partition = json_extract(w.value, '$[0]')
-WHERE max(g.seen_ms, g.created_ms) >= :seen_since AND c."offset" < json_extract(w.value, '$[2]')
-LIMIT 1;
+CROSS JOIN penstock_log l ON l.topic_id = :topic_id AND l.partition = json_extract(w.value, '$[0]')
+ AND l."offset" >= json_extract(w.value, '$[1]') AND l."offset" < json_extract(w.value, '$[2]');
 
--- name: trim_copy
--- Copy records that wait in lanes out of the ranges that are deleted next; walks the primary keys, for each group and
--- range (cross joins).
-UPDATE penstock_lane_entry AS e
-SET id = f.id, key = f.key, type = f.type, value = f.value, headers = f.headers, timestamp_ms = f.timestamp_ms,
-    owner = f.owner
-FROM (
-    SELECT n.group_id, l.partition, l."offset", l.id, l.key, l.type, l.value, l.headers, l.timestamp_ms, l.owner
-    FROM json_each(:ranges) w
-    CROSS JOIN penstock_group g
-    CROSS JOIN penstock_lane_entry n ON n.group_id = g.id AND n.topic_id = :topic_id
-     AND n.partition = json_extract(w.value, '$[0]')
-     AND n."offset" >= json_extract(w.value, '$[1]') AND n."offset" < json_extract(w.value, '$[2]')
-    CROSS JOIN penstock_log l ON l.topic_id = :topic_id AND l.partition = n.partition AND l."offset" = n."offset"
-    WHERE n.id IS NULL) AS f
-WHERE e.group_id = f.group_id AND e.topic_id = :topic_id AND e.partition = f.partition AND e."offset" = f."offset";
+-- name: sweep_cleared
+-- Remove some of the records of a topic that lie before its partitions begin; walks the primary keys: the cross join
+-- keeps SQLite from walking the whole log.
+DELETE FROM penstock_log WHERE rowid IN (
+    SELECT l.rowid FROM penstock_head h
+    CROSS JOIN penstock_log l ON l.topic_id = h.topic_id AND l.partition = h.partition AND l."offset" < h.start_offset
+    WHERE h.topic_id = :topic_id LIMIT :limit);
+
+-- name: sweep_deleted
+-- Remove some of the records of a topic that was deleted; walks the primary key.
+DELETE FROM penstock_log WHERE rowid IN (SELECT rowid FROM penstock_log WHERE topic_id = :topic_id LIMIT :limit);
+
+-- == Retention
 
 -- name: trim_delete
 -- Remove the oldest records of some partitions; walks the primary key once for each range (cross join).
@@ -102,18 +106,6 @@ DELETE FROM penstock_log_time WHERE (topic_id, partition, "offset") IN (
     SELECT t.topic_id, t.partition, t."offset" FROM json_each(:ranges) w
     CROSS JOIN penstock_log_time t ON t.topic_id = :topic_id AND t.partition = json_extract(w.value, '$[0]')
      AND t."offset" <= json_extract(w.value, '$[2]'));
-
--- name: trim_waiting
--- In which partitions of which groups records wait that some ranges of offsets hold and that are not copied yet; walks
--- the primary key once for each group and range (cross joins).
-SELECT DISTINCT g.id, e.partition
-FROM json_each(:ranges) w
-CROSS JOIN penstock_group g
-CROSS JOIN penstock_lane_entry e ON e.group_id = g.id AND e.topic_id = :topic_id
- AND e.partition = json_extract(w.value, '$[0]')
- AND e."offset" >= json_extract(w.value, '$[1]') AND e."offset" < json_extract(w.value, '$[2]')
-WHERE e.id IS NULL
-ORDER BY g.id, e.partition;
 
 -- == The schema, its version and what it is made of
 
@@ -151,3 +143,25 @@ SELECT 1 WHERE :sequence IS NOT NULL;
 -- name: table_find
 -- Whether a table is there; reads the table of tables, locks nothing.
 SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :table;
+
+-- == For pipelines: read by their own drivers, as Arrow
+
+-- name: arrow_fetch
+-- Records of several partitions, a range of offsets each, but for erased ones; CROSS JOIN keeps the order of the tables, so that each range
+-- walks the primary key. ?1 topic, ?2 ranges as JSON, ?3 key, ?4 value, ?5 headers (wanted or not).
+-- NULL is said apart: the driver takes a column's type from its first rows.
+SELECT l.partition AS partition, l."offset" AS "offset", l.type AS type, l.timestamp_ms AS timestamp_ms,
+       CASE WHEN ?3 THEN coalesce(l.key, x'') ELSE x'' END AS key,
+       CASE WHEN ?3 THEN l.key IS NULL ELSE 1 END AS key_null,
+       CASE WHEN ?4 THEN coalesce(l.value, x'') ELSE x'' END AS value,
+       CASE WHEN ?4 THEN l.value IS NULL ELSE 1 END AS value_null,
+       CASE WHEN ?5 THEN coalesce(l.headers, x'') ELSE x'' END AS headers,
+       CASE WHEN ?5 THEN l.headers IS NULL ELSE 1 END AS headers_null
+FROM json_each(?2) w
+CROSS JOIN penstock_log l ON l.topic_id = ?1 AND l.partition = json_extract(w.value, '$[0]')
+ AND l."offset" >= json_extract(w.value, '$[1]') AND l."offset" < json_extract(w.value, '$[2]')
+ AND l.type <> 'penstock.erased';
+
+-- name: arrow_starts
+-- The first offset kept of each partition of a topic (?1); walks the primary key.
+SELECT partition, start_offset FROM penstock_head WHERE topic_id = ?1;

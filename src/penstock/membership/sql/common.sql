@@ -96,6 +96,10 @@ SELECT id, filters FROM penstock_group WHERE id = ANY(:groups::integer[]);
 -- Write a group's filters; its row is locked already.
 UPDATE penstock_group SET filters = :filters, filter_version = filter_version + 1 WHERE id = :group_id;
 
+-- name: domain_delete
+-- Remove what was said about sharing a group; walks the primary key. The row is locked already.
+DELETE FROM penstock_domain WHERE name = :name;
+
 -- == Slots
 
 -- name: gauge_slots
@@ -161,3 +165,15 @@ UPDATE penstock_slot AS s SET owner_wanted = w.owner FROM w WHERE s.slot = w.slo
 -- name: take_turn
 -- Wait for the turn to take slots; locks one row that all takers lock, so that each sees what the one before it took.
 SELECT name FROM penstock_meta WHERE name = 'log_id' FOR UPDATE;
+
+-- name: domains_delete
+-- Remove what was said about sharing a deleted topic; reads the table, which is small.
+DELETE FROM penstock_domain WHERE name LIKE 'group/%/' || :topic_id::text;
+
+-- name: slots_lock
+-- Hold all slots, so that nothing is moved; locks them in slot order, waiting for the moves under way. 256 rows.
+SELECT slot FROM penstock_slot ORDER BY slot FOR UPDATE;
+
+-- name: slot_owner
+-- Who owns a slot; walks the primary key, locks nothing.
+SELECT owner FROM penstock_slot WHERE slot = :slot;

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 from penstock.clock import SYSTEM, Clock, from_ms
 from penstock.errors import UnknownGroup
-from penstock.log.contract import Topic
-from penstock.log.sql.database import Database, Transaction
+from penstock.log.contract import Log, Topic
+from penstock.log.sql.database import Transaction
+from penstock.log.store import Store
 from penstock.model.limits import ERASED
 
 from ..lookup import storable
+from ..operation import operation
 from .answer import Answer, Code, Kind
 from .explaining import Reason, explain
 from .finding import Finder, Logged, Missing, Staged, looks_like_id, partition_of
@@ -20,8 +22,9 @@ from .unlogged import Writer, explain_cancelled, explain_erased, explain_missing
 from .wholes import topics_of
 
 
+@operation
 def why(
-    database: Database,
+    store: Store,
     subject: str,
     *,
     kind: Kind | None = None,
@@ -38,12 +41,13 @@ def why(
     `everything` lets the search for it go through the whole log. Raises UnknownGroup for `group`, and for a
     subject that must be one.
     """
-    open_writers = writers(database)
+    open_writers = writers(store)
 
     def look(tx: Transaction) -> list[Answer]:
-        return _Question(tx, subject, group, topic, everything, clock, open_writers).answers(kind, key)
+        log = store.log_in(tx)
+        return _Question(tx, log, subject, group, topic, everything, clock, open_writers).answers(kind, key)
 
-    return database.look_once(look)
+    return store.database.look_once(look)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,7 @@ class _Question:
     def __init__(
         self,
         tx: Transaction,
+        log: Log,
         subject: str,
         group: str | None,
         topic: str | None,
@@ -82,13 +87,13 @@ class _Question:
         clock: Clock,
         open_writers: list[Writer],
     ) -> None:
-        self._tx, self._subject, self._writers = tx, subject, open_writers
+        self._tx, self._log, self._subject, self._writers = tx, log, subject, open_writers
         self._now_ms = clock.now_ms()
-        all_topics = [Topic(*row) for row in tx.rows("log", "topic_list")]
-        topics = [each for each in all_topics if topic in (None, each.name)]
+        topics = [each for each in log.topics() if topic in (None, each.name)]
         self._only = None if topic is None else (topics[0].id if topics else 0)
         self._group = None if group is None else self._found(group)
-        self._finder = Finder(tx, topics, None if topic is None else storable(topic), everything=everything)
+        only = None if topic is None else storable(topic)
+        self._finder = Finder(tx, log, topics, only, everything=everything)
         self._members = Members(tx, clock)
         self._reader = Reader(tx, self._finder, self._members)
 
@@ -213,7 +218,7 @@ class _Question:
         asked = _Asked(self._subject, Kind.GROUP)
         answers = [
             asked.answer(reason, group.name, None, topic.name)
-            for topic, reason in topics_of(self._tx, self._reader, group, self._only, self._now_ms)
+            for topic, reason in topics_of(self._tx, self._log, self._reader, group, self._only, self._now_ms)
         ]
         where = "any topic" if self._only is None else "that topic"
         nothing = Reason(Code.NO_HANDLER, f"group {group.name} does not read {where} yet")
@@ -226,5 +231,5 @@ class _Question:
         return found
 
     def _group_named(self, name: str) -> Group | None:
-        rows = self._tx.rows("operate", "why_group", name=name)
+        rows = self._tx.rows("delivery", "group_by_name", name=name)
         return group_of(rows[0]) if rows else None

@@ -1,8 +1,7 @@
 """Finding what was asked about: a record by its id, the records of a key. Only reads; explains nothing.
 
-The log has no index on ids. An id of ours holds the moment it was made, and the sparse time index says from
-which offset on a record of that moment can stand; from there `WALK` records of each partition are looked at.
-That finds what was published and moved in the usual time. What came to the log late (scheduled, or from a
+A log need not have an index on ids. An id of ours holds the moment it was made, and the log knows from where
+on a record of that moment can stand; from there `WALK` records of each partition are looked at. That finds what was published and moved in the usual time. What came to the log late (scheduled, or from a
 long transaction) may stand further on: then the search says that it was cut, and one without bound finds it.
 """
 
@@ -10,10 +9,11 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from penstock.log.contract import Topic
-from penstock.log.sql.contract import Row, Rows
+from penstock.log.contract import Bounds, Log, OffsetRange, Position, Topic
+from penstock.log.entry import Entry, key_text
+from penstock.log.sql.contract import Row
 from penstock.log.sql.database import Transaction
-from penstock.model.partition import key_hash, partition, slot
+from penstock.model.partition import key_hash, partition_for, slot
 
 WALK = 5_000  # records of a partition that are looked at for an id or a key, unless told to look at all
 STAGED_WALK = 200_000  # staged rows that are looked at for an id or a key
@@ -76,9 +76,16 @@ class Finder:
     """Looks on one snapshot, in some topics; `everything`: without bound."""
 
     def __init__(
-        self, tx: Transaction, topics: Iterable[Topic], topic: str | None, *, everything: bool = False
+        self,
+        tx: Transaction,
+        log: Log,
+        topics: Iterable[Topic],
+        topic: str | None,
+        *,
+        everything: bool = False,
     ) -> None:
-        self._tx, self._topics, self._topic, self._everything = tx, list(topics), topic, everything
+        self._tx, self._log, self._everything = tx, log, everything
+        self._topics, self._topic = list(topics), topic
         self.walk = _ALL if everything else WALK
 
     @property
@@ -93,8 +100,8 @@ class Finder:
         """Return where a record is; `key` says in which partition it must be."""
         tx, params = self._tx, {"id": id, "topic": self._topic}
         walk = self._staged_walk
-        rows = tx.rows("operate", "why_scheduled_by_id", **params) or tx.rows(
-            "operate", "why_staged_by_id", walk=walk, **params
+        rows = tx.rows("outbox", "scheduled_by_id", **params) or tx.rows(
+            "outbox", "staged_by_id", walk=walk, **params
         )
         if rows:
             return _staged(rows[0])
@@ -111,15 +118,14 @@ class Finder:
         hashed = key_hash(_bytes(key))
         params = {"key_hash": hashed, "key": _bytes(key), "topic": self._topic}
         walk = {"slot": slot(hashed), "walk": self._staged_walk}
-        rows = self._tx.rows("operate", "why_staged_by_key", **walk, **params)
-        rows += self._tx.rows("operate", "why_scheduled_by_key", **params)
+        rows = self._tx.rows("outbox", "staged_by_key", **walk, **params)
+        rows += self._tx.rows("outbox", "scheduled_by_key", **params)
         yield from map(_staged, rows)
 
     def of_key(self, topic: Topic, number: int, key: str, start: int, end: int) -> list[Logged]:
         """Return the records of a key between two offsets of a partition, in order."""
-        params = {"topic_id": topic.id, "partition": number, "start": start, "end": end}
-        rows = self._tx.rows("operate", "why_log_by_key", key=_bytes(key), limit=WALK, **params)
-        return [_logged(topic, row) for row in rows]
+        within = OffsetRange(number, start, end)
+        return [_logged(topic, each) for each in self._log.find_key(topic, within, _bytes(key), limit=WALK)]
 
     def before(self, record: Logged, start: int) -> list[Logged]:
         """Return the records of the same key before one, from an offset on."""
@@ -130,9 +136,9 @@ class Finder:
         """Return the last record of a key, if it is among the last ones of its partition."""
         number = partition_of(topic, key)
         start, end = self.bounds(topic, number)
-        params = {"topic_id": topic.id, "partition": number, "start": max(start, end - self.walk), "end": end}
-        rows = self._tx.rows("operate", "why_log_last_of_key", key=_bytes(key), **params)
-        return _logged(topic, rows[0]) if rows else None
+        within = OffsetRange(number, max(start, end - self.walk), end)
+        found = self._log.find_key(topic, within, _bytes(key), limit=1, last=True)
+        return _logged(topic, found[0]) if found else None
 
     def is_cut(self, topic: Topic, key: str) -> bool:
         """Return whether a partition holds more than is looked at for a key."""
@@ -141,77 +147,57 @@ class Finder:
 
     def at(self, topic: Topic, number: int, offset: int) -> Logged | None:
         """Return the record at a place, if the log still holds it."""
-        place = {"topic_id": topic.id, "partition": number, "offset": offset}
-        rows = self._tx.rows("operate", "why_log_at", **place)
-        return _logged(topic, rows[0]) if rows else None
+        found = self._log.at(topic, [Position(number, offset)], bare=True)
+        return _logged(topic, found[0]) if found else None
 
-    def bounds(self, topic: Topic, number: int) -> tuple[int, int]:
+    def bounds(self, topic: Topic, number: int) -> Bounds:
         """Return the first offset kept and the next to be given."""
-        rows = self._tx.rows("log", "bounds", topic_id=topic.id, partition=number)
-        return (rows[0][0], rows[0][1]) if rows else (0, 0)
+        return self._log.all_bounds(topic).get(number, Bounds(0, 0))
 
     def _staged_count(self, walk: int) -> int:
         if walk == _ALL:
             return 0
-        return int(self._tx.rows("operate", "why_staged_count", walk=walk)[0][0])
+        return int(self._tx.rows("outbox", "staged_count", walk=walk)[0][0])
 
     def _logged(self, topic: Topic, id: str, key: str | None) -> Logged | Missing:
-        """Walk the partitions of a topic, the one it has without a key first."""
-        time_ms = moment_of(id)
-        rows = self._tx.rows("operate", "why_starts", topic_id=topic.id, time_ms=time_ms)
-        if key is not None:
-            rows = [row for row in rows if row[0] == partition_of(topic, key)]
-        rows.sort(key=lambda row: row[0] != partition_of(topic, id))
-        ranges, cut, gone = [], False, False
-        for number, start, end, mark, first_ms in rows:
-            low = start if self._everything else _low(start, end, mark, time_ms, self.walk)
-            high = min(end, low + self.walk)
-            cut |= high < end or (time_ms is None and low > start)
-            gone |= start > 0 and (time_ms is None or first_ms is None or first_ms >= time_ms)
-            if low < high:
-                ranges.append((number, low, high))
-        if ranges:
-            partitions, starts, ends = (list(column) for column in zip(*ranges, strict=True))
-            table = Rows(partition=partitions, low=starts, high=ends)
-            found = self._tx.rows("operate", "why_log_by_id", ranges=table, topic_id=topic.id, id=id)
-            if found:
-                return _logged(topic, found[0])
-        return Missing(cut, gone)
+        """Look in the log, from the moment on that the id holds."""
+        number = None if key is None else partition_of(topic, key)
+        since_ms = 0 if self._everything else moment_of(id)
+        search = self._log.find_id(topic, id, since_ms=since_ms, walk=self.walk, partition=number)
+        if search.found is not None:
+            return _logged(topic, search.found)
+        return Missing(search.cut, search.gone)
 
     def _kept(self, id: str) -> Logged | None:
         """Return a record that only a lane or a dead letter still holds."""
         by_id = {topic.id: topic for topic in self._topics}
         only = next(iter(by_id)) if self._topic is not None and by_id else None
-        for name in ("why_entry_by_id", "why_dead_by_id"):
-            for topic_id, *rest in self._tx.rows("operate", name, id=id, topic_id=only):
+        for name in ("entry_by_id", "dead_by_id"):
+            for topic_id, *rest in self._tx.rows("delivery", name, id=id, topic_id=only):
                 if topic_id in by_id:
-                    return _logged(by_id[topic_id], tuple(rest))
+                    return _kept_record(by_id[topic_id], tuple(rest))
         return None
 
 
 def partition_of(topic: Topic, key: str) -> int:
     """Return the partition of a key, or of the id of a record that has none."""
-    return partition(key_hash(_bytes(key)), topic.partitions)
-
-
-def _low(start: int, end: int, mark: int | None, time_ms: int | None, walk: int) -> int:
-    """Return where to begin: at the last mark before the moment, or so many before the end."""
-    return max(start, end - walk) if time_ms is None else max(start, mark or 0)
+    return partition_for(topic.partitioner, _bytes(key), key, topic.partitions)
 
 
 def _staged(row: Row) -> Staged:
     topic, id, key, type, timestamp_ms, at_slot, due_ms = row
-    return Staged(topic, id, _text(key), type, timestamp_ms, at_slot, due_ms)
+    return Staged(topic, id, key_text(key), type, timestamp_ms, at_slot, due_ms)
 
 
-def _logged(topic: Topic, row: Row) -> Logged:
+def _logged(topic: Topic, entry: Entry) -> Logged:
+    place = entry.partition, entry.offset
+    return Logged(topic, *place, entry.id, key_text(entry.key), entry.type or "", entry.timestamp_ms)
+
+
+def _kept_record(topic: Topic, row: Row) -> Logged:
     number, offset, id, key, type, timestamp_ms = row
-    return Logged(topic, number, offset, id, _text(key), type, timestamp_ms)
+    return Logged(topic, number, offset, id, key_text(key), type, timestamp_ms)
 
 
 def _bytes(key: str) -> bytes:
     return key.encode("utf-8", "surrogateescape")
-
-
-def _text(key: bytes | None) -> str | None:
-    return None if key is None else key.decode("utf-8", "surrogateescape")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from penstock.delivery.done_set import DoneSet
 from penstock.delivery.lane_names import read_name, stored_name
 from penstock.log.contract import Topic
 from penstock.log.sql.contract import Row
@@ -39,24 +40,23 @@ class Group:
 class Cursor:
     """Where a group is in a partition."""
 
-    offset: int
-    passed: bytes
+    done: DoneSet
     owner: str | None
     crashes: int
     trying: int | None
 
+    @property
+    def offset(self) -> int:
+        """The first offset that it has not passed."""
+        return self.done.base
+
     def is_passed(self, offset: int) -> bool:
         """Return whether delivery has passed an offset; else it is still to be read from the log."""
-        byte, bit = divmod(offset - self.offset, 8)
-        return offset < self.offset or (byte < len(self.passed) and bool(self.passed[byte] >> bit & 1))
+        return offset in self.done
 
     def open_before(self, offset: int) -> int:
         """Return how many offsets before one are not passed."""
-        if offset <= self.offset:
-            return 0
-        count = offset - self.offset
-        bits = int.from_bytes(self.passed, "little") & ((1 << count) - 1)
-        return count - bits.bit_count()
+        return self.done.open_below(offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +130,14 @@ class Reader:
     ) -> Iterator[tuple[Group, Cursor]]:
         """Yield the groups that read a partition, and where they are."""
         place = {"topic_id": topic.id, "partition": number, "group_id": group_id}
-        for row in self._tx.rows("operate", "why_groups", **place):
+        for row in self._tx.rows("delivery", "groups_on_partition", **place):
             yield group_of(row[:6]), cursor_of(row[6:])
 
     def standing(self, group: Group, cursor: Cursor, record: Logged) -> Standing:
         """Return how a group stands to a record."""
         place = self._place(group, record.topic, record.partition)
         own = own_lane(record)
-        entered = self._tx.rows("operate", "why_entry", offset=record.offset, **place)
+        entered = self._tx.rows("delivery", "entry_lane", offset=record.offset, **place)
         entry = entered[0][0] if entered else None
         lanes = {lane.name: lane for lane in self.lanes(group, record.topic, record.partition, own)}
         lane = lanes.get(own) if entry is None else lanes.get(entry)
@@ -174,7 +174,7 @@ class Reader:
     def lanes(self, group: Group, topic: Topic, number: int, own: str) -> list[Lane]:
         """Return the lane of a key, and those of its records that are retried alone."""
         place = self._place(group, topic, number)
-        rows = self._tx.rows("operate", "why_lanes", lane=own, **place)
+        rows = self._tx.rows("delivery", "lanes_of_key", lane=own, **place)
         return [
             Lane(name, bool(held), failures, due_ms, reason, self._head(name, place))
             for name, held, failures, due_ms, reason in rows
@@ -186,7 +186,7 @@ class Reader:
         """Return the dead letters that have an offset, hold a lane, or are of a key, by their offsets."""
         data = None if key is None else key.encode("utf-8", "surrogateescape")
         params = {"lane": lane, "offset": offset, "key": data} | self._place(group, topic, number)
-        rows = self._tx.rows("operate", "why_letters", **params)
+        rows = self._tx.rows("delivery", "dead_of_lane", **params)
         return [
             Letter(at, id, failures, reason, died_ms, bool(holding), of_lane)
             for at, id, failures, reason, died_ms, holding, of_lane in rows
@@ -203,7 +203,7 @@ class Reader:
         return {"group_id": group.id, "topic_id": topic.id, "partition": number}
 
     def _head(self, lane: str, place: dict[str, int]) -> int | None:
-        rows = self._tx.rows("operate", "why_lane_head", lane=lane, **place)
+        rows = self._tx.rows("delivery", "lane_head", lane=lane, **place)
         return rows[0][0] if rows else None
 
     def _earlier(self, record: Logged, cursor: Cursor) -> int | None:
@@ -219,7 +219,7 @@ class Reader:
         if served.service is not Service.OWNED:
             return 0, 0
         params = {"group_id": group.id, "topic_id": record.topic.id, "owner": cursor.owner}
-        lanes, entries = self._tx.rows("operate", "why_bounds", **params)[0]
+        lanes, entries = self._tx.rows("delivery", "waiting_counts", **params)[0]
         return int(lanes), int(entries)
 
 
@@ -254,4 +254,4 @@ def group_of(row: Row) -> Group:
 def cursor_of(row: Row) -> Cursor:
     """Return a cursor from its row."""
     offset, passed, owner, crashes, trying = row
-    return Cursor(offset, bytes.fromhex(passed), owner, crashes, trying)
+    return Cursor(DoneSet.stored(offset, passed), owner, crashes, trying)

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from penstock.clock import from_ms
 from penstock.log.sql.contract import Row
-from penstock.log.sql.database import Database, Transaction
+from penstock.log.sql.database import Transaction
+from penstock.log.store import Store
 
 from . import finding
 from . import sentences as say
@@ -44,17 +45,17 @@ class Writer:
         return f"{who} ({', '.join(told)})" if told else who
 
 
-def writers(database: Database) -> list[Writer]:
+def writers(store: Store) -> list[Writer]:
     """Return the open transactions that may have staged something, the oldest first.
 
     Asked before the snapshot: what commits in between is then found, and nothing falls between the two.
     """
 
     def look(tx: Transaction) -> list[Row]:
-        return tx.rows("operate", "open_writers")
+        return tx.rows("outbox", "open_writers")
 
-    found = [Writer(*row) for row in database.look(look)]
-    return found or ([Writer()] if database.dialect.is_held() else [])
+    found = [Writer(*row) for row in store.database.look(look)]
+    return found or ([Writer()] if store.database.dialect.is_held() else [])
 
 
 def explain_staged(tx: Transaction, members: Members, event: Staged, kind: Kind, now_ms: int) -> Reason:
@@ -64,7 +65,7 @@ def explain_staged(tx: Transaction, members: Members, event: Staged, kind: Kind,
     if event.due_ms is not None and event.due_ms > now_ms:
         text = f"{who} is scheduled: {one} becomes due {ahead(event.due_ms, now_ms)}"
         return Reason(Code.NOT_DUE, text, event.timestamp_ms, event.due_ms)
-    served = members.of_slot(tx.rows("operate", "why_slot", slot=event.slot)[0][0])
+    served = members.of_slot(tx.rows("membership", "slot_owner", slot=event.slot)[0][0])
     since = event.timestamp_ms if event.due_ms is None else event.due_ms
     what = "was published" if event.due_ms is None else "became due"
     text = f"{who} is not in the log yet: {one} {what} {ago(since, now_ms)}"

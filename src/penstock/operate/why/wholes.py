@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from penstock.log.contract import Topic
+from penstock.log.contract import Log, Topic
 from penstock.log.sql.contract import Row
 from penstock.log.sql.database import Transaction
 from penstock.worker import engine
@@ -44,25 +44,28 @@ class Place:
 
 
 def topics_of(
-    tx: Transaction, reader: Reader, group: Group, topic_id: int | None, now_ms: int
+    tx: Transaction, log: Log, reader: Reader, group: Group, topic_id: int | None, now_ms: int
 ) -> Iterator[tuple[Topic, Reason]]:
-    """Yield each topic that a group reads, and why it is where it is."""
-    rows = tx.rows("operate", "why_group_places", group_id=group.id, topic_id=topic_id)
-    for (id, name), each in groupby(rows, key=lambda row: row[:2]):
-        topic = Topic(id, name, 0, "")
-        yield topic, _explain(tx, group, topic, list(_places(tx, reader, group, topic, each, now_ms)), now_ms)
+    """Yield each topic that a group reads, by name, and why it is where it is."""
+    rows = tx.rows("delivery", "group_cursors", group_id=group.id, topic_id=topic_id)
+    by_id = {id: list(each) for id, each in groupby(rows, key=lambda row: row[0])}
+    for topic in log.topics():
+        if topic.id in by_id:
+            places = list(_places(tx, log, reader, group, topic, by_id[topic.id], now_ms))
+            yield topic, _explain(tx, group, topic, places, now_ms)
 
 
 def _places(
-    tx: Transaction, reader: Reader, group: Group, topic: Topic, rows: Iterator[Row], now_ms: int
+    tx: Transaction, log: Log, reader: Reader, group: Group, topic: Topic, rows: list[Row], now_ms: int
 ) -> Iterator[Place]:
     ids = {"group_id": group.id, "topic_id": topic.id}
-    lanes = {row[0]: row[1:] for row in tx.rows("operate", "why_group_lanes", now_ms=now_ms, **ids)}
+    lanes = {row[0]: row[1:] for row in tx.rows("delivery", "lanes_by_partition", now_ms=now_ms, **ids)}
+    ends = log.ends(topic)
     for row in rows:
-        number, cursor, end = row[2], cursor_of(row[3:8]), row[8]
+        number, cursor = row[1], cursor_of(row[2:])
         served, _ = reader.served(group, topic, number, cursor)
         held, resting, next_due_ms, due = lanes.get(number, (0, 0, None, 0))
-        yield Place(number, cursor, end, held, resting, next_due_ms, due, served)
+        yield Place(number, cursor, ends.get(number, 0), held, resting, next_due_ms, due, served)
 
 
 def _explain(tx: Transaction, group: Group, topic: Topic, places: list[Place], now_ms: int) -> Reason:
@@ -128,7 +131,7 @@ def _busy(tx: Transaction, group: Group, topic: Topic, working: list[Place]) -> 
     text = " and ".join(parts)
     for owner in {each.cursor.owner for each in working if each.served.service is Service.OWNED}:
         params = {"group_id": group.id, "topic_id": topic.id, "owner": owner}
-        lanes, entries = map(int, tx.rows("operate", "why_bounds", **params)[0])
+        lanes, entries = map(int, tx.rows("delivery", "waiting_counts", **params)[0])
         if behind and (lanes > engine.LANES_BOUND or entries > engine.ENTRIES_BOUND):
             commands = (say.list_lanes(group),)
             return Reason(Code.BOUNDS, f"{say.full(lanes, entries)}; {text}", commands=commands)

@@ -64,30 +64,16 @@ INSERT INTO penstock_token (token, id, created_ms) VALUES (?, ?, ?) ON CONFLICT 
 
 -- name: delete_scheduled
 -- Remove scheduled rows by their exact ids; walks the primary key.
-DELETE FROM penstock_scheduled WHERE seq = ANY(:seqs::bigint[]);
+DELETE FROM penstock_scheduled WHERE seq = ANY(:seqs::bigint[]) AND slot = ANY(:slots::smallint[]);
 
 -- name: delete_staged
 -- Remove staged rows by their exact ids; walks the primary key.
-DELETE FROM penstock_staged WHERE seq = ANY(:seqs::bigint[]);
+DELETE FROM penstock_staged WHERE slot = ANY(:slots::smallint[]) AND seq = ANY(:seqs::bigint[]);
 
 -- name: gauge_backlog
 -- How many events are staged and how many wait for their time, each up to so many; reads the tables so far, locks nothing.
 SELECT (SELECT count(*) FROM (SELECT 1 FROM penstock_staged LIMIT :most) AS s),
        (SELECT count(*) FROM (SELECT 1 FROM penstock_scheduled LIMIT :most) AS w);
-
--- name: insert_scheduled
--- Copy scheduled rows into the log at the offsets given to them; walks the primary keys.
-INSERT INTO penstock_log (topic_id, partition, "offset", id, key, type, value, headers, timestamp_ms, owner)
-SELECT w.topic_id, w.partition, w.place, s.id, s.key, s.type, s.value, s.headers, s.timestamp_ms, s.owner
-FROM rows(:places, seq bigint, topic_id integer, partition integer, place bigint) AS w
-JOIN penstock_scheduled s ON s.seq = w.seq;
-
--- name: insert_staged
--- Copy staged rows into the log at the offsets given to them; walks the primary keys.
-INSERT INTO penstock_log (topic_id, partition, "offset", id, key, type, value, headers, timestamp_ms, owner)
-SELECT w.topic_id, w.partition, w.place, s.id, s.key, s.type, s.value, s.headers, s.timestamp_ms, s.owner
-FROM rows(:places, seq bigint, topic_id integer, partition integer, place bigint) AS w
-JOIN penstock_staged s ON s.seq = w.seq;
 
 -- name: pick_due
 -- The due rows of these slots, in the order they became due; walks ix_penstock_scheduled_due, up to now: the clock is
@@ -98,6 +84,24 @@ WHERE due_ms <= now_ms(:now_ms)
   AND slot = ANY(:slots::smallint[])
 ORDER BY due_ms, seq LIMIT :limit
 FOR UPDATE SKIP LOCKED;
+
+-- name: contents_staged
+-- What staged rows hold; walks the primary key, locks nothing.
+SELECT seq, id, key, type, value, headers, timestamp_ms, owner FROM penstock_staged
+WHERE slot = ANY(:slots::smallint[]) AND seq = ANY(:seqs::bigint[]);
+
+-- name: keys_staged
+-- The keys and ids of staged rows; walks the primary key, locks nothing.
+SELECT seq, key, id FROM penstock_staged WHERE slot = ANY(:slots::smallint[]) AND seq = ANY(:seqs::bigint[]);
+
+-- name: contents_scheduled
+-- What scheduled rows hold; walks the primary key, locks nothing.
+SELECT seq, id, key, type, value, headers, timestamp_ms, owner FROM penstock_scheduled
+WHERE slot = ANY(:slots::smallint[]) AND seq = ANY(:seqs::bigint[]);
+
+-- name: keys_scheduled
+-- The keys and ids of scheduled rows; walks the primary key, locks nothing.
+SELECT seq, key, id FROM penstock_scheduled WHERE slot = ANY(:slots::smallint[]) AND seq = ANY(:seqs::bigint[]);
 
 -- == Tokens and marks
 
@@ -111,3 +115,108 @@ DELETE FROM penstock_token WHERE id = ANY(:ids::text[]);
 DELETE FROM penstock_token WHERE token = ANY(ARRAY(
     SELECT token FROM penstock_token WHERE created_ms < :before_ms
     ORDER BY created_ms LIMIT :limit FOR UPDATE SKIP LOCKED));
+
+-- == For operations and listings
+
+-- name: topic_unlogged
+-- How much is staged and scheduled for a topic; reads the tables, locks nothing.
+SELECT (SELECT count(*) FROM penstock_staged WHERE topic = :topic),
+       (SELECT count(*) FROM penstock_scheduled WHERE topic = :topic);
+
+-- name: unlogged_count
+-- How much is staged and scheduled; reads the tables, locks nothing.
+SELECT (SELECT count(*) FROM penstock_staged), (SELECT count(*) FROM penstock_scheduled);
+
+-- name: owner_counted
+-- How many staged and scheduled events have an owner tag; walks the indexes on owner, locks nothing.
+SELECT (SELECT count(*) FROM penstock_staged WHERE owner = :owner),
+       (SELECT count(*) FROM penstock_scheduled WHERE owner = :owner);
+
+-- name: topic_unschedule
+-- Take back what is scheduled for a topic; reads the table, and waits for callers who are cancelling some of it. Slots and
+-- heads are locked already, so no move is under way.
+DELETE FROM penstock_scheduled WHERE topic = :topic;
+
+-- name: topic_unstage
+-- Take back what is staged for a topic; reads the table. Slots and heads are locked already, so no move is under way.
+DELETE FROM penstock_staged WHERE topic = :topic;
+
+-- name: scheduled_cancel
+-- Take some scheduled events back, the next due first; walks ix_penstock_scheduled_due, locks the rows and passes by those
+-- that a sequencer is moving or a caller is cancelling, so that neither waits for the other.
+DELETE FROM penstock_scheduled WHERE seq = ANY(ARRAY(
+    SELECT seq FROM penstock_scheduled
+    WHERE (:id::text IS NULL OR id = :id::text)
+      AND (:topic::text IS NULL OR topic = :topic::text)
+      AND (:key_hash::integer IS NULL OR key_hash = :key_hash::integer)
+      AND (:key::bytea IS NULL OR key = :key::bytea)
+      AND (:owner::text IS NULL OR owner = :owner::text)
+      AND (:before_ms::bigint IS NULL OR due_ms < :before_ms::bigint)
+    ORDER BY due_ms, seq LIMIT :limit FOR UPDATE SKIP LOCKED));
+
+-- name: scheduled_count
+-- How many scheduled events match; reads the table or one of its indexes, locks nothing.
+SELECT count(*) FROM penstock_scheduled
+WHERE (:id::text IS NULL OR id = :id::text)
+  AND (:topic::text IS NULL OR topic = :topic::text)
+  AND (:key_hash::integer IS NULL OR key_hash = :key_hash::integer)
+  AND (:key::bytea IS NULL OR key = :key::bytea)
+  AND (:owner::text IS NULL OR owner = :owner::text)
+  AND (:before_ms::bigint IS NULL OR due_ms < :before_ms::bigint);
+
+-- name: scheduled_hasten
+-- Make a scheduled event due now; walks ix_penstock_scheduled_id, locks that row. A move that has locked it first wins:
+-- this waits for its end and finds nothing.
+UPDATE penstock_scheduled SET due_ms = now_ms(:now_ms) WHERE id = :id;
+
+-- name: scheduled_list
+-- A page of scheduled events, the next due first, after a place in that order; walks ix_penstock_scheduled_due, locks nothing.
+SELECT due_ms, seq, topic, key, owner, type, id FROM penstock_scheduled
+WHERE (due_ms, seq) > (:after_due::bigint, :after_seq::bigint)
+  AND (:id::text IS NULL OR id = :id::text)
+  AND (:topic::text IS NULL OR topic = :topic::text)
+  AND (:key_hash::integer IS NULL OR key_hash = :key_hash::integer)
+  AND (:key::bytea IS NULL OR key = :key::bytea)
+  AND (:owner::text IS NULL OR owner = :owner::text)
+  AND (:before_ms::bigint IS NULL OR due_ms < :before_ms::bigint)
+ORDER BY due_ms, seq
+LIMIT :limit;
+
+-- name: scheduled_show
+-- A scheduled event with all it holds; walks ix_penstock_scheduled_id, locks nothing.
+SELECT due_ms, seq, topic, key, owner, type, id, slot, value, headers, timestamp_ms FROM penstock_scheduled
+WHERE id = :id
+ORDER BY seq LIMIT 1;
+
+-- name: scheduled_by_id
+-- An event for the future by its id; walks ix_penstock_scheduled_id, locks nothing.
+SELECT topic, id, key, type, timestamp_ms, slot, due_ms FROM penstock_scheduled
+WHERE id = :id AND (:topic::text IS NULL OR topic = :topic::text) ORDER BY seq LIMIT 1;
+
+-- name: scheduled_by_key
+-- The next event of a key for the future; walks ix_penstock_scheduled_key, locks nothing.
+SELECT topic, id, key, type, timestamp_ms, slot, due_ms FROM penstock_scheduled
+WHERE key_hash = :key_hash AND key IS NOT NULL AND key = :key AND (:topic::text IS NULL OR topic = :topic::text)
+ORDER BY due_ms, seq LIMIT 1;
+
+-- name: staged_by_id
+-- A staged event by its id; reads the table up to so many rows, since it has no index on ids, locks nothing.
+SELECT topic, id, key, type, timestamp_ms, slot, NULL::bigint FROM (
+    SELECT topic, id, key, type, timestamp_ms, slot FROM penstock_staged LIMIT :walk) AS s
+WHERE id = :id AND (:topic::text IS NULL OR topic = :topic::text) LIMIT 1;
+
+-- name: staged_count
+-- How many events are staged, up to so many; reads the table so far, locks nothing.
+SELECT count(*) FROM (SELECT 1 FROM penstock_staged LIMIT :walk) AS s;
+
+-- name: scheduled_next
+-- When the next scheduled event after a moment is due; walks ix_penstock_scheduled_due, locks nothing.
+SELECT min(due_ms) FROM penstock_scheduled WHERE due_ms > :now_ms::bigint;
+
+-- name: scheduled_all
+-- All that is scheduled, by when it is due; walks ix_penstock_scheduled_due, locks nothing.
+SELECT due_ms, topic, id, key, type, value, headers, timestamp_ms FROM penstock_scheduled ORDER BY due_ms, seq;
+
+-- name: staged_all
+-- All that is staged, in the order of staging; walks the whole table, locks nothing.
+SELECT topic, id, key, type, value, headers, timestamp_ms FROM penstock_staged ORDER BY seq;

@@ -48,64 +48,6 @@ ON CONFLICT (token) DO NOTHING;
 
 -- == The move
 
--- name: move_scheduled
--- Move scheduled rows into the log: number and insert only what the delete returned, then raise the heads by that.
--- Slots and heads are locked already, by this transaction; walks the primary keys.
-WITH gone AS (
-    DELETE FROM penstock_scheduled s
-    USING rows(:ids, seq bigint) AS i
-    WHERE s.seq = i.seq
-    RETURNING s.*
-), placed AS (
-    SELECT g.*, t.id AS topic_id, mod(g.key_hash, t.partitions) AS partition,
-           row_number() OVER (PARTITION BY t.id, mod(g.key_hash, t.partitions) ORDER BY g.due_ms, g.seq) - 1 AS place
-    FROM gone g
-    JOIN rows(:topics, name text, id integer, partitions integer) AS t ON t.name = g.topic
-), added AS (
-    INSERT INTO penstock_log (topic_id, partition, "offset", id, key, type, value, headers, timestamp_ms, owner)
-    SELECT p.topic_id, p.partition, h.next_offset + p.place, p.id, p.key, p.type, p.value, p.headers, p.timestamp_ms, p.owner
-    FROM placed p JOIN penstock_head h ON h.topic_id = p.topic_id AND h.partition = p.partition
-    ORDER BY p.topic_id, p.partition, p.place
-    RETURNING topic_id, partition, timestamp_ms
-), counted AS (
-    SELECT topic_id, partition, count(*) AS count, max(timestamp_ms) AS max_ms FROM added GROUP BY topic_id, partition
-)
-UPDATE penstock_head h
-SET next_offset = h.next_offset + c.count, max_ms = greatest(h.max_ms, c.max_ms)
-FROM counted c
-WHERE h.topic_id = c.topic_id AND h.partition = c.partition
-RETURNING h.topic_id, h.partition, h.next_offset - c.count, c.count, h.max_ms;
-
--- name: move_staged
--- Move staged rows into the log: number and insert only what the delete returned, then raise the heads by that.
--- Slots and heads are locked already, by this transaction; walks the primary keys.
-WITH gone AS (
-    DELETE FROM penstock_staged s
-    WHERE s.ctid = ANY (ARRAY(
-        SELECT f.ctid FROM rows(:ids, slot smallint, seq bigint) AS i
-        CROSS JOIN LATERAL (
-            SELECT r.ctid FROM penstock_staged r WHERE r.slot = i.slot AND r.seq = i.seq LIMIT 1) AS f))
-    RETURNING s.*
-), placed AS (
-    SELECT g.*, t.id AS topic_id, mod(g.key_hash, t.partitions) AS partition,
-           row_number() OVER (PARTITION BY t.id, mod(g.key_hash, t.partitions) ORDER BY g.seq) - 1 AS place
-    FROM gone g
-    JOIN rows(:topics, name text, id integer, partitions integer) AS t ON t.name = g.topic
-), added AS (
-    INSERT INTO penstock_log (topic_id, partition, "offset", id, key, type, value, headers, timestamp_ms, owner)
-    SELECT p.topic_id, p.partition, h.next_offset + p.place, p.id, p.key, p.type, p.value, p.headers, p.timestamp_ms, p.owner
-    FROM placed p JOIN penstock_head h ON h.topic_id = p.topic_id AND h.partition = p.partition
-    ORDER BY p.topic_id, p.partition, p.place
-    RETURNING topic_id, partition, timestamp_ms
-), counted AS (
-    SELECT topic_id, partition, count(*) AS count, max(timestamp_ms) AS max_ms FROM added GROUP BY topic_id, partition
-)
-UPDATE penstock_head h
-SET next_offset = h.next_offset + c.count, max_ms = greatest(h.max_ms, c.max_ms)
-FROM counted c
-WHERE h.topic_id = c.topic_id AND h.partition = c.partition
-RETURNING h.topic_id, h.partition, h.next_offset - c.count, c.count, h.max_ms;
-
 -- name: pick_staged
 -- The oldest staged rows of each of these slots, from the head of each; walks the primary key, locks nothing.
 SELECT p.seq, p.slot, p.topic, p.key_hash, p.timestamp_ms
@@ -157,3 +99,35 @@ RETURNING id;
 DELETE FROM penstock_staged WHERE ctid = ANY(ARRAY(
     SELECT ctid FROM penstock_staged WHERE owner = :owner LIMIT :limit)) AND owner = :owner
 RETURNING id;
+
+-- == For operations and listings
+
+-- name: staged_page
+-- A page of staged events, by slot and then in the order of staging; walks the primary key, locks nothing.
+SELECT slot, seq, topic, id, key, type, timestamp_ms FROM penstock_staged
+WHERE (slot, seq) > (:after_slot::integer, :after_seq::bigint)
+  AND (:topic::text IS NULL OR topic = :topic::text)
+ORDER BY slot, seq
+LIMIT :limit;
+
+-- name: open_writers
+-- The open transactions that may have staged something: who, for how long, and since when its last statement; reads the
+-- server's own tables, locks nothing.
+SELECT l.pid, coalesce(a.application_name, ''), coalesce(a.state, ''),
+       floor(extract(epoch FROM clock_timestamp() - coalesce(a.xact_start, p.prepared)) * 1000)::bigint,
+       floor(extract(epoch FROM a.query_start) * 1000)::bigint, p.gid
+FROM (
+    SELECT DISTINCT pid, virtualtransaction FROM pg_locks
+    WHERE locktype = 'relation' AND granted AND mode = 'RowExclusiveLock'
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+      AND relation = ANY (ARRAY['penstock_staged'::regclass::oid, 'penstock_scheduled'::regclass::oid])) AS l
+LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+LEFT JOIN pg_prepared_xacts p ON l.virtualtransaction = '-1/' || p.transaction::text
+ORDER BY 4 DESC NULLS LAST, 1;
+
+-- name: staged_by_key
+-- The oldest staged event of a key; walks the primary key of one slot, up to so many rows, locks nothing.
+SELECT topic, id, key, type, timestamp_ms, slot, NULL::bigint FROM (
+    SELECT * FROM penstock_staged WHERE slot = :slot ORDER BY seq LIMIT :walk) AS s
+WHERE key_hash = :key_hash AND key = :key AND (:topic::text IS NULL OR topic = :topic::text)
+ORDER BY seq LIMIT 1;

@@ -43,3 +43,24 @@ RETURNING id;
 DELETE FROM penstock_staged WHERE rowid IN (
     SELECT rowid FROM penstock_staged WHERE owner = :owner LIMIT :limit)
 RETURNING id;
+
+-- == For operations and listings
+
+-- name: staged_page
+-- A page of staged events in the order of staging; walks the primary key.
+SELECT slot, seq, topic, id, key, type, timestamp_ms FROM penstock_staged
+WHERE seq > :after_seq AND :after_slot IS NOT NULL
+  AND (:topic IS NULL OR topic = :topic)
+ORDER BY seq
+LIMIT :limit;
+
+-- name: open_writers
+-- Open transactions that may have staged something: SQLite has no table of them, and reads nothing here.
+SELECT NULL, '', '', NULL, NULL, NULL WHERE 0;
+
+-- name: staged_by_key
+-- The oldest staged event of a key; walks the primary key, up to so many rows.
+SELECT topic, id, key, type, timestamp_ms, slot, NULL FROM (
+    SELECT * FROM penstock_staged ORDER BY seq LIMIT :walk)
+WHERE slot = :slot AND key_hash = :key_hash AND key = :key AND (:topic IS NULL OR topic = :topic)
+ORDER BY seq LIMIT 1;

@@ -52,7 +52,7 @@ class PostgresFetcher:
         self._conn.close()
 
     def _sql(self, name: str) -> str:
-        return statement("pipeline", "postgres", name, self._names)
+        return statement("log", "postgres", f"arrow_{name}", self._names)
 
     def _ask(self, request: Request) -> None:
         lists = [",".join(str(each) for each in column) for column in zip(*request.pieces, strict=True)] or [

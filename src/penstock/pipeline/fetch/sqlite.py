@@ -7,10 +7,11 @@ from urllib.parse import quote
 import msgspec
 
 from penstock.errors import InvalidUrl, MissingExtra, StoreUnreachable
-from penstock.log.sql.dialects import FORMS, open_database
+from penstock.log.sql.dialects import FORMS
 from penstock.log.sql.naming import Names
 from penstock.log.sql.sqlite.dialect import SqliteDialect
 from penstock.log.sql.statements import statement
+from penstock.log.store import open_store
 
 from .contract import WANTED, Request
 
@@ -29,7 +30,7 @@ class SqliteFetcher:
     """One file, opened to read; it must be there."""
 
     def __init__(self, url: str, names: Names) -> None:
-        dialect = open_database(url, names).dialect
+        dialect = open_store(url, names).database.dialect
         if not isinstance(dialect, SqliteDialect):
             raise InvalidUrl(url, FORMS)
         self._names = names
@@ -60,7 +61,7 @@ class SqliteFetcher:
         self._conn.close()
 
     def _sql(self, name: str) -> str:
-        return statement("pipeline", "sqlite", name, self._names)
+        return statement("log", "sqlite", f"arrow_{name}", self._names)
 
 
 def _json(request: Request) -> str:
@@ -70,6 +71,9 @@ def _json(request: Request) -> str:
 def _with_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return the batch with NULL where the statement says so in a column of its own."""
     columns = {name: batch.column(name) for name in ("partition", "offset", "type", "timestamp_ms")}
+    untyped = pc.equal(columns["type"], "")
+    if pc.any(untyped).as_py():
+        columns["type"] = pc.if_else(untyped, pa.scalar(None, pa.string()), columns["type"])
     for name in WANTED:
         absent = pc.equal(batch.column(f"{name}_null"), 1)
         some = pc.any(absent).as_py()

@@ -11,6 +11,8 @@ DROP TABLE IF EXISTS
     penstock_head,
     penstock_log,
     penstock_log_time,
+    penstock_hold,
+    penstock_producer,
     penstock_member,
     penstock_slot,
     penstock_group,

@@ -7,7 +7,7 @@ CREATE TABLE penstock_meta (
     value text NOT NULL
 );
 INSERT INTO penstock_meta (name, value)
-VALUES ('schema_version', '6'), ('incarnation', '1'), ('log_id', gen_random_uuid()::text);
+VALUES ('schema_version', '7'), ('incarnation', '1'), ('log_id', gen_random_uuid()::text);
 
 -- Events that committed and have no offset yet. seq is the order of staging: CACHE 1, or sessions would hand
 -- out numbers in another order than they were asked for.
@@ -97,6 +97,24 @@ CREATE TABLE penstock_log_time (
     PRIMARY KEY (topic_id, partition, "offset")
 );
 
+-- From where on a reader that is not a group needs a partition; retention deletes nothing from there on.
+CREATE TABLE penstock_hold (
+    reader    text COLLATE "C" NOT NULL,
+    topic_id  integer NOT NULL,
+    partition integer NOT NULL,
+    "offset"  bigint NOT NULL,
+    PRIMARY KEY (topic_id, reader, partition)
+);
+
+-- The last batch of a producer: sequence is the number of its first record, positions are where its records stand, as JSON.
+CREATE TABLE penstock_producer (
+    id        text COLLATE "C" NOT NULL PRIMARY KEY,
+    epoch     bigint NOT NULL,
+    sequence  bigint NOT NULL,
+    topic_id  integer NOT NULL,
+    positions text NOT NULL
+);
+
 -- One running process: one lease, one heartbeat. serves: what it takes part in, as JSON.
 CREATE TABLE penstock_member (
     id             text COLLATE "C" NOT NULL PRIMARY KEY,
@@ -119,6 +137,7 @@ INSERT INTO penstock_slot (slot) SELECT generate_series(0, 255);
 
 -- A named reader. filters: what its handlers match, as JSON, the present one first, then those it had before.
 -- paused_ms: since when it is given nothing; NULL while it flows. seen_ms: when it last had a member.
+-- kind: handler (functions of a worker) or client (of a protocol). holds: whether retention waits for it.
 CREATE TABLE penstock_group (
     id             integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name           text COLLATE "C" NOT NULL UNIQUE,
@@ -126,12 +145,14 @@ CREATE TABLE penstock_group (
     filters        text NOT NULL DEFAULT '[]',
     filter_version bigint NOT NULL DEFAULT 0,
     paused_ms      bigint,
-    seen_ms        bigint NOT NULL DEFAULT 0
+    seen_ms        bigint NOT NULL DEFAULT 0,
+    kind           text NOT NULL DEFAULT 'handler',
+    holds          boolean NOT NULL DEFAULT true
 );
 
 -- Where a group is in a partition, and who may move it. Settling compares epoch and version, and raises the version.
 -- passed: a bitmap, in hex, of the offsets from the cursor on that are done. crashes: owners lost without release, on the
--- offset in trying once that is written.
+-- offset in trying once that is written. metadata: what a client said with its last commit.
 CREATE TABLE penstock_cursor (
     group_id     integer NOT NULL,
     topic_id     integer NOT NULL,
@@ -144,6 +165,7 @@ CREATE TABLE penstock_cursor (
     owner_wanted text COLLATE "C",
     crashes      smallint NOT NULL DEFAULT 0,
     trying       bigint,
+    metadata     text,
     PRIMARY KEY (group_id, topic_id, partition)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 1000);
 

@@ -7,6 +7,8 @@ DROP TABLE IF EXISTS penstock_topic;
 DROP TABLE IF EXISTS penstock_head;
 DROP TABLE IF EXISTS penstock_log;
 DROP TABLE IF EXISTS penstock_log_time;
+DROP TABLE IF EXISTS penstock_hold;
+DROP TABLE IF EXISTS penstock_producer;
 DROP TABLE IF EXISTS penstock_member;
 DROP TABLE IF EXISTS penstock_slot;
 DROP TABLE IF EXISTS penstock_group;

@@ -7,7 +7,7 @@ CREATE TABLE penstock_meta (
     value TEXT NOT NULL
 ) WITHOUT ROWID;
 INSERT INTO penstock_meta (name, value)
-VALUES ('schema_version', '6'), ('incarnation', '1'), ('log_id', lower(hex(randomblob(16))));
+VALUES ('schema_version', '7'), ('incarnation', '1'), ('log_id', lower(hex(randomblob(16))));
 
 -- Events that committed and have no offset yet. seq is the order of staging; SQLite has one writer at a
 -- time, so it is also the order of commits.
@@ -94,6 +94,24 @@ CREATE TABLE penstock_log_time (
     PRIMARY KEY (topic_id, partition, "offset")
 ) WITHOUT ROWID;
 
+-- From where on a reader that is not a group needs a partition; retention deletes nothing from there on.
+CREATE TABLE penstock_hold (
+    reader    TEXT NOT NULL,
+    topic_id  INTEGER NOT NULL,
+    partition INTEGER NOT NULL,
+    "offset"  INTEGER NOT NULL,
+    PRIMARY KEY (topic_id, reader, partition)
+) WITHOUT ROWID;
+
+-- The last batch of a producer: sequence is the number of its first record, positions are where its records stand, as JSON.
+CREATE TABLE penstock_producer (
+    id        TEXT NOT NULL PRIMARY KEY,
+    epoch     INTEGER NOT NULL,
+    sequence  INTEGER NOT NULL,
+    topic_id  INTEGER NOT NULL,
+    positions TEXT NOT NULL
+) WITHOUT ROWID;
+
 -- One running process: one lease, one heartbeat. serves: what it takes part in, as JSON.
 CREATE TABLE penstock_member (
     id             TEXT NOT NULL PRIMARY KEY,
@@ -117,6 +135,7 @@ INSERT INTO penstock_slot (slot) SELECT n FROM numbers;
 
 -- A named reader. filters: what its handlers match, as JSON, the present one first, then those it had before.
 -- paused_ms: since when it is given nothing; NULL while it flows. seen_ms: when it last had a member.
+-- kind: handler (functions of a worker) or client (of a protocol). holds: whether retention waits for it.
 CREATE TABLE penstock_group (
     id             INTEGER PRIMARY KEY AUTOINCREMENT,
     name           TEXT NOT NULL UNIQUE,
@@ -124,12 +143,14 @@ CREATE TABLE penstock_group (
     filters        TEXT NOT NULL DEFAULT '[]',
     filter_version INTEGER NOT NULL DEFAULT 0,
     paused_ms      INTEGER,
-    seen_ms        INTEGER NOT NULL DEFAULT 0
+    seen_ms        INTEGER NOT NULL DEFAULT 0,
+    kind           TEXT NOT NULL DEFAULT 'handler',
+    holds          INTEGER NOT NULL DEFAULT 1
 );
 
 -- Where a group is in a partition, and who may move it. Settling compares epoch and version, and raises the version.
 -- passed: a bitmap, in hex, of the offsets from the cursor on that are done. crashes: owners lost without release, on the
--- offset in trying once that is written.
+-- offset in trying once that is written. metadata: what a client said with its last commit.
 CREATE TABLE penstock_cursor (
     group_id     INTEGER NOT NULL,
     topic_id     INTEGER NOT NULL,
@@ -142,6 +163,7 @@ CREATE TABLE penstock_cursor (
     owner_wanted TEXT,
     crashes      INTEGER NOT NULL DEFAULT 0,
     trying       INTEGER,
+    metadata     TEXT,
     PRIMARY KEY (group_id, topic_id, partition)
 ) WITHOUT ROWID;
 

@@ -1,0 +1,17 @@
+"""Forgetting a topic: what groups remember of it goes when it is deleted, or is emptied."""
+
+from penstock.log.sql.database import Transaction
+
+_WAITING = ("lanes_delete", "entries_delete", "dead_delete")
+
+
+def forget_topic(tx: Transaction, topic_id: int) -> None:
+    """Remove every group's place in a topic, and all it has put aside there."""
+    tx.change("delivery", "cursors_delete", topic_id=topic_id)
+    forget_waiting(tx, topic_id)
+
+
+def forget_waiting(tx: Transaction, topic_id: int) -> None:
+    """Remove what groups have put aside of a topic: lanes, their records and dead letters."""
+    for statement in _WAITING:
+        tx.change("delivery", statement, topic_id=topic_id)

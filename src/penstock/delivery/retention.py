@@ -1,0 +1,298 @@
+"""Retention: the oldest records of a topic are deleted, in bounded batches, behind the slowest group.
+
+What is too old, too many or too large goes, whichever comes first (`RetentionRule`); nothing goes that a
+handler group which was seen lately has not passed, nor what a reader holds in the log. Which ranges go is
+decided here; deleting them is the log's (`trim.py`). A batch is one short transaction where log and database
+are one. Two passes at once delete the same records once.
+
+Bytes are measured only where a topic limits them, and each record once: a pass adds what came since the last
+one and takes off what it deletes. The sum lives in memory; a new process measures the topic anew.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from penstock import metrics, points
+from penstock.clock import Clock, own_ms
+from penstock.errors import StillNeeded
+from penstock.log.contract import OffsetRange, Position, Topic
+from penstock.log.sql.database import Transaction
+from penstock.log.store import Store
+
+from .retention_rule import AsSet, Limits, RetentionRule, RetentionSettings
+from .trim import behind, trim
+
+AFTER_BATCH = points.declare("retention.after_batch", "A batch is deleted and committed; more may follow.")
+
+
+@dataclass(frozen=True, slots=True)
+class Trimmed:
+    """What a pass deleted, by topic. `full`: there was more than it may delete at once."""
+
+    deleted: dict[str, int] = field(default_factory=dict)
+    full: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many records in all."""
+        return sum(self.deleted.values())
+
+    def __add__(self, other: "Trimmed") -> "Trimmed":
+        total = dict(self.deleted)
+        for name, count in other.deleted.items():
+            total[name] = total.get(name, 0) + count
+        return Trimmed(total, other.full)
+
+
+class _Head(NamedTuple):
+    """A partition that holds something."""
+
+    partition: int
+    start: int
+    end: int
+    held: int | None  # the slowest reader; None: nobody holds
+
+    @property
+    def ceiling(self) -> int:
+        return self.end if self.held is None else min(self.end, self.held)
+
+
+class _Measured(NamedTuple):
+    start: int
+    end: int
+    size: int
+
+
+class _Plan(NamedTuple):
+    """A topic, what is kept of it, and the moment that is planned for."""
+
+    topic: Topic
+    limits: Limits
+    now_ms: int
+
+
+Noted = Callable[[Transaction, str, int], None]  # of a topic so many records go, in this transaction
+
+
+def _nothing_noted(tx: Transaction, topic: str, count: int) -> None:
+    pass
+
+
+class Retention:
+    """Deletes what need not be kept. Not thread-safe: one loop owns it."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: RetentionSettings,
+        clock: Clock,
+        *,
+        rule: RetentionRule | None = None,
+        note: Noted = _nothing_noted,
+    ) -> None:
+        self._store, self._settings, self._clock = store, settings, clock
+        self._rule: RetentionRule = rule or AsSet(settings)
+        self._note = note
+        self._measured: dict[tuple[int, int], _Measured] = {}
+        self._first = 0
+
+    def run(self, topic: str | None = None) -> Trimmed:
+        """Delete up to a pass's worth of one topic, or of all."""
+        budget = self._settings.batch_size * self._settings.batches_per_pass
+        deleted: dict[str, int] = {}
+        full = False
+        for plan in self._in_turn(self._plans(topic)):
+            if budget <= 0:
+                full = True  # perhaps: the next pass begins there
+                break
+            ranges, more = self._ranges(plan, budget)
+            full |= more
+            for batch in _batches(ranges, self._settings.batch_size):
+                try:
+                    count = self._trim(plan, batch)
+                except StillNeeded:
+                    break  # nothing is deleted; the next pass plans anew
+                points.reach(AFTER_BATCH)
+                name = plan.topic.name
+                deleted[name] = deleted.get(name, 0) + count
+                metrics.TRIMMED.add(count, topic=name)
+            budget -= sum(each.high - each.low for each in ranges)
+        return Trimmed(deleted, full)
+
+    def planned(self, topic: str | None = None) -> dict[str, int]:
+        """Return how many records of each topic would be deleted now, all passes together."""
+        found = {}
+        for plan in self._plans(topic):
+            ranges, _ = self._ranges(plan, 1 << 62)
+            if ranges:
+                found[plan.topic.name] = sum(each.high - each.low for each in ranges)
+        return found
+
+    # -- what may go
+
+    def _plans(self, name: str | None) -> list[_Plan]:
+        now_ms = self._store.database.now_ms(own_ms(self._clock))
+        topics = [each for each in self._store.log.topics() if name in (None, each.name)]
+        return [_Plan(each, self._rule.limits(each.keep, now_ms), now_ms) for each in topics]
+
+    def _in_turn(self, plans: list[_Plan]) -> Iterator[_Plan]:
+        """Yield the topics, each pass beginning with another: one that is always full starves nobody."""
+        self._first = (self._first + 1) % len(plans) if plans else 0
+        yield from plans[self._first :] + plans[: self._first]
+
+    def _ranges(self, plan: _Plan, budget: int) -> tuple[list[OffsetRange], bool]:
+        """Return what of a topic may go, about so many records, and whether there may be more."""
+        if plan.limits.is_everything:
+            return [], False
+        heads = [each for each in self._heads(plan) if each.held is not None or not self._rule.needs_reader]
+        excess = self._excess(plan, heads)
+        aged = self._aged(plan, heads)
+        # A walk must not look at more than is deleted, so only partitions with something to go share.
+        going = [head for head in heads if head.ceiling > head.start and self._goes(plan, head, excess, aged)]
+        share, full = max(1, budget // max(1, len(going))), len(going) > budget
+        going = going[:budget]
+        limits = self._limits(plan, going, share, excess, aged)
+        ranges = [
+            OffsetRange(head.partition, head.start, high)
+            for head in going
+            if (high := limits[head.partition]) > head.start
+        ]
+        full |= any(limits[head.partition] == head.start + share < head.ceiling for head in going)
+        return ranges, full
+
+    def _heads(self, plan: _Plan) -> list[_Head]:
+        """Return the partitions that hold something, each with the slowest of those it is kept for."""
+        params = {"topic_id": plan.topic.id, "seen_since": self._rule.seen_since_ms(plan.now_ms)}
+        held: dict[int, int] = dict(
+            self._store.database.look(lambda tx: tx.rows("delivery", "cursors_slowest", **params))
+        )
+        for offsets in self._store.log.holds(plan.topic).values():
+            for partition, offset in offsets.items():
+                held[partition] = min(offset, held.get(partition, offset))
+        bounds = self._store.log.all_bounds(plan.topic)
+        return [
+            _Head(partition, start, end, held.get(partition))
+            for partition, (start, end) in sorted(bounds.items())
+            if start < end
+        ]
+
+    def _aged(self, plan: _Plan, heads: Sequence[_Head]) -> set[int]:
+        """Return the partitions whose oldest record is too old."""
+        if plan.limits.older_than_ms is None:
+            return set()
+        firsts = [Position(head.partition, head.start) for head in heads]
+        found = self._store.log.at(plan.topic, firsts, bare=True)
+        young = {each.partition for each in found if each.timestamp_ms >= plan.limits.older_than_ms}
+        return {head.partition for head in heads} - young
+
+    def _goes(self, plan: _Plan, head: _Head, excess: dict[int, int], aged: set[int]) -> bool:
+        return (
+            self._is_passed(plan, head)
+            or head.partition in aged
+            or self._by_count(plan, head) > head.start
+            or excess.get(head.partition, 0) > 0
+        )
+
+    def _is_passed(self, plan: _Plan, head: _Head) -> bool:
+        """Return whether all that groups have passed goes: a topic that keeps nothing, and has a reader."""
+        return plan.limits.passed and head.held is not None
+
+    def _by_count(self, plan: _Plan, head: _Head) -> int:
+        return 0 if plan.limits.records is None else head.end - plan.limits.records
+
+    def _limits(
+        self,
+        plan: _Plan,
+        heads: Sequence[_Head],
+        share: int,
+        excess: dict[int, int],
+        aged: set[int],
+    ) -> dict[int, int]:
+        """Return up to where each partition may go now."""
+        log = self._store.log
+        tops = {head.partition: min(head.ceiling, head.start + share) for head in heads}
+        limits = {
+            head.partition: tops[head.partition]
+            if self._is_passed(plan, head)
+            else self._by_count(plan, head)
+            for head in heads
+        }
+        spans = {
+            head.partition: OffsetRange(head.partition, head.start, tops[head.partition])
+            for head in heads
+            if limits[head.partition] < tops[head.partition]
+        }
+        old = [span for partition, span in spans.items() if partition in aged]
+        if old:
+            assert plan.limits.older_than_ms is not None
+            for partition, first in log.offsets_at(plan.topic, plan.limits.older_than_ms, old).items():
+                limits[partition] = max(limits[partition], first)
+        large = [span for partition, span in spans.items() if excess.get(partition, 0) > 0]
+        if large:
+            sizes = [excess[span.partition] for span in large]
+            for partition, reached in log.reach(plan.topic, large, sizes).items():
+                limits[partition] = max(limits[partition], reached)
+        return {partition: min(limit, tops[partition]) for partition, limit in limits.items()}
+
+    def _excess(self, plan: _Plan, heads: Sequence[_Head]) -> dict[int, int]:
+        """Return by how many bytes each partition is too large, measuring what came since the last look."""
+        if plan.limits.bytes is None:
+            return {}
+        news = []
+        for head in heads:
+            place = plan.topic.id, head.partition
+            known = self._measured.get(place)
+            if known is None or known.start != head.start:  # another process has deleted here: begin anew
+                known = self._measured[place] = _Measured(head.start, head.start, 0)
+            if known.end < head.end:
+                news.append(OffsetRange(head.partition, known.end, head.end))
+        sizes = self._store.log.sizes(plan.topic, news) if news else {}
+        for partition, _, high in news:
+            known = self._measured[plan.topic.id, partition]
+            self._measured[plan.topic.id, partition] = _Measured(
+                known.start, high, known.size + sizes[partition]
+            )
+        return {
+            head.partition: self._measured[plan.topic.id, head.partition].size - plan.limits.bytes
+            for head in heads
+        }
+
+    # -- how it goes
+
+    def _trim(self, plan: _Plan, ranges: Sequence[OffsetRange]) -> int:
+        """Delete what was planned, unless a group was reset or came back since: its cursor is asked again."""
+        seen_since = self._rule.seen_since_ms(plan.now_ms)
+        measures = plan.limits.bytes is not None
+        sizes = self._store.log.sizes(plan.topic, ranges) if measures else {}
+        deleted = trim(
+            self._store,
+            plan.topic,
+            ranges,
+            unless=lambda tx: bool(behind(tx, plan.topic, ranges, seen_since)),
+            note=lambda tx, count: self._note(tx, plan.topic.name, count),
+        )
+        for partition, low, high in ranges if measures else ():
+            known = self._measured.pop((plan.topic.id, partition), None)
+            if known is not None and known.start == low:
+                left = _Measured(high, known.end, known.size - sizes[partition])
+                self._measured[plan.topic.id, partition] = left
+        return deleted
+
+
+def _batches(ranges: Sequence[OffsetRange], size: int) -> Iterator[list[OffsetRange]]:
+    """Yield the ranges in lots of so many records; a long range is cut, in its order."""
+    batch: list[OffsetRange] = []
+    room = size
+    for partition, start, high in ranges:
+        low = start
+        while low < high:
+            end = min(high, low + room)
+            batch.append(OffsetRange(partition, low, end))
+            room -= end - low
+            low = end
+            if not room:
+                yield batch
+                batch, room = [], size
+    if batch:
+        yield batch

@@ -1,0 +1,87 @@
+"""Trimming: the oldest records go, and what of them waits in lanes is copied there before.
+
+Locks in one order: cursors, but only where a lane's record has to be copied, then the log's.
+"""
+
+from collections.abc import Callable, Sequence
+
+from penstock import points
+from penstock.log.contract import Log, OffsetRange, Position, Topic
+from penstock.log.sql.appending import columns
+from penstock.log.sql.contract import Rows
+from penstock.log.sql.database import Transaction
+from penstock.log.sql.searching import ranges_table
+from penstock.log.store import Store
+
+AFTER_COPY = points.declare("retention.after_copy", "What waits in lanes is copied; nothing is deleted.")
+BEFORE_COMMIT = points.declare("retention.before_commit", "Records are deleted; not committed.")
+
+
+def trim(
+    store: Store,
+    topic: Topic,
+    ranges: Sequence[OffsetRange],
+    *,
+    unless: Callable[[Transaction], bool],
+    note: Callable[[Transaction, int], None] = lambda tx, count: None,
+) -> int:
+    """Delete the oldest records of some partitions, one range of each; return how many there were.
+
+    What waits in lanes is copied before. `unless` is asked once the starts can no longer change: who resets a
+    group later finds where they begin. Raises StillNeeded if it says so.
+    """
+    if store.is_one:
+        return store.database.run(lambda tx: _trim_in(tx, store.log_in(tx), topic, ranges, unless, note))
+    store.database.run(lambda tx: copy_waiting(tx, store.log, topic, ranges))
+    points.reach(AFTER_COPY)
+    deleted = store.log.trim(topic, ranges, unless=lambda: store.database.look(unless))
+    store.database.run(lambda tx: note(tx, deleted))
+    return deleted
+
+
+def _trim_in(
+    tx: Transaction,
+    log: Log,
+    topic: Topic,
+    ranges: Sequence[OffsetRange],
+    unless: Callable[[Transaction], bool],
+    note: Callable[[Transaction, int], None],
+) -> int:
+    copy_waiting(tx, log, topic, ranges)
+    points.reach(AFTER_COPY)
+    deleted = log.trim(topic, ranges, unless=lambda: unless(tx))
+    note(tx, deleted)
+    points.reach(BEFORE_COMMIT)
+    return deleted
+
+
+def behind(tx: Transaction, topic: Topic, ranges: Sequence[OffsetRange], seen_since_ms: int) -> list[str]:
+    """Return the groups that stand before the end of some ranges, and so still need records of them."""
+    table = ranges_table(ranges)
+    rows = tx.rows("delivery", "cursors_behind", topic_id=topic.id, ranges=table, seen_since=seen_since_ms)
+    return [name for (name,) in rows]
+
+
+def copy_waiting(tx: Transaction, log: Log, topic: Topic, ranges: Sequence[OffsetRange]) -> None:
+    """Copy the records of some ranges that wait in lanes to their entries.
+
+    The cursors concerned are locked first, so that nobody settles there meanwhile.
+    """
+    table = ranges_table(ranges)
+    waiting = tx.rows("delivery", "entries_waiting_in", topic_id=topic.id, ranges=table)
+    if not waiting:
+        return
+    cursors = Rows(group_id=[group for group, _ in waiting], partition=[number for _, number in waiting])
+    tx.rows("delivery", "cursors_hold_some", topic_id=topic.id, cursors=cursors)
+    places = tx.rows("delivery", "entries_uncopied", topic_id=topic.id, ranges=table)
+    contents = {
+        (each.partition, each.offset): each.content
+        for each in log.at(topic, {Position(number, offset) for _, number, offset in places})
+    }
+    copies = [
+        (group, topic.id, number, offset, *columns(contents[number, offset]))
+        for group, number, offset in places
+        if (number, offset) in contents
+    ]
+    if copies:
+        tx.bulk("delivery", "entries_copy", copies)

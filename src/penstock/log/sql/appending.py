@@ -1,0 +1,130 @@
+"""Appending: batches get their offsets under the locks of the heads they go to, all or none of them.
+
+A batch of a producer is added once: its last batch is locked before the heads, compared, and written in the
+same transaction.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from penstock.errors import OutOfSequence, ProducerFenced, UnknownTopic
+from penstock.model.limits import check_topic
+from penstock.model.partition import partition_for
+
+from ..contract import Appended, Batch, Position, Topic, check_partition
+from ..entry import Content
+from .contract import Row, Rows
+from .database import Transaction
+from .heads import HeadKey, Numbering
+from .topics import keep_topics
+
+_decode = msgspec.json.Decoder(list[tuple[int, int]]).decode
+
+
+class _Placed(NamedTuple):
+    """A batch with the head of each of its records; none if it was added before."""
+
+    topic: Topic
+    contents: Sequence[Content]
+    heads: list[HeadKey]
+
+
+def append_all(tx: Transaction, batches: Sequence[Batch]) -> list[list[Position]]:
+    """Add batches and return where their records stand."""
+    for batch in batches:
+        check_topic(batch.topic)
+    topics = keep_topics(tx, [batch.topic for batch in batches])
+    known = _last_batches(tx, batches)
+    placed = [_placed(batch, topics, known) for batch in batches]
+    numbering = Numbering(tx, [head for each in placed for head in each.heads])
+    rows, given = list[Row](), list[list[Position]]()
+    for batch, (_, contents, heads) in zip(batches, placed, strict=True):
+        if batch.producer is not None and not heads and batch.contents:
+            given.append(list(known[batch.producer.id].positions))
+            continue
+        offsets = [
+            numbering.give(head, each.timestamp_ms) for head, each in zip(heads, contents, strict=True)
+        ]
+        for head, offset, content in zip(heads, offsets, contents, strict=True):
+            rows.append((*head, offset, *columns(content)))
+        given.append([Position(head.partition, offset) for head, offset in zip(heads, offsets, strict=True)])
+    if rows:
+        tx.bulk("log", "append", rows)
+        numbering.finish()
+    _note_batches(tx, batches, placed, given)
+    return given
+
+
+def columns(content: Content) -> tuple[object, ...]:
+    """Return what a row holds of a record; an absent type is stored as an empty one."""
+    id, key, type, value, headers, timestamp_ms, owner = content
+    return id, key, type or "", value, headers, timestamp_ms, owner
+
+
+def last_batch(tx: Transaction, producer: str) -> Appended | None:
+    """Return the last batch of a producer."""
+    rows = tx.rows("log", "producer_find", id=producer)
+    return _appended(rows[0]) if rows else None
+
+
+def _appended(row: Row) -> Appended:
+    epoch, sequence, topic_id, positions = row
+    return Appended(epoch, sequence, topic_id, tuple(Position(*each) for each in _decode(positions)))
+
+
+def _last_batches(tx: Transaction, batches: Sequence[Batch]) -> dict[str, Appended]:
+    """Lock the producers of some batches, and return the last batch of each."""
+    ids = sorted({batch.producer.id for batch in batches if batch.producer is not None})
+    return {row[0]: _appended(row[1:]) for row in tx.rows("log", "producers_lock", ids=ids)} if ids else {}
+
+
+def _placed(batch: Batch, topics: dict[str, Topic], known: dict[str, Appended]) -> _Placed:
+    topic = topics.get(batch.topic)
+    if topic is None:
+        raise UnknownTopic(batch.topic)
+    if batch.partition is not None:
+        check_partition(topic, batch.partition)
+    if _is_repeated(batch, known):
+        return _Placed(topic, (), [])
+    heads = [
+        HeadKey(
+            topic.id,
+            partition_for(topic.partitioner, each.key, each.id, topic.partitions)
+            if batch.partition is None
+            else batch.partition,
+        )
+        for each in batch.contents
+    ]
+    return _Placed(topic, batch.contents, heads)
+
+
+def _is_repeated(batch: Batch, known: dict[str, Appended]) -> bool:
+    """Return whether a batch was added before. Raises ProducerFenced, OutOfSequence."""
+    if batch.producer is None or batch.producer.id not in known:
+        return False
+    id, epoch, sequence = batch.producer
+    last = known[id]
+    if epoch < last.epoch:
+        raise ProducerFenced(id, epoch, last.epoch)
+    if sequence == last.sequence:
+        return True
+    following = last.sequence + len(last.positions)
+    if sequence != following:
+        raise OutOfSequence(id, sequence, following)
+    return False
+
+
+def _note_batches(
+    tx: Transaction, batches: Sequence[Batch], placed: Sequence[_Placed], given: Sequence[list[Position]]
+) -> None:
+    noted = [
+        (*batch.producer, each.topic.id, msgspec.json.encode(positions).decode())
+        for batch, each, positions in zip(batches, placed, given, strict=True)
+        if batch.producer is not None and each.heads
+    ]
+    if noted:
+        names = ("id", "epoch", "sequence", "topic_id", "positions")
+        values = (list(column) for column in zip(*noted, strict=True))
+        tx.change("log", "producers_put", producers=Rows(**dict(zip(names, values, strict=True))))

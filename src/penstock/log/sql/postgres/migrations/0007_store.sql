@@ -1,0 +1,27 @@
+-- The store: readers that hold records back, producers whose batches are added once, kinds of groups, commit metadata.
+UPDATE penstock_meta SET value = '7' WHERE name = 'schema_version';
+
+-- From where on a reader that is not a group needs a partition; retention deletes nothing from there on.
+CREATE TABLE penstock_hold (
+    reader    text COLLATE "C" NOT NULL,
+    topic_id  integer NOT NULL,
+    partition integer NOT NULL,
+    "offset"  bigint NOT NULL,
+    PRIMARY KEY (topic_id, reader, partition)
+);
+
+-- The last batch of a producer: sequence is the number of its first record, positions are where its records stand, as JSON.
+CREATE TABLE penstock_producer (
+    id        text COLLATE "C" NOT NULL PRIMARY KEY,
+    epoch     bigint NOT NULL,
+    sequence  bigint NOT NULL,
+    topic_id  integer NOT NULL,
+    positions text NOT NULL
+);
+
+-- kind: handler (functions of a worker) or client (of a protocol). holds: whether retention waits for it.
+ALTER TABLE penstock_group ADD COLUMN kind text NOT NULL DEFAULT 'handler';
+ALTER TABLE penstock_group ADD COLUMN holds boolean NOT NULL DEFAULT true;
+
+-- What a client said with its last commit.
+ALTER TABLE penstock_cursor ADD COLUMN metadata text;

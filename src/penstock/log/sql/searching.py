@@ -1,0 +1,43 @@
+"""Finding a record by its id: the log has no index on ids.
+
+An id of ours holds the moment it was made, and the sparse time index says from which offset on a record of
+that moment can stand; from there so many records of each partition are looked at.
+"""
+
+from collections.abc import Sequence
+
+from penstock.model.partition import partition_for
+
+from ..contract import OffsetRange, Search, Topic
+from ..entry import Entry
+from .contract import Rows
+from .database import Transaction
+
+
+def find_id(
+    tx: Transaction, topic: Topic, id: str, *, since_ms: int | None, walk: int, partition: int | None
+) -> Search:
+    """Look for a record, in the partition first that it has without a key."""
+    rows = tx.rows("log", "search_starts", topic_id=topic.id, time_ms=since_ms)
+    if partition is not None:
+        rows = [row for row in rows if row[0] == partition]
+    own = partition_for(topic.partitioner, None, id, topic.partitions)
+    rows.sort(key=lambda row: row[0] != own)
+    ranges, cut, gone = list[OffsetRange](), False, False
+    for number, start, end, mark, first_ms in rows:
+        low = max(start, end - walk) if since_ms is None else max(start, mark or 0)
+        high = min(end, low + walk)
+        cut |= high < end or (since_ms is None and low > start)
+        gone |= start > 0 and (since_ms is None or first_ms is None or first_ms >= since_ms)
+        if low < high:
+            ranges.append(OffsetRange(number, low, high))
+    if not ranges:
+        return Search(None, cut, gone)
+    found = tx.rows("log", "find_id", ranges=ranges_table(ranges), topic_id=topic.id, id=id)
+    return Search(Entry(*found[0]) if found else None, cut, gone)
+
+
+def ranges_table(ranges: Sequence[OffsetRange]) -> Rows:
+    """Return ranges as a parameter of statements."""
+    partitions, lows, highs = (list(column) for column in zip(*ranges, strict=True))
+    return Rows(partition=partitions, low=lows, high=highs)

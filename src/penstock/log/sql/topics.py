@@ -1,0 +1,94 @@
+"""Topics in the database: made, found, kept from deletion, forgotten."""
+
+from collections.abc import Iterable
+
+from penstock.errors import PartitionerDiffers, PartitionsDiffer, TopicVanished, UnknownTopic
+from penstock.model.limits import check_topic
+from penstock.model.partition import MURMUR3
+
+from ..contract import OUTBOX_PARTITIONS, Keep, Topic
+from .contract import Row
+from .database import Call, Transaction
+
+_FORGET = ("topic_delete", "heads_delete", "times_delete", "holds_delete")
+
+
+def topic_of(row: Row) -> Topic:
+    """Return the topic of a row."""
+    id, name, partitions, partitioner, created_ms, *keep = row
+    return Topic(id, name, partitions, partitioner, created_ms, Keep(*keep))
+
+
+def list_topics(tx: Transaction) -> list[Topic]:
+    """Return all topics, by name."""
+    return [topic_of(row) for row in tx.rows("log", "topic_list")]
+
+
+def find_topic(tx: Transaction, name: str, *, keep: bool = False) -> Topic:
+    """Return a topic by name, kept from deletion until the transaction ends or not. Raises UnknownTopic."""
+    check_topic(name)
+    found = (keep_topics if keep else find_topics)(tx, [name])
+    if name not in found:
+        raise UnknownTopic(name)
+    return found[name]
+
+
+def find_topics(tx: Transaction, names: Iterable[str]) -> dict[str, Topic]:
+    """Return those of the topics that are there."""
+    return kept(tx.rows("log", "topic_find", names=sorted(set(names))))
+
+
+def keep_topics(tx: Transaction, names: Iterable[str]) -> dict[str, Topic]:
+    """Return those of the topics that are there, kept from deletion until the transaction ends."""
+    return kept(tx.execute(*keeping(names)).rows)
+
+
+def keeping(names: Iterable[str]) -> Call:
+    """Return the statement that keeps topics from deletion until the transaction ends."""
+    return Call("log", "topic_keep", {"names": sorted(set(names))})
+
+
+def kept(rows: Iterable[Row]) -> dict[str, Topic]:
+    """Return the topics of its rows."""
+    return {row[1]: topic_of(row) for row in rows}
+
+
+def ensure_topics(tx: Transaction, names: Iterable[str], now_ms: int | None) -> dict[str, Topic]:
+    """Return the topics, making those that are not there yet."""
+    wanted = set(names)
+    topics = keep_topics(tx, wanted)
+    missing = sorted(wanted - topics.keys())
+    for name in missing:
+        make_topic(tx, name, OUTBOX_PARTITIONS, MURMUR3, now_ms)
+    return topics | keep_topics(tx, missing) if missing else topics
+
+
+def create_topic(tx: Transaction, name: str, partitions: int, partitioner: str, now_ms: int | None) -> Topic:
+    """Make a topic, or return the one that is there. Raises PartitionsDiffer, PartitionerDiffers."""
+    topic = make_topic(tx, name, partitions, partitioner, now_ms)
+    if topic.partitions != partitions:
+        raise PartitionsDiffer(name, topic.partitions, partitions)
+    if topic.partitioner != partitioner:
+        raise PartitionerDiffers(name, topic.partitioner, partitioner)
+    return topic
+
+
+def make_topic(tx: Transaction, name: str, partitions: int, partitioner: str, now_ms: int | None) -> Topic:
+    """Make a topic and its heads, or return the one that is there, whatever it is like."""
+    params = {"name": name, "partitions": partitions, "partitioner": partitioner, "now_ms": now_ms}
+    tx.change("log", "topic_create", **params)
+    found = keep_topics(tx, [name])
+    if name not in found:  # deleted since; the work is tried again
+        raise TopicVanished
+    topic = found[name]
+    tx.change("log", "heads_create", topic_id=topic.id, partitions=topic.partitions)
+    return topic
+
+
+def forget_topic(tx: Transaction, name: str) -> Topic:
+    """Remove a topic but for its records, and return it."""
+    topic = find_topic(tx, name)
+    for statement in _FORGET:
+        reader = {"reader": None} if statement == "holds_delete" else {}
+        tx.change("log", statement, topic_id=topic.id, **reader)
+    return topic

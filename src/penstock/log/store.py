@@ -1,0 +1,79 @@
+"""A store: a log and a database, opened by one door.
+
+The database holds what is staged, members, groups, cursors and lanes. The log may live in the same database
+or elsewhere: no room above asks which, except where a guarantee depends on it (`is_one`).
+"""
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from penstock.clock import SYSTEM, Clock
+
+from .contract import Log
+from .sql.database import Database, Transaction
+from .sql.dialects import open_database
+from .sql.log import SqlLog
+from .sql.naming import Names
+
+
+@dataclass(frozen=True)
+class Store:
+    """Where everything of one Penstock lives. Safe from any thread."""
+
+    log: Log
+    database: Database
+    url: str = ""
+
+    @property
+    def is_one(self) -> bool:
+        """Whether log and database are one, so that one transaction can change both."""
+        return isinstance(self.log, SqlLog) and self.log.database is self.database
+
+    def log_in(self, tx: Transaction) -> Log:
+        """Return the log for use inside a transaction of the database.
+
+        Where both are one, it reads and writes in that transaction. Elsewhere each of its calls stands for
+        itself, at once: call what changes it last, so that a crash before the commit does no harm.
+        """
+        return self.log.within(tx) if isinstance(self.log, SqlLog) and self.is_one else self.log
+
+    def close(self) -> None:
+        """Close the connections that were opened."""
+        self.database.close()
+
+
+@runtime_checkable
+class HasStore(Protocol):
+    """An outbox, or anything else that has a store."""
+
+    @property
+    def store(self) -> Store:
+        """The store."""
+
+
+StoreLike = Store | Database | HasStore
+
+
+def open_store(
+    url: str,
+    names: Names | None = None,
+    *,
+    limit_seconds: float | None = None,
+    listen_url: str | None = None,
+    clock: Clock = SYSTEM,
+) -> Store:
+    """Return the store that a URL means; nothing is opened yet.
+
+    `limit_seconds` and `listen_url` as for `open_database`. Raises InvalidUrl, InvalidName, MissingExtra.
+    """
+    database = open_database(url, names or Names(), limit_seconds=limit_seconds, listen_url=listen_url)
+    return Store(SqlLog(database, clock), database, url)
+
+
+def store_of(source: StoreLike, clock: Clock = SYSTEM) -> Store:
+    """Return the store of an outbox, a store itself, or the one that a database holds whole."""
+    if isinstance(source, Store):
+        return source
+    if isinstance(source, Database):
+        return Store(SqlLog(source, clock), source)
+    return source.store

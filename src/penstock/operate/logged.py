@@ -1,0 +1,53 @@
+"""Records of the log by what groups have done with them: pending, or done."""
+
+from collections.abc import Iterator
+
+from penstock.log.contract import Bounds, Log, OffsetRange, Topic
+from penstock.log.entry import Entry
+from penstock.log.store import Store
+
+_READ = 1000  # records looked at together
+
+
+def logged(
+    store: Store, pending: bool, topic_id: int | None, after: tuple[int, int, int]
+) -> Iterator[tuple[int, int, int, str, Entry]]:
+    """Yield records by topic, partition and offset, after such a place, each with its topic's name.
+
+    Pending: some group has yet to pass them. Else: every group has passed them, and none has them waiting or
+    dead; where no group reads, all are pending.
+    """
+    for topic in sorted(store.log.topics(), key=lambda each: each.id):
+        if topic_id in (None, topic.id) and topic.id >= after[0]:
+            for each in _in_topic(store, topic, pending, after):
+                yield topic.id, each.partition, each.offset, topic.name, each
+
+
+def _in_topic(store: Store, topic: Topic, pending: bool, after: tuple[int, int, int]) -> Iterator[Entry]:
+    rows = store.database.look(lambda tx: tx.rows("delivery", "cursors_lowest", topic_id=topic.id))
+    lowest: dict[int, int] = dict(rows)
+    for number, bounds in sorted(store.log.all_bounds(topic).items()):
+        if (topic.id, number) < after[:2]:
+            continue
+        passed = max(bounds.start, lowest.get(number, bounds.start))
+        span = Bounds(passed, bounds.end) if pending else Bounds(bounds.start, min(passed, bounds.end))
+        low = max(span.start, after[2] + 1) if (topic.id, number) == after[:2] else span.start
+        for entries in _entries(store.log, topic, number, low, span.end):
+            yield from entries if pending else _finished(store, topic, number, entries)
+
+
+def _entries(log: Log, topic: Topic, number: int, low: int, high: int) -> Iterator[list[Entry]]:
+    while low < high:
+        wanted = OffsetRange(number, low, min(high, low + _READ))
+        yield list(log.read_ranges(topic, [wanted], max_bytes=1 << 40, bare=True).entries)
+        low = wanted.high
+
+
+def _finished(store: Store, topic: Topic, number: int, entries: list[Entry]) -> Iterator[Entry]:
+    """Yield those of some records that no group has waiting or dead."""
+    if entries:
+        span = {"low": entries[0].offset, "high": entries[-1].offset + 1}
+        params = {"topic_id": topic.id, "partition": number, **span}
+        rows = store.database.look(lambda tx: tx.rows("delivery", "unfinished", **params))
+        unfinished = {offset for (offset,) in rows}
+        yield from (each for each in entries if each.offset not in unfinished)

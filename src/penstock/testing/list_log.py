@@ -1,0 +1,372 @@
+"""A log in plain Python lists: the smallest thing that keeps the contract, and the proof that a log need not be SQL.
+
+One process, gone when it ends. Not an engine for users: it shows, in every suite, that nothing above `log/`
+knows the database's log table.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import RLock
+from uuid import uuid4
+
+from penstock.clock import SYSTEM, Clock
+from penstock.errors import (
+    OutOfSequence,
+    PartitionerDiffers,
+    PartitionsDiffer,
+    ProducerFenced,
+    StillNeeded,
+    UnknownTopic,
+)
+from penstock.log.contract import (
+    OUTBOX_PARTITIONS,
+    Appended,
+    Batch,
+    Bounds,
+    Chunk,
+    Identity,
+    Keep,
+    Log,
+    OffsetRange,
+    Position,
+    Search,
+    Topic,
+    check_partition,
+    checked_topic,
+)
+from penstock.log.entry import Entry, entry_of
+from penstock.model.limits import ERASED, check_topic
+from penstock.model.partition import MURMUR3, check_partitioner, check_partitions, partition_for
+
+
+@dataclass
+class _Partition:
+    start: int = 0
+    entries: list[Entry] = field(default_factory=list)
+
+    @property
+    def bounds(self) -> Bounds:
+        return Bounds(self.start, self.start + len(self.entries))
+
+    def between(self, low: int, high: int) -> list[Entry]:
+        return self.entries[max(0, low - self.start) : max(0, high - self.start)]
+
+
+@dataclass
+class _Held:
+    """A topic with its partitions and its readers' holds."""
+
+    topic: Topic
+    partitions: list[_Partition]
+    holds: dict[str, dict[int, int]] = field(default_factory=dict)
+
+
+class ListLog(Log):
+    """All topics of one log; every call takes one lock."""
+
+    def __init__(self, clock: Clock = SYSTEM) -> None:
+        self._clock, self._lock = clock, RLock()
+        self._identity = Identity(str(uuid4()), 1)
+        self._by_id: dict[int, _Held] = {}
+        self._ids: dict[str, int] = {}
+        self._given = 0
+        self._producers: dict[str, Appended] = {}
+
+    # -- topics
+
+    def identity(self) -> Identity:
+        """Return an id of its own: each is another log."""
+        return self._identity
+
+    def create_topic(
+        self, name: str, *, partitions: int = OUTBOX_PARTITIONS, partitioner: str = MURMUR3
+    ) -> Topic:
+        """Make a topic, or return the one there is."""
+        check_topic(name)
+        check_partitions(partitions)
+        check_partitioner(partitioner)
+        with self._lock:
+            if name not in self._ids:
+                self._given += 1
+                self._ids[name] = self._given
+                topic = Topic(self._given, name, partitions, partitioner, self._clock.now_ms())
+                self._by_id[self._given] = _Held(topic, [_Partition() for _ in range(partitions)])
+            topic = self.topic(name)
+        if topic.partitions != partitions:
+            raise PartitionsDiffer(name, topic.partitions, partitions)
+        if topic.partitioner != partitioner:
+            raise PartitionerDiffers(name, topic.partitioner, partitioner)
+        return topic
+
+    def topics(self) -> list[Topic]:
+        """Return all topics, by name."""
+        with self._lock:
+            return [self._by_id[self._ids[name]].topic for name in sorted(self._ids)]
+
+    def topic(self, name: str) -> Topic:
+        """Return a topic by name."""
+        with self._lock:
+            id = self._ids.get(name) if isinstance(name, str) else None
+            return checked_topic(name, None if id is None else self._by_id[id].topic)
+
+    def retain(self, topic: Topic, keep: Keep) -> None:
+        """Say what is kept of a topic."""
+        with self._lock:
+            held = self._held(topic)
+            held.topic = held.topic._replace(keep=keep)
+
+    def delete_topic(self, name: str) -> None:
+        """Remove a topic with all its records."""
+        with self._lock:
+            self.topic(name)
+            del self._by_id[self._ids.pop(name)]
+
+    # -- appending
+
+    def append_all(self, batches: Sequence[Batch]) -> list[list[Position]]:
+        """Add batches, all or none: whatever can be refused is, before the first record is added."""
+        with self._lock:
+            plans = [self._planned(batch) for batch in batches]
+            return [self._added(batch, *plan) for batch, plan in zip(batches, plans, strict=True)]
+
+    def _planned(self, batch: Batch) -> tuple[_Held, list[int] | None]:
+        """Return the partition of each record; None for a batch that was appended before."""
+        topic = self.topic(batch.topic)
+        if batch.partition is not None:
+            check_partition(topic, batch.partition)
+        held = self._held(topic)
+        if batch.producer is not None and self._is_repeated(batch):
+            return held, None
+        return held, [
+            partition_for(topic.partitioner, each.key, each.id, topic.partitions)
+            if batch.partition is None
+            else batch.partition
+            for each in batch.contents
+        ]
+
+    def _is_repeated(self, batch: Batch) -> bool:
+        assert batch.producer is not None
+        id, epoch, sequence = batch.producer
+        last = self._producers.get(id)
+        if last is None:
+            return False
+        if epoch < last.epoch:
+            raise ProducerFenced(id, epoch, last.epoch)
+        if sequence == last.sequence:
+            return True
+        following = last.sequence + len(last.positions)
+        if sequence != following:
+            raise OutOfSequence(id, sequence, following)
+        return False
+
+    def _added(self, batch: Batch, held: _Held, places: list[int] | None) -> list[Position]:
+        if places is None:
+            assert batch.producer is not None
+            return list(self._producers[batch.producer.id].positions)
+        positions = []
+        for number, content in zip(places, batch.contents, strict=True):
+            partition = held.partitions[number]
+            position = Position(number, partition.bounds.end)
+            partition.entries.append(entry_of(position, content))
+            positions.append(position)
+        if batch.producer is not None:
+            id, epoch, sequence = batch.producer
+            self._producers[id] = Appended(epoch, sequence, held.topic.id, tuple(positions))
+        return positions
+
+    def last_batch(self, producer: str) -> Appended | None:
+        """Return the last batch that a producer appended."""
+        with self._lock:
+            return self._producers.get(producer)
+
+    def durable(self, topic: Topic, position: Position) -> None:
+        """Return at once: nothing here survives the process, so there is nothing to wait for."""
+
+    # -- reading
+
+    def ends(self, topic: Topic) -> dict[int, int]:
+        """Return the next offset of every partition."""
+        return {number: bounds.end for number, bounds in self.all_bounds(topic).items()}
+
+    def all_bounds(self, topic: Topic, *, pinned: bool = False) -> dict[int, Bounds]:
+        """Return what every partition holds; it is part of no transaction, so nothing is pinned."""
+        with self._lock:
+            held = self._by_id.get(topic.id)
+            return {} if held is None else {n: each.bounds for n, each in enumerate(held.partitions)}
+
+    def read_ranges(
+        self, topic: Topic, ranges: Sequence[OffsetRange], *, max_bytes: int, bare: bool = False
+    ) -> Chunk:
+        """Return the records of several ranges."""
+        entries: list[Entry] = []
+        size = 0
+        with self._lock:
+            for each in self._all(topic, ranges):
+                if entries and size >= max_bytes:
+                    return Chunk(entries, cut=True)
+                entries.append(_shown(each, bare=bare))
+                size += each.content.size
+        return Chunk(entries, cut=size >= max_bytes)
+
+    def at(self, topic: Topic, positions: Collection[Position], *, bare: bool = False) -> list[Entry]:
+        """Return the records at some positions."""
+        ranges = [OffsetRange(number, offset, offset + 1) for number, offset in sorted(set(positions))]
+        with self._lock:
+            return [_bared(each) if bare else each for each in self._all(topic, ranges)]
+
+    def first_offsets(self, topic: Topic, positions: Sequence[Position]) -> dict[int, int]:
+        """Return where partitions go on."""
+        bounds = self.all_bounds(topic)
+        places = {n: (max(offset, bounds[n].start), bounds[n].end) for n, offset in positions if n in bounds}
+        return {number: offset for number, (offset, end) in places.items() if offset < end}
+
+    def offsets_at(
+        self, topic: Topic, timestamp_ms: int, ranges: Sequence[OffsetRange] | None = None
+    ) -> dict[int, int]:
+        """Return the first offsets at or after a moment."""
+        with self._lock:
+            if ranges is None:
+                ranges = [OffsetRange(number, *each) for number, each in self.all_bounds(topic).items()]
+            return {
+                each.partition: next(
+                    (
+                        found.offset
+                        for found in self._all(topic, [each])
+                        if found.timestamp_ms >= timestamp_ms
+                    ),
+                    each.high,
+                )
+                for each in ranges
+            }
+
+    def find_id(
+        self, topic: Topic, id: str, *, since_ms: int | None, walk: int, partition: int | None = None
+    ) -> Search:
+        """Look at everything: a list has no index, and no need of one."""
+        with self._lock:
+            bounds = self.all_bounds(topic)
+            numbers = bounds if partition is None else [partition]
+            ranges = [OffsetRange(number, *bounds[number]) for number in numbers]
+            found = next((each for each in self._all(topic, ranges) if each.id == id), None)
+        gone = any(each.low for each in ranges)
+        return Search(None if found is None else _bared(found), cut=False, gone=gone)
+
+    def find_key(
+        self, topic: Topic, within: OffsetRange, key: bytes, *, limit: int, last: bool = False
+    ) -> list[Entry]:
+        """Return records of a key in a range."""
+        with self._lock:
+            found = [_bared(each) for each in self._all(topic, [within]) if each.key == key]
+        return (found[::-1] if last else found)[:limit]
+
+    # -- keeping less
+
+    def sizes(self, topic: Topic, ranges: Sequence[OffsetRange]) -> dict[int, int]:
+        """Return the bytes in each range."""
+        with self._lock:
+            return {
+                each.partition: sum(entry.content.size for entry in self._all(topic, [each]))
+                for each in ranges
+            }
+
+    def reach(self, topic: Topic, ranges: Sequence[OffsetRange], sizes: Sequence[int]) -> dict[int, int]:
+        """Return how far each range goes to hold so many bytes."""
+        found = {}
+        with self._lock:
+            for each, wanted in zip(ranges, sizes, strict=True):
+                found[each.partition] = each.high
+                size = 0
+                for entry in self._all(topic, [each]):
+                    size += entry.content.size
+                    if size >= wanted:
+                        found[each.partition] = entry.offset + 1
+                        break
+        return found
+
+    def trim(
+        self, topic: Topic, ranges: Sequence[OffsetRange], *, unless: Callable[[], bool] = lambda: False
+    ) -> int:
+        """Delete the oldest records."""
+        with self._lock:
+            held = self._held(topic)
+            if unless():
+                raise StillNeeded(topic.name)
+            deleted = 0
+            for number, _, high in ranges:
+                partition = held.partitions[number]
+                count = max(0, min(high, partition.bounds.end) - partition.start)
+                del partition.entries[:count]
+                partition.start += count
+                deleted += count
+            return deleted
+
+    def clear(self, topic: Topic) -> None:
+        """Let every partition begin where it ends."""
+        self.trim(topic, [OffsetRange(number, *each) for number, each in self.all_bounds(topic).items()])
+
+    def sweep(self, topic: Topic) -> None:
+        """Do nothing: what is deleted is gone at once."""
+
+    def erase(self, topic: Topic, positions: Collection[Position], *, owner: str | None = None) -> int:
+        """Take the content out of records."""
+        count = 0
+        with self._lock:
+            held = self._held(topic)
+            for entry in self.at(topic, positions):
+                if entry.type != ERASED and owner in (None, entry.owner):
+                    partition = held.partitions[entry.partition]
+                    erased = entry._replace(key=None, value=None, headers=None, owner=None, type=ERASED)
+                    partition.entries[entry.offset - partition.start] = erased
+                    count += 1
+        return count
+
+    def owned(self, owner: str, limit: int) -> list[tuple[int, Entry]]:
+        """Return records with an owner tag."""
+        with self._lock:
+            return list(self._owned(owner))[:limit]
+
+    def count_owned(self, owner: str) -> int:
+        """Return how many records have an owner tag."""
+        with self._lock:
+            return len(list(self._owned(owner)))
+
+    def hold(self, reader: str, topic: Topic, offsets: Mapping[int, int]) -> None:
+        """Keep retention back for a named reader."""
+        with self._lock:
+            held = self._held(topic)
+            held.holds.pop(reader, None)
+            if offsets:
+                held.holds[reader] = dict(offsets)
+
+    def holds(self, topic: Topic) -> dict[str, dict[int, int]]:
+        """Return what is held of a topic."""
+        with self._lock:
+            held = self._by_id.get(topic.id)
+            return {} if held is None else {reader: dict(each) for reader, each in held.holds.items()}
+
+    # -- inside
+
+    def _held(self, topic: Topic) -> _Held:
+        if topic.id not in self._by_id:
+            raise UnknownTopic(topic.name)
+        return self._by_id[topic.id]
+
+    def _all(self, topic: Topic, ranges: Sequence[OffsetRange]) -> Iterator[Entry]:
+        held = self._by_id.get(topic.id)
+        if held is not None:
+            for number, low, high in ranges:
+                yield from held.partitions[number].between(low, high)
+
+    def _owned(self, owner: str) -> Iterator[tuple[int, Entry]]:
+        for id, held in self._by_id.items():
+            for partition in held.partitions:
+                yield from ((id, _bared(each)) for each in partition.entries if each.owner == owner)
+
+
+def _shown(entry: Entry, *, bare: bool) -> Entry:
+    """Return an entry as a read of ranges gives it: without the owner tag."""
+    return _bared(entry)._replace(owner=None) if bare else entry._replace(owner=None)
+
+
+def _bared(entry: Entry) -> Entry:
+    return entry._replace(value=None, headers=None)

@@ -1,0 +1,162 @@
+"""Parts of the log suite: appending as producers do, and keeping less: trim, sizes, holds."""
+
+from penstock.errors import (
+    InvalidPartitioner,
+    OutOfSequence,
+    PartitionerDiffers,
+    ProducerFenced,
+    StillNeeded,
+    UnknownTopic,
+)
+from penstock.log.contract import Batch, Keep, Log, OffsetRange, Position, Producer
+from penstock.log.entry import ENTRY_BYTES
+from penstock.model.partition import KAFKA
+
+from .log_reading import ALL, a_content, filled, numbered
+from .refusal import refusal
+
+# Kafka's own vectors of murmur2 (its UtilsTest), as partitions of 100.
+KAFKA_PLACES = {b"21": 40, b"foobar": 66, b"a-little-bit-long-string": 12, b"abc": 7}
+
+
+class ProducerSuite:
+    """Batches: several topics at once, and each producer's batch once."""
+
+    def test_one_append_may_go_to_several_topics(self, log: Log) -> None:
+        """All of it or none."""
+        for name in ("a", "b"):
+            log.create_topic(name, partitions=1)
+        given = log.append_all([Batch("a", numbered(2)), Batch("b", numbered(1)), Batch("a", numbered(1))])
+        assert given == [[(0, 0), (0, 1)], [(0, 0)], [(0, 2)]]
+        refusal(UnknownTopic, log.append_all, [Batch("a", numbered(1)), Batch("c", numbered(1))])
+        assert log.bounds("a", 0) == (0, 3)
+
+    def test_what_was_appended_can_be_waited_for(self, log: Log) -> None:
+        """Until it is as durable as the engine is set."""
+        topic = filled(log, numbered(2))
+        log.durable(topic, Position(0, 1))
+
+    def test_a_topic_places_keys_by_its_own_partitioner(self, log: Log) -> None:
+        """Kafka's, for topics that Kafka clients write to; it stays with the topic."""
+        topic = log.create_topic("t", partitions=100, partitioner=KAFKA)
+        assert log.topic("t").partitioner == topic.partitioner == KAFKA
+        (given,) = log.append_all([Batch("t", [a_content(key=key) for key in KAFKA_PLACES])])
+        assert [place for place, _ in given] == list(KAFKA_PLACES.values())
+        refusal(PartitionerDiffers, log.create_topic, "t", partitions=100)
+        refusal(InvalidPartitioner, log.create_topic, "u", partitioner="luck")
+
+    def test_a_batch_that_is_sent_again_is_not_added_again(self, log: Log) -> None:
+        """It is told the positions of the first time, whatever came between."""
+        log.create_topic("t", partitions=1)
+        batch = Batch("t", numbered(3), 0, Producer("p", 1, 0))
+        first = log.append_all([batch])
+        log.append_all([Batch("t", numbered(1), 0)])
+        assert log.append_all([batch]) == first
+        assert log.bounds("t", 0) == (0, 4)
+        last = log.last_batch("p")
+        assert last is not None
+        assert (last.epoch, last.sequence, last.positions) == (1, 0, tuple(first[0]))
+        assert log.last_batch("q") is None
+
+    def test_the_next_batch_of_a_producer_follows_its_last(self, log: Log) -> None:
+        """One that leaves a gap, or goes back, is refused, and nothing of that append is added."""
+        log.create_topic("t", partitions=1)
+        log.append_all([Batch("t", numbered(3), 0, Producer("p", 1, 0))])
+        log.append_all([Batch("t", numbered(2), 0, Producer("p", 1, 3))])
+        for sequence in (4, 6, 0):
+            batch = Batch("t", numbered(1), 0, Producer("p", 1, sequence))
+            refusal(OutOfSequence, log.append_all, [Batch("t", numbered(1), 0), batch])
+        assert log.bounds("t", 0) == (0, 5)
+
+    def test_a_producer_of_an_older_epoch_is_refused(self, log: Log) -> None:
+        """Its successor has appended; each producer has its own epoch."""
+        log.create_topic("t", partitions=1)
+        log.append_all([Batch("t", numbered(1), 0, Producer("p", 2, 0))])
+        refusal(ProducerFenced, log.append_all, [Batch("t", numbered(1), 0, Producer("p", 1, 1))])
+        log.append_all([Batch("t", numbered(1), 0, Producer("q", 1, 0))])
+        assert log.bounds("t", 0) == (0, 2)
+
+
+class KeepingSuite:
+    """The log gets shorter at its beginning, and says who it is."""
+
+    def test_a_log_has_an_id_and_an_incarnation(self, log: Log) -> None:
+        """The same each time."""
+        id, incarnation = log.identity()
+        assert id
+        assert incarnation >= 1
+        assert log.identity() == (id, incarnation)
+
+    def test_a_topic_remembers_what_is_kept_of_it(self, log: Log) -> None:
+        """Nothing said: as the settings say."""
+        topic = filled(log, [])
+        assert topic.keep == Keep(None, None, None)
+        log.retain(topic, Keep(1000, None, 5))
+        assert log.topic("t").keep == log.topics()[0].keep == Keep(1000, None, 5)
+        log.delete_topic("t")
+        refusal(UnknownTopic, log.retain, topic, Keep())
+
+    def test_trimmed_records_are_gone_and_the_rest_keeps_its_offsets(self, log: Log) -> None:
+        """Also when a partition becomes empty: its offsets are not given again."""
+        topic = filled(log, numbered(5))
+        assert log.trim(topic, [OffsetRange(0, 0, 2)]) == 2
+        assert log.all_bounds(topic)[0] == (2, 5)
+        assert [each.id for each in log.read("t", 0, 2)] == ["2", "3", "4"]
+        assert log.trim(topic, [OffsetRange(0, 2, 5)]) == 3
+        assert log.all_bounds(topic)[0] == (5, 5)
+        assert log.append_all([Batch("t", numbered(1), 0)]) == [[(0, 5)]]
+
+    def test_a_cleared_topic_is_empty_and_goes_on_with_its_offsets(self, log: Log) -> None:
+        """What was there is not read again, by nobody."""
+        topic = filled(log, numbered(3))
+        log.clear(topic)
+        log.sweep(topic)
+        assert log.all_bounds(topic) == {0: (3, 3), 1: (0, 0)}
+        assert log.read_ranges(topic, [OffsetRange(0, 0, 3)], max_bytes=ALL).entries == []
+        assert log.append_all([Batch("t", numbered(1), 0)]) == [[(0, 3)]]
+
+    def test_a_trim_that_turns_out_to_be_wrong_deletes_nothing(self, log: Log) -> None:
+        """Whoever asked for it is asked again when nobody else can trim there."""
+        topic = filled(log, numbered(3))
+        refusal(StillNeeded, log.trim, topic, [OffsetRange(0, 0, 2)], unless=lambda: True)
+        assert log.all_bounds(topic)[0] == (0, 3)
+        assert len(log.read("t", 0)) == 3
+
+    def test_a_moment_is_found_in_what_is_left(self, log: Log) -> None:
+        """The marks of what was trimmed are gone with it."""
+        topic = filled(log, [a_content(str(n), timestamp_ms=n) for n in range(3000)])
+        log.trim(topic, [OffsetRange(0, 0, 2500)])
+        assert log.offsets_at(topic, 0)[0] == 2500
+        assert log.offsets_at(topic, 2700)[0] == 2700
+
+    def test_sizes_count_keys_values_and_headers(self, log: Log) -> None:
+        """In each range, and what a record takes beside them; what is not there counts nothing."""
+        topic = filled(log, numbered(3, key=b"kk", value=b"vvv", headers=b"\x00"))
+        wanted = 2 * (6 + ENTRY_BYTES)
+        assert log.sizes(topic, [OffsetRange(0, 0, 2), OffsetRange(1, 0, 9)]) == {0: wanted, 1: 0}
+
+    def test_reach_says_how_far_so_many_bytes_go(self, log: Log) -> None:
+        """To after the record that holds the last of them; to the end of the range if there are fewer."""
+        topic = filled(log, numbered(5, key=None, value=b"x" * 10))
+        each = 10 + ENTRY_BYTES
+        for size, reached in ((1, 1), (each, 1), (each + 1, 2), (3 * each, 3), (1000, 5)):
+            assert log.reach(topic, [OffsetRange(0, 0, 5)], [size]) == {0: reached}
+
+    def test_a_reader_holds_what_it_says_until_it_says_otherwise(self, log: Log) -> None:
+        """One reader's word does not change another's; a topic takes its holds with it."""
+        topic = filled(log, numbered(5))
+        log.hold("lake", topic, {0: 2, 1: 0})
+        log.hold("copy", topic, {0: 4})
+        assert log.holds(topic) == {"lake": {0: 2, 1: 0}, "copy": {0: 4}}
+        log.hold("lake", topic, {0: 3})
+        log.hold("copy", topic, {})
+        assert log.holds(topic) == {"lake": {0: 3}}
+        log.delete_topic("t")
+        assert log.holds(topic) == {}
+
+    def test_reading_is_not_disturbed_by_a_trim(self, log: Log) -> None:
+        """What is below the start is left out, the rest is there."""
+        topic = filled(log, numbered(5))
+        log.trim(topic, [OffsetRange(0, 0, 3)])
+        entries, _ = log.read_ranges(topic, [OffsetRange(0, 0, 5)], max_bytes=ALL)
+        assert [each.offset for each in entries] == [3, 4]

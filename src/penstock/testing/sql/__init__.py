@@ -1,1 +1,0 @@
-"""The statements of this room, one folder per dialect."""
