@@ -27,12 +27,12 @@ from penstock.outbox.sequencer import SequencerSettings
 from penstock.outbox.tokens import TokensSettings
 from penstock.settings import Settings, check_names
 from penstock.worker import running
+from penstock.worker.backoff import PollingSettings
+from penstock.worker.bell_listener import notify_others, staged_word
 from penstock.worker.calling.runner import ProcessingSettings
 from penstock.worker.drain import Counts, Drain
-from penstock.worker.ear import notify_others, staged_word
 from penstock.worker.handlers import DEFAULT_TIMEOUT_SECONDS, Handlers, Match, rules_of
 from penstock.worker.listening import listener_of
-from penstock.worker.patience import PollingSettings
 from penstock.worker.policies import check_policy, policy_of
 from penstock.worker.running import Nothing, Service, Several
 from penstock.worker.worker import Worker

@@ -24,9 +24,9 @@ from penstock.outbox.event import DEFAULT_TOPIC
 from penstock.outbox.listeners import ListenersSettings
 from penstock.settings import Settings, declared
 from penstock.testing import memory_outbox
+from penstock.worker.backoff import PollingSettings
 from penstock.worker.calling.runner import ProcessingSettings
 from penstock.worker.handlers import DEFAULT_RULES
-from penstock.worker.patience import PollingSettings
 
 
 def seconds(count: float) -> timedelta:

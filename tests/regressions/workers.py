@@ -15,9 +15,9 @@ from penstock.clock import SYSTEM, Clock
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
 from penstock.membership.member import ClusterSettings
+from penstock.worker.backoff import PollingSettings
 from penstock.worker.calling.runner import ProcessingSettings
 from penstock.worker.handlers import Handlers
-from penstock.worker.patience import PollingSettings
 from penstock.worker.worker import Worker
 from tests.crash.store import Store
 from tests.regressions.ledger import named, open_ledger

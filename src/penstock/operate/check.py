@@ -17,7 +17,7 @@ from penstock.delivery.unread import unread
 from penstock.log.sql.database import Database, Transaction
 from penstock.membership.filters import Filter, covers
 from penstock.worker.handlers import Handlers
-from penstock.worker.steward import filters_of
+from penstock.worker.membership_loop import filters_of
 
 
 class Weight(Enum):

@@ -23,7 +23,7 @@ from .binding import Binding, id_of, required
 from .calling.rate import per_second
 from .policies import Origin
 
-log = logging.getLogger("penstock.handlers")
+logger = logging.getLogger("penstock.handlers")
 
 Match = str | Callable[[Record], bool] | None
 Function = Callable[..., Any]
@@ -245,7 +245,7 @@ class Handlers:
         self._handlers.append(handler)
         self._subscriptions = None
         if self.is_served:
-            log.warning(
+            logger.warning(
                 "handler %s is registered too late for the worker that runs; start it anew", handler.id
             )
         return handler

@@ -14,7 +14,7 @@ from penstock.log.sql.retention import Retention, RetentionSettings, Trimmed
 from penstock.membership.member import Member
 from penstock.outbox.tokens import TokensSettings, trim_tokens
 
-from .patience import Patience, PollingSettings
+from .backoff import Backoff, PollingSettings
 
 _SLOT = 0  # its owner does it
 
@@ -61,7 +61,7 @@ class RetentionService:
         self._database, self._clock = database, clock
         self._member, self._groups = member, groups
         self._housekeeping = Housekeeping(database, clock, self._settings)
-        self._patience = Patience("retention", polling or PollingSettings.load())
+        self._backoff = Backoff("retention", polling or PollingSettings.load())
         self._stopping = Event()
         self._thread: Thread | None = None
 
@@ -91,7 +91,7 @@ class RetentionService:
         while not self._stopping.wait(pause):
             try:
                 full = self.turn()
-                self._patience.is_well()
+                self._backoff.is_well()
                 pause = 0.0 if full else self._settings.interval.total_seconds()
             except Exception as exc:
-                pause = self._patience.trouble(exc)
+                pause = self._backoff.trouble(exc)

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from penstock.signals import hearing
 
-log = logging.getLogger("penstock.worker")
+logger = logging.getLogger("penstock.worker")
 
 
 class Service(Protocol):
@@ -69,7 +69,7 @@ class Nothing:
 
     def start(self) -> None:
         """Say that nothing begins."""
-        log.warning("processing.enabled is false: no handler runs in this process")
+        logger.warning("processing.enabled is false: no handler runs in this process")
 
     def stop(self) -> None:
         """Nothing to end."""
@@ -126,9 +126,9 @@ def _signals(worker: Service, stopping: Event) -> AbstractContextManager[None]:
         heard.append(number)
         if len(heard) > 1:
             worker.hurry()
-            log.warning("%s again: not waiting for handlers", number.name)
+            logger.warning("%s again: not waiting for handlers", number.name)
         else:
             stopping.set()
-            log.info("%s: stopping", number.name)
+            logger.info("%s: stopping", number.name)
 
     return hearing(hear)

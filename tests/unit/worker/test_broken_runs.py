@@ -18,7 +18,7 @@ def test_those_that_follow_come_back_before_the_verdict_that_ends_their_run() ->
     found: list[tuple[int, Verdict | None]] = []
 
     def collect() -> None:
-        """Look at the very moment the pump is woken, in the handler's own thread."""
+        """Look at the very moment the delivery loop is woken, in the handler's own thread."""
         found.extend((task.place.offset, verdict) for task, verdict in runner.finished())
 
     def handle(record: Record) -> Done | Retry:

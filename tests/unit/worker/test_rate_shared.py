@@ -49,7 +49,7 @@ class Crew:
         worker = Worker(database, handlers, SYSTEM, pins=pins, cluster=cluster)
 
         def share() -> float:
-            known = worker._pump._runner.share("g", "events")
+            known = worker._delivery.rate_share("g", "events")
             return -1.0 if known is None else known
 
         worker.start()

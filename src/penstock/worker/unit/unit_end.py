@@ -1,11 +1,11 @@
-"""What a unit of work takes, and how it ends: values between the thread that works it and the engine."""
+"""What a unit of work takes, and how it ends: values between its thread and the delivery loop."""
 
 from dataclasses import dataclass
 
 from penstock.delivery.store import Owned
 from penstock.delivery.verdict import Verdict
 
-from .task import Task
+from ..task import Task
 
 
 @dataclass(slots=True)
@@ -48,4 +48,4 @@ class Broken:
     in_doubt: bool
 
 
-Outcome = Committed | Undone | Broken
+UnitOutcome = Committed | Undone | Broken

@@ -1,8 +1,8 @@
-"""The shelf: what one group of a process has just read of the log, kept for the others at the same place.
+"""The read cache: what one group of a process has just read of the log, kept for others at the same place.
 
 Records never change, but for erasing, and then their partitions change hands: so a row read once serves every
 group. Each gets records of its own, with its own fence. Kept for a second and for so many bytes, and only of
-topics that several groups read. A range is served from the shelf as far as it goes without a gap, if it
+topics that several groups read. A range is served from the cache as far as it goes without a gap, if it
 begins there; all else is read.
 """
 
@@ -20,11 +20,11 @@ _KEPT_SECONDS = 1.0
 _VALUE = 5  # its place in a row
 _ROW_BYTES = 200  # what a row takes beside its value, roughly
 
-Range = tuple[int, int, int]  # a partition, from an offset, to before another
+OffsetRange = tuple[int, int, int]  # a partition, from an offset, to before another
 
 
-class Shelf:
-    """Reads for the engines of one loop; not thread-safe."""
+class ReadCache:
+    """Reads the log for the groups of one delivery loop, and keeps the rows for a moment. Not thread-safe."""
 
     def __init__(self, log: SqlLog, clock: Clock) -> None:
         self._log, self._clock = log, clock
@@ -37,7 +37,7 @@ class Shelf:
         self._readers[topic.id] += 1
 
     def tidy(self) -> None:
-        """Throw away what has stood here for long."""
+        """Throw away what has been here for long."""
         if self._rows and self._clock.monotonic() - self._since > _KEPT_SECONDS:
             self.clear()
 
@@ -46,7 +46,7 @@ class Shelf:
         self._rows, self._bytes = {}, 0
 
     def read_ranges(
-        self, topic: Topic, ranges: Sequence[Range], fences: Mapping[int, int], *, max_bytes: int
+        self, topic: Topic, ranges: Sequence[OffsetRange], fences: Mapping[int, int], *, max_bytes: int
     ) -> tuple[list[tuple[Record, Exception | None]], bool]:
         """Return what `SqlLog.read_ranges` would, perhaps less of a range, but not nothing of it."""
         if self._readers[topic.id] < 2:
@@ -62,7 +62,7 @@ class Shelf:
         self._keep(topic.id, read)
         return fenced_records(topic.name, rows, fences, max_bytes)
 
-    def _in_order(self, topic_id: int, ranges: Sequence[Range], read: deque[Row]) -> Iterator[Row]:
+    def _in_order(self, topic_id: int, ranges: Sequence[OffsetRange], read: deque[Row]) -> Iterator[Row]:
         for partition, low, high in ranges:
             if (topic_id, partition, low) in self._rows:
                 offset = low

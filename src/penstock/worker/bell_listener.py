@@ -1,4 +1,4 @@
-"""The ear of a worker: hears through the database that others have published or sequenced something.
+"""The bell listener of a worker: hears through the database that others have published or sequenced.
 
 A thread with a connection of its own. It trusts no listening that it has not heard: after each connecting it
 notifies itself, because behind a transaction pooler LISTEN succeeds and nothing ever comes. When it cannot
@@ -18,9 +18,9 @@ from penstock.log.sql.address import without_password
 from penstock.log.sql.contract import Listener
 from penstock.log.sql.database import Database
 
-from .patience import Patience, PollingSettings
+from .backoff import Backoff, PollingSettings
 
-log = logging.getLogger("penstock.bell")
+logger = logging.getLogger("penstock.bell")
 
 LOGGED = "logged"  # what a notification says: records came into the log; else
 _STAGED = "staged"  # events were staged, in these slots if it is known
@@ -91,14 +91,14 @@ def _channel(database: Database) -> str:
     return database.names.table("bell")
 
 
-class Ear:
+class BellListener:
     """Runs in a thread of its own between `start` and `stop`. `heard` gets the words that came."""
 
     def __init__(
         self, database: Database, polling: PollingSettings, heard: Callable[[Sequence[str]], object]
     ) -> None:
         self._database, self._heard = database, heard
-        self._patience = Patience("bell", polling)
+        self._backoff = Backoff("bell", polling)
         self._test_again = _TEST_AGAIN_SECONDS
         self._stopping = Event()
         self._listener: Listener | None = None
@@ -106,7 +106,7 @@ class Ear:
 
     def start(self) -> None:
         """Begin; returns at once."""
-        self._thread = Thread(target=self._run, name="penstock-ear", daemon=True)
+        self._thread = Thread(target=self._run, name="penstock-bell-listener", daemon=True)
         self._thread.start()
 
     def hurry(self) -> None:
@@ -126,12 +126,12 @@ class Ear:
             try:
                 self._listen()
             except BellUnheard as exc:
-                self._patience.said_once(exc, "polling instead")
+                self._backoff.said_once(exc, "polling instead")
                 self._stopping.wait(self._test_again)
                 self._test_again = min(self._test_again * 2, _LONGEST_AGAIN_SECONDS)
             except Exception as exc:
                 translated = self._database.dialect.translate(exc)
-                self._stopping.wait(self._patience.trouble(translated or exc))
+                self._stopping.wait(self._backoff.trouble(translated or exc))
 
     def _listen(self) -> None:
         self._listener = listener = listen(self._database)
@@ -142,7 +142,7 @@ class Ear:
                 words = listener.wait(_WAIT_SECONDS)
                 if words:
                     self._heard(words)
-                self._patience.is_well()
+                self._backoff.is_well()
         finally:
             self._listener = None
             listener.close()

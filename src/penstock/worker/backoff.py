@@ -27,12 +27,12 @@ class PollingSettings(Settings, room="polling"):
         return self.fixed_seconds if self.trigger == "fixed" else self.longest_seconds
 
 
-class Patience:
-    """The pauses of one loop, doubling while nothing comes; and its troubles, each kind said once."""
+class Backoff:
+    """The pauses of one loop, doubling while nothing comes or all fails; and its troubles, each said once."""
 
     def __init__(self, name: str, polling: PollingSettings) -> None:
         self._name, self._polling = name, polling
-        self._log = logging.getLogger(f"penstock.{name}")
+        self._logger = logging.getLogger(f"penstock.{name}")
         self._pause = polling.shortest_seconds
         self._said = ""
 
@@ -58,11 +58,11 @@ class Patience:
         """Log an error unless the last one was of the same kind."""
         kind = type(error).__name__
         if kind != self._said:
-            self._log.warning("%s: %s", what, error, exc_info=not isinstance(error, Error))
+            self._logger.warning("%s: %s", what, error, exc_info=not isinstance(error, Error))
         self._said = kind
 
     def is_well(self) -> None:
         """Note that it works; said when it did not before."""
         if self._said:
-            self._log.warning("%s goes on", self._name)
+            self._logger.warning("%s goes on", self._name)
             self._said = ""
