@@ -22,7 +22,8 @@ from .calling.attempt import attempt
 from .calling.inline_calls import Calls
 from .group.delivery import GroupDelivery, topic_of
 from .group.transactional import TransactionalDelivery
-from .handlers import Handlers, Subscription
+from .handlers import Handlers
+from .subscription import Subscription
 from .task import Task
 from .unit.unit_threads import count_unit
 

@@ -20,8 +20,8 @@ from penstock.membership.sharing import SharingMember
 from .backoff import Backoff, PollingSettings
 from .delivery_loop import DeliveryLoop
 from .group.delivery import topic_of
-from .handlers import Subscription
 from .served_groups import AnyDelivery
+from .subscription import Subscription
 
 logger = logging.getLogger("penstock.membership")
 

@@ -7,7 +7,7 @@ import msgspec
 
 from penstock.model.record import Record
 
-from .handlers import Handler
+from .handler import Handler
 
 
 class Place(NamedTuple):

@@ -28,12 +28,13 @@ from .calling.runner import ProcessingSettings
 from .delivery_loop import DeliveryLoop
 from .group.delivery import GroupDelivery
 from .group.transactional import TransactionalDelivery
-from .handlers import Handlers, Subscription
+from .handlers import Handlers
 from .measures import Measures
 from .membership_loop import MembershipLoop, filters_of
 from .retention import RetentionService
 from .sequencing import SequencingService
 from .served_groups import AnyDelivery
+from .subscription import Subscription
 
 logger = logging.getLogger("penstock.worker")
 

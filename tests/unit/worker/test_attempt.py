@@ -16,7 +16,7 @@ from penstock.testing import FakeClock
 from penstock.testing.records import a_record
 from penstock.worker.calling.attempt import attempt
 from penstock.worker.calling.inline_calls import Calls
-from penstock.worker.handlers import Handler
+from penstock.worker.handler import Handler
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def calls() -> Iterator[Calls]:
 def a_handler(function: Callable[..., Any], rules: Rules | None = None, **options: Any) -> Handler:
     """Return a handler with what a test leaves out filled in."""
     rules = rules or Rules(Fixed(delay=5, max_retries=1))
-    return Handler(function, None, "g", "shop.mail", "events", "earliest", rules, **options)
+    return Handler(function=function, group="g", id="shop.mail", rules=rules, **options)
 
 
 def raising(error: BaseException) -> Callable[[Record], None]:
@@ -89,10 +89,10 @@ def test_an_async_handler_is_awaited_and_cancelled_when_it_takes_too_long(calls:
         raise TimeoutError("of the handler itself")
 
     assert isinstance(tried(calls, a_handler(quick)), Parked)
-    late = tried(calls, a_handler(endless, timeout_seconds=0.01))
+    late = tried(calls, a_handler(endless, timeout=0.01))
     assert isinstance(late, Parked)
     assert "HandlerTimeout: handler shop.mail did not end within 0.01 s" in late.reason
-    own = tried(calls, a_handler(its_own, timeout_seconds=600))
+    own = tried(calls, a_handler(its_own, timeout=600))
     assert isinstance(own, Parked)
     assert own.reason == "TimeoutError: of the handler itself"
 

@@ -21,7 +21,7 @@ from penstock.testing import FakeClock
 from penstock.testing.records import a_record
 from penstock.worker.calling.limiter import Limiter
 from penstock.worker.calling.runner import ProcessingSettings, Runner
-from penstock.worker.handlers import Handler
+from penstock.worker.handler import Handler
 from penstock.worker.task import Place, Task
 from tests.crash.waiting import wait_until
 
@@ -70,7 +70,7 @@ def loop() -> Iterator[Callable[..., Loop]]:
 def a_handler(function: Callable[..., Any], id: str = "shop.mail", **options: Any) -> Handler:
     """Return a handler with what a test leaves out filled in."""
     rules = options.pop("rules", Rules(Fixed(max_retries=3)))
-    return Handler(function, None, "g", id, "events", "earliest", rules, **options)
+    return Handler(function=function, group="g", id=id, rules=rules, **options)
 
 
 def tasks_of(handler: Handler, many: int = 1, **others: Any) -> list[Task]:
@@ -299,11 +299,9 @@ def test_the_watch_comes_back_to_a_rate_that_has_run_dry(
             await asyncio.sleep(0.01)
 
     mine = loop()
-    mine.runner.submit(tasks_of(a_handler(lambda record: go.wait(WAIT) and None, timeout_seconds=None)))
+    mine.runner.submit(tasks_of(a_handler(lambda record: go.wait(WAIT) and None, timeout=None)))
     wait_until(lambda: not mine.runner._bell.is_set(), "the watch sleeps, and not until something comes")
-    slow = a_handler(
-        first_is_slow_too if is_async else first_is_slow, "rated", rate=5.0, timeout_seconds=None
-    )
+    slow = a_handler(first_is_slow_too if is_async else first_is_slow, "rated", rate=5.0, timeout=None)
     mine.runner.submit([Task(Place(0, at), f"k-{at}", slow, a_record(id=f"r-{at}"), 0) for at in range(3)])
     for _ in range(3):
         assert begun.acquire(timeout=WAIT)
@@ -540,7 +538,7 @@ def test_a_sync_handler_over_its_time_is_left_behind_and_replaced(
         go.wait(WAIT)
 
     mine = loop(threads=1, clock=clock)
-    handler = a_handler(hangs, timeout_seconds=60.0, concurrency=gated)
+    handler = a_handler(hangs, timeout=60.0, concurrency=gated)
     (hung,) = tasks_of(handler)
     mine.runner.submit([hung])
     assert begun.wait(WAIT)
@@ -573,7 +571,7 @@ def test_no_more_threads_hang_than_the_bound_allows(
         go.wait(WAIT)
 
     mine = loop(threads=1, clock=clock)
-    mine.runner.submit(tasks_of(a_handler(hangs, timeout_seconds=1.0), 10))
+    mine.runner.submit(tasks_of(a_handler(hangs, timeout=1.0), 10))
     for _ in range(5):
         assert begun.acquire(timeout=WAIT)
         clock.advance(timedelta(seconds=1))
@@ -599,7 +597,7 @@ def test_an_async_handler_over_its_time_is_cancelled(loop: Callable[..., Loop], 
                 raise
 
     mine = loop()
-    mine.runner.submit(tasks_of(a_handler(hangs, timeout_seconds=0.02), 1))
+    mine.runner.submit(tasks_of(a_handler(hangs, timeout=0.02), 1))
     (late,) = mine.collect(1)  # the watch sees it by itself
     assert cancelled.wait(WAIT)
     assert isinstance(late, Parked)
@@ -627,7 +625,7 @@ def test_an_async_handler_that_is_over_its_time_before_it_has_begun_is_cancelled
         return task(*args)
 
     monkeypatch.setattr(mine.runner._loop, "task", stalled)
-    mine.runner.submit(tasks_of(a_handler(hangs, timeout_seconds=1.0), 1))
+    mine.runner.submit(tasks_of(a_handler(hangs, timeout=1.0), 1))
     assert "HandlerTimeout" in reason(mine.collect(1)[0])
     assert cancelled.wait(WAIT)
 
@@ -640,7 +638,7 @@ def test_an_async_handler_that_will_not_be_cancelled_is_given_up(loop: Callable[
         go.wait(WAIT)  # it blocks the loop
 
     mine = loop(clock=clock)
-    mine.runner.submit(tasks_of(a_handler(blocks, timeout_seconds=1.0), 1))
+    mine.runner.submit(tasks_of(a_handler(blocks, timeout=1.0), 1))
     assert begun.wait(WAIT)
     for seconds in (1, 5):
         clock.advance(timedelta(seconds=seconds))
@@ -658,7 +656,7 @@ def test_a_batch_over_its_time_is_called_again_one_by_one(loop: Callable[..., Lo
             go.wait(WAIT)
 
     mine = loop(threads=1, clock=clock)
-    mine.runner.submit(tasks_of(a_handler(handler, batch=5, timeout_seconds=1.0), 3))
+    mine.runner.submit(tasks_of(a_handler(handler, batch=5, timeout=1.0), 3))
     assert begun.wait(WAIT)
     clock.advance(timedelta(seconds=1))
     mine.runner.look()
@@ -863,7 +861,7 @@ def test_those_behind_a_failure_in_a_run_do_not_wait_for_its_fallback(loop: Call
 def test_those_behind_a_timeout_in_a_run_are_not_begun(loop: Callable[..., Loop]) -> None:
     go = threading.Event()
     mine = loop(threads=1)
-    mine.runner.submit([a_run(a_handler(lambda record: go.wait(WAIT), timeout_seconds=0.05), 3)])
+    mine.runner.submit([a_run(a_handler(lambda record: go.wait(WAIT), timeout=0.05), 3)])
     first, *rest = mine.collect(3)
     assert "did not end within" in reason(first)
     assert rest == [None, None]

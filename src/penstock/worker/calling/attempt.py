@@ -21,7 +21,7 @@ from penstock.model.outcome import Cancel, Done, Outcome, Snooze, outcome_of
 from penstock.model.record import Record
 from penstock.model.retry import Fixed
 
-from ..handlers import Handler
+from ..handler import Handler
 
 logger = logging.getLogger("penstock.handlers")
 

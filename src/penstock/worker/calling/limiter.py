@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.errors import Undecodable
 
-from ..handlers import Handler
+from ..handler import Handler
 from ..task import Task
 from .rate import Bucket
 

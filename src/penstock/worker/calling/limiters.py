@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from ..handlers import Handler
+from ..handler import Handler
 from ..task import Task
 from .async_calls import AsyncCalls
 from .limiter import Limiter

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from penstock import metrics
 from penstock.delivery.verdict import Verdict
 
-from ..handlers import Handler
+from ..handler import Handler
 from ..task import Task
 from .attempt import count
 

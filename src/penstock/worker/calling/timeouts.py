@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from penstock.errors import HandlerTimeout
 
-from ..handlers import Handler
+from ..handler import Handler
 from ..task import Task
 from .limiter import LimitedCall
 from .limiters import Limiters

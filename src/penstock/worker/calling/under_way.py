@@ -2,7 +2,7 @@
 
 from penstock.delivery.verdict import Verdict
 
-from ..handlers import Handler
+from ..handler import Handler
 from ..task import Task
 from .limiter import LimitedCall
 

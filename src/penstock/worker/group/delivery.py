@@ -22,7 +22,7 @@ from penstock.errors import UnknownTopic
 from penstock.log.contract import Topic
 from penstock.log.sql.log import SqlLog
 
-from ..handlers import Subscription
+from ..subscription import Subscription
 from ..task import Place, Task
 from .crash_care import CrashCare
 from .group_reader import GroupReader

@@ -8,7 +8,8 @@ from penstock.log.sql.log import SqlLog
 from penstock.model.limits import ERASED
 from penstock.model.record import Record
 
-from ..handlers import Handler, Subscription
+from ..handler import Handler
+from ..subscription import Subscription
 from . import bounds
 from .held_records import HeldRecords
 from .owned_partitions import OwnedPartitions

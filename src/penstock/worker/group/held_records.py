@@ -2,7 +2,7 @@
 
 from penstock.model.record import Record
 
-from ..handlers import Handler
+from ..handler import Handler
 from . import bounds
 from .partition_work import PartitionWork
 

@@ -6,7 +6,7 @@ from penstock.delivery.machine import Delivery, Partition
 from penstock.delivery.store import Owned
 from penstock.model.record import Record
 
-from ..handlers import Handler
+from ..handler import Handler
 
 
 @dataclass(slots=True, eq=False)

@@ -2,17 +2,12 @@
 
 from collections.abc import Sequence
 
-from penstock import points
 from penstock.delivery.machine import Settlement
 from penstock.delivery.store import GroupStore, Owned
 from penstock.log.sql.database import Transaction
 
 from ..calling.attempt import PASSED
 from .unit_end import Part
-
-BEFORE_CURSOR = points.declare("unit.before_cursor", "Handlers have written; their cursors have not moved.")
-BEFORE_COMMIT = points.declare("unit.before_commit", "Cursors have moved with what was written; no commit.")
-AFTER_COMMIT = points.declare("unit.after_commit", "What handlers wrote and their cursors are committed.")
 
 
 class CursorLost(Exception):
@@ -56,11 +51,9 @@ class CursorMove:
         if lost:
             raise CursorLost
         self._written = written
-        points.reach(BEFORE_COMMIT)
 
     def confirm(self) -> None:
         """Take note that the transaction has committed."""
-        points.reach(AFTER_COMMIT)
         for number, (owned, _) in self._written.items():
             owned.version += 1
             owned.machine.confirm(skips=number in self._skips)

@@ -32,7 +32,7 @@ from ..calling.attempt import (
 )
 from ..task import Task
 from .claim import Claim
-from .cursor_move import BEFORE_CURSOR, CursorLost, CursorMove
+from .cursor_move import CursorLost, CursorMove
 from .transaction_calls import (
     FallbackInTransaction,
     call_handler,
@@ -45,6 +45,10 @@ from .transaction_calls import (
 from .unit_end import Broken, Committed, Part, Undone, UnitOutcome
 
 logger = logging.getLogger("penstock.handlers")
+
+BEFORE_CURSOR = points.declare("unit.before_cursor", "Handlers have written; their cursors have not moved.")
+BEFORE_COMMIT = points.declare("unit.before_commit", "Cursors have moved with what was written; no commit.")
+AFTER_COMMIT = points.declare("unit.after_commit", "What handlers wrote and their cursors are committed.")
 
 UNIT_RECORDS = 100  # in one transaction at most
 UNIT_SECONDS = 0.05  # after so long it takes no further record: locks are held until it commits
@@ -178,6 +182,7 @@ class Unit:
             if not mine and not self.claim.take():
                 raise _Abandoned from None
             return Broken(self._database.dialect.translate(exc) or exc, in_doubt=self._move.has_begun)
+        points.reach(AFTER_COMMIT)
         self._move.confirm()
         return Committed(count)
 
@@ -211,6 +216,7 @@ class Unit:
             ended = TransactionEnded("a handler ended the transaction and began another")
             raise _NotPassed(self.tasks[0], ended, None)
         self._move.write(tx, count)
+        points.reach(BEFORE_COMMIT)
 
     def _undone(self, task: Task, error: BaseException | None, answer: Any) -> UnitOutcome | None:
         """Say what did not pass, and the verdict on one that was alone; None: its fallback is to be asked."""
@@ -262,5 +268,6 @@ class Unit:
             if not mine and not self.claim.take():
                 raise _Abandoned from None
             return Broken(self._database.dialect.translate(exc) or exc, in_doubt=self._move.has_begun)
+        points.reach(AFTER_COMMIT)
         self._move.confirm()
         return Committed(1, by_fallback=True)

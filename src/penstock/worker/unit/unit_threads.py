@@ -15,7 +15,7 @@ from penstock.clock import Clock
 from penstock.delivery.verdict import Verdict
 
 from ..calling.attempt import count
-from ..handlers import Handler
+from ..handler import Handler
 from ..task import Task
 from .unit import Unit
 from .unit_end import Broken
