@@ -31,7 +31,7 @@ from penstock.worker.drain import Counts, Drain
 from penstock.worker.handler_options import HandlerOptions, Match, takes_options
 from penstock.worker.handlers import Handlers
 from penstock.worker.listening import listener_of
-from penstock.worker.running import Nothing, Service, Several
+from penstock.worker.running import Nothing, Runnable, Several
 from penstock.worker.worker import Worker
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -159,7 +159,7 @@ class Outbox(AsyncPublisher):
                 yield
 
     @contextmanager
-    def _working(self, partitions: Iterable[int] | None) -> Iterator[Service]:
+    def _working(self, partitions: Iterable[int] | None) -> Iterator[Runnable]:
         """Give a worker that hears what is published through this outbox; nothing where none shall run."""
         if not ProcessingSettings.load().enabled:
             yield Nothing()

@@ -19,12 +19,12 @@ from penstock.membership.member import ClusterSettings, Member
 from penstock.outbox.sequencer import Sequencer, SequencerSettings
 
 from .calling.attempt import attempt
-from .calling.inline_calls import Calls
+from .calling.inline_calls import InlineCalls
 from .group.delivery import GroupDelivery, topic_of
 from .group.transactional import TransactionalDelivery
 from .handlers import Handlers
 from .subscription import Subscription
-from .task import Task
+from .task import HandlerTask
 from .unit.unit_threads import count_unit
 
 _TASKS = 500  # handed out before they are settled together
@@ -52,7 +52,7 @@ class Drain:
         self._sequencer = Sequencer(database, SequencerSettings.load(), clock)
         self._deliveries: dict[tuple[str, int], GroupDelivery] = {}
         self._units: dict[GroupDelivery, TransactionalDelivery] = {}
-        self._calls, self._counts = Calls(), Counts()
+        self._calls, self._counts = InlineCalls(), Counts()
         self._parked: set[tuple[str, str | None, str]] = set()
         self._next_beat = 0.0
 
@@ -164,7 +164,7 @@ class Drain:
             self._next_beat = now + self._settings.heartbeat_interval.total_seconds()
             self._member.heartbeat()
 
-    def _count(self, task: Task, verdict: Verdict) -> None:
+    def _count(self, task: HandlerTask, verdict: Verdict) -> None:
         lane = (task.handler.group, task.record.topic, task.lane)
         waits = isinstance(verdict, Parked) or (isinstance(verdict, Dead) and verdict.hold)
         (self._parked.add if waits else self._parked.discard)(lane)

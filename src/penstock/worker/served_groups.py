@@ -14,7 +14,7 @@ from .group.read_cache import ReadCache
 from .group.transactional import TransactionalDelivery
 from .lease_check import LeaseCheck
 from .log_ends import LogEnds
-from .task import Task
+from .task import HandlerTask
 
 AnyDelivery = GroupDelivery | TransactionalDelivery
 
@@ -53,7 +53,7 @@ class ServedGroups:
     def __len__(self) -> int:
         return len(self._groups)
 
-    def of(self, task: Task) -> RunningGroup:
+    def of(self, task: HandlerTask) -> RunningGroup:
         """Return the group of a task."""
         return self._groups[task.handler.group, task.handler.topic]
 
@@ -123,7 +123,7 @@ class ServedGroups:
         """Take back the tasks of partitions that are lost or to be let go, as far as they have not begun."""
         key = group.delivery.subscription.group, group.delivery.topic
 
-        def is_over(task: Task) -> bool:
+        def is_over(task: HandlerTask) -> bool:
             handler = task.handler
             return (handler.group, handler.topic) == key and group.delivery.is_over(task)
 

@@ -4,10 +4,10 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.worker.task import Task
+from penstock.worker.task import HandlerTask
 from penstock.worker.unit.claim import Claim
 
-TASK = cast(Task, cast(Any, object()))
+TASK = cast(HandlerTask, cast(Any, object()))
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from penstock.testing.outbox_suite import in_one_partition
 from penstock.testing.records import some_records
 from penstock.worker.group import bounds
 from penstock.worker.group.delivery import GroupDelivery
-from penstock.worker.task import Task
+from penstock.worker.task import HandlerTask
 from tests.conformance.engines import StoreEngine
 
 
@@ -62,18 +62,18 @@ def fill(mine: GroupDelivery, store: StoreEngine) -> bool:
     return mine.fill(store.outbox.log.ends(store.outbox.log.topic("events")))
 
 
-def taken(mine: GroupDelivery, store: StoreEngine, *living: str) -> list[Task]:
+def taken(mine: GroupDelivery, store: StoreEngine, *living: str) -> list[HandlerTask]:
     """Take what nobody living owns, read, and hand out."""
     mine.take(lambda tx: list(living))
     fill(mine, store)
     return mine.start(1000)
 
 
-def values(tasks: list[Task]) -> list[Any]:
+def values(tasks: list[HandlerTask]) -> list[Any]:
     return [task.record.value for task in tasks]
 
 
-def finish(mine: GroupDelivery, tasks: list[Task], verdict: Verdict | None = None) -> None:
+def finish(mine: GroupDelivery, tasks: list[HandlerTask], verdict: Verdict | None = None) -> None:
     for task in tasks:
         mine.finish(task, verdict or Passed())
 

@@ -22,7 +22,7 @@ from penstock.testing.records import a_record
 from penstock.worker.calling.limiter import Limiter
 from penstock.worker.calling.runner import ProcessingSettings, Runner
 from penstock.worker.handler import Handler
-from penstock.worker.task import Place, Task
+from penstock.worker.task import HandlerTask, TaskPlace
 from tests.crash.waiting import wait_until
 
 WAIT = 60.0  # seconds after which a test gives up; none waits so long
@@ -36,7 +36,7 @@ class Loop:
         self.woken = threading.Event()
         self.wakes = 0
         self.runner = runner(wake=self.wake, **options)
-        self.results: list[tuple[Task, Verdict | None]] = []
+        self.results: list[tuple[HandlerTask, Verdict | None]] = []
 
     def wake(self) -> None:
         self.wakes += 1
@@ -73,9 +73,9 @@ def a_handler(function: Callable[..., Any], id: str = "shop.mail", **options: An
     return Handler(function=function, group="g", id=id, rules=rules, **options)
 
 
-def tasks_of(handler: Handler, many: int = 1, **others: Any) -> list[Task]:
+def tasks_of(handler: Handler, many: int = 1, **others: Any) -> list[HandlerTask]:
     """Return so many tasks, at offsets from 0."""
-    return [Task(Place(0, at), f"k-{at}", handler, a_record(**others), 0) for at in range(many)]
+    return [HandlerTask(TaskPlace(0, at), f"k-{at}", handler, a_record(**others), 0) for at in range(many)]
 
 
 def reason(verdict: Verdict) -> str:
@@ -302,7 +302,9 @@ def test_the_watch_comes_back_to_a_rate_that_has_run_dry(
     mine.runner.submit(tasks_of(a_handler(lambda record: go.wait(WAIT) and None, timeout=None)))
     wait_until(lambda: not mine.runner._bell.is_set(), "the watch sleeps, and not until something comes")
     slow = a_handler(first_is_slow_too if is_async else first_is_slow, "rated", rate=5.0, timeout=None)
-    mine.runner.submit([Task(Place(0, at), f"k-{at}", slow, a_record(id=f"r-{at}"), 0) for at in range(3)])
+    mine.runner.submit(
+        [HandlerTask(TaskPlace(0, at), f"k-{at}", slow, a_record(id=f"r-{at}"), 0) for at in range(3)]
+    )
     for _ in range(3):
         assert begun.acquire(timeout=WAIT)
     go.set()
@@ -450,7 +452,7 @@ def test_a_batch_that_fails_is_called_again_one_by_one(loop: Callable[..., Loop]
 
     mine = loop()
     tasks = tasks_of(a_handler(async_handler if is_async else handler, batch=10), 5)
-    poison = Task(Place(0, 2), "k-2", tasks[2].handler, a_record(key="poison"), 0)
+    poison = HandlerTask(TaskPlace(0, 2), "k-2", tasks[2].handler, a_record(key="poison"), 0)
     mine.runner.submit([*tasks[:2], poison, *tasks[3:]])
     verdicts = mine.collect(5)
     assert [type(each) for each in verdicts] == [Passed, Passed, Parked, Passed, Passed]
@@ -468,8 +470,10 @@ def test_what_cannot_be_decoded_leaves_its_batch(loop: Callable[..., Loop]) -> N
     types.register(Placed, "order.placed")
     handler = a_handler(keeps, batch=10)
     handler.binding.resolve(types)
-    good = [Task(Place(0, at), "k", handler, a_record(data=b'{"order_id": "x"}'), 0) for at in (0, 2)]
-    bad = Task(Place(0, 1), "k", handler, a_record(data=b"{}"), 0)
+    good = [
+        HandlerTask(TaskPlace(0, at), "k", handler, a_record(data=b'{"order_id": "x"}'), 0) for at in (0, 2)
+    ]
+    bad = HandlerTask(TaskPlace(0, 1), "k", handler, a_record(data=b"{}"), 0)
     mine = loop()
     mine.runner.submit([good[0], bad, good[1]])
     first, dead, last = mine.collect(3)
@@ -783,10 +787,10 @@ def test_every_task_comes_out_once_under_load(loop: Callable[..., Loop]) -> None
         a_handler(async_handler, "async", concurrency=5),
     ]
     mine = loop(threads=4)
-    sent: list[Task] = []
-    back: list[Task] = []
+    sent: list[HandlerTask] = []
+    back: list[HandlerTask] = []
     for number in range(200):
-        tasks = [Task(Place(number, at), "k", handlers[at % 4], a_record(), 0) for at in range(20)]
+        tasks = [HandlerTask(TaskPlace(number, at), "k", handlers[at % 4], a_record(), 0) for at in range(20)]
         sent += tasks
         mine.runner.submit(tasks)
         if number % 50 == 49:
@@ -803,11 +807,11 @@ def test_every_task_comes_out_once_under_load(loop: Callable[..., Loop]) -> None
     assert (mine.runner.waiting(), mine.runner.running()) == (0, 0)
 
 
-def a_run(handler: Handler, many: int) -> Task:
+def a_run(handler: Handler, many: int) -> HandlerTask:
     """Return the first of so many tasks that follow each other."""
-    task: Task | None = None
+    task: HandlerTask | None = None
     for more, at in enumerate(reversed(range(many))):
-        task = Task(Place(0, at), "k", handler, a_record(id=f"r-{at}"), 0, task, more)
+        task = HandlerTask(TaskPlace(0, at), "k", handler, a_record(id=f"r-{at}"), 0, task, more)
     assert task is not None
     return task
 

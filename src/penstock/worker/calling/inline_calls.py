@@ -17,7 +17,7 @@ from penstock.errors import HandlerTimeout
 T = TypeVar("T")
 
 
-class Calls:
+class InlineCalls:
     """The loop of async handlers, made by the first of them. Not thread-safe."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from penstock.delivery.machine import Delivery
 from penstock.delivery.store import CRASHES_UNTIL_DEAD, GroupStore
 from penstock.delivery.verdict import Dead, OnExhausted
 
-from ..task import Place
+from ..task import TaskPlace
 from .group_reader import GroupReader
 from .held_records import HeldRecords
 from .owned_partitions import OwnedPartitions
@@ -54,7 +54,7 @@ class CrashCare:
                 raise
         return []
 
-    def end(self, place: Place) -> None:
+    def end(self, place: TaskPlace) -> None:
         """Take note that a record is no longer out, if it is the one."""
         if self.out is not None and (self.out[0].number, self.out[1]) == place:
             self.out = None

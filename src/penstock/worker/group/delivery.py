@@ -23,7 +23,7 @@ from penstock.log.contract import Topic
 from penstock.log.sql.log import SqlLog
 
 from ..subscription import Subscription
-from ..task import Place, Task
+from ..task import HandlerTask, TaskPlace
 from .crash_care import CrashCare
 from .group_reader import GroupReader
 from .held_records import HeldRecords
@@ -115,7 +115,7 @@ class GroupDelivery:
         """Return which part of the topic's partitions is owned, and not about to be let go."""
         return self.partitions.share()
 
-    def is_over(self, task: Task) -> bool:
+    def is_over(self, task: HandlerTask) -> bool:
         """Return whether a task's partition is to be let go, or is gone, though it may have come back."""
         work = self.partitions.of_task(task)
         return work is None or work.leaving
@@ -126,7 +126,7 @@ class GroupDelivery:
         """Read what the log holds beyond what is known; return whether there was anything."""
         return self.reader.fill(ends)
 
-    def start(self, limit: int, run: int = 1) -> list[Task]:
+    def start(self, limit: int, run: int = 1) -> list[HandlerTask]:
         """Hand out up to so many records: of each lane its oldest, and of a run up to so many."""
         now_ms, taken = self._clock.now_ms(), list[Taken]()
         try:
@@ -154,7 +154,7 @@ class GroupDelivery:
         """Take back records that were handed out and that nobody was told of."""
         put_back(taken)
         for work, delivery in taken:
-            self.care.end(Place(work.number, delivery.offset))
+            self.care.end(TaskPlace(work.number, delivery.offset))
 
     def next_due_ms(self) -> int | None:
         """Return when the next waiting lane is due, if one waits."""
@@ -165,7 +165,7 @@ class GroupDelivery:
 
     # -- what became of them
 
-    def finish(self, task: Task, verdict: Verdict | None) -> None:
+    def finish(self, task: HandlerTask, verdict: Verdict | None) -> None:
         """Take note of what became of a task; None: it was not begun."""
         if verdict is None:
             self.untake([task])
@@ -184,11 +184,11 @@ class GroupDelivery:
         work.doubtful.discard(offset)
         work.finished.append(offset)
 
-    def interrupt(self, task: Task) -> None:
+    def interrupt(self, task: HandlerTask) -> None:
         """Take note that nobody waits for a task any more that began: it comes again, and is marked."""
         self.finish(task, Parked(self._clock.now_ms(), task.failures, _INTERRUPTED))
 
-    def untake(self, tasks: Iterable[Task]) -> None:
+    def untake(self, tasks: Iterable[HandlerTask]) -> None:
         """Take back tasks that were never started."""
         for task in tasks:
             work = self.partitions.of_task(task)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from penstock.clock import Clock
 from penstock.delivery.store import GroupStore, Living, Owned
 
-from ..task import Task
+from ..task import HandlerTask
 from . import bounds
 from .held_records import HeldRecords
 from .partition_work import PartitionWork
@@ -34,7 +34,7 @@ class OwnedPartitions:
     def __len__(self) -> int:
         return len(self._works)
 
-    def of_task(self, task: Task) -> PartitionWork | None:
+    def of_task(self, task: HandlerTask) -> PartitionWork | None:
         """Return the partition of a task, unless it was lost since, though it may have come back."""
         work = self._works.get(task.place.partition)
         return work if work is not None and work.owned.epoch == task.record.fence else None

@@ -7,13 +7,13 @@ from msgspec import structs
 from penstock.delivery.machine import Delivery
 from penstock.delivery.verdict import Passed
 
-from ..task import Place, Task
+from ..task import HandlerTask, TaskPlace
 from .partition_work import PartitionWork, Taken
 
 
-def tasks_of(taken: Sequence[Taken]) -> list[Task]:
+def tasks_of(taken: Sequence[Taken]) -> list[HandlerTask]:
     """Return a task for the head of each run, linked with those that follow it."""
-    tasks: list[Task] = []
+    tasks: list[HandlerTask] = []
     begin, count = 0, len(taken)
     while begin < count:
         work, head = taken[begin]
@@ -27,16 +27,18 @@ def tasks_of(taken: Sequence[Taken]) -> list[Task]:
     return tasks
 
 
-def task_of(work: PartitionWork, delivery: Delivery, following: Task | None = None, more: int = 0) -> Task:
+def task_of(
+    work: PartitionWork, delivery: Delivery, following: HandlerTask | None = None, more: int = 0
+) -> HandlerTask:
     """Return a record that was handed out as its handler is given it."""
     record, handler = work.records[delivery.offset]
     if delivery.again or delivery.offset < work.doubtful_to or delivery.offset in work.doubtful:
         record = structs.replace(record, attempt=delivery.failures + 1, redelivered=True)
-    place = Place(work.number, delivery.offset)
-    return Task(place, delivery.lane, handler, record, delivery.failures, following, more)
+    place = TaskPlace(work.number, delivery.offset)
+    return HandlerTask(place, delivery.lane, handler, record, delivery.failures, following, more)
 
 
-def _run(work: PartitionWork, run: list[Delivery]) -> Task | None:
+def _run(work: PartitionWork, run: list[Delivery]) -> HandlerTask | None:
     """Return the tasks of one run, as far as they are for the same handler; the rest is taken back."""
     records, machine = work.records, work.machine
     known = records.get(run[0].offset)
@@ -49,7 +51,7 @@ def _run(work: PartitionWork, run: list[Delivery]) -> Task | None:
     if known is None:  # its topic or its handler is gone
         machine.finish(run[0].offset, Passed())
         return None
-    task: Task | None = None
+    task: HandlerTask | None = None
     for more, delivery in enumerate(reversed(run[:kept])):
         task = task_of(work, delivery, task, more)
     return task

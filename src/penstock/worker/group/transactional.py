@@ -5,7 +5,7 @@ from penstock.delivery.store import GroupStore
 from penstock.delivery.verdict import Passed
 from penstock.log.sql.database import Database
 
-from ..task import Task
+from ..task import HandlerTask
 from ..unit.unit import UNIT_RECORDS, Unit
 from ..unit.unit_end import Broken, Committed, Part, Undone
 from .delivery import GroupDelivery
@@ -151,7 +151,7 @@ class TransactionalDelivery:
 def _part(some: _Run, cut: set[tuple[int, int]]) -> Part | None:
     """Return the records of one partition as tasks; those whose handler is gone are done."""
     work = some[0][0]
-    tasks = list[Task]()
+    tasks = list[HandlerTask]()
     kept = 0
     for _, each in some:
         if (work.number, each.offset) in cut:

@@ -2,7 +2,7 @@
 
 from threading import Lock
 
-from ..task import Task
+from ..task import HandlerTask
 
 
 class Claim:
@@ -13,7 +13,7 @@ class Claim:
     """
 
     def __init__(self) -> None:
-        self.current: tuple[Task, float] | None = None
+        self.current: tuple[HandlerTask, float] | None = None
         self._is_taken, self._lock = False, Lock()
 
     @property
@@ -21,7 +21,7 @@ class Claim:
         """Whether it is decided."""
         return self._is_taken
 
-    def take(self, seen: tuple[Task, float] | None = None) -> bool:
+    def take(self, seen: tuple[HandlerTask, float] | None = None) -> bool:
         """Claim the unit; return whether that is granted. `seen`: only if this is still what is handled."""
         with self._lock:
             if self._is_taken or (seen is not None and seen is not self.current):

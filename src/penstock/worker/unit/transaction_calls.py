@@ -12,7 +12,7 @@ from penstock.log.sql.contract import Dialect, TransactionState
 from penstock.log.sql.database import Transaction
 from penstock.model.record import Record
 
-from ..task import Task
+from ..task import HandlerTask
 
 logger = logging.getLogger("penstock.handlers")
 
@@ -36,7 +36,7 @@ class FallbackInTransaction:
 
 
 def call_handler(
-    tx: Transaction, task: Task, caught: type[BaseException]
+    tx: Transaction, task: HandlerTask, caught: type[BaseException]
 ) -> tuple[Any, BaseException | None]:
     """Call the handler of a task with the transaction; return its answer, and its error if it failed."""
     try:
@@ -46,7 +46,7 @@ def call_handler(
 
 
 def error_after(
-    tx: Transaction, dialect: Dialect, task: Task, error: BaseException | None
+    tx: Transaction, dialect: Dialect, task: HandlerTask, error: BaseException | None
 ) -> BaseException | None:
     """Return a handler's error, or what it did to the transaction. Raises what broke the connection."""
     state = tx.state()
@@ -59,7 +59,7 @@ def error_after(
     return error
 
 
-def is_fit_to_commit(tx: Transaction, task: Task) -> bool:
+def is_fit_to_commit(tx: Transaction, task: HandlerTask) -> bool:
     """Return whether a fallback that passed has left the transaction fit to commit."""
     state = tx.state()
     if state is not TransactionState.OPEN:

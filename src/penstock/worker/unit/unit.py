@@ -30,7 +30,7 @@ from ..calling.attempt import (
     last_try,
     needs_last_try,
 )
-from ..task import Task
+from ..task import HandlerTask
 from .claim import Claim
 from .cursor_move import CursorLost, CursorMove
 from .transaction_calls import (
@@ -56,7 +56,7 @@ _REPLAYS = 5  # of one record whose transaction failed because of others
 
 
 class _NotPassed(Exception):
-    def __init__(self, task: Task, error: BaseException | None, answer: Any) -> None:
+    def __init__(self, task: HandlerTask, error: BaseException | None, answer: Any) -> None:
         self.task, self.error, self.answer = task, error, answer
 
 
@@ -111,7 +111,7 @@ class Unit:
         self.outcome = outcome
         return True
 
-    def time_out(self, task: Task, limit: float) -> "Unit | None":
+    def time_out(self, task: HandlerTask, limit: float) -> "Unit | None":
         """End a unit whose handler takes too long: its connection is taken away, nothing is committed.
 
         Return the unit that goes on in its place, if the fallback is still to be asked.
@@ -145,7 +145,7 @@ class Unit:
         """What was written of each partition, once it is committed."""
         return self._move.settled
 
-    def verdicts(self) -> list[tuple[Task, Verdict]]:
+    def verdicts(self) -> list[tuple[HandlerTask, Verdict]]:
         """Return what became of the records whose fate is decided."""
         match self.outcome:
             case Committed(done, by_fallback):
@@ -218,7 +218,7 @@ class Unit:
         self._move.write(tx, count)
         points.reach(BEFORE_COMMIT)
 
-    def _undone(self, task: Task, error: BaseException | None, answer: Any) -> UnitOutcome | None:
+    def _undone(self, task: HandlerTask, error: BaseException | None, answer: Any) -> UnitOutcome | None:
         """Say what did not pass, and the verdict on one that was alone; None: its fallback is to be asked."""
         if len(self.tasks) > 1:
             return Undone(task, None, self._begun)
@@ -229,7 +229,7 @@ class Unit:
         self.claim.reopen()
         return None
 
-    def _verdict_on(self, task: Task, error: BaseException | None, answer: Any) -> Verdict:
+    def _verdict_on(self, task: HandlerTask, error: BaseException | None, answer: Any) -> Verdict:
         handler, record, failures = task.handler, task.record, task.failures
         if error is not None:
             return after_error(handler, record, error, failures=failures, clock=self._clock)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from penstock.delivery.store import Owned
 from penstock.delivery.verdict import Verdict
 
-from ..task import Task
+from ..task import HandlerTask
 
 
 @dataclass(slots=True)
@@ -14,7 +14,7 @@ class Part:
 
     number: int
     owned: Owned
-    tasks: list[Task]
+    tasks: list[HandlerTask]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Undone:
     `called`: the handlers of so many had been called, so what they did elsewhere may be done again.
     """
 
-    task: Task
+    task: HandlerTask
     verdict: Verdict | None
     called: int
 

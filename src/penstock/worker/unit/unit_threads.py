@@ -16,7 +16,7 @@ from penstock.delivery.verdict import Verdict
 
 from ..calling.attempt import count
 from ..handler import Handler
-from ..task import Task
+from ..task import HandlerTask
 from .unit import Unit
 from .unit_end import Broken
 
@@ -83,7 +83,7 @@ class UnitThreads:
             self._bell.wait(self.look() if self._running else None)
             self._bell.clear()
 
-    def close(self, grace_seconds: float) -> list[Task]:
+    def close(self, grace_seconds: float) -> list[HandlerTask]:
         """Wait so long for what runs, and return the tasks that still run then; they commit nothing."""
         for _ in range(int(grace_seconds / _STEP_SECONDS) + 1):
             if all(unit.outcome is not None for unit in list(self._running)):
@@ -121,7 +121,7 @@ class UnitThreads:
             self._quiet.set()
             self._wake()
 
-    def _leave_behind(self, unit: Unit, task: Task, limit: float) -> None:
+    def _leave_behind(self, unit: Unit, task: HandlerTask, limit: float) -> None:
         with self._lock:
             self._threads -= 1
         following = unit.time_out(task, limit)
