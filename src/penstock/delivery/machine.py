@@ -28,7 +28,7 @@ from .verdict import Dead, Parked, Passed, Verdict
 WINDOW = 10_000  # offsets between the base and what is fed
 SLOW_WAITING = 100  # records waiting in a lane that flows, before it is spilled
 SLOW = "slow"  # the reason of a stored lane whose head has not failed
-LAST = "requeued, behind what waits of its key"  # of a record that a person has put back, alone
+LAST = "requeued, behind what waits of its key"  # of a record that a person has put back to be tried last
 
 # Flags are the digits of a binary number, so that C code finds the base and makes the bitmap.
 _OPEN, _PASSED = ord("0"), ord("1")
@@ -90,7 +90,7 @@ class Settlement:
 
     base: int
     passed: bytes  # a bitmap of the offsets from the base on that are passed
-    unskipped: tuple[int, bytes] | None  # the two without what no handler wants, if there is such
+    unskipped: tuple[int, bytes] | None  # base and passed as they are without the skipped records, if any
     lanes: list[StoredLane]
     lanes_gone: list[str]
     entries: list[tuple[str, int]]
@@ -123,7 +123,7 @@ class Partition:
         self._entries: dict[int, str] = {}
         self._entries_gone: list[int] = []
         self._dead: list[NewDeadLetter] = []
-        self._skipped: list[tuple[int, str]] = []  # passed because no handler wants them, not confirmed yet
+        self._skipped: list[tuple[int, str]] = []  # no handler wants them; not confirmed yet
         self._floor = base  # the base before the first of them
         self._skips: dict[str, int] = {}  # their lanes, each with the first
         self._behind: list[LaneQueue] = []  # lanes whose head comes after one of them
@@ -207,7 +207,7 @@ class Partition:
         return not known.stored
 
     def omit(self, offset: int) -> None:
-        """Take note of an offset with nothing to deliver, for anybody: the log lost it, or it was erased."""
+        """Take note of an offset with nothing to deliver: the log no longer holds it, or it was erased."""
         if self._place(offset):
             self._pass(offset)
 
@@ -400,7 +400,7 @@ class Partition:
             self._schedule(lane)
 
     def _put_last(self, lane: LaneQueue) -> None:
-        """Let a record that has its lane to itself wait until all has left that waits of its key now."""
+        """Let a record in a lane of its own wait until all records of its key that wait now are done."""
         key = lane.key.removeprefix(alone_key("", lane.waiting[0]))
         before = self._lanes.get(key)
         if before is None or not before.waiting:

@@ -38,7 +38,7 @@ def carrying(call: RecordCall, group: str, *, is_async: bool) -> RecordCall:
 
 
 def carrying_many(call: BatchCall, group: str, *, is_async: bool) -> BatchCall:
-    """Return a batch handler's call, in a span if anybody looks."""
+    """Return a batch handler's call, in a span if tracing is on."""
 
     def carried(records: list[Record], events: list[Any]) -> Any:
         if not tracing.is_on():

@@ -273,7 +273,7 @@ class DeliveryLoop:
         try:
             step()
         except Exception as exc:
-            self._backoff.said_once(
+            self._backoff.warn_once(
                 exc, "could not settle all; what is left is delivered again by another, after the lease"
             )
             return False

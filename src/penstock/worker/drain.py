@@ -116,14 +116,14 @@ class Drain:
         return known
 
     def _work(self, delivery: GroupDelivery) -> bool:
-        """Hand out what may run now and settle it in lots; return whether there was anything."""
+        """Hand out what may run now and settle it in batches; return whether there was anything."""
         units = self._units.get(delivery)
         if units is not None:
             return self._work_units(units)
         done = 0
         while done < _TASKS and self._member.is_live() and (tasks := delivery.start(_TASKS)):
             for number, task in enumerate(tasks):
-                if not self._member.is_live():  # another may have taken over: settling tells
+                if not self._member.is_live():  # another may have taken over; settling will tell
                     delivery.untake(tasks[number:])
                     break
                 self._beat()
@@ -131,7 +131,9 @@ class Drain:
                     verdict = attempt(
                         self._calls, task.handler, task.record, failures=task.failures, clock=self._clock
                     )
-                except BaseException:  # Ctrl-C: it comes again, and what was done before it does not
+                except (
+                    BaseException
+                ):  # Ctrl-C: this record comes again; those before it are settled and do not
                     delivery.interrupt(task)
                     with suppress(Exception):
                         delivery.settle()
@@ -158,7 +160,7 @@ class Drain:
         return done > 0
 
     def _beat(self) -> None:
-        """Renew the lease when that is due; a slow handler must not cost the partitions behind it."""
+        """Renew the lease when that is due; a slow handler must not cost us the other partitions."""
         now = self._clock.monotonic()
         if now >= self._next_beat or not self._member.is_live():
             self._next_beat = now + self._settings.heartbeat_interval.total_seconds()

@@ -1,4 +1,4 @@
-"""A function as a listener: it is matched and called as a handler is, once and without a group."""
+"""Listeners: functions that are matched and called like handlers, but once and without a group."""
 
 import asyncio
 import inspect

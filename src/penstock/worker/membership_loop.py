@@ -32,7 +32,7 @@ NewDelivery = Callable[[Subscription, Topic], tuple[int, AnyDelivery]]
 
 
 class MembershipLoop:
-    """Renews the lease, finds topics, works out shares, exchanges slots; runs between `start` and `stop`.
+    """Renews the lease, finds topics, works out shares, exchanges slots. In a thread from `start` to `stop`.
 
     Invariant: it alone changes the member.
     """
@@ -107,7 +107,7 @@ class MembershipLoop:
         new = self._discover()
         if new or died or now >= self._next_rebalance:
             self._member.rebalance()
-            settings = self._cluster  # who has just come is counted once newcomers are gathered
+            settings = self._cluster  # a group that is new here is shared out as soon as joins are gathered
             wait = settings.gather_joins if new else settings.rebalance_interval
             self._next_rebalance = now + wait.total_seconds()
         if now >= self._next_measure:
@@ -130,7 +130,7 @@ class MembershipLoop:
         logger.info("member %s joined", self._member.id)
 
     def _discover(self) -> bool:
-        """Make the deliveries of groups whose topics have come to be; return whether there are any."""
+        """Make the deliveries of groups whose topics exist by now; return whether there are any."""
         found = [(each, topic) for each in self._waiting if (topic := topic_of(self._log, each)) is not None]
         for subscription, topic in found:
             group_id, delivery = self._new_delivery(subscription, topic)
@@ -152,7 +152,7 @@ class MembershipLoop:
         try:
             self._member.leave()
         except Exception as exc:
-            self._backoff.said_once(exc, "could not leave; others take over when the lease ends")
+            self._backoff.warn_once(exc, "could not leave; others take over when the lease ends")
 
 
 def filters_of(subscriptions: Sequence[Subscription]) -> dict[str, tuple[str, ...]]:

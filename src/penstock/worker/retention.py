@@ -16,7 +16,7 @@ from penstock.outbox.tokens import TokensSettings, trim_tokens
 
 from .backoff import Backoff, PollingSettings
 
-_SLOT = 0  # its owner does it
+_SLOT = 0  # whoever owns it runs the passes
 
 
 class Housekeeping:
@@ -73,7 +73,7 @@ class RetentionService:
             self._thread.start()
 
     def stop(self) -> None:
-        """End after the pass under way; returns when the work is down."""
+        """End after the pass under way; returns when the thread has ended."""
         self._stopping.set()
         thread = self._thread  # another thread may be stopping it too
         if thread is not None:
@@ -82,7 +82,7 @@ class RetentionService:
 
     def turn(self) -> bool:
         """Do what is due; return whether more is to be done at once."""
-        if self._groups:  # before the pass: when the clock has jumped, groups that work seem long gone
+        if self._groups:  # before the pass: if the clock has jumped, groups at work would look abandoned
             self._database.run(lambda tx: note_seen(tx, self._groups, self._clock))
         return _SLOT in self._member.fence.epochs and self._housekeeping.run().full
 

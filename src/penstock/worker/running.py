@@ -65,7 +65,7 @@ class Several:
 
 
 class Nothing:
-    """In the place of a worker where none shall run: no thread, no table, until it is stopped."""
+    """Stands in for a worker where none shall run: it starts no thread and touches no table."""
 
     def start(self) -> None:
         """Say that nothing begins."""
@@ -82,7 +82,7 @@ class Nothing:
 
 
 def run(worker: Runnable, until: Event | None = None) -> None:
-    """Run a worker until SIGTERM, Ctrl-C or `until`; a second signal waits for no handler.
+    """Run a worker until SIGTERM, Ctrl-C or `until`; after a second signal it does not wait for handlers.
 
     Signals are heard only in the main thread; elsewhere `until` ends it.
     """

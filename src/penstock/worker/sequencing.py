@@ -61,7 +61,7 @@ class SequencingService:
         self._bell.set()
 
     def stop(self) -> None:
-        """End after the pass under way, giving the slots back; returns when the work is down."""
+        """End after the pass under way, giving the slots back; returns when the thread has ended."""
         self._stopping.set()
         self._bell.set()
         thread = self._thread  # another thread may be stopping it too
@@ -90,7 +90,8 @@ class SequencingService:
             if looks or done.moved:
                 pause = self._backoff.active() if done.moved else self._backoff.idle()
                 look = 0.0 if done.full else self._clock.monotonic() + pause
-                # a pass over told slots never puts the look off: what nobody told of would wait for quiet
+                # A pass over named slots does not postpone the look at all of them: events in slots that nobody
+                # named would have to wait until the named ones are quiet.
                 next_look = look if looks else min(look, next_look)
             until = min(next_look, next_beat) if self._is_own else next_look
             self._bell.wait(max(until - self._clock.monotonic(), 0.0))

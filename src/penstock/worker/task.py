@@ -20,8 +20,8 @@ class TaskPlace(NamedTuple):
 class HandlerTask(msgspec.Struct, frozen=True, eq=False):
     """One record to hand to its handler; `failures` counts what went wrong before. Compared by identity.
 
-    `next` is the following record of the same key, if that is for the same handler: it is called after this
-    one, by the same thread, when this one has passed. `more` counts those that follow.
+    `next` is the following record of the same key, if it is for the same handler: the same thread calls it
+    when this one has passed. `more` counts those that follow.
     """
 
     place: TaskPlace

@@ -40,7 +40,10 @@ logger = logging.getLogger("penstock.worker")
 
 
 class Worker:
-    """One running worker. `start` once, then `stop`; both from any thread."""
+    """One running worker: makes the services, starts and stops them together, and passes on what they hear.
+
+    `start` once, then `stop`; both from any thread.
+    """
 
     def __init__(
         self,

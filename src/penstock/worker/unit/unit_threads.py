@@ -27,7 +27,11 @@ _WATCH_SECONDS = 1.0  # the watch looks at least so often while units run
 
 
 class UnitThreads:
-    """Runs units, as many at once as it has threads."""
+    """Runs units of work, as many at once as it has threads, and gives up those that take too long.
+
+    It owns the threads, the units that run, and those that have ended and were not fetched. Methods are for
+    the delivery loop's thread unless they say otherwise.
+    """
 
     def __init__(self, *, threads: int, clock: Clock, wake: Callable[[], None]) -> None:
         """`wake` is called from other threads when a unit has ended."""
