@@ -90,7 +90,7 @@ class SequencingService:
             if looks or done.moved:
                 pause = self._backoff.active() if done.moved else self._backoff.idle()
                 look = 0.0 if done.full else self._clock.monotonic() + pause
-                # A pass over named slots does not postpone the look at all of them: events in slots that nobody
+                # A pass over named slots does not postpone the look at all: events in slots that nobody
                 # named would have to wait until the named ones are quiet.
                 next_look = look if looks else min(look, next_look)
             until = min(next_look, next_beat) if self._is_own else next_look

@@ -36,7 +36,7 @@ class Answers(Protocol):
     """Something that can call a function, sync or async, and wait for its answer."""
 
     def answer(self, function: Any, *args: Any, limit: HandlerTimeout | None = None) -> Any:
-        """Call a function and return its answer, awaited if it is async. Raises `limit` if it takes longer."""
+        """Call a function and return its answer, awaited if it is async. Raises `limit` if that is over."""
 
 
 def attempt(calls: Answers, handler: Handler, record: Record, *, failures: int, clock: Clock) -> Verdict:
