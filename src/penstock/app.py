@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
-from datetime import timedelta
 from threading import Event
 from typing import Any, TypeVar
 
@@ -16,25 +15,23 @@ from penstock.log.sql.naming import DEFAULT_PREFIX, Names
 from penstock.log.store import Store, open_store
 from penstock.membership.member import ClusterSettings
 from penstock.model.limits import LimitsSettings
-from penstock.model.record import Record
 from penstock.model.retry import RetryPolicy
 from penstock.model.retry_settings import RetrySettings
 from penstock.outbox.async_publisher import AsyncPublisher
 from penstock.outbox.bell import Bell, BellSettings
-from penstock.outbox.event import DEFAULT_TOPIC
 from penstock.outbox.listeners import ListenersSettings
 from penstock.outbox.sequencer import SequencerSettings
 from penstock.outbox.tokens import TokensSettings
 from penstock.settings import Settings, check_names
 from penstock.worker import running
+from penstock.worker.backoff import PollingSettings
+from penstock.worker.bell_listener import notify_others, staged_word
 from penstock.worker.calling.runner import ProcessingSettings
 from penstock.worker.drain import Counts, Drain
-from penstock.worker.ear import notify_others, staged_word
-from penstock.worker.handlers import DEFAULT_TIMEOUT_SECONDS, Handlers, Match, rules_of
+from penstock.worker.handler_options import HandlerOptions, Match, takes_options
+from penstock.worker.handlers import Handlers
 from penstock.worker.listening import listener_of
-from penstock.worker.patience import PollingSettings
-from penstock.worker.policies import check_policy, policy_of
-from penstock.worker.running import Nothing, Service, Several
+from penstock.worker.running import Nothing, Runnable, Several
 from penstock.worker.worker import Worker
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -97,8 +94,7 @@ class Outbox(AsyncPublisher):
         super().__init__(database, database.names, limits or LimitsSettings.load(), clock)
         if database.dialect.notifies and bell.enabled:
             self._bell = Bell(self._ring)  # else nobody hears it, unless a worker runs here
-        self._handlers = Handlers(self._event_types)
-        self._retry = check_policy(retry)
+        self._handlers = Handlers(self._event_types, retry=retry)
         self._workers: list[Worker] = []
 
     def migrate(self) -> list[str]:
@@ -120,25 +116,8 @@ class Outbox(AsyncPublisher):
 
         return register
 
-    def handler(
-        self,
-        match: Match = None,
-        *,
-        group: str,
-        id: str | None = None,
-        topic: str = DEFAULT_TOPIC,
-        start: str = "earliest",
-        retry: RetryPolicy | None = None,
-        on_failure: str = "park",
-        on_exhausted: str = "hold",
-        fallback: Callable[[Record], Any] | Callable[[Record, str], Any] | None = None,
-        timeout: timedelta | float | None = DEFAULT_TIMEOUT_SECONDS,
-        concurrency: int | None = None,
-        rate: float | str | None = None,
-        batch: int | None = None,
-        transaction: bool = False,
-        aliases: str | Iterable[str] = (),
-    ) -> Callable[[F], F]:
+    @takes_options
+    def handler(self, options: HandlerOptions) -> Callable[[F], F]:
         """Register a function for the records of a topic that match, as part of a group.
 
         It takes the record, an event of a class registered by `event`, or both; with `batch`, lists of up to
@@ -155,25 +134,7 @@ class Outbox(AsyncPublisher):
         """
 
         def register(function: F) -> F:
-            policy, origin = policy_of(function, group, given=retry, outbox=self._retry)
-            rules = rules_of(group, retry=policy, on_failure=on_failure, on_exhausted=on_exhausted)
-            self._handlers.add(
-                function,
-                match=match,
-                group=group,
-                id=id,
-                topic=topic,
-                start=start,
-                rules=rules,
-                fallback=fallback,
-                timeout=timeout,
-                concurrency=concurrency,
-                rate=rate,
-                batch=batch,
-                transaction=transaction,
-                aliases=aliases,
-                retry_from=origin,
-            )
+            self._handlers.add(function, options)
             return function
 
         return register
@@ -205,7 +166,7 @@ class Outbox(AsyncPublisher):
                 yield
 
     @contextmanager
-    def _working(self, partitions: Iterable[int] | None) -> Iterator[Service]:
+    def _working(self, partitions: Iterable[int] | None) -> Iterator[Runnable]:
         """Give a worker that hears what is published through this outbox; nothing where none shall run."""
         if not ProcessingSettings.load().enabled:
             yield Nothing()

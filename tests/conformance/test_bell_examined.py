@@ -8,7 +8,7 @@ from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
 from penstock.operate.bell import examine_bell
 from penstock.operate.doctor import Finding, State
-from penstock.worker import ear
+from penstock.worker import bell_listener
 from tests.conformance.engines import StoreEngine
 from tests.services.pooler import TransactionPooler
 
@@ -18,7 +18,7 @@ on_postgres = pytest.mark.parametrize("kind", ["postgres"], indirect=True)
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a server that is held up be heard all the same."""
-    monkeypatch.setattr(ear, "_TEST_SECONDS", 60.0)
+    monkeypatch.setattr(bell_listener, "_TEST_SECONDS", 60.0)
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_a_bell_that_is_heard(engine: StoreEngine) -> None:
 def test_a_pooler_in_between_is_named_with_the_remedy(
     pooler: TransactionPooler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ear, "_TEST_SECONDS", 0.2)
+    monkeypatch.setattr(bell_listener, "_TEST_SECONDS", 0.2)
     finding = found(pooler.url)
     assert finding.state is State.LOW
     assert finding.found == "polling, up to 1 s late, because a pooler stands in between"
@@ -64,7 +64,7 @@ def test_a_listen_url_is_shown_without_its_password(engine: StoreEngine, pooler:
 def test_a_listen_url_that_leads_through_a_pooler_is_found_out(
     engine: StoreEngine, pooler: TransactionPooler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ear, "_TEST_SECONDS", 0.2)
+    monkeypatch.setattr(bell_listener, "_TEST_SECONDS", 0.2)
     finding = found(engine.url, pooler.url)
     assert finding.state is State.LOW
     assert "a pooler stands in between at listen_url" in finding.found

@@ -25,7 +25,7 @@ from penstock.operate.reconcile import TableFigures, reconcile
 from penstock.operate.retention import retain
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from penstock.testing.outbox_suite import in_one_partition, logged
-from penstock.worker.engine import Engine
+from penstock.worker.group.delivery import GroupDelivery
 from tests.conformance.engines import StoreEngine
 
 MARK = "zz-marker-zz"
@@ -231,7 +231,7 @@ def test_an_erased_record_waits_for_no_handler_that_another_version_may_have(
     log = engine.outbox.log
     topic = log.topic("events")
     store = GroupStore(database, engine.clock, group="g", topic=topic, owner=member.id)
-    delivery = Engine(log, store, subscription, engine.clock)
+    delivery = GroupDelivery(log, store, subscription, engine.clock)
     delivery.take(member.living)
     delivery.fill(log.ends(topic))
     change(engine, "UPDATE penstock_group SET filter_version = filter_version + 1")
@@ -255,7 +255,7 @@ def test_an_owner_that_fetches_an_erased_record_hands_it_to_nobody(
     member.join()
     topic = engine.outbox.log.topic("events")
     store = GroupStore(database, engine.clock, group="g", topic=topic, owner=member.id)
-    delivery = Engine(engine.outbox.log, store, subscription, engine.clock)
+    delivery = GroupDelivery(engine.outbox.log, store, subscription, engine.clock)
     delivery.take(member.living)
     erase(database, "me", clock=engine.clock)
     assert delivery.start(10) == []

@@ -499,7 +499,7 @@ def test_copies_are_read_within_the_bounds_of_a_read(
     publish_values(engine, 7, 8, key="other")
     engine.outbox.drain()
     trimmed()
-    monkeypatch.setattr("penstock.worker.engine.READ_BYTES", 1)
+    monkeypatch.setattr("penstock.worker.group.bounds.READ_BYTES", 1)
     came = healed(engine, seen)
     assert [value for value in came if value < 7] == [1, 2, 3, 4, 5, 6]
     assert [value for value in came if value >= 7] == [7, 8], "a head that is cut off is not passed over"

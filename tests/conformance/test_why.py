@@ -31,7 +31,7 @@ from penstock.operate.why import Answer, Code, Kind, finding, why
 from penstock.testing.handling_suite import Seen, subscribe
 from penstock.testing.outbox_suite import in_one_partition
 from penstock.testing.records import a_record
-from penstock.worker import engine as engine_module
+from penstock.worker.group import bounds
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
 
@@ -556,7 +556,7 @@ def test_the_bounds_are_told(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Non
     shop.engine.another().drain()
     shop.owner()
     assert shop.one(id).code is Code.IN_WORK
-    monkeypatch.setattr(engine_module, "ENTRIES_BOUND", 1)
+    monkeypatch.setattr(bounds, "ENTRIES_BOUND", 1)
     answer = shop.one(id)
     assert answer.sentence == (
         f"{id} (key new) waits in group g: 1 key with 2 records wait there already, and above 10,000 "
@@ -565,8 +565,8 @@ def test_the_bounds_are_told(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Non
     )
     assert (answer.code, answer.commands) == (Code.BOUNDS, ("penstock lanes --group g",))
     assert shop.one("g").code is Code.BOUNDS
-    monkeypatch.setattr(engine_module, "ENTRIES_BOUND", 2)
-    monkeypatch.setattr(engine_module, "LANES_BOUND", 0)
+    monkeypatch.setattr(bounds, "ENTRIES_BOUND", 2)
+    monkeypatch.setattr(bounds, "LANES_BOUND", 0)
     assert shop.one(id).code is Code.BOUNDS
 
 

@@ -24,7 +24,7 @@ from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
 from penstock.membership.member import ClusterSettings, Member
 from penstock.outbox.sequencer import Sequencer, SequencerSettings
-from penstock.worker.patience import PollingSettings
+from penstock.worker.backoff import PollingSettings
 from penstock.worker.sequencing import SequencingService
 
 TABLES = (

@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from penstock.delivery.machine import DeadLetter, Partition, Settlement, StoredLane, alone_key
+from penstock.delivery.machine import NewDeadLetter, Partition, Settlement, StoredLane, alone_key
 from penstock.delivery.verdict import OnExhausted, OnFailure
 
 MAX_RETRIES = 2
@@ -131,7 +131,7 @@ class Rows:
     passed: bytes = b""
     lanes: dict[str, StoredLane] = field(default_factory=dict)
     entries: dict[int, str] = field(default_factory=dict)
-    dead: dict[int, DeadLetter] = field(default_factory=dict)
+    dead: dict[int, NewDeadLetter] = field(default_factory=dict)
 
     def apply(self, settled: Settlement) -> None:
         """Write a settlement."""
@@ -172,7 +172,7 @@ class Rows:
                 del self.lanes[letter.lane]
         del self.dead[offset]
 
-    def _holds(self, letter: DeadLetter) -> bool:
+    def _holds(self, letter: NewDeadLetter) -> bool:
         """Return whether this is the letter that holds its lane: the last of it to die."""
         lane = self.lanes.get(letter.lane)
         of_lane = [each for each in self.dead.values() if each.lane == letter.lane]

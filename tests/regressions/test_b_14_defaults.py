@@ -24,9 +24,9 @@ from penstock.outbox.event import DEFAULT_TOPIC
 from penstock.outbox.listeners import ListenersSettings
 from penstock.settings import Settings, declared
 from penstock.testing import memory_outbox
+from penstock.worker.backoff import PollingSettings
 from penstock.worker.calling.runner import ProcessingSettings
-from penstock.worker.handlers import DEFAULT_RULES
-from penstock.worker.patience import PollingSettings
+from penstock.worker.policies import policy_of
 
 
 def seconds(count: float) -> timedelta:
@@ -136,7 +136,8 @@ def test_b_14_the_default_in_force_is_that_of_the_design(
 
 def test_b_14_a_handler_without_a_policy_retries_as_empty_settings_say() -> None:
     """N-22: built without an argument it equals the one from empty settings."""
-    assert RetrySettings.load().to_policy() == Exponential() == DEFAULT_RULES.retry
+    policy, _ = policy_of(lambda record: None, "g", given=None, outbox=None)
+    assert RetrySettings.load().to_policy() == Exponential() == policy
 
 
 def test_b_14_a_setting_of_appendix_d_does_not_come_without_its_default_being_checked() -> None:

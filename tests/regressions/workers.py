@@ -15,9 +15,10 @@ from penstock.clock import SYSTEM, Clock
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
 from penstock.membership.member import ClusterSettings
+from penstock.worker.backoff import PollingSettings
 from penstock.worker.calling.runner import ProcessingSettings
+from penstock.worker.handler_options import HandlerOptions
 from penstock.worker.handlers import Handlers
-from penstock.worker.patience import PollingSettings
 from penstock.worker.worker import Worker
 from tests.crash.store import Store
 from tests.regressions.ledger import named, open_ledger
@@ -136,8 +137,8 @@ def a_worker(
 ) -> Iterator[Worker]:
     """Give a worker that is not started yet; in the end it is stopped."""
     handlers = Handlers()
-    asked: dict[str, Any] = {"match": None, "group": "reader", "id": "reader", "topic": TOPIC}
-    handlers.add(handler, **asked | {"start": "earliest"} | options)
+    asked: dict[str, Any] = {"group": "reader", "id": "reader", "topic": TOPIC}
+    handlers.add(handler, HandlerOptions(**asked | options))
     limit = lease.total_seconds() / 2
     with closing(open_database(named(url, who), Names(), limit_seconds=limit)) as database:
         worker = Worker(

@@ -11,6 +11,8 @@
 import re
 from typing import NamedTuple
 
+from penstock.model.record import Record
+
 _ALONE = re.compile(r"#([0-9]+)#")
 _HEX = "\\x"
 
@@ -20,6 +22,17 @@ class LaneName(NamedTuple):
 
     key: str
     alone: int | None
+
+
+def lane_of(record: Record) -> str:
+    """Return the lane of a record: its key, or itself alone when it has none.
+
+    Keys that came in as other bytes than printable text are written in hex, since lanes are stored as text.
+    """
+    key = record.id if record.key is None else record.key
+    if key.isprintable() and not key.startswith(_HEX):
+        return key
+    return _HEX + key.encode("utf-8", "surrogateescape").hex()
 
 
 def stored_name(lane: str) -> str:

@@ -28,7 +28,7 @@ from .verdict import Dead, Parked, Passed, Verdict
 WINDOW = 10_000  # offsets between the base and what is fed
 SLOW_WAITING = 100  # records waiting in a lane that flows, before it is spilled
 SLOW = "slow"  # the reason of a stored lane whose head has not failed
-LAST = "requeued, behind what waits of its key"  # of a record that a person has put back, alone
+LAST = "requeued, behind what waits of its key"  # of a record that a person has put back to be tried last
 
 # Flags are the digits of a binary number, so that C code finds the base and makes the bitmap.
 _OPEN, _PASSED = ord("0"), ord("1")
@@ -47,7 +47,7 @@ class Delivery(NamedTuple):
 
 
 @dataclass(slots=True)
-class Lane:
+class LaneQueue:
     """The records of one key. `waiting` are offsets, oldest first; the one that is out is among them."""
 
     key: str
@@ -71,7 +71,7 @@ class StoredLane(NamedTuple):
     reason: str
 
 
-class DeadLetter(NamedTuple):
+class NewDeadLetter(NamedTuple):
     """A record given up. `holding`: its lane waits until a person decides."""
 
     offset: int
@@ -90,12 +90,12 @@ class Settlement:
 
     base: int
     passed: bytes  # a bitmap of the offsets from the base on that are passed
-    unskipped: tuple[int, bytes] | None  # the two without what no handler wants, if there is such
+    unskipped: tuple[int, bytes] | None  # base and passed as they are without the skipped records, if any
     lanes: list[StoredLane]
     lanes_gone: list[str]
     entries: list[tuple[str, int]]
     entries_gone: list[int]
-    dead: list[DeadLetter]
+    dead: list[NewDeadLetter]
 
     @property
     def reach(self) -> int:
@@ -115,19 +115,19 @@ class Partition:
         self._base = base
         self._passed = _flags(passed)  # one for each offset from the base to the position
         self._holes = {base + n for n, flag in enumerate(self._passed) if flag == _OPEN}
-        self._lanes: dict[str, Lane] = {}
-        self._ready: deque[Lane] = deque()
+        self._lanes: dict[str, LaneQueue] = {}
+        self._ready: deque[LaneQueue] = deque()
         self._due: list[tuple[int, str]] = []
-        self._out: dict[int, Lane] = {}
+        self._out: dict[int, LaneQueue] = {}
         self._changed_lanes: set[str] = set()
         self._entries: dict[int, str] = {}
         self._entries_gone: list[int] = []
-        self._dead: list[DeadLetter] = []
-        self._skipped: list[tuple[int, str]] = []  # passed because no handler wants them, not confirmed yet
+        self._dead: list[NewDeadLetter] = []
+        self._skipped: list[tuple[int, str]] = []  # no handler wants them; not confirmed yet
         self._floor = base  # the base before the first of them
         self._skips: dict[str, int] = {}  # their lanes, each with the first
-        self._behind: list[Lane] = []  # lanes whose head comes after one of them
-        self._last: dict[str, list[tuple[int, Lane]]] = {}  # by key: what waits until this offset has left it
+        self._behind: list[LaneQueue] = []  # lanes whose head comes after one of them
+        self._last: dict[str, list[tuple[int, LaneQueue]]] = {}  # by key: what waits for this offset
         self._told = 0  # how many of them are in the last settlement
         self._refused = False  # others have handlers for some of them
         self._dirty = False
@@ -135,7 +135,7 @@ class Partition:
         self.stored_count = 0  # stored lanes
         for stored, offsets in lanes:
             _, held, failures, due_ms, reason = stored
-            lane = Lane(stored.key, deque(sorted(offsets)), stored=True, held=held)
+            lane = LaneQueue(stored.key, deque(sorted(offsets)), stored=True, held=held)
             lane.failures, lane.due_ms, lane.reason, lane.resting = failures, due_ms, reason, held
             self._load(lane)
         for lane in [each for each in self._lanes.values() if each.reason == LAST]:
@@ -196,7 +196,7 @@ class Partition:
             return False
         known = self._lanes.get(lane)
         if known is None:
-            known = self._lanes[lane] = Lane(lane, [offset])
+            known = self._lanes[lane] = LaneQueue(lane, [offset])
             self._ready.append(known)
             return True
         known.waiting.append(offset)
@@ -207,7 +207,7 @@ class Partition:
         return not known.stored
 
     def omit(self, offset: int) -> None:
-        """Take note of an offset with nothing to deliver, for anybody: the log lost it, or it was erased."""
+        """Take note of an offset with nothing to deliver: the log no longer holds it, or it was erased."""
         if self._place(offset):
             self._pass(offset)
 
@@ -245,7 +245,7 @@ class Partition:
                 self._take_run(lane, most, taken)
         return taken
 
-    def _take_run(self, lane: Lane, most: int, taken: list[Delivery]) -> None:
+    def _take_run(self, lane: LaneQueue, most: int, taken: list[Delivery]) -> None:
         """Hand out what follows the head of a lane."""
         last = self._skips.get(lane.key, lane.waiting[-1])
         for offset in islice(lane.waiting, 1, most):
@@ -292,7 +292,7 @@ class Partition:
                 self._go_on(lane)
             case Dead(failures, reason, hold):
                 holding = hold and not _is_alone(lane, offset)
-                self._dead.append(DeadLetter(offset, lane.key, holding, failures, reason))
+                self._dead.append(NewDeadLetter(offset, lane.key, holding, failures, reason))
                 self._leave(lane)
                 if holding:
                     self._hold(lane, reason)
@@ -300,7 +300,7 @@ class Partition:
                     self._go_on(lane)
             case Parked(alone=True) if not _is_alone(lane, offset):
                 self._leave(lane)
-                self._park(Lane(alone_key(lane.key, offset), [offset]), verdict)
+                self._park(LaneQueue(alone_key(lane.key, offset), [offset]), verdict)
                 self._go_on(lane)
             case Parked():
                 self._park(lane, verdict)
@@ -389,7 +389,7 @@ class Partition:
             flags[offset - self._floor] = _OPEN
         return flags
 
-    def _load(self, lane: Lane) -> None:
+    def _load(self, lane: LaneQueue) -> None:
         if not lane.waiting and not lane.held:
             self._changed_lanes.add(lane.key)  # a person freed it and nothing waits: its row may go
             return
@@ -399,8 +399,8 @@ class Partition:
         if not lane.held and lane.reason != LAST:
             self._schedule(lane)
 
-    def _put_last(self, lane: Lane) -> None:
-        """Let a record that has its lane to itself wait until all has left that waits of its key now."""
+    def _put_last(self, lane: LaneQueue) -> None:
+        """Let a record in a lane of its own wait until all records of its key that wait now are done."""
         key = lane.key.removeprefix(alone_key("", lane.waiting[0]))
         before = self._lanes.get(key)
         if before is None or not before.waiting:
@@ -409,7 +409,7 @@ class Partition:
             lane.resting = True
             self._last.setdefault(key, []).append((before.waiting[-1], lane))
 
-    def _follow(self, lane: Lane) -> None:
+    def _follow(self, lane: LaneQueue) -> None:
         """Let what waited for the records that have left a lane go on."""
         still = []
         for offset, last in self._last.pop(lane.key):
@@ -426,7 +426,7 @@ class Partition:
         if offset >= self._base:
             self._passed[offset - self._base] = _PASSED
 
-    def _leave(self, lane: Lane) -> None:
+    def _leave(self, lane: LaneQueue) -> None:
         """Take the head out of its lane."""
         offset = lane.waiting[0]
         del lane.waiting[0]
@@ -439,7 +439,7 @@ class Partition:
         if self._entries.pop(offset, None) is None:
             self._entries_gone.append(offset)
 
-    def _go_on(self, lane: Lane) -> None:
+    def _go_on(self, lane: LaneQueue) -> None:
         """Let what is behind a settled head be next; a lane without records is forgotten."""
         if lane.key in self._last:
             self._follow(lane)
@@ -455,7 +455,7 @@ class Partition:
         if not lane.out:
             self._ready.append(lane)
 
-    def _hold(self, lane: Lane, reason: str) -> None:
+    def _hold(self, lane: LaneQueue, reason: str) -> None:
         """Keep a lane, even one without records, until a person decides."""
         lane.held, lane.failures, lane.due_ms, lane.reason = True, 0, 0, reason
         lane.resting = True
@@ -463,22 +463,22 @@ class Partition:
             self._follow(lane)
         self._store(lane)
 
-    def _park(self, lane: Lane, verdict: Parked) -> None:
+    def _park(self, lane: LaneQueue, verdict: Parked) -> None:
         """Let a lane wait until its head is tried again."""
         lane.failures, lane.due_ms, lane.reason = verdict.failures, verdict.due_ms, verdict.reason
         self._store(lane)
         self._schedule(lane)
 
-    def _schedule(self, lane: Lane) -> None:
+    def _schedule(self, lane: LaneQueue) -> None:
         lane.resting = True
         heappush(self._due, (lane.due_ms, lane.key))
 
-    def _spill(self, lane: Lane) -> None:
+    def _spill(self, lane: LaneQueue) -> None:
         """Let the cursor pass a lane that is healthy but too slow for the window."""
         lane.reason = SLOW
         self._store(lane)
 
-    def _store(self, lane: Lane) -> None:
+    def _store(self, lane: LaneQueue) -> None:
         """Have a lane written down, its offsets as entries, so that the cursor may pass them."""
         self._lanes[lane.key] = lane
         self._changed_lanes.add(lane.key)
@@ -489,7 +489,7 @@ class Partition:
             for offset in lane.waiting:
                 self._enter(lane, offset)
 
-    def _enter(self, lane: Lane, offset: int) -> None:
+    def _enter(self, lane: LaneQueue, offset: int) -> None:
         self._entries[offset] = lane.key
         self.entry_count += 1
         self._pass(offset)
@@ -501,7 +501,7 @@ def alone_key(lane: str, offset: int) -> str:
     return lane if lane.startswith(own) else own + lane
 
 
-def _is_alone(lane: Lane, offset: int) -> bool:
+def _is_alone(lane: LaneQueue, offset: int) -> bool:
     return lane.key == alone_key(lane.key, offset)
 
 

@@ -82,7 +82,7 @@ class Rules:
                 return Dead(failures, _kept(why), hold=False)
             case Snooze(until):
                 due_ms = now_ms + _ms(until) if isinstance(until, timedelta) else to_ms(until)
-                return Parked(due_ms, failures, "snoozed")  # the lane waits, also where a failure would not
+                return Parked(due_ms, failures, "snoozed")  # the lane waits, even with on_failure="alone"
             case Retry(after):
                 failed = failures + 1
                 if failed > self.retry.max_retries:

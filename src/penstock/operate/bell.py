@@ -4,8 +4,8 @@ from penstock.errors import BellUnheard, Error
 from penstock.log.sql.address import without_password
 from penstock.log.store import Store
 from penstock.outbox.bell import BellSettings
-from penstock.worker.ear import listen
-from penstock.worker.patience import PollingSettings
+from penstock.worker.backoff import PollingSettings
+from penstock.worker.bell_listener import listen
 
 from .doctor import Finding, State
 from .operation import operation

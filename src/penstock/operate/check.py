@@ -18,7 +18,7 @@ from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 from penstock.membership.filters import Filter, covers
 from penstock.worker.handlers import Handlers
-from penstock.worker.steward import filters_of
+from penstock.worker.membership_loop import filters_of
 
 from .operation import operation
 

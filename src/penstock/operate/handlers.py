@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from penstock.delivery.verdict import OnFailure
 from penstock.model.retry_words import policy_words
-from penstock.worker.handlers import Handler, Handlers, Subscription
+from penstock.worker.handler import Handler
+from penstock.worker.handlers import Handlers
+from penstock.worker.subscription import Subscription
 
 
 @dataclass(frozen=True, slots=True)

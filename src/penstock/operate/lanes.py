@@ -6,13 +6,12 @@ from enum import Enum
 from itertools import groupby
 
 from penstock.clock import SYSTEM, Clock, from_ms
-from penstock.delivery.lane_names import read_name, stored_name
+from penstock.delivery.lane_names import lane_of, read_name, stored_name
 from penstock.delivery.machine import SLOW
 from penstock.log.sql.contract import Row, Rows
 from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 from penstock.model.record import Record
-from penstock.worker.engine import lane_of
 
 from .lookup import ids, with_topic_names
 from .operation import operation

@@ -14,7 +14,7 @@ from penstock.app import Outbox
 from penstock.model.outcome import Cancel, Done, Retry, Snooze
 from penstock.model.record import Record
 from penstock.model.retry import Exponential, Fixed
-from penstock.worker.handlers import Match
+from penstock.worker.handler_options import Match
 
 from .outbox_suite import Engine, OrderDeclined, in_one_partition, keys, publish_keys
 from .refusal import refusal

@@ -107,7 +107,7 @@ class Binding:
             self.call = carrying(one, self._group, is_async=self.is_async)
 
     def _kind(self, typed: _Typed, types: EventTypes) -> tuple[type, EventType | None]:
-        """Return the class that is asked for, and the event it is: none if it is but a parent of some."""
+        """Return the class that is asked for, and its event type; None if it is only a parent of some."""
         wanted = typed.wanted
         known = _evaluated(wanted, self.function) if isinstance(wanted, str) else wanted
         found = types.of_class(known) if isinstance(known, type) else types.of_class_named(str(wanted))
@@ -160,7 +160,7 @@ def _without_partials(function: Any) -> Any:
 
 
 def _is_async(function: Any) -> bool:
-    """Return whether calling a function gives a coroutine; a wrapper is what it is, not what it wraps."""
+    """Return whether calling a function gives a coroutine; of a wrapper only itself counts."""
     inner = _without_partials(function)
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(type(inner).__call__)
 
@@ -169,7 +169,7 @@ def _wishes(function: Callable[..., Any], group: str, batch: bool) -> tuple[_Wis
     """Return what each required parameter wants, in their order. Raises InvalidHandler."""
     try:
         parameters = _required(inspect.signature(function))
-        if parameters is None or not 1 <= len(parameters) <= 2:  # a decorator may fill what it wraps
+        if parameters is None or not 1 <= len(parameters) <= 2:  # a decorator may supply some itself
             parameters = _required(inspect.signature(function, follow_wrapped=False))
     except (TypeError, ValueError):
         return (None,)  # a builtin without a signature
@@ -235,7 +235,7 @@ def _element(annotation: Any) -> Any:
         return inner.strip() if head and inner else dict
     if get_origin(annotation) in _LISTS and len(get_args(annotation)) == 1:
         return get_args(annotation)[0]
-    return dict  # no list: refused as any other builtin is
+    return dict  # not a list: refused like any other builtin
 
 
 def _evaluated(annotation: Any, function: Any) -> Any:
@@ -253,7 +253,7 @@ def _evaluated(annotation: Any, function: Any) -> Any:
     scope |= inspect.getclosurevars(code).nonlocals if inspect.isfunction(code) else {}
     try:
         return get_type_hints(SimpleNamespace(__annotations__={"it": annotation}), scope, scope)["it"]
-    except Exception:  # whatever evaluating it raises: NameError as a rule
+    except Exception:  # evaluating it may raise anything; usually NameError
         return annotation
 
 

@@ -15,11 +15,11 @@ from penstock.model.context import context_of, current, only
 from penstock.model.record import Record
 
 T = TypeVar("T")
-Call = Callable[[Record], Any]
-CallMany = Callable[[list[Record], list[Any]], Any]
+RecordCall = Callable[[Record], Any]
+BatchCall = Callable[[list[Record], list[Any]], Any]
 
 
-def carrying(call: Call, group: str, *, is_async: bool) -> Call:
+def carrying(call: RecordCall, group: str, *, is_async: bool) -> RecordCall:
     """Return a handler's call, made in the context of the record it is for."""
 
     def carried(record: Record) -> Any:
@@ -37,8 +37,8 @@ def carrying(call: Call, group: str, *, is_async: bool) -> Call:
     return carried
 
 
-def carrying_many(call: CallMany, group: str, *, is_async: bool) -> CallMany:
-    """Return a batch handler's call, in a span if anybody looks."""
+def carrying_many(call: BatchCall, group: str, *, is_async: bool) -> BatchCall:
+    """Return a batch handler's call, in a span if tracing is on."""
 
     def carried(records: list[Record], events: list[Any]) -> Any:
         if not tracing.is_on():

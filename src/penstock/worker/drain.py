@@ -18,12 +18,13 @@ from penstock.membership.member import ClusterSettings, Member
 from penstock.outbox.sequencer import Sequencer, SequencerSettings
 
 from .calling.attempt import attempt
-from .calling.inline_calls import Calls
-from .engine import Engine, topic_of
-from .handlers import Handlers, Subscription
-from .task import Task
-from .transactional import TransactionalEngine
-from .units import count_unit
+from .calling.inline_calls import InlineCalls
+from .group.delivery import GroupDelivery, topic_of
+from .group.transactional import TransactionalDelivery
+from .handlers import Handlers
+from .subscription import Subscription
+from .task import HandlerTask
+from .unit.unit_threads import count_unit
 
 _TASKS = 500  # handed out before they are settled together
 
@@ -48,8 +49,9 @@ class Drain:
         self._settings = ClusterSettings.load()
         self._member = Member(store.database, self._settings, clock)
         self._sequencer = Sequencer(store, SequencerSettings.load(), clock)
-        self._engines: dict[tuple[str, int], Engine] = {}
-        self._calls, self._counts = Calls(), Counts()
+        self._deliveries: dict[tuple[str, int], GroupDelivery] = {}
+        self._units: dict[GroupDelivery, TransactionalDelivery] = {}
+        self._calls, self._counts = InlineCalls(), Counts()
         self._parked: set[tuple[str, str | None, str]] = set()
         self._next_beat = 0.0
 
@@ -82,21 +84,21 @@ class Drain:
         topic = topic_of(self._log, subscription)
         if topic is None:
             return False
-        engine = self._engine(subscription, topic)
+        delivery = self._delivery(subscription, topic)
         worked = False
         try:
-            engine.take(self._member.living)
-            while engine.owns() and engine.fill(self._log.ends(topic)) | self._work(engine):
+            delivery.take(self._member.living)
+            while delivery.owns() and delivery.fill(self._log.ends(topic)) | self._work(delivery):
                 worked = True
-                if engine.is_paused():
+                if delivery.is_paused():
                     break
-            engine.settle()
+            delivery.settle()
         finally:
-            engine.release()
+            delivery.release()
         return worked
 
-    def _engine(self, subscription: Subscription, topic: Topic) -> Engine:
-        known = self._engines.get((subscription.group, topic.id))
+    def _delivery(self, subscription: Subscription, topic: Topic) -> GroupDelivery:
+        known = self._deliveries.get((subscription.group, topic.id))
         if known is None:
             store = GroupStore(
                 self._store,
@@ -106,43 +108,45 @@ class Drain:
                 owner=self._member.id,
                 from_start=subscription.start == "earliest",
             )
+            known = GroupDelivery(self._log, store, subscription, self._clock)
+            self._deliveries[subscription.group, topic.id] = known
             if subscription.is_transactional:
-                known = TransactionalEngine(self._store.database, self._log, store, subscription, self._clock)
-            else:
-                known = Engine(self._log, store, subscription, self._clock)
-            self._engines[subscription.group, topic.id] = known
+                self._units[known] = TransactionalDelivery(self._store.database, store, known, self._clock)
         return known
 
-    def _work(self, engine: Engine) -> bool:
-        """Hand out what may run now and settle it in lots; return whether there was anything."""
-        if isinstance(engine, TransactionalEngine):
-            return self._work_units(engine)
+    def _work(self, delivery: GroupDelivery) -> bool:
+        """Hand out what may run now and settle it in batches; return whether there was anything."""
+        units = self._units.get(delivery)
+        if units is not None:
+            return self._work_units(units)
         done = 0
-        while done < _TASKS and self._member.is_live() and (tasks := engine.start(_TASKS)):
+        while done < _TASKS and self._member.is_live() and (tasks := delivery.start(_TASKS)):
             for number, task in enumerate(tasks):
-                if not self._member.is_live():  # another may have taken over: settling tells
-                    engine.untake(tasks[number:])
+                if not self._member.is_live():  # another may have taken over; settling will tell
+                    delivery.untake(tasks[number:])
                     break
                 self._beat()
                 try:
                     verdict = attempt(
                         self._calls, task.handler, task.record, failures=task.failures, clock=self._clock
                     )
-                except BaseException:  # Ctrl-C: it comes again, and what was done before it does not
-                    engine.interrupt(task)
+                except (
+                    BaseException
+                ):  # Ctrl-C: this record comes again; those before it are settled and do not
+                    delivery.interrupt(task)
                     with suppress(Exception):
-                        engine.settle()
+                        delivery.settle()
                     raise
                 self._count(task, verdict)
-                engine.finish(task, verdict)
+                delivery.finish(task, verdict)
             done += len(tasks)
-        engine.settle()
+        delivery.settle()
         return done > 0
 
-    def _work_units(self, engine: TransactionalEngine) -> bool:
+    def _work_units(self, delivery: TransactionalDelivery) -> bool:
         """Work what may run now in units, one after the other."""
         done = 0
-        while done < _TASKS and self._member.is_live() and (units := engine.start_units(1)):
+        while done < _TASKS and self._member.is_live() and (units := delivery.start_units(1)):
             for unit in units:
                 self._beat()
                 unit.work()
@@ -150,18 +154,18 @@ class Drain:
                 for task, verdict in unit.verdicts():
                     self._count(task, verdict)
                     done += 1
-                engine.conclude(unit)
-        engine.settle()
+                delivery.conclude(unit)
+        delivery.group.settle()
         return done > 0
 
     def _beat(self) -> None:
-        """Renew the lease when that is due; a slow handler must not cost the partitions behind it."""
+        """Renew the lease when that is due; a slow handler must not cost us the other partitions."""
         now = self._clock.monotonic()
         if now >= self._next_beat or not self._member.is_live():
             self._next_beat = now + self._settings.heartbeat_interval.total_seconds()
             self._member.heartbeat()
 
-    def _count(self, task: Task, verdict: Verdict) -> None:
+    def _count(self, task: HandlerTask, verdict: Verdict) -> None:
         lane = (task.handler.group, task.record.topic, task.lane)
         waits = isinstance(verdict, Parked) or (isinstance(verdict, Dead) and verdict.hold)
         (self._parked.add if waits else self._parked.discard)(lane)

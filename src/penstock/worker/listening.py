@@ -1,4 +1,4 @@
-"""A function as a listener: it is matched and called as a handler is, once and without a group."""
+"""Listeners: functions that are matched and called like handlers, but once and without a group."""
 
 import asyncio
 import inspect
@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from penstock.model.event_types import EventTypes
-from penstock.model.limits import check_topic
 from penstock.model.record import Record
 from penstock.outbox.listeners import Listener
 
-from .handlers import Handlers, Match
+from .handler_options import HandlerOptions, Match
+from .handlers import Handlers
 
 T = TypeVar("T")
 _GROUP = "listeners"
@@ -21,9 +21,8 @@ def listener_of(
 ) -> Listener:
     """Return the listener that a function is. Raises InvalidHandler, InvalidTopic, InvalidType."""
     name = getattr(function, "__qualname__", type(function).__qualname__)
-    handler = Handlers(types).add(
-        function, match=match, group=_GROUP, id=name, topic=check_topic(topic or _GROUP), start="latest"
-    )
+    options = HandlerOptions(match, group=_GROUP, id=name, topic=topic or _GROUP, start="latest")
+    handler = Handlers(types).add(function, options)
 
     resolved = -1
 

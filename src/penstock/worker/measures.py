@@ -1,6 +1,6 @@
 """The gauges of a whole store: what waits, who is there, who owns what. Taken by each worker once a minute.
 
-They are looked up in one transaction, so that they fit together; no count walks more than is bounded.
+They are read in one transaction, so that they fit together; every count has a bound.
 """
 
 from penstock import metrics
@@ -11,7 +11,7 @@ from penstock.log.store import Store
 from penstock.membership.member import Member
 from penstock.metrics import Series
 
-_COUNTED = 100_000  # events before the log, at most: more is no other answer
+_COUNTED = 100_000  # events that are not in the log yet: counted no further than this
 _BY_GROUP = (
     metrics.PENDING,
     metrics.ASSIGNED,
@@ -37,7 +37,7 @@ class Measures:
         self._groups: set[str] = set()
 
     def take(self) -> None:
-        """Set them all to what is so now; a group that was deleted has none any more."""
+        """Set them all to what holds now; those of a deleted group are removed."""
         found, store = self._store.database.look(self._look)
         for name, values in found.items():
             for series, value in values.items():

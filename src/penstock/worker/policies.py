@@ -1,11 +1,11 @@
-"""Whose retry policy counts for a handler. The first of these that says one:
+"""Which retry policy counts for a handler: that of the first level that has one.
 
-| level      | where it is said                                                                |
+| level      | where                                                                           |
 |------------|---------------------------------------------------------------------------------|
 | handler    | the attribute `retry_policy` of the function, or of the object it belongs to    |
 | decorator  | `@outbox.handler(…, retry=…)`                                                   |
 | outbox     | `Outbox(…, retry=…)`                                                            |
-| settings   | the table `[retry]`; where that says nothing, its defaults                      |
+| settings   | the table `[retry]`, or its defaults                                            |
 """
 
 import inspect
@@ -60,7 +60,7 @@ def _own(function: Any, group: str) -> RetryPolicy | None:
     while isinstance(function, partial):
         function = function.func
     for holder in (function, getattr(function, "__self__", None)):
-        # Only what is written there: a mock has any attribute one asks for.
+        # Without getattr: a mock has every attribute.
         if inspect.getattr_static(holder, ATTRIBUTE, None) is None:
             continue
         policy = getattr(holder, ATTRIBUTE)

@@ -15,9 +15,9 @@ from penstock.log.store import Store
 from penstock.membership.member import Member
 from penstock.outbox.tokens import TokensSettings, trim_tokens
 
-from .patience import Patience, PollingSettings
+from .backoff import Backoff, PollingSettings
 
-_SLOT = 0  # its owner does it
+_SLOT = 0  # whoever owns it runs the passes
 
 
 class Housekeeping:
@@ -62,7 +62,7 @@ class RetentionService:
         self._database, self._clock = store.database, clock
         self._member, self._groups = member, groups
         self._housekeeping = Housekeeping(store, clock, self._settings)
-        self._patience = Patience("retention", polling or PollingSettings.load())
+        self._backoff = Backoff("retention", polling or PollingSettings.load())
         self._stopping = Event()
         self._thread: Thread | None = None
 
@@ -74,7 +74,7 @@ class RetentionService:
             self._thread.start()
 
     def stop(self) -> None:
-        """End after the pass under way; returns when the work is down."""
+        """End after the pass under way; returns when the thread has ended."""
         self._stopping.set()
         thread = self._thread  # another thread may be stopping it too
         if thread is not None:
@@ -83,7 +83,7 @@ class RetentionService:
 
     def turn(self) -> bool:
         """Do what is due; return whether more is to be done at once."""
-        if self._groups:  # before the pass: when the clock has jumped, groups that work seem long gone
+        if self._groups:  # before the pass: if the clock has jumped, groups at work would look abandoned
             self._database.run(lambda tx: note_seen(tx, self._groups, self._clock))
         return _SLOT in self._member.fence.epochs and self._housekeeping.run().full
 
@@ -92,7 +92,7 @@ class RetentionService:
         while not self._stopping.wait(pause):
             try:
                 full = self.turn()
-                self._patience.is_well()
+                self._backoff.is_well()
                 pause = 0.0 if full else self._settings.interval.total_seconds()
             except Exception as exc:
-                pause = self._patience.trouble(exc)
+                pause = self._backoff.trouble(exc)

@@ -11,10 +11,10 @@ from typing import Protocol
 
 from penstock.signals import hearing
 
-log = logging.getLogger("penstock.worker")
+logger = logging.getLogger("penstock.worker")
 
 
-class Service(Protocol):
+class Runnable(Protocol):
     """What can be run: a worker, or nothing."""
 
     def start(self) -> None:
@@ -33,7 +33,7 @@ class Service(Protocol):
 class Several:
     """Services that run together, such as the workers of several stores; they stop at the same time."""
 
-    def __init__(self, services: Sequence[Service]) -> None:
+    def __init__(self, services: Sequence[Runnable]) -> None:
         self._services = services
 
     def start(self) -> None:
@@ -65,11 +65,11 @@ class Several:
 
 
 class Nothing:
-    """In the place of a worker where none shall run: no thread, no table, until it is stopped."""
+    """Stands in for a worker where none shall run: it starts no thread and touches no table."""
 
     def start(self) -> None:
         """Say that nothing begins."""
-        log.warning("processing.enabled is false: no handler runs in this process")
+        logger.warning("processing.enabled is false: no handler runs in this process")
 
     def stop(self) -> None:
         """Nothing to end."""
@@ -81,8 +81,8 @@ class Nothing:
         """Nothing to run in it."""
 
 
-def run(worker: Service, until: Event | None = None) -> None:
-    """Run a worker until SIGTERM, Ctrl-C or `until`; a second signal waits for no handler.
+def run(worker: Runnable, until: Event | None = None) -> None:
+    """Run a worker until SIGTERM, Ctrl-C or `until`; after a second signal it does not wait for handlers.
 
     Signals are heard only in the main thread; elsewhere `until` ends it.
     """
@@ -96,7 +96,7 @@ def run(worker: Service, until: Event | None = None) -> None:
             worker.stop()
 
 
-async def arun(worker: Service) -> None:
+async def arun(worker: Runnable) -> None:
     """Run a worker until SIGTERM, Ctrl-C or cancellation, without keeping the event loop from its work."""
     stopping = Event()
     with _signals(worker, stopping):
@@ -108,7 +108,7 @@ async def arun(worker: Service) -> None:
 
 
 @asynccontextmanager
-async def running(worker: Service) -> AsyncIterator[Service]:
+async def running(worker: Runnable) -> AsyncIterator[Runnable]:
     """Run a worker while an async block lasts; async handlers run in the block's own event loop."""
     worker.use_loop(asyncio.get_running_loop())
     worker.start()
@@ -118,7 +118,7 @@ async def running(worker: Service) -> AsyncIterator[Service]:
         await asyncio.shield(asyncio.to_thread(worker.stop))
 
 
-def _signals(worker: Service, stopping: Event) -> AbstractContextManager[None]:
+def _signals(worker: Runnable, stopping: Event) -> AbstractContextManager[None]:
     """Let the first signal begin the stop and the second hurry it."""
     heard: list[signal.Signals] = []
 
@@ -126,9 +126,9 @@ def _signals(worker: Service, stopping: Event) -> AbstractContextManager[None]:
         heard.append(number)
         if len(heard) > 1:
             worker.hurry()
-            log.warning("%s again: not waiting for handlers", number.name)
+            logger.warning("%s again: not waiting for handlers", number.name)
         else:
             stopping.set()
-            log.info("%s: stopping", number.name)
+            logger.info("%s: stopping", number.name)
 
     return hearing(hear)

@@ -1,6 +1,6 @@
 """The sequencing service: a thread that moves what is staged in the slots of a member.
 
-A database that is away stops nothing for good: the service waits with backoff, says so once, and goes on by
+A database that is away stops nothing for good: the service waits with back-off, says so once, and goes on by
 itself when the database is back.
 """
 
@@ -14,9 +14,9 @@ from penstock.log.store import Store
 from penstock.membership.member import ClusterSettings, Member
 from penstock.outbox.sequencer import Pass, Sequencer, SequencerSettings
 
-from .patience import Patience, PollingSettings
+from .backoff import Backoff, PollingSettings
 
-log = logging.getLogger("penstock.sequencing")
+logger = logging.getLogger("penstock.sequencing")
 
 
 class SequencingService:
@@ -46,7 +46,7 @@ class SequencingService:
         self._told: deque[frozenset[int] | None] = deque()
         self._stopping, self._bell = Event(), Event()
         self._thread: Thread | None = None
-        self._patience = Patience("sequencing", polling or PollingSettings.load())
+        self._backoff = Backoff("sequencing", polling or PollingSettings.load())
 
     def start(self) -> None:
         """Begin; returns at once."""
@@ -61,7 +61,7 @@ class SequencingService:
         self._bell.set()
 
     def stop(self) -> None:
-        """End after the pass under way, giving the slots back; returns when the work is down."""
+        """End after the pass under way, giving the slots back; returns when the thread has ended."""
         self._stopping.set()
         self._bell.set()
         thread = self._thread  # another thread may be stopping it too
@@ -80,17 +80,18 @@ class SequencingService:
                 told, asked = self._heard()
                 looks = asked or not told or self._clock.monotonic() >= next_look
                 done = self._sequencer.sequence(self._member.fence, None if looks else told)
-                self._patience.is_well()
+                self._backoff.is_well()
             except Exception as exc:
                 next_beat = next_look = 0.0
-                self._stopping.wait(self._patience.trouble(exc))
+                self._stopping.wait(self._backoff.trouble(exc))
                 continue
             if done.moved or asked:
                 self._sequenced(done)
             if looks or done.moved:
-                pause = self._patience.active() if done.moved else self._patience.idle()
+                pause = self._backoff.active() if done.moved else self._backoff.idle()
                 look = 0.0 if done.full else self._clock.monotonic() + pause
-                # a pass over told slots never puts the look off: what nobody told of would wait for quiet
+                # A pass over named slots does not postpone the look at all: events in slots that nobody
+                # named would have to wait until the named ones are quiet.
                 next_look = look if looks else min(look, next_look)
             until = min(next_look, next_beat) if self._is_own else next_look
             self._bell.wait(max(until - self._clock.monotonic(), 0.0))
@@ -118,4 +119,6 @@ class SequencingService:
         try:
             self._member.leave()
         except Exception:
-            log.warning("could not give the slots back; others take them when the lease ends", exc_info=True)
+            logger.warning(
+                "could not give the slots back; others take them when the lease ends", exc_info=True
+            )

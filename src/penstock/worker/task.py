@@ -1,4 +1,4 @@
-"""One record on its way to its handler: the value that the engine hands to whoever calls handlers."""
+"""One record on its way to its handler: the value that a group's delivery hands to whoever calls handlers."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -7,34 +7,34 @@ import msgspec
 
 from penstock.model.record import Record
 
-from .handlers import Handler
+from .handler import Handler
 
 
-class Place(NamedTuple):
+class TaskPlace(NamedTuple):
     """Where a record stands in the topic."""
 
     partition: int
     offset: int
 
 
-class Task(msgspec.Struct, frozen=True, eq=False):
+class HandlerTask(msgspec.Struct, frozen=True, eq=False):
     """One record to hand to its handler; `failures` counts what went wrong before. Compared by identity.
 
-    `next` is the following record of the same key, if that is for the same handler: it is called after this
-    one, by the same thread, when this one has passed. `more` counts those that follow.
+    `next` is the following record of the same key, if it is for the same handler: the same thread calls it
+    when this one has passed. `more` counts those that follow.
     """
 
-    place: Place
+    place: TaskPlace
     lane: str
     handler: Handler
     record: Record
     failures: int
-    next: "Task | None" = None
+    next: "HandlerTask | None" = None
     more: int = 0
 
-    def run(self) -> "Iterator[Task]":
+    def run(self) -> "Iterator[HandlerTask]":
         """Yield this task and those that follow it."""
-        task: Task | None = self
+        task: HandlerTask | None = self
         while task is not None:
             yield task
             task = task.next

@@ -1,8 +1,7 @@
 """The worker: one process that sequences, delivers and shares the work with others.
 
-Its threads: membership (`steward.py`), sequencer, delivery (`pump.py`), retention, and those that run
-handlers. Each of the first four needs one database connection at a time; handlers need what they open
-themselves.
+Its threads: membership, sequencer, delivery, retention, the bell listener, and those that run handlers. Each
+of the first four needs one database connection at a time; handlers need what they open themselves.
 """
 
 import asyncio
@@ -22,23 +21,28 @@ from penstock.membership.sharing import SharingMember
 from penstock.outbox.bell import BellSettings
 from penstock.outbox.sequencer import Pass
 
-from .calling.runner import ProcessingSettings, Runner
-from .ear import LOGGED, Ear, is_test, notify_others, staged_slots
-from .engine import Engine
-from .handlers import Handlers, Subscription
+from .backoff import PollingSettings
+from .bell_listener import LOGGED, BellListener, is_test, notify_others, staged_slots
+from .calling.runner import ProcessingSettings
+from .delivery_loop import DeliveryLoop
+from .group.delivery import GroupDelivery
+from .group.transactional import TransactionalDelivery
+from .handlers import Handlers
 from .measures import Measures
-from .patience import PollingSettings
-from .pump import Pump
+from .membership_loop import MembershipLoop, filters_of
 from .retention import RetentionService
 from .sequencing import SequencingService
-from .steward import Steward, filters_of
-from .transactional import TransactionalEngine
+from .served_groups import AnyDelivery
+from .subscription import Subscription
 
-log = logging.getLogger("penstock.worker")
+logger = logging.getLogger("penstock.worker")
 
 
 class Worker:
-    """One running worker. `start` once, then `stop`; both from any thread."""
+    """One running worker: makes the services, starts and stops them together, and passes on what they hear.
+
+    `start` once, then `stop`; both from any thread.
+    """
 
     def __init__(
         self,
@@ -56,18 +60,8 @@ class Worker:
         database = store.database
         self._store, self._database, self._log, self._clock = store, database, store.log, clock
         self._member = SharingMember(database, cluster, clock)
-        self._pump = Pump(
-            self._log,
-            self._member,
-            clock,
-            polling=polling,
-            runner=lambda wake, may_start: Runner(
-                threads=self._processing.concurrency,
-                clock=clock,
-                wake=wake,
-                may_start=may_start,
-            ),
-            unit_threads=self._processing.concurrency,
+        self._delivery = DeliveryLoop(
+            self._log, self._member, clock, polling=polling, threads=self._processing.concurrency
         )
         self._sequencing = SequencingService(
             store, clock, cluster=cluster, polling=polling, member=self._member, sequenced=self._sequenced
@@ -79,18 +73,18 @@ class Worker:
             groups=sorted({each.group for each in handlers.subscriptions()}),
             polling=polling,
         )
-        self._ear = Ear(database, polling, self._heard) if BellSettings.load().enabled else None
+        self._listener = BellListener(database, polling, self._heard) if BellSettings.load().enabled else None
         self._handlers = handlers
         subscriptions = list(handlers.subscriptions())
         self._filters = filters_of(subscriptions)
-        self._steward = Steward(
+        self._membership = MembershipLoop(
             self._member,
             self._log,
-            self._pump,
+            self._delivery,
             clock,
             subscriptions=subscriptions,
             filters=self._filters,
-            new_engine=self._new_engine,
+            new_delivery=self._new_delivery,
             cluster=cluster,
             polling=polling,
             pins=pins,
@@ -108,28 +102,30 @@ class Worker:
     def start(self) -> None:
         """Begin; returns at once. A database that is away is waited for."""
         if not self._filters:
-            log.warning("no handler is registered: this worker brings events into the log and delivers none")
+            logger.warning(
+                "no handler is registered: this worker brings events into the log and delivers none"
+            )
         self._handlers.is_served = True
-        self._steward.start()
-        self._pump.start()
+        self._membership.start()
+        self._delivery.start()
         self._sequencing.start()
         self._retention.start()
-        if self._ear is not None:
-            self._ear.start()
+        if self._listener is not None:
+            self._listener.start()
 
     def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let async handlers run in this event loop; before `start`."""
-        self._pump.use_loop(loop)
+        self._delivery.use_loop(loop)
 
     def ring(self) -> None:
         """Say that something was published or sequenced elsewhere; the next look comes at once."""
         self._sequencing.ring()
-        self._pump.ring()
+        self._delivery.ring()
 
     def staged(self, slots: frozenset[int] | None) -> None:
         """Say that a transaction which published through this process has ended; where, if that is known."""
-        if self._ear is not None and not self._database.dialect.notifies:
-            self._ear.hurry()  # it may still be on its way to the disk: the ear hears when it is there
+        if self._listener is not None and not self._database.dialect.notifies:
+            self._listener.hurry()  # it may still be on its way to the disk; the listener hears of it
         else:
             self._sequencing.ring(slots)
 
@@ -143,37 +139,37 @@ class Worker:
             return
         if grace_seconds is None:
             grace_seconds = self._processing.shutdown_timeout.total_seconds()
-        self._pump.stop(grace_seconds)
-        if self._ear is not None:
-            self._ear.stop()
+        self._delivery.stop(grace_seconds)
+        if self._listener is not None:
+            self._listener.stop()
         self._sequencing.stop()
         self._retention.stop()
-        self._pump.join()
-        self._steward.stop()
+        self._delivery.join()
+        self._membership.stop()
         self._handlers.is_served = False
         self._stopped.set()
 
     def hurry(self) -> None:
         """Let a stop that is under way wait no longer for handlers."""
-        self._pump.hurry()
+        self._delivery.hurry()
 
     def _heard(self, words: Sequence[str]) -> None:
         for word in words:
             if word == LOGGED:
-                self._pump.ring()
+                self._delivery.ring()
             elif not is_test(word):
                 self._sequencing.ring(staged_slots(word))
 
     def _sequenced(self, done: Pass) -> None:
-        """Hand over what was sequenced: to the pump here, and to those of other processes."""
+        """Hand over what was sequenced: to the delivery loop here, and to those of other processes."""
         if not done.moved:  # somebody wrote, and it was not staged: perhaps another sequencer
-            self._pump.ring()
+            self._delivery.ring()
             return
-        self._pump.grown(done.ends)
-        if self._ear is not None and self._database.dialect.notifies and self._member.has_neighbours:
+        self._delivery.grown(done.ends)
+        if self._listener is not None and self._database.dialect.notifies and self._member.has_neighbours:
             notify_others(self._database, LOGGED)
 
-    def _new_engine(self, subscription: Subscription, topic: Topic) -> tuple[int, Engine]:
+    def _new_delivery(self, subscription: Subscription, topic: Topic) -> tuple[int, AnyDelivery]:
         store = GroupStore(
             self._store,
             self._clock,
@@ -184,8 +180,7 @@ class Worker:
             filter=self._filters[subscription.group],
             touch=lambda tx, group_id, topic_id: touch(tx, Domain(group_id, topic_id)),
         )
+        delivery = GroupDelivery(self._log, store, subscription, self._clock)
         if not subscription.is_transactional:
-            return store.group_id, Engine(self._log, store, subscription, self._clock)
-        return store.group_id, TransactionalEngine(
-            self._database, self._log, store, subscription, self._clock
-        )
+            return store.group_id, delivery
+        return store.group_id, TransactionalDelivery(self._database, store, delivery, self._clock)

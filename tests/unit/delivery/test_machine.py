@@ -8,8 +8,8 @@ from penstock.delivery.machine import (
     SLOW,
     SLOW_WAITING,
     WINDOW,
-    DeadLetter,
     Delivery,
+    NewDeadLetter,
     Partition,
     Settlement,
     StoredLane,
@@ -259,7 +259,7 @@ def test_a_dead_letter_that_holds_its_lane_keeps_its_followers_back(partition: P
 
     assert take(partition, 10**15) == []
     found = settled(partition)
-    assert found.dead == [DeadLetter(0, "a", True, 4, "ValueError: no")]
+    assert found.dead == [NewDeadLetter(0, "a", True, 4, "ValueError: no")]
     assert found.lanes == [StoredLane("a", True, 0, 0, "ValueError: no")]
     assert found.entries == [("a", 1), ("a", 3), ("a", 4)]
 
@@ -284,7 +284,7 @@ def test_a_dead_letter_that_releases_its_lane_lets_its_followers_go_on(partition
 
     assert take(partition) == [1]
     found = settled(partition)
-    assert found.dead == [DeadLetter(0, "a", False, 4, "ValueError: no")]
+    assert found.dead == [NewDeadLetter(0, "a", False, 4, "ValueError: no")]
     assert (found.base, found.lanes, found.entries) == (1, [], [])
 
 
@@ -299,7 +299,7 @@ def test_a_dead_letter_of_a_lone_record_holds_nothing(partition: Partition) -> N
     partition.finish(1, PASSED)
 
     found = settled(partition)
-    assert found.dead == [DeadLetter(0, alone_key("a", 0), False, 4, "ValueError: no")]
+    assert found.dead == [NewDeadLetter(0, alone_key("a", 0), False, 4, "ValueError: no")]
     assert (found.lanes, found.lanes_gone, found.entries_gone) == ([], [alone_key("a", 0)], [0])
 
 
@@ -804,7 +804,7 @@ def test_the_last_may_be_taken_back_parked_and_settled_as_any_other() -> None:
     assert take(partition, LATER) == [0]
     partition.finish(0, HELD)
     written = settled(partition)
-    assert written.dead == [DeadLetter(0, alone_key("a", 0), False, 4, "ValueError: no")]
+    assert written.dead == [NewDeadLetter(0, alone_key("a", 0), False, 4, "ValueError: no")]
     assert sorted(written.lanes_gone) == sorted([alone_key("a", 0), "a"])
     assert sorted(written.entries_gone) == [0, 3]
 

@@ -15,21 +15,21 @@ from penstock.model.record import Record
 from penstock.testing import FakeClock
 from penstock.testing.records import a_record
 from penstock.worker.calling.attempt import attempt
-from penstock.worker.calling.inline_calls import Calls
-from penstock.worker.handlers import Handler
+from penstock.worker.calling.inline_calls import InlineCalls
+from penstock.worker.handler import Handler
 
 
 @pytest.fixture
-def calls() -> Iterator[Calls]:
+def calls() -> Iterator[InlineCalls]:
     """Give the calls of one thread."""
-    with Calls() as made:
+    with InlineCalls() as made:
         yield made
 
 
 def a_handler(function: Callable[..., Any], rules: Rules | None = None, **options: Any) -> Handler:
     """Return a handler with what a test leaves out filled in."""
     rules = rules or Rules(Fixed(delay=5, max_retries=1))
-    return Handler(function, None, "g", "shop.mail", "events", "earliest", rules, **options)
+    return Handler(function=function, group="g", id="shop.mail", rules=rules, **options)
 
 
 def raising(error: BaseException) -> Callable[[Record], None]:
@@ -46,7 +46,7 @@ def answering(answer: Any) -> Callable[[Record], Any]:
     return lambda record: answer
 
 
-def tried(calls: Calls, handler: Handler, record: Record | None = None, failures: int = 0) -> Verdict:
+def tried(calls: InlineCalls, handler: Handler, record: Record | None = None, failures: int = 0) -> Verdict:
     """Return the verdict of one attempt, at a known time."""
     return attempt(calls, handler, record or a_record(), failures=failures, clock=FakeClock())
 
@@ -67,17 +67,17 @@ NOW_MS = FakeClock().now_ms()
     ],
     ids=repr,
 )
-def test_an_answer_is_a_verdict(calls: Calls, answer: Any, verdict: Verdict) -> None:
+def test_an_answer_is_a_verdict(calls: InlineCalls, answer: Any, verdict: Verdict) -> None:
     assert tried(calls, a_handler(answering(answer))) == verdict
 
 
-def test_an_answer_that_is_none_is_a_failure(calls: Calls) -> None:
+def test_an_answer_that_is_none_is_a_failure(calls: InlineCalls) -> None:
     verdict = tried(calls, a_handler(answering(True)))
     assert isinstance(verdict, Parked)
     assert "InvalidOutcome" in verdict.reason
 
 
-def test_an_async_handler_is_awaited_and_cancelled_when_it_takes_too_long(calls: Calls) -> None:
+def test_an_async_handler_is_awaited_and_cancelled_when_it_takes_too_long(calls: InlineCalls) -> None:
     async def quick(record: Record) -> Retry:
         await asyncio.sleep(0)
         return Retry()
@@ -89,27 +89,27 @@ def test_an_async_handler_is_awaited_and_cancelled_when_it_takes_too_long(calls:
         raise TimeoutError("of the handler itself")
 
     assert isinstance(tried(calls, a_handler(quick)), Parked)
-    late = tried(calls, a_handler(endless, timeout_seconds=0.01))
+    late = tried(calls, a_handler(endless, timeout=0.01))
     assert isinstance(late, Parked)
     assert "HandlerTimeout: handler shop.mail did not end within 0.01 s" in late.reason
-    own = tried(calls, a_handler(its_own, timeout_seconds=600))
+    own = tried(calls, a_handler(its_own, timeout=600))
     assert isinstance(own, Parked)
     assert own.reason == "TimeoutError: of the handler itself"
 
 
-def test_an_async_handler_that_cancels_itself_has_failed(calls: Calls) -> None:
+def test_an_async_handler_that_cancels_itself_has_failed(calls: InlineCalls) -> None:
     async def cancels(record: Record) -> None:
         raise asyncio.CancelledError
 
     assert isinstance(tried(calls, a_handler(cancels)), Parked)
 
 
-def test_ctrl_c_passes_through_to_the_caller(calls: Calls) -> None:
+def test_ctrl_c_passes_through_to_the_caller(calls: InlineCalls) -> None:
     with pytest.raises(KeyboardInterrupt):
         tried(calls, a_handler(raising(KeyboardInterrupt())))
 
 
-def test_a_batch_handler_is_given_a_batch_of_one(calls: Calls) -> None:
+def test_a_batch_handler_is_given_a_batch_of_one(calls: InlineCalls) -> None:
     given: list[Any] = []
 
     def many(records: list[Record]) -> list[Any]:
@@ -122,7 +122,7 @@ def test_a_batch_handler_is_given_a_batch_of_one(calls: Calls) -> None:
 
 
 @pytest.mark.parametrize("hold", [True, False])
-def test_what_cannot_be_decoded_is_dead_at_once(calls: Calls, hold: bool) -> None:
+def test_what_cannot_be_decoded_is_dead_at_once(calls: InlineCalls, hold: bool) -> None:
     rules = Rules(Fixed(max_retries=9), on_exhausted=OnExhausted.HOLD if hold else OnExhausted.RELEASE)
     handler = a_handler(lambda record: record.value["x"], rules)
     verdict = tried(calls, handler, a_record(data=b"{no json"))
@@ -134,7 +134,7 @@ def test_what_cannot_be_decoded_is_dead_at_once(calls: Calls, hold: bool) -> Non
 # The fallback
 
 
-def test_a_fallback_has_the_last_try_and_the_reason(calls: Calls) -> None:
+def test_a_fallback_has_the_last_try_and_the_reason(calls: InlineCalls) -> None:
     given: list[Any] = []
     handler = a_handler(
         raising(LookupError("gone")), fallback=lambda record, reason: given.append((record, reason))
@@ -146,7 +146,7 @@ def test_a_fallback_has_the_last_try_and_the_reason(calls: Calls) -> None:
     assert given == [(record, "LookupError: gone")]
 
 
-def test_a_fallback_may_be_async_and_take_the_record_alone(calls: Calls) -> None:
+def test_a_fallback_may_be_async_and_take_the_record_alone(calls: InlineCalls) -> None:
     given: list[Record] = []
 
     async def fallback(record: Record) -> None:
@@ -160,14 +160,14 @@ def test_a_fallback_may_be_async_and_take_the_record_alone(calls: Calls) -> None
 
 @pytest.mark.parametrize("fallback", [raising(OSError("worse")), answering(Retry()), answering(5)])
 def test_a_fallback_that_fails_leaves_the_first_verdict(
-    calls: Calls, caplog: pytest.LogCaptureFixture, fallback: Callable[[Record], Any]
+    calls: InlineCalls, caplog: pytest.LogCaptureFixture, fallback: Callable[[Record], Any]
 ) -> None:
     verdict = tried(calls, a_handler(raising(LookupError("gone")), fallback=fallback), failures=1)
     assert verdict == Dead(2, "LookupError: gone", hold=True)
     assert "so did its fallback; it is now a dead letter" in caplog.messages[-1]
 
 
-def test_a_handler_that_gives_up_by_itself_needs_no_fallback(calls: Calls) -> None:
+def test_a_handler_that_gives_up_by_itself_needs_no_fallback(calls: InlineCalls) -> None:
     asked: list[Record] = []
     handler = a_handler(answering(Cancel("no such order")), fallback=asked.append)
     assert tried(calls, handler) == Dead(0, "no such order", hold=False)
@@ -189,7 +189,7 @@ def failed_twice() -> Exception:
 
 
 def test_b16_log_and_reason_hold_the_whole_chain_root_cause_first(
-    calls: Calls, caplog: pytest.LogCaptureFixture
+    calls: InlineCalls, caplog: pytest.LogCaptureFixture
 ) -> None:
     record = a_record(key="o-7", attempt=1)
     chain = "OSError: the cable is out <- LookupError: no mail server"
@@ -209,7 +209,7 @@ def test_b16_log_and_reason_hold_the_whole_chain_root_cause_first(
     assert "the cable is out" in caplog.text.split("dead letter")[1]  # the trace, with its cause
 
 
-def test_b16_the_reason_keeps_its_root_cause_within_a_thousand_characters(calls: Calls) -> None:
+def test_b16_the_reason_keeps_its_root_cause_within_a_thousand_characters(calls: InlineCalls) -> None:
     error = LookupError("x" * 5000)
     error.__cause__ = OSError("the root")
     verdict = tried(calls, a_handler(raising(error)), failures=1)
@@ -218,7 +218,7 @@ def test_b16_the_reason_keeps_its_root_cause_within_a_thousand_characters(calls:
     assert verdict.reason.startswith("OSError: the root <- LookupError: xxx")
 
 
-def test_b16_the_root_logger_is_left_alone(calls: Calls) -> None:
+def test_b16_the_root_logger_is_left_alone(calls: InlineCalls) -> None:
     root = logging.getLogger()
     before = (root.level, list(root.handlers))
     tried(calls, a_handler(raising(LookupError())))
@@ -238,7 +238,7 @@ def test_b16_the_root_logger_is_left_alone(calls: Calls) -> None:
     ],
 )
 def test_b04_with_the_stop_flag_off_a_dead_record_holds_nothing(
-    calls: Calls, on_failure: OnFailure, on_exhausted: OnExhausted, alone: bool, hold: bool
+    calls: InlineCalls, on_failure: OnFailure, on_exhausted: OnExhausted, alone: bool, hold: bool
 ) -> None:
     handler = a_handler(raising(LookupError()), Rules(Fixed(max_retries=1), on_failure, on_exhausted))
     parked, dead = tried(calls, handler), tried(calls, handler, failures=1)
@@ -247,7 +247,7 @@ def test_b04_with_the_stop_flag_off_a_dead_record_holds_nothing(
     assert (parked.alone, dead.hold) == (alone, hold)
 
 
-def test_b04_where_the_first_failure_is_final_nothing_waits(calls: Calls) -> None:
+def test_b04_where_the_first_failure_is_final_nothing_waits(calls: InlineCalls) -> None:
     handler = a_handler(raising(LookupError("x")), Rules(Fixed(max_retries=9), OnFailure.DEAD))
     assert tried(calls, handler) == Dead(1, "LookupError: x", hold=False)
 
@@ -265,7 +265,7 @@ def test_b04_where_the_first_failure_is_final_nothing_waits(calls: Calls) -> Non
     ids=lambda value: type(value).__name__,
 )
 def test_b05_the_times_of_all_attempts_are_exact(
-    calls: Calls, policy: RetryPolicy, seconds: list[int]
+    calls: InlineCalls, policy: RetryPolicy, seconds: list[int]
 ) -> None:
     clock, failures, times = FakeClock(), 0, []
     handler = a_handler(raising(LookupError()), Rules(policy))
@@ -313,12 +313,12 @@ KEY, OS = KeyError("k"), OSError("o")
     ],
 )
 def test_b06_the_condition_decides_whether_it_is_tried_again(
-    calls: Calls, lists: dict[str, Any], error: Exception, again: bool
+    calls: InlineCalls, lists: dict[str, Any], error: Exception, again: bool
 ) -> None:
     handler = a_handler(raising(error), Rules(Exponential(**lists)))
     assert isinstance(tried(calls, handler), Parked if again else Dead)
 
 
-def test_the_system_s_clock_will_do(calls: Calls) -> None:
+def test_the_system_s_clock_will_do(calls: InlineCalls) -> None:
     handler = a_handler(answering(None))
     assert attempt(calls, handler, a_record(), failures=0, clock=SYSTEM) == Passed()

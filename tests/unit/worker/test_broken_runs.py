@@ -8,7 +8,7 @@ from penstock.delivery.verdict import Parked, Verdict
 from penstock.model.record import Record
 from penstock.testing.records import a_record
 from penstock.worker.calling.runner import Runner
-from penstock.worker.task import Place, Task
+from penstock.worker.task import HandlerTask, TaskPlace
 from tests.crash.waiting import wait_until
 from tests.unit.worker.test_runner import a_handler
 
@@ -18,7 +18,7 @@ def test_those_that_follow_come_back_before_the_verdict_that_ends_their_run() ->
     found: list[tuple[int, Verdict | None]] = []
 
     def collect() -> None:
-        """Look at the very moment the pump is woken, in the handler's own thread."""
+        """Look at the very moment the delivery loop is woken, in the handler's own thread."""
         found.extend((task.place.offset, verdict) for task, verdict in runner.finished())
 
     def handle(record: Record) -> Done | Retry:
@@ -26,9 +26,9 @@ def test_those_that_follow_come_back_before_the_verdict_that_ends_their_run() ->
 
     runner = Runner(threads=1, clock=SYSTEM, wake=collect)
     handler = a_handler(handle)
-    last = Task(Place(0, 2), "k", handler, a_record(), 0)
-    middle = Task(Place(0, 1), "k", handler, a_record(), 0, last, 1)
-    runner.submit([Task(Place(0, 0), "k", handler, a_record(), 0, middle, 2)])
+    last = HandlerTask(TaskPlace(0, 2), "k", handler, a_record(), 0)
+    middle = HandlerTask(TaskPlace(0, 1), "k", handler, a_record(), 0, last, 1)
+    runner.submit([HandlerTask(TaskPlace(0, 0), "k", handler, a_record(), 0, middle, 2)])
     try:
         wait_until(lambda: found, "results have come")
     finally:

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from penstock import Exponential, Fixed, Outbox, Record
-from penstock.delivery.verdict import OnExhausted, OnFailure
+from penstock.delivery.verdict import OnExhausted, OnFailure, Rules
 from penstock.errors import DuplicateHandler, InvalidHandler, InvalidTopic, InvalidType
 from penstock.testing.records import a_record
-from penstock.worker.handlers import Handlers, rules_of
+from penstock.worker.handler_options import HandlerOptions
+from penstock.worker.handlers import Handlers
 
 
 def one(record: Record) -> None:
@@ -46,8 +47,7 @@ def add() -> Callable[..., Any]:
     handlers = Handlers()
 
     def registered(function: Any = one, **options: Any) -> Handlers:
-        given = {"match": None, "group": "g", "id": None, "topic": "events", "start": "earliest"}
-        handlers.add(function, **given | options)
+        handlers.add(function, HandlerOptions(**{"group": "g"} | options))
         return handlers
 
     return registered
@@ -58,7 +58,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "a match that is none": ({"match": 5}, InvalidHandler, "match=5"),
     "an empty type": ({"match": ""}, InvalidType, "1 to 255"),
     "a topic that is none": ({"topic": "a b"}, InvalidTopic, "'a b'"),
-    "an unknown start": ({"start": "now"}, InvalidHandler, "earliest, latest"),
+    "an unknown start": ({"start": "now"}, InvalidHandler, "must be one of 'earliest', 'latest'"),
     "an empty group": ({"group": ""}, InvalidHandler, "1 to 255"),
     "a group of spaces": ({"group": "  "}, InvalidHandler, "1 to 255"),
     "a long group": ({"group": "x" * 256}, InvalidHandler, "1 to 255"),
@@ -185,10 +185,13 @@ def typed(event: Placed) -> None:
 
 def test_the_options_of_a_handler_are_kept_in_one_unit() -> None:
     handlers = Handlers()
-    given: dict[str, Any] = {"match": None, "group": "g", "topic": "events", "start": "earliest"}
-    first = handlers.add(one, id="a", timeout=timedelta(minutes=1), rate="30/min", concurrency=2, **given)
-    plain = handlers.add(one, id="b", **given | {"match": "b"})
-    lasting = handlers.add(many, id="c", timeout=None, batch=10, **given | {"match": "c"})
+    bounded = HandlerOptions(
+        group="g", id="a", timeout=timedelta(minutes=1), rate="30/min", concurrency=2, aliases="old"
+    )
+    first = handlers.add(one, bounded)
+    plain = handlers.add(one, HandlerOptions("b", group="g", id="b"))
+    lasting = handlers.add(many, HandlerOptions("c", group="g", id="c", timeout=None, batch=10))
+    assert first.aliases == ("old",)
     assert (first.timeout_seconds, first.rate, first.concurrency, first.batch) == (60.0, 0.5, 2, None)
     assert (plain.timeout_seconds, plain.rate, plain.concurrency) == (600.0, None, None)
     assert (lasting.timeout_seconds, lasting.batch) == (None, 10)
@@ -211,7 +214,7 @@ def test_rules_that_cannot_be_are_refused_by_name(words: dict[str, Any], named: 
 
 
 def test_rules_follow_the_words_of_the_registration() -> None:
-    rules = rules_of("g", retry=Fixed(1), on_failure="alone", on_exhausted="release")
+    rules = HandlerOptions(group="g", on_failure="alone", on_exhausted="release").rules_with(Fixed(1))
     assert (rules.retry, rules.on_failure, rules.on_exhausted) == (
         Fixed(1),
         OnFailure.ALONE,
@@ -283,9 +286,9 @@ def test_a_predicate_that_raises_is_a_failure_of_its_own_handler(add: Callable[.
     def breaks(record: Record) -> bool:
         raise LookupError("the predicate broke")
 
-    rules = rules_of("g", retry=Fixed(9), on_failure="alone", on_exhausted="hold")
+    rules = Rules(Fixed(9), OnFailure.ALONE)
     add(match="exact")
-    (subscription,) = add(many, match=breaks, rules=rules, batch=5).subscriptions()
+    (subscription,) = add(many, match=breaks, retry=Fixed(9), on_failure="alone", batch=5).subscriptions()
     handler = subscription.handler_for(a_record())
     assert handler is not None
     assert (handler.id, handler.rules, handler.is_plain) == (f"{__name__}.many", rules, True)
@@ -299,7 +302,7 @@ def test_a_predicate_that_raises_is_a_failure_of_its_own_handler(add: Callable[.
 def test_types_without_end_do_not_fill_the_memory(
     add: Callable[..., Handlers], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.worker.handlers._CACHED_TYPES", 10)
+    monkeypatch.setattr("penstock.worker.subscription._CACHED_TYPES", 10)
     (subscription,) = add(match="a").subscriptions()
     for number in range(100):
         subscription.handler_for(a_record(type=f"t-{number}"))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.worker.calling.inline_calls import Calls
+from penstock.worker.calling.inline_calls import InlineCalls
 
 asking: ContextVar[str] = ContextVar("asking")
 
@@ -51,13 +51,13 @@ def place(request: pytest.FixtureRequest) -> Callable[[Callable[[], Any]], Any]:
 
 
 def test_a_sync_function_is_called_in_this_thread(place: Callable[[Callable[[], Any]], Any]) -> None:
-    with Calls() as calls:
+    with InlineCalls() as calls:
         assert place(lambda: calls.answer(threading.get_ident)) == threading.get_ident()
 
 
 def test_an_async_function_is_awaited(place: Callable[[Callable[[], Any]], Any]) -> None:
     def several() -> list[int]:
-        with Calls() as calls:
+        with InlineCalls() as calls:
             return [calls.answer(doubled, 2), calls.answer(lambda: doubled(3)), calls.answer(Awaitable)]
 
     assert place(several) == [4, 6, 8]
@@ -65,7 +65,7 @@ def test_an_async_function_is_awaited(place: Callable[[Callable[[], Any]], Any])
 
 def test_what_is_raised_comes_out_as_it_was(place: Callable[[Callable[[], Any]], Any]) -> None:
     def failing() -> None:
-        with Calls() as calls:
+        with InlineCalls() as calls:
             calls.answer(raising)
 
     with pytest.raises(LookupError, match="as it was"):
@@ -78,7 +78,7 @@ def test_the_caller_s_context_is_seen(place: Callable[[Callable[[], Any]], Any])
 
     def asks() -> str:
         asking.set("me")
-        with Calls() as calls:
+        with InlineCalls() as calls:
             answer: str = calls.answer(asked)
             return answer
 
@@ -92,7 +92,7 @@ def test_tasks_left_behind_are_ended_with_the_calls(place: Callable[[Callable[[]
         left.append(asyncio.ensure_future(asyncio.sleep(3600)))
 
     def run() -> None:
-        with Calls() as calls:
+        with InlineCalls() as calls:
             calls.answer(leaves)
 
     place(run)

@@ -13,7 +13,7 @@ from penstock import Fixed, Outbox, Record, points
 from penstock.errors import StoreUnreachable
 from penstock.operate.dead import Selection, dead_letters, requeue
 from penstock.testing.outbox_suite import in_one_partition
-from penstock.worker import engine as engine_module
+from penstock.worker.group import bounds
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
 from tests.working import working
@@ -125,7 +125,7 @@ def test_no_more_is_handed_out_than_a_successor_takes_for_doubtful(
     outbox: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Decision 9: at most so many beyond the last that its row shows as done, however quick handlers are."""
-    monkeypatch.setattr(engine_module, "AHEAD", 10)
+    monkeypatch.setattr(bounds, "AHEAD", 10)
     reached: list[int] = []
     beyond, written, many = [0], [0], Event()
 

@@ -9,7 +9,7 @@ import pytest
 
 from penstock import Exponential, Fixed, Linear, Outbox, PowerOfTwo, Record
 from penstock.errors import InvalidHandler, InvalidInput
-from penstock.worker.handlers import Handler
+from penstock.worker.handler import Handler
 from penstock.worker.policies import Origin
 
 OWN, GIVEN, WHOLE = Fixed(1), Linear(2), PowerOfTwo()

@@ -14,6 +14,7 @@ from penstock.clock import SYSTEM
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
 from penstock.membership.member import ClusterSettings
+from penstock.worker.handler_options import HandlerOptions
 from penstock.worker.handlers import Handlers
 from penstock.worker.worker import Worker
 from tests.conformance.engines import StoreEngine
@@ -40,8 +41,7 @@ class Crew:
             self.seen.append(record.value)
 
         handlers = Handlers()
-        asked: dict[str, Any] = {"match": None, "group": "g", "id": "note", "topic": "events", "rate": RATE}
-        handlers.add(note, **asked | {"start": "earliest"} | options)
+        handlers.add(note, HandlerOptions(group="g", id="note", **{"rate": RATE} | options))
         database = open_database(self._engine.url, Names())
         cluster = ClusterSettings.load(
             heartbeat_interval=BEAT, rebalance_interval=BEAT, gather_joins=timedelta()
@@ -49,7 +49,7 @@ class Crew:
         worker = Worker(database, handlers, SYSTEM, pins=pins, cluster=cluster)
 
         def share() -> float:
-            known = worker._pump._runner.share("g", "events")
+            known = worker._delivery.rate_share("g", "events")
             return -1.0 if known is None else known
 
         worker.start()

@@ -9,7 +9,7 @@ import pytest
 from penstock import Outbox, Record
 from penstock.errors import DuplicateHandler, InvalidHandler, Undecodable
 from penstock.testing.records import a_record
-from penstock.worker.steward import filters_of
+from penstock.worker.membership_loop import filters_of
 from tests.crash.waiting import wait_until
 
 

@@ -21,22 +21,22 @@ from penstock.testing import FakeClock
 from penstock.testing.records import a_record
 from penstock.worker.calling.limiter import Limiter
 from penstock.worker.calling.runner import ProcessingSettings, Runner
-from penstock.worker.handlers import Handler
-from penstock.worker.task import Place, Task
+from penstock.worker.handler import Handler
+from penstock.worker.task import HandlerTask, TaskPlace
 from tests.crash.waiting import wait_until
 
 WAIT = 60.0  # seconds after which a test gives up; none waits so long
 asking: ContextVar[str] = ContextVar("asking", default="nobody")
 
 
-class Pump:
-    """A pump for tests: it hands in, waits to be woken, and collects."""
+class Loop:
+    """A delivery loop for tests: it hands in, waits to be woken, and collects."""
 
     def __init__(self, runner: Callable[..., Runner], **options: Any) -> None:
         self.woken = threading.Event()
         self.wakes = 0
         self.runner = runner(wake=self.wake, **options)
-        self.results: list[tuple[Task, Verdict | None]] = []
+        self.results: list[tuple[HandlerTask, Verdict | None]] = []
 
     def wake(self) -> None:
         self.wakes += 1
@@ -54,12 +54,12 @@ class Pump:
 
 
 @pytest.fixture
-def pump() -> Iterator[Callable[..., Pump]]:
-    """Give runners with their pumps; they are closed in the end."""
-    made: list[Pump] = []
+def loop() -> Iterator[Callable[..., Loop]]:
+    """Give runners with their loops; they are closed in the end."""
+    made: list[Loop] = []
 
-    def make(threads: int = 4, clock: Clock = SYSTEM, **options: Any) -> Pump:
-        made.append(Pump(Runner, threads=threads, clock=clock, **options))
+    def make(threads: int = 4, clock: Clock = SYSTEM, **options: Any) -> Loop:
+        made.append(Loop(Runner, threads=threads, clock=clock, **options))
         return made[-1]
 
     yield make
@@ -70,12 +70,12 @@ def pump() -> Iterator[Callable[..., Pump]]:
 def a_handler(function: Callable[..., Any], id: str = "shop.mail", **options: Any) -> Handler:
     """Return a handler with what a test leaves out filled in."""
     rules = options.pop("rules", Rules(Fixed(max_retries=3)))
-    return Handler(function, None, "g", id, "events", "earliest", rules, **options)
+    return Handler(function=function, group="g", id=id, rules=rules, **options)
 
 
-def tasks_of(handler: Handler, many: int = 1, **others: Any) -> list[Task]:
+def tasks_of(handler: Handler, many: int = 1, **others: Any) -> list[HandlerTask]:
     """Return so many tasks, at offsets from 0."""
-    return [Task(Place(0, at), f"k-{at}", handler, a_record(**others), 0) for at in range(many)]
+    return [HandlerTask(TaskPlace(0, at), f"k-{at}", handler, a_record(**others), 0) for at in range(many)]
 
 
 def reason(verdict: Verdict) -> str:
@@ -84,7 +84,7 @@ def reason(verdict: Verdict) -> str:
     return verdict.reason
 
 
-def test_sync_handlers_run_in_threads_of_their_own(pump: Callable[..., Pump]) -> None:
+def test_sync_handlers_run_in_threads_of_their_own(loop: Callable[..., Loop]) -> None:
     names: list[str] = []
     barrier = threading.Barrier(4, timeout=WAIT)
 
@@ -92,7 +92,7 @@ def test_sync_handlers_run_in_threads_of_their_own(pump: Callable[..., Pump]) ->
         names.append(threading.current_thread().name)
         barrier.wait()  # only if four run at once does any go on
 
-    mine = pump(threads=4)
+    mine = loop(threads=4)
     before = threading.active_count()
     mine.runner.submit([])
     assert threading.active_count() <= before + 1
@@ -103,13 +103,13 @@ def test_sync_handlers_run_in_threads_of_their_own(pump: Callable[..., Pump]) ->
     assert (mine.runner.waiting(), mine.runner.running()) == (0, 0)
 
 
-def test_outcomes_and_errors_become_verdicts(pump: Callable[..., Pump]) -> None:
+def test_outcomes_and_errors_become_verdicts(loop: Callable[..., Loop]) -> None:
     answers = iter([None, Done(), Retry(), Cancel("no order"), 5])
 
     def handler(record: Record) -> Any:
         return next(answers)
 
-    mine = pump(threads=1)
+    mine = loop(threads=1)
     mine.runner.submit(tasks_of(a_handler(handler), 6))
     passed, done, again, dead, wrong, raised = mine.collect(6)
     assert (passed, done) == (Passed(), Passed())
@@ -119,9 +119,9 @@ def test_outcomes_and_errors_become_verdicts(pump: Callable[..., Pump]) -> None:
     assert reason(raised) == "StopIteration"
 
 
-def test_a_slow_handler_delays_no_other(pump: Callable[..., Pump]) -> None:
+def test_a_slow_handler_delays_no_other(loop: Callable[..., Loop]) -> None:
     go = threading.Event()
-    mine = pump(threads=2)
+    mine = loop(threads=2)
     slow = a_handler(lambda record: go.wait(WAIT) and None, "slow")
     quick = a_handler(lambda record: None, "quick")
     mine.runner.submit(tasks_of(slow, 1) + tasks_of(quick, 100))
@@ -131,7 +131,7 @@ def test_a_slow_handler_delays_no_other(pump: Callable[..., Pump]) -> None:
     mine.collect(1)
 
 
-def test_results_are_not_left_lying_while_others_run(pump: Callable[..., Pump]) -> None:
+def test_results_are_not_left_lying_while_others_run(loop: Callable[..., Loop]) -> None:
     go, begun = threading.Event(), threading.Event()
     order: list[int] = []
 
@@ -141,7 +141,7 @@ def test_results_are_not_left_lying_while_others_run(pump: Callable[..., Pump]) 
             begun.set()
             go.wait(WAIT)
 
-    mine = pump(threads=1)
+    mine = loop(threads=1)
     mine.runner.submit(tasks_of(a_handler(handler), 3))
     mine.collect(1)  # though more was queued when it ended
     assert begun.wait(WAIT)
@@ -149,8 +149,8 @@ def test_results_are_not_left_lying_while_others_run(pump: Callable[..., Pump]) 
     mine.collect(2)
 
 
-def test_the_pump_is_not_woken_for_each_record(pump: Callable[..., Pump]) -> None:
-    mine = pump(threads=2)
+def test_the_pump_is_not_woken_for_each_record(loop: Callable[..., Loop]) -> None:
+    mine = loop(threads=2)
     mine.runner.submit(tasks_of(a_handler(lambda record: None), 2000))
     mine.collect(2000)
     assert mine.wakes < 200
@@ -159,7 +159,7 @@ def test_the_pump_is_not_woken_for_each_record(pump: Callable[..., Pump]) -> Non
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()], ids=repr)
 @pytest.mark.parametrize("is_async", [False, True])
 def test_what_would_end_the_thread_is_a_failure_like_any_other(
-    pump: Callable[..., Pump], error: BaseException, is_async: bool
+    loop: Callable[..., Loop], error: BaseException, is_async: bool
 ) -> None:
     def fails(record: Record) -> None:
         raise error
@@ -167,25 +167,25 @@ def test_what_would_end_the_thread_is_a_failure_like_any_other(
     async def fails_async(record: Record) -> None:
         raise error
 
-    mine = pump(threads=1)
+    mine = loop(threads=1)
     handler = a_handler(fails_async if is_async else fails)
     mine.runner.submit(tasks_of(handler, 3))
     assert all(type(error).__name__ in reason(each) for each in mine.collect(3))
 
 
-def test_system_exit_in_a_task_of_an_async_handler_does_not_end_the_loop(pump: Callable[..., Pump]) -> None:
+def test_system_exit_in_a_task_of_an_async_handler_does_not_end_the_loop(loop: Callable[..., Loop]) -> None:
     async def leaves() -> None:
         raise SystemExit(3)
 
     async def handler(record: Record) -> None:
         await asyncio.wait([asyncio.ensure_future(leaves())])
 
-    mine = pump()
+    mine = loop()
     mine.runner.submit(tasks_of(a_handler(handler), 2))
     assert mine.collect(2) == [Passed()] * 2
 
 
-def test_each_call_has_a_context_of_its_own(pump: Callable[..., Pump]) -> None:
+def test_each_call_has_a_context_of_its_own(loop: Callable[..., Loop]) -> None:
     seen: list[str] = []
 
     def handler(record: Record) -> None:
@@ -196,7 +196,7 @@ def test_each_call_has_a_context_of_its_own(pump: Callable[..., Pump]) -> None:
         handler(record)
 
     token = asking.set("the runner")
-    mine = pump(threads=1)
+    mine = loop(threads=1)
     asking.reset(token)
     mine.runner.submit(tasks_of(a_handler(handler), 3))
     mine.runner.submit(tasks_of(a_handler(async_handler, "async"), 3))
@@ -208,7 +208,7 @@ def test_each_call_has_a_context_of_its_own(pump: Callable[..., Pump]) -> None:
 # Async
 
 
-def test_async_handlers_share_one_loop_up_to_their_bound(pump: Callable[..., Pump]) -> None:
+def test_async_handlers_share_one_loop_up_to_their_bound(loop: Callable[..., Loop]) -> None:
     most, now, loops = 0, 0, set[int]()
 
     async def handler(record: Record) -> Retry:
@@ -220,7 +220,7 @@ def test_async_handlers_share_one_loop_up_to_their_bound(pump: Callable[..., Pum
         now -= 1
         return Retry()
 
-    mine = pump()
+    mine = loop()
     mine.runner.submit(tasks_of(a_handler(handler, concurrency=3), 20))
     assert {reason(each) for each in mine.collect(20)} == {"asked for a retry"}
     assert (most, len(loops)) == (3, 1)
@@ -229,12 +229,12 @@ def test_async_handlers_share_one_loop_up_to_their_bound(pump: Callable[..., Pum
     assert most == 64
 
 
-def test_a_sync_function_may_return_what_is_to_be_awaited(pump: Callable[..., Pump]) -> None:
+def test_a_sync_function_may_return_what_is_to_be_awaited(loop: Callable[..., Loop]) -> None:
     async def later(record: Record) -> Cancel:
         await asyncio.sleep(0)
         return Cancel("in the end")
 
-    mine = pump()
+    mine = loop()
     mine.runner.submit(tasks_of(a_handler(lambda record: later(record)), 1))
     mine.runner.submit(tasks_of(a_handler(lambda record: later(record), "bounded", concurrency=1), 1))
     assert [reason(each) for each in mine.collect(2)] == ["in the end"] * 2
@@ -243,14 +243,14 @@ def test_a_sync_function_may_return_what_is_to_be_awaited(pump: Callable[..., Pu
 # Limiters
 
 
-def test_a_bound_holds_for_its_handler_and_delays_no_other(pump: Callable[..., Pump]) -> None:
+def test_a_bound_holds_for_its_handler_and_delays_no_other(loop: Callable[..., Loop]) -> None:
     go, inside = threading.Event(), threading.Semaphore(0)
 
     def handler(record: Record) -> None:
         inside.release()
         go.wait(WAIT)
 
-    mine = pump(threads=4)
+    mine = loop(threads=4)
     mine.runner.submit(tasks_of(a_handler(handler, "bounded", concurrency=2), 6))
     mine.runner.submit(tasks_of(a_handler(lambda record: None, "free"), 50))
     mine.collect(50)
@@ -262,9 +262,9 @@ def test_a_bound_holds_for_its_handler_and_delays_no_other(pump: Callable[..., P
     mine.collect(6)
 
 
-def test_a_rate_lets_no_more_begin_than_it_says(pump: Callable[..., Pump]) -> None:
+def test_a_rate_lets_no_more_begin_than_it_says(loop: Callable[..., Loop]) -> None:
     clock = FakeClock()
-    mine = pump(clock=clock)
+    mine = loop(clock=clock)
     mine.runner.submit(tasks_of(a_handler(lambda record: None, rate=2.0), 4))
     mine.collect(1)
     for _ in range(3):
@@ -275,15 +275,15 @@ def test_a_rate_lets_no_more_begin_than_it_says(pump: Callable[..., Pump]) -> No
         mine.collect(1)
 
 
-def test_the_watch_keeps_the_rate_by_itself(pump: Callable[..., Pump]) -> None:
-    mine = pump()
+def test_the_watch_keeps_the_rate_by_itself(loop: Callable[..., Loop]) -> None:
+    mine = loop()
     mine.runner.submit(tasks_of(a_handler(lambda record: None, rate=100.0), 13))
     mine.collect(13)
 
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_the_watch_comes_back_to_a_rate_that_has_run_dry(
-    pump: Callable[..., Pump], monkeypatch: pytest.MonkeyPatch, is_async: bool
+    loop: Callable[..., Loop], monkeypatch: pytest.MonkeyPatch, is_async: bool
 ) -> None:
     """One call goes on for long, so it is not its end that says when the next may begin."""
     monkeypatch.setattr("penstock.worker.calling.timeouts._LONGEST_LOOK_SECONDS", 3600.0)
@@ -298,22 +298,22 @@ def test_the_watch_comes_back_to_a_rate_that_has_run_dry(
         while record.id == "r-0" and not go.is_set():
             await asyncio.sleep(0.01)
 
-    mine = pump()
-    mine.runner.submit(tasks_of(a_handler(lambda record: go.wait(WAIT) and None, timeout_seconds=None)))
+    mine = loop()
+    mine.runner.submit(tasks_of(a_handler(lambda record: go.wait(WAIT) and None, timeout=None)))
     wait_until(lambda: not mine.runner._bell.is_set(), "the watch sleeps, and not until something comes")
-    slow = a_handler(
-        first_is_slow_too if is_async else first_is_slow, "rated", rate=5.0, timeout_seconds=None
+    slow = a_handler(first_is_slow_too if is_async else first_is_slow, "rated", rate=5.0, timeout=None)
+    mine.runner.submit(
+        [HandlerTask(TaskPlace(0, at), f"k-{at}", slow, a_record(id=f"r-{at}"), 0) for at in range(3)]
     )
-    mine.runner.submit([Task(Place(0, at), f"k-{at}", slow, a_record(id=f"r-{at}"), 0) for at in range(3)])
     for _ in range(3):
         assert begun.acquire(timeout=WAIT)
     go.set()
     mine.collect(4)
 
 
-def test_a_share_of_the_rate_is_all_that_begins_here(pump: Callable[..., Pump]) -> None:
+def test_a_share_of_the_rate_is_all_that_begins_here(loop: Callable[..., Loop]) -> None:
     clock = FakeClock()
-    mine = pump(clock=clock)
+    mine = loop(clock=clock)
     mine.runner.change_share("g", "events", 0.25)
     mine.runner.change_share("other", "events", 1.0)
     mine.runner.submit(tasks_of(a_handler(lambda record: None, rate=4.0), 9))
@@ -339,14 +339,14 @@ def test_a_share_of_the_rate_is_all_that_begins_here(pump: Callable[..., Pump]) 
     look(0.5, 1)
 
 
-def test_records_of_a_failed_batch_keep_the_rate_too(pump: Callable[..., Pump]) -> None:
+def test_records_of_a_failed_batch_keep_the_rate_too(loop: Callable[..., Loop]) -> None:
     clock, sizes = FakeClock(), list[int]()
 
     def fails(records: list[Record]) -> None:
         sizes.append(len(records))
         raise ValueError("no")
 
-    mine = pump(clock=clock)
+    mine = loop(clock=clock)
     mine.runner.submit(tasks_of(a_handler(fails, batch=3, rate=1.0), 3))
     wait_until(lambda: sizes == [3], "the batch has failed")
     for many in range(3):
@@ -358,14 +358,14 @@ def test_records_of_a_failed_batch_keep_the_rate_too(pump: Callable[..., Pump]) 
     assert sizes == [3, 1, 1, 1]
 
 
-def test_a_member_that_may_not_start_starts_nothing(pump: Callable[..., Pump]) -> None:
+def test_a_member_that_may_not_start_starts_nothing(loop: Callable[..., Loop]) -> None:
     live = threading.Event()
     ran: list[Record] = []
 
     async def async_handler(record: Record) -> None:
         ran.append(record)
 
-    mine = pump(may_start=live.is_set, clock=FakeClock())
+    mine = loop(may_start=live.is_set, clock=FakeClock())
     mine.runner.submit(tasks_of(a_handler(ran.append), 3))
     mine.runner.submit(tasks_of(a_handler(ran.append, "bounded", concurrency=1), 3))
     mine.runner.submit(tasks_of(a_handler(async_handler, "async"), 3))
@@ -377,7 +377,7 @@ def test_a_member_that_may_not_start_starts_nothing(pump: Callable[..., Pump]) -
 
 
 def test_a_lease_that_comes_back_while_a_turn_is_given_back_is_not_missed(
-    pump: Callable[..., Pump], monkeypatch: pytest.MonkeyPatch
+    loop: Callable[..., Loop], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live = threading.Event()
     give_back = Limiter.give_back
@@ -388,7 +388,7 @@ def test_a_lease_that_comes_back_while_a_turn_is_given_back_is_not_missed(
         give_back(limiter)
 
     monkeypatch.setattr(Limiter, "give_back", stalled)
-    mine = pump(may_start=live.is_set, clock=FakeClock())
+    mine = loop(may_start=live.is_set, clock=FakeClock())
     mine.runner.submit(tasks_of(a_handler(lambda record: None, "bounded", concurrency=1), 2))
     assert mine.collect(2) == [Passed()] * 2
 
@@ -403,17 +403,17 @@ class Placed:
     order_id: str
 
 
-def test_a_batch_is_what_is_queued_up_to_its_size(pump: Callable[..., Pump]) -> None:
+def test_a_batch_is_what_is_queued_up_to_its_size(loop: Callable[..., Loop]) -> None:
     sizes: list[int] = []
-    mine = pump(threads=1)
+    mine = loop(threads=1)
     handler = a_handler(lambda records: sizes.append(len(records)), batch=10)
     mine.runner.submit(tasks_of(handler, 25))
     assert mine.collect(25) == [Passed()] * 25
     assert sizes == [10, 10, 5]
 
 
-def test_a_batch_may_have_an_outcome_for_each_record(pump: Callable[..., Pump]) -> None:
-    mine = pump()
+def test_a_batch_may_have_an_outcome_for_each_record(loop: Callable[..., Loop]) -> None:
+    mine = loop()
     handler = a_handler(lambda records: [None, Retry(), Cancel("bad"), 7, Done()], batch=5)
     mine.runner.submit(tasks_of(handler, 5))
     first, again, dead, wrong, last = mine.collect(5)
@@ -424,7 +424,7 @@ def test_a_batch_may_have_an_outcome_for_each_record(pump: Callable[..., Pump]) 
 
 @pytest.mark.parametrize("answer", [[], [None], "ab", Retry(), 5], ids=repr)
 def test_an_answer_that_does_not_fit_the_batch_fails_all_of_it_once(
-    pump: Callable[..., Pump], answer: Any
+    loop: Callable[..., Loop], answer: Any
 ) -> None:
     calls: list[int] = []
 
@@ -432,14 +432,14 @@ def test_an_answer_that_does_not_fit_the_batch_fails_all_of_it_once(
         calls.append(len(records))
         return answer
 
-    mine = pump()
+    mine = loop()
     mine.runner.submit(tasks_of(a_handler(handler, batch=5), 2))
     assert all("one outcome for each record, here 2" in reason(each) for each in mine.collect(2))
     assert calls == [2]
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_batch_that_fails_is_called_again_one_by_one(pump: Callable[..., Pump], is_async: bool) -> None:
+def test_a_batch_that_fails_is_called_again_one_by_one(loop: Callable[..., Loop], is_async: bool) -> None:
     calls: list[int] = []
 
     def handler(records: list[Record]) -> None:
@@ -450,9 +450,9 @@ def test_a_batch_that_fails_is_called_again_one_by_one(pump: Callable[..., Pump]
     async def async_handler(records: list[Record]) -> None:
         handler(records)
 
-    mine = pump()
+    mine = loop()
     tasks = tasks_of(a_handler(async_handler if is_async else handler, batch=10), 5)
-    poison = Task(Place(0, 2), "k-2", tasks[2].handler, a_record(key="poison"), 0)
+    poison = HandlerTask(TaskPlace(0, 2), "k-2", tasks[2].handler, a_record(key="poison"), 0)
     mine.runner.submit([*tasks[:2], poison, *tasks[3:]])
     verdicts = mine.collect(5)
     assert [type(each) for each in verdicts] == [Passed, Passed, Parked, Passed, Passed]
@@ -460,7 +460,7 @@ def test_a_batch_that_fails_is_called_again_one_by_one(pump: Callable[..., Pump]
     assert sorted(calls) == [1, 1, 1, 1, 1, 5]
 
 
-def test_what_cannot_be_decoded_leaves_its_batch(pump: Callable[..., Pump]) -> None:
+def test_what_cannot_be_decoded_leaves_its_batch(loop: Callable[..., Loop]) -> None:
     given: list[Any] = []
 
     def keeps(events: list[Placed], records: list[Record]) -> None:
@@ -470,9 +470,11 @@ def test_what_cannot_be_decoded_leaves_its_batch(pump: Callable[..., Pump]) -> N
     types.register(Placed, "order.placed")
     handler = a_handler(keeps, batch=10)
     handler.binding.resolve(types)
-    good = [Task(Place(0, at), "k", handler, a_record(data=b'{"order_id": "x"}'), 0) for at in (0, 2)]
-    bad = Task(Place(0, 1), "k", handler, a_record(data=b"{}"), 0)
-    mine = pump()
+    good = [
+        HandlerTask(TaskPlace(0, at), "k", handler, a_record(data=b'{"order_id": "x"}'), 0) for at in (0, 2)
+    ]
+    bad = HandlerTask(TaskPlace(0, 1), "k", handler, a_record(data=b"{}"), 0)
+    mine = loop()
     mine.runner.submit([good[0], bad, good[1]])
     first, dead, last = mine.collect(3)
     assert (first, last) == (Passed(), Passed())
@@ -487,7 +489,7 @@ def test_what_cannot_be_decoded_leaves_its_batch(pump: Callable[..., Pump]) -> N
 @pytest.mark.parametrize("handler_async", [False, True])
 @pytest.mark.parametrize("fallback_async", [False, True])
 def test_a_fallback_of_either_kind_has_the_last_try(
-    pump: Callable[..., Pump], handler_async: bool, fallback_async: bool
+    loop: Callable[..., Loop], handler_async: bool, fallback_async: bool
 ) -> None:
     given: list[str] = []
 
@@ -508,17 +510,17 @@ def test_a_fallback_of_either_kind_has_the_last_try(
         fallback=fallback_later if fallback_async else fallback,
         rules=Rules(Fixed(max_retries=0)),
     )
-    mine = pump()
+    mine = loop()
     mine.runner.submit(tasks_of(handler, 1))
     assert mine.collect(1) == [Passed(by_fallback=True)]
     assert given == ["LookupError: gone"]
 
 
-def test_a_fallback_that_would_end_the_thread_leaves_a_dead_letter(pump: Callable[..., Pump]) -> None:
+def test_a_fallback_that_would_end_the_thread_leaves_a_dead_letter(loop: Callable[..., Loop]) -> None:
     def leaves(record: Record) -> None:
         raise SystemExit(1)
 
-    mine = pump(threads=1)
+    mine = loop(threads=1)
     handler = a_handler(leaves, fallback=leaves, rules=Rules(Fixed(max_retries=0)))
     mine.runner.submit(tasks_of(handler, 2))
     assert [type(each) for each in mine.collect(2)] == [Dead, Dead]
@@ -529,7 +531,7 @@ def test_a_fallback_that_would_end_the_thread_leaves_a_dead_letter(pump: Callabl
 
 @pytest.mark.parametrize("gated", [None, 1])
 def test_a_sync_handler_over_its_time_is_left_behind_and_replaced(
-    pump: Callable[..., Pump], caplog: pytest.LogCaptureFixture, gated: int | None
+    loop: Callable[..., Loop], caplog: pytest.LogCaptureFixture, gated: int | None
 ) -> None:
     clock, go, begun = FakeClock(), threading.Event(), threading.Event()
     ended: list[threading.Thread] = []
@@ -539,8 +541,8 @@ def test_a_sync_handler_over_its_time_is_left_behind_and_replaced(
         begun.set()
         go.wait(WAIT)
 
-    mine = pump(threads=1, clock=clock)
-    handler = a_handler(hangs, timeout_seconds=60.0, concurrency=gated)
+    mine = loop(threads=1, clock=clock)
+    handler = a_handler(hangs, timeout=60.0, concurrency=gated)
     (hung,) = tasks_of(handler)
     mine.runner.submit([hung])
     assert begun.wait(WAIT)
@@ -563,7 +565,7 @@ def test_a_sync_handler_over_its_time_is_left_behind_and_replaced(
 
 
 def test_no_more_threads_hang_than_the_bound_allows(
-    pump: Callable[..., Pump], caplog: pytest.LogCaptureFixture
+    loop: Callable[..., Loop], caplog: pytest.LogCaptureFixture
 ) -> None:
     clock, go = FakeClock(), threading.Event()
     begun = threading.Semaphore(0)
@@ -572,8 +574,8 @@ def test_no_more_threads_hang_than_the_bound_allows(
         begun.release()
         go.wait(WAIT)
 
-    mine = pump(threads=1, clock=clock)
-    mine.runner.submit(tasks_of(a_handler(hangs, timeout_seconds=1.0), 10))
+    mine = loop(threads=1, clock=clock)
+    mine.runner.submit(tasks_of(a_handler(hangs, timeout=1.0), 10))
     for _ in range(5):
         assert begun.acquire(timeout=WAIT)
         clock.advance(timedelta(seconds=1))
@@ -587,7 +589,7 @@ def test_no_more_threads_hang_than_the_bound_allows(
 
 
 @pytest.mark.parametrize("stubborn", [False, True])
-def test_an_async_handler_over_its_time_is_cancelled(pump: Callable[..., Pump], stubborn: bool) -> None:
+def test_an_async_handler_over_its_time_is_cancelled(loop: Callable[..., Loop], stubborn: bool) -> None:
     cancelled = threading.Event()
 
     async def hangs(record: Record) -> None:
@@ -598,8 +600,8 @@ def test_an_async_handler_over_its_time_is_cancelled(pump: Callable[..., Pump], 
             if not stubborn:
                 raise
 
-    mine = pump()
-    mine.runner.submit(tasks_of(a_handler(hangs, timeout_seconds=0.02), 1))
+    mine = loop()
+    mine.runner.submit(tasks_of(a_handler(hangs, timeout=0.02), 1))
     (late,) = mine.collect(1)  # the watch sees it by itself
     assert cancelled.wait(WAIT)
     assert isinstance(late, Parked)
@@ -607,7 +609,7 @@ def test_an_async_handler_over_its_time_is_cancelled(pump: Callable[..., Pump], 
 
 
 def test_an_async_handler_that_is_over_its_time_before_it_has_begun_is_cancelled_too(
-    pump: Callable[..., Pump], monkeypatch: pytest.MonkeyPatch
+    loop: Callable[..., Loop], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A look while the loop is about to begin the call must not take it for the call of a thread."""
     clock, cancelled = FakeClock(), threading.Event()
@@ -618,7 +620,7 @@ def test_an_async_handler_that_is_over_its_time_before_it_has_begun_is_cancelled
         finally:
             cancelled.set()
 
-    mine = pump(threads=1, clock=clock)
+    mine = loop(threads=1, clock=clock)
     task = mine.runner._loop.task
 
     def stalled(*args: Any) -> Any:
@@ -627,20 +629,20 @@ def test_an_async_handler_that_is_over_its_time_before_it_has_begun_is_cancelled
         return task(*args)
 
     monkeypatch.setattr(mine.runner._loop, "task", stalled)
-    mine.runner.submit(tasks_of(a_handler(hangs, timeout_seconds=1.0), 1))
+    mine.runner.submit(tasks_of(a_handler(hangs, timeout=1.0), 1))
     assert "HandlerTimeout" in reason(mine.collect(1)[0])
     assert cancelled.wait(WAIT)
 
 
-def test_an_async_handler_that_will_not_be_cancelled_is_given_up(pump: Callable[..., Pump]) -> None:
+def test_an_async_handler_that_will_not_be_cancelled_is_given_up(loop: Callable[..., Loop]) -> None:
     clock, go, begun = FakeClock(), threading.Event(), threading.Event()
 
     async def blocks(record: Record) -> None:
         begun.set()
         go.wait(WAIT)  # it blocks the loop
 
-    mine = pump(clock=clock)
-    mine.runner.submit(tasks_of(a_handler(blocks, timeout_seconds=1.0), 1))
+    mine = loop(clock=clock)
+    mine.runner.submit(tasks_of(a_handler(blocks, timeout=1.0), 1))
     assert begun.wait(WAIT)
     for seconds in (1, 5):
         clock.advance(timedelta(seconds=seconds))
@@ -649,7 +651,7 @@ def test_an_async_handler_that_will_not_be_cancelled_is_given_up(pump: Callable[
     go.set()
 
 
-def test_a_batch_over_its_time_is_called_again_one_by_one(pump: Callable[..., Pump]) -> None:
+def test_a_batch_over_its_time_is_called_again_one_by_one(loop: Callable[..., Loop]) -> None:
     clock, go, begun = FakeClock(), threading.Event(), threading.Event()
 
     def handler(records: list[Record]) -> None:
@@ -657,8 +659,8 @@ def test_a_batch_over_its_time_is_called_again_one_by_one(pump: Callable[..., Pu
             begun.set()
             go.wait(WAIT)
 
-    mine = pump(threads=1, clock=clock)
-    mine.runner.submit(tasks_of(a_handler(handler, batch=5, timeout_seconds=1.0), 3))
+    mine = loop(threads=1, clock=clock)
+    mine.runner.submit(tasks_of(a_handler(handler, batch=5, timeout=1.0), 3))
     assert begun.wait(WAIT)
     clock.advance(timedelta(seconds=1))
     mine.runner.look()
@@ -669,14 +671,14 @@ def test_a_batch_over_its_time_is_called_again_one_by_one(pump: Callable[..., Pu
 # Taking back and closing
 
 
-def test_what_has_not_begun_can_be_taken_back(pump: Callable[..., Pump]) -> None:
+def test_what_has_not_begun_can_be_taken_back(loop: Callable[..., Loop]) -> None:
     go, begun = threading.Event(), threading.Event()
 
     def handler(record: Record) -> None:
         begun.set()
         go.wait(WAIT)
 
-    mine = pump(threads=1)
+    mine = loop(threads=1)
     plain, gated = a_handler(handler), a_handler(lambda record: None, "gated", concurrency=1)
     tasks = tasks_of(plain, 5)
     mine.runner.submit(tasks)
@@ -699,14 +701,14 @@ def test_what_has_not_begun_can_be_taken_back(pump: Callable[..., Pump]) -> None
     mine.collect(2)
 
 
-def test_close_waits_for_what_runs_and_starts_nothing_more(pump: Callable[..., Pump]) -> None:
+def test_close_waits_for_what_runs_and_starts_nothing_more(loop: Callable[..., Loop]) -> None:
     go, begun = threading.Event(), threading.Event()
 
     def handler(record: Record) -> None:
         begun.set()
         go.wait(WAIT)
 
-    mine = pump(threads=1)
+    mine = loop(threads=1)
     tasks = tasks_of(a_handler(handler), 3)
     mine.runner.submit(tasks)
     assert begun.wait(WAIT)
@@ -717,7 +719,7 @@ def test_close_waits_for_what_runs_and_starts_nothing_more(pump: Callable[..., P
     assert (mine.runner.waiting(), mine.runner.running()) == (0, 0)
 
 
-def test_close_returns_what_still_runs_and_hears_it_no_more(pump: Callable[..., Pump]) -> None:
+def test_close_returns_what_still_runs_and_hears_it_no_more(loop: Callable[..., Loop]) -> None:
     go, begun = threading.Event(), threading.Semaphore(0)
     threads: list[threading.Thread] = []
     cancelled = threading.Event()
@@ -734,7 +736,7 @@ def test_close_returns_what_still_runs_and_hears_it_no_more(pump: Callable[..., 
         finally:
             cancelled.set()
 
-    mine = pump(threads=2)
+    mine = loop(threads=2)
     (one,), (two,) = tasks_of(a_handler(handler)), tasks_of(a_handler(handler, "bounded", concurrency=1))
     (three,) = tasks_of(a_handler(async_handler, "async"))
     mine.runner.submit([one, two, three])
@@ -750,15 +752,15 @@ def test_close_returns_what_still_runs_and_hears_it_no_more(pump: Callable[..., 
     assert mine.runner.running() == 0
 
 
-def test_close_may_come_twice_and_before_any_work(pump: Callable[..., Pump]) -> None:
-    mine = pump()
+def test_close_may_come_twice_and_before_any_work(loop: Callable[..., Loop]) -> None:
+    mine = loop()
     assert mine.runner.close(0.0) == []
     assert mine.runner.close(1.0) == []
 
 
-def test_what_was_done_is_counted_by_handler(pump: Callable[..., Pump]) -> None:
+def test_what_was_done_is_counted_by_handler(loop: Callable[..., Loop]) -> None:
     answers = iter([None, None, Retry(), Cancel("bad")])
-    mine = pump(threads=1)
+    mine = loop(threads=1)
     mine.runner.submit(tasks_of(a_handler(lambda record: next(answers), "counted"), 4))
     mine.collect(4)
     labels = ("g", "counted")
@@ -774,7 +776,7 @@ def test_the_threads_are_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
         ProcessingSettings.load()
 
 
-def test_every_task_comes_out_once_under_load(pump: Callable[..., Pump]) -> None:
+def test_every_task_comes_out_once_under_load(loop: Callable[..., Loop]) -> None:
     async def async_handler(record: Record) -> None:
         await asyncio.sleep(0)
 
@@ -784,11 +786,11 @@ def test_every_task_comes_out_once_under_load(pump: Callable[..., Pump]) -> None
         a_handler(lambda records: None, "batch", batch=7),
         a_handler(async_handler, "async", concurrency=5),
     ]
-    mine = pump(threads=4)
-    sent: list[Task] = []
-    back: list[Task] = []
+    mine = loop(threads=4)
+    sent: list[HandlerTask] = []
+    back: list[HandlerTask] = []
     for number in range(200):
-        tasks = [Task(Place(number, at), "k", handlers[at % 4], a_record(), 0) for at in range(20)]
+        tasks = [HandlerTask(TaskPlace(number, at), "k", handlers[at % 4], a_record(), 0) for at in range(20)]
         sent += tasks
         mine.runner.submit(tasks)
         if number % 50 == 49:
@@ -805,16 +807,16 @@ def test_every_task_comes_out_once_under_load(pump: Callable[..., Pump]) -> None
     assert (mine.runner.waiting(), mine.runner.running()) == (0, 0)
 
 
-def a_run(handler: Handler, many: int) -> Task:
+def a_run(handler: Handler, many: int) -> HandlerTask:
     """Return the first of so many tasks that follow each other."""
-    task: Task | None = None
+    task: HandlerTask | None = None
     for more, at in enumerate(reversed(range(many))):
-        task = Task(Place(0, at), "k", handler, a_record(id=f"r-{at}"), 0, task, more)
+        task = HandlerTask(TaskPlace(0, at), "k", handler, a_record(id=f"r-{at}"), 0, task, more)
     assert task is not None
     return task
 
 
-def test_a_run_is_worked_one_after_the_other_while_others_go_on(pump: Callable[..., Pump]) -> None:
+def test_a_run_is_worked_one_after_the_other_while_others_go_on(loop: Callable[..., Loop]) -> None:
     running, most, order = [0], [0], list[str]()
 
     def handler(record: Record) -> None:
@@ -823,14 +825,14 @@ def test_a_run_is_worked_one_after_the_other_while_others_go_on(pump: Callable[.
         order.append(record.id)
         running[0] -= 1
 
-    mine = pump(threads=4)
+    mine = loop(threads=4)
     mine.runner.submit([a_run(a_handler(handler), 50)])
     assert mine.collect(50) == [Passed()] * 50
     assert (most, order) == ([1], [f"r-{at}" for at in range(50)])
     assert (mine.runner.waiting(), mine.runner.running()) == (0, 0)
 
 
-def test_those_behind_a_failure_in_a_run_are_not_begun(pump: Callable[..., Pump]) -> None:
+def test_those_behind_a_failure_in_a_run_are_not_begun(loop: Callable[..., Loop]) -> None:
     seen: list[str] = []
 
     def handler(record: Record) -> None:
@@ -838,7 +840,7 @@ def test_those_behind_a_failure_in_a_run_are_not_begun(pump: Callable[..., Pump]
         if record.id == "r-2":
             raise ValueError("no")
 
-    mine = pump(threads=2)
+    mine = loop(threads=2)
     mine.runner.submit([a_run(a_handler(handler), 5)])
     first, second, third, *rest = mine.collect(5)
     assert (first, second, rest) == (Passed(), Passed(), [None, None])
@@ -846,13 +848,13 @@ def test_those_behind_a_failure_in_a_run_are_not_begun(pump: Callable[..., Pump]
     assert seen == ["r-0", "r-1", "r-2"]
 
 
-def test_those_behind_a_failure_in_a_run_do_not_wait_for_its_fallback(pump: Callable[..., Pump]) -> None:
+def test_those_behind_a_failure_in_a_run_do_not_wait_for_its_fallback(loop: Callable[..., Loop]) -> None:
     go = threading.Event()
 
     def fails(record: Record) -> None:
         raise ValueError("no")
 
-    mine, rules = pump(threads=1), Rules(Fixed(max_retries=0))
+    mine, rules = loop(threads=1), Rules(Fixed(max_retries=0))
     handler = a_handler(fails, fallback=lambda record: go.wait(WAIT) and None, rules=rules)
     mine.runner.submit([a_run(handler, 3)])
     assert mine.collect(2) == [None, None]
@@ -860,10 +862,10 @@ def test_those_behind_a_failure_in_a_run_do_not_wait_for_its_fallback(pump: Call
     assert len(mine.collect(1)) == 1
 
 
-def test_those_behind_a_timeout_in_a_run_are_not_begun(pump: Callable[..., Pump]) -> None:
+def test_those_behind_a_timeout_in_a_run_are_not_begun(loop: Callable[..., Loop]) -> None:
     go = threading.Event()
-    mine = pump(threads=1)
-    mine.runner.submit([a_run(a_handler(lambda record: go.wait(WAIT), timeout_seconds=0.05), 3)])
+    mine = loop(threads=1)
+    mine.runner.submit([a_run(a_handler(lambda record: go.wait(WAIT), timeout=0.05), 3)])
     first, *rest = mine.collect(3)
     assert "did not end within" in reason(first)
     assert rest == [None, None]
@@ -871,7 +873,7 @@ def test_those_behind_a_timeout_in_a_run_are_not_begun(pump: Callable[..., Pump]
 
 
 def test_a_run_that_waits_is_taken_back_whole_and_one_that_runs_as_far_as_it_has_not_begun(
-    pump: Callable[..., Pump],
+    loop: Callable[..., Loop],
 ) -> None:
     begun, go = threading.Event(), threading.Event()
 
@@ -879,7 +881,7 @@ def test_a_run_that_waits_is_taken_back_whole_and_one_that_runs_as_far_as_it_has
         begun.set()
         go.wait(WAIT)
 
-    mine, doer = pump(threads=1), a_handler(handler)
+    mine, doer = loop(threads=1), a_handler(handler)
     mine.runner.submit([a_run(doer, 3), a_run(doer, 4)])
     assert begun.wait(WAIT)
     assert (mine.runner.waiting(), mine.runner.running()) == (4, 3)
@@ -890,7 +892,7 @@ def test_a_run_that_waits_is_taken_back_whole_and_one_that_runs_as_far_as_it_has
     go.set()
 
 
-def test_a_run_held_back_without_a_lease_goes_on_where_it_was(pump: Callable[..., Pump]) -> None:
+def test_a_run_held_back_without_a_lease_goes_on_where_it_was(loop: Callable[..., Loop]) -> None:
     live, seen = threading.Event(), list[str]()
     live.set()
 
@@ -899,7 +901,7 @@ def test_a_run_held_back_without_a_lease_goes_on_where_it_was(pump: Callable[...
         if len(seen) == 2:
             live.clear()
 
-    mine = pump(threads=1, may_start=live.is_set)
+    mine = loop(threads=1, may_start=live.is_set)
     mine.runner.submit([a_run(a_handler(handler), 4)])
     assert mine.collect(2) == [Passed()] * 2
     live.set()

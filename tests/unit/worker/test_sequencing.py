@@ -16,7 +16,7 @@ from penstock.log.sql.database import Database
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
 from penstock.log.sql.sqlite.dialect import SqliteConnection, SqliteDialect
-from penstock.worker.patience import PollingSettings
+from penstock.worker.backoff import PollingSettings
 from penstock.worker.sequencing import SequencingService
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until

@@ -15,7 +15,7 @@
 
 from dataclasses import dataclass, replace
 
-from penstock.worker import engine
+from penstock.worker.group import bounds
 
 from . import sentences as say
 from .answer import Code, Kind
@@ -125,7 +125,7 @@ def _flowing(standing: Standing, kind: Kind, who: str, now_ms: int) -> Reason:
     record, lane, name = standing.record, standing.lane, f"group {standing.group.name}"
     waits = f"{who} waits in {name}"
     lanes, entries = standing.waiting_lanes, standing.waiting_entries
-    if lanes > engine.LANES_BOUND or entries > engine.ENTRIES_BOUND:
+    if lanes > bounds.LANES_BOUND or entries > bounds.ENTRIES_BOUND:
         commands = (say.list_lanes(standing.group),)
         return Reason(Code.BOUNDS, f"{waits}: {say.full(lanes, entries)}", commands=commands)
     if standing.cursor.crashes:

@@ -5,7 +5,7 @@ from shlex import quote
 from penstock.delivery.dead import REQUEUED
 from penstock.delivery.machine import LAST, SLOW
 from penstock.delivery.store import CRASHES_UNTIL_DEAD
-from penstock.worker import engine
+from penstock.worker.group import bounds
 
 from .answer import Kind
 from .finding import Logged, Staged
@@ -100,7 +100,7 @@ def full(lanes: int, entries: int) -> str:
     """Return that too much waits."""
     return (
         f"{counted(lanes, 'key')} with {counted(entries, 'record')} wait there already, and above "
-        f"{engine.LANES_BOUND:,} keys or {engine.ENTRIES_BOUND:,} records nothing more is taken from the log"
+        f"{bounds.LANES_BOUND:,} keys or {bounds.ENTRIES_BOUND:,} records nothing more is taken from the log"
     )
 
 

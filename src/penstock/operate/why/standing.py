@@ -10,14 +10,13 @@ from dataclasses import dataclass
 import msgspec
 
 from penstock.delivery.done_set import DoneSet
-from penstock.delivery.lane_names import read_name, stored_name
+from penstock.delivery.lane_names import lane_of, read_name, stored_name
 from penstock.log.contract import Topic
 from penstock.log.sql.contract import Row
 from penstock.log.sql.database import Transaction
 from penstock.membership.filters import Filter, covers
 from penstock.membership.serving import Domain
 from penstock.model.record import Record
-from penstock.worker.engine import lane_of
 
 from .finding import Finder, Logged
 from .history import Act, History

@@ -7,7 +7,7 @@ from itertools import groupby
 from penstock.log.contract import Log, Topic
 from penstock.log.sql.contract import Row
 from penstock.log.sql.database import Transaction
-from penstock.worker import engine
+from penstock.worker.group import bounds
 
 from . import sentences as say
 from .answer import Code
@@ -132,7 +132,7 @@ def _busy(tx: Transaction, group: Group, topic: Topic, working: list[Place]) -> 
     for owner in {each.cursor.owner for each in working if each.served.service is Service.OWNED}:
         params = {"group_id": group.id, "topic_id": topic.id, "owner": owner}
         lanes, entries = map(int, tx.rows("delivery", "waiting_counts", **params)[0])
-        if behind and (lanes > engine.LANES_BOUND or entries > engine.ENTRIES_BOUND):
+        if behind and (lanes > bounds.LANES_BOUND or entries > bounds.ENTRIES_BOUND):
             commands = (say.list_lanes(group),)
             return Reason(Code.BOUNDS, f"{say.full(lanes, entries)}; {text}", commands=commands)
     crashed = [each for each in working if each.cursor.crashes]

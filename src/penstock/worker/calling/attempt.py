@@ -1,9 +1,9 @@
 """One attempt at a record: from what its handler did to what becomes of the record.
 
-The one place for it, whoever calls the handler: the runner's threads and loop, or `attempt` in the caller's
-own thread. Read the answer or the error, say the verdict, tell the log once; where the record would be given
-up, the handler's fallback has the last try. Whatever user code raises ends as a verdict, never as the
-worker's error.
+It is the same whoever calls the handler: the runner's threads and loop, or `attempt` in the caller's own
+thread. The answer or the error becomes a verdict, and a failure is logged once. Before a record is given up,
+the handler's fallback has the last try. Whatever user code raises ends as a verdict, never as an error of the
+worker.
 """
 
 import logging
@@ -21,7 +21,7 @@ from penstock.model.outcome import Cancel, Done, Outcome, Snooze, outcome_of
 from penstock.model.record import Record
 from penstock.model.retry import Fixed
 
-from ..handlers import Handler
+from ..handler import Handler
 
 logger = logging.getLogger("penstock.handlers")
 
@@ -33,14 +33,14 @@ _BATCH_ANSWERS = "a batch handler returns None, Done or a list with one outcome 
 
 
 class Answers(Protocol):
-    """Who can call a function, sync or async, and wait for its answer."""
+    """Something that can call a function, sync or async, and wait for its answer."""
 
     def answer(self, function: Any, *args: Any, limit: HandlerTimeout | None = None) -> Any:
-        """Call a function, wait for its answer if it is async, and return it; `limit` is raised after it."""
+        """Call a function and return its answer, awaited if it is async. Raises `limit` if that is over."""
 
 
 def attempt(calls: Answers, handler: Handler, record: Record, *, failures: int, clock: Clock) -> Verdict:
-    """Call a handler for a record that has failed so often before, and return the verdict.
+    """Call a handler for a record that has failed `failures` times before, and return the verdict.
 
     In the caller's own thread: a sync handler is waited for however long it takes, and Ctrl-C passes through.
     """
@@ -59,7 +59,7 @@ def attempt(calls: Answers, handler: Handler, record: Record, *, failures: int, 
 
 
 def limit_of(handler: Handler) -> HandlerTimeout | None:
-    """Return what is raised when a handler takes too long; None if it may take for ever."""
+    """Return what is raised when a handler takes too long; None if it has no limit."""
     seconds = handler.timeout_seconds
     return None if seconds is None else HandlerTimeout(handler.id, seconds)
 
@@ -98,7 +98,7 @@ def after_answers(
 def after_error(
     handler: Handler, record: Record, error: BaseException, *, failures: int, clock: Clock
 ) -> Verdict:
-    """Return the verdict on what a handler raised; bytes that give no value are not tried again."""
+    """Return the verdict on what a handler raised; bytes that cannot be decoded are not tried again."""
     rules = replace(handler.rules, retry=_NO_RETRY) if isinstance(error, _FINAL) else handler.rules
     verdict = rules.after_error(error, failures=failures, now_ms=clock.now_ms(), rng=random)
     _tell(handler, record, verdict, error)

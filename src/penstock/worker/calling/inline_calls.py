@@ -17,7 +17,7 @@ from penstock.errors import HandlerTimeout
 T = TypeVar("T")
 
 
-class Calls:
+class InlineCalls:
     """The loop of async handlers, made by the first of them. Not thread-safe."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ def _apart(call: Callable[[], T]) -> T:
 
 
 def _in_a_loop() -> bool:
-    """Return whether a loop runs here; asked apart, so that the answer is no context of a handler's error."""
+    """Return whether a loop runs here. Apart, so that its exception is no context of a handler's own."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

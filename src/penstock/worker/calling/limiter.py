@@ -9,8 +9,8 @@ from typing import Any
 
 from penstock.errors import Undecodable
 
-from ..handlers import Handler
-from ..task import Task
+from ..handler import Handler
+from ..task import HandlerTask
 from .rate import Bucket
 
 
@@ -19,9 +19,9 @@ class LimitedCall:
 
     __slots__ = ("cancelled_at", "limiter", "ready", "running", "tasks", "undecodable")
 
-    def __init__(self, limiter: "Limiter", tasks: list[Task]) -> None:
+    def __init__(self, limiter: "Limiter", tasks: list[HandlerTask]) -> None:
         self.limiter, self.tasks, self.ready = limiter, tasks, tasks
-        self.undecodable: list[tuple[Task, Undecodable]] = []
+        self.undecodable: list[tuple[HandlerTask, Undecodable]] = []
         self.running: Any = None
         self.cancelled_at: float | None = None
 
@@ -75,13 +75,13 @@ class Limiter:
         """
         self.handler, self._rate_is_dry = handler, rate_is_dry
         self._limit, self._size = limit, handler.batch or 1
-        self._waiting: deque[Task] = deque()
-        self._alone: deque[Task] = deque()  # of batches that failed: each is called by itself
+        self._waiting: deque[HandlerTask] = deque()
+        self._alone: deque[HandlerTask] = deque()  # of batches that failed: each is called by itself
         self._calls = self._granted = 0  # granted: of the calls, those not begun yet
         self._bucket = None if handler.rate is None else Bucket(handler.rate, self._size, now, share)
         self._lock = Lock()
 
-    def add(self, tasks: Iterable[Task]) -> None:
+    def add(self, tasks: Iterable[HandlerTask]) -> None:
         """Let tasks wait."""
         with self._lock:
             self._waiting.extend(tasks)
@@ -121,17 +121,17 @@ class Limiter:
             self._granted -= 1
             self._calls -= 1
 
-    def repeat_alone(self, tasks: Iterable[Task]) -> None:
+    def repeat_alone(self, tasks: Iterable[HandlerTask]) -> None:
         """Let each task of a batch that failed be called by itself, before all others."""
         with self._lock:
             self._alone.extend(tasks)
 
-    def take_back(self, wanted: Callable[[Task], bool]) -> list[Task]:
+    def take_back(self, wanted: Callable[[HandlerTask], bool]) -> list[HandlerTask]:
         """Remove the waiting tasks that match, and return them."""
         with self._lock:
-            found = list[Task]()
+            found = list[HandlerTask]()
             for queue in (self._alone, self._waiting):
-                kept = list[Task]()
+                kept = list[HandlerTask]()
                 for task in queue:
                     (found if wanted(task) else kept).append(task)
                 queue.clear()
@@ -152,7 +152,7 @@ class Limiter:
     def __len__(self) -> int:
         return len(self._waiting) + len(self._alone)
 
-    def _next(self, now: float) -> list[Task]:
+    def _next(self, now: float) -> list[HandlerTask]:
         queue, size = (self._alone, 1) if self._alone else (self._waiting, self._size)
         many = min(size, len(queue))
         if many and self._bucket is not None:

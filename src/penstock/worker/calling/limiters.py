@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from ..handlers import Handler
-from ..task import Task
+from ..handler import Handler
+from ..task import HandlerTask
 from .async_calls import AsyncCalls
 from .limiter import Limiter
 from .state import RunnerState
@@ -28,9 +28,9 @@ class Limiters:
         self._limiters: dict[str, Limiter] = {}
         self._shares: dict[tuple[str, str], float] = {}  # by group and topic
 
-    def submit(self, tasks: Sequence[Task]) -> None:
+    def submit(self, tasks: Sequence[HandlerTask]) -> None:
         """Let tasks wait at the limiters of their handlers, and begin as many as may."""
-        by_handler: dict[str, list[Task]] = {}
+        by_handler: dict[str, list[HandlerTask]] = {}
         for task in tasks:
             by_handler.setdefault(task.handler.id, []).append(task)
         for some in by_handler.values():
@@ -67,7 +67,7 @@ class Limiters:
                 limiter.change_share(share, self._state.clock.monotonic())
                 self.grant(limiter)
 
-    def take_back(self, wanted: Callable[[Task], bool]) -> list[Task]:
+    def take_back(self, wanted: Callable[[HandlerTask], bool]) -> list[HandlerTask]:
         """Remove the waiting tasks that match, and return them."""
         return [task for limiter in self._limiters.values() for task in limiter.take_back(wanted)]
 

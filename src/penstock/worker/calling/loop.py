@@ -62,7 +62,7 @@ class AsyncLoop:
             loop, thread, self._stopping = self._loop, self._thread, True
         if loop is None or loop.is_closed():
             return
-        if thread is None:  # the caller's own: it goes on, and what runs in it for us does not
+        if thread is None:  # the caller's own loop goes on; only our tasks in it are cancelled
             loop.call_soon_threadsafe(self._cancel)
             return
         loop.call_soon_threadsafe(self._end)

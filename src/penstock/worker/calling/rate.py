@@ -10,9 +10,9 @@ from typing import Any
 
 _UNITS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600}
 _TEXT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*/\s*([a-z]+)\s*")
-_BURST_SECONDS = 0.1  # what was not used for so long may be used at once
+_BURST_SECONDS = 0.1  # the unused rate of so long may be used at once
 _LEAST, _MOST = 1 / 86_400, 1e6
-_HAIR = 1e-9  # what a whole token may lack by rounding: else a wait for it would never end
+_HAIR = 1e-9  # rounding may leave a token short by this; without it a wait would never end
 
 
 def per_second(rate: Any) -> float | None:

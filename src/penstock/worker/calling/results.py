@@ -6,13 +6,13 @@ from collections.abc import Callable
 from penstock import metrics
 from penstock.delivery.verdict import Verdict
 
-from ..handlers import Handler
-from ..task import Task
+from ..handler import Handler
+from ..task import HandlerTask
 from .attempt import count
 
 _MANY = 256  # so many results are not kept waiting, even while handlers are busy
 
-Result = tuple[Task, Verdict | None, float]  # with the seconds it took; None: it was not begun
+Result = tuple[HandlerTask, Verdict | None, float]  # with the seconds it took; None: it was not begun
 
 
 class Results:
@@ -47,10 +47,10 @@ class Results:
             self.is_told = True
             self._wake()
 
-    def take(self) -> list[tuple[Task, Verdict | None]]:
+    def take(self) -> list[tuple[HandlerTask, Verdict | None]]:
         """Remove and return what has come in since the last call, and count it in the metrics."""
         self.is_told = False  # before the look: a result that comes after it wakes the loop again
-        waiting, found = self._waiting, list[tuple[Task, Verdict | None]]()
+        waiting, found = self._waiting, list[tuple[HandlerTask, Verdict | None]]()
         by_handler: dict[Handler, tuple[list[Verdict], list[float]]] = {}
         for _ in range(len(waiting)):
             task, verdict, seconds = waiting.popleft()

@@ -29,7 +29,7 @@ from penstock.clock import Clock
 from penstock.delivery.verdict import Verdict
 from penstock.settings import Settings, setting
 
-from ..task import Task
+from ..task import HandlerTask
 from .async_calls import AsyncCalls
 from .limiter import LimitedCall
 from .limiters import Limiters
@@ -111,12 +111,12 @@ class Runner:
         """Say which part of a topic's partitions a group has here: so much of its rates is for us."""
         self._limiters.change_share(group, topic, share)
 
-    def submit(self, tasks: Sequence[Task]) -> None:
+    def submit(self, tasks: Sequence[HandlerTask]) -> None:
         """Let handlers be called for tasks, as soon as there is room."""
         self._outstanding += sum(1 + task.more for task in tasks)
         handlers = {task.handler for task in tasks}
         self._timeouts.expect(handlers)
-        plain, limited = tasks, list[Task]()
+        plain, limited = tasks, list[HandlerTask]()
         if not all(handler.is_plain for handler in handlers):
             plain = [task for task in tasks if task.handler.is_plain]
             limited = [task for task in tasks if not task.handler.is_plain]
@@ -125,7 +125,7 @@ class Runner:
         self._limiters.submit(limited)
         self._watch.keep()
 
-    def finished(self) -> list[tuple[Task, Verdict | None]]:
+    def finished(self) -> list[tuple[HandlerTask, Verdict | None]]:
         """Return the verdicts that have come in since the last call; never waits.
 
         None: it was not begun, since the one before it in its run did not pass.
@@ -134,7 +134,7 @@ class Runner:
         self._outstanding -= len(found)
         return found
 
-    def take_back(self, wanted: Callable[[Task], bool] | None = None) -> list[Task]:
+    def take_back(self, wanted: Callable[[HandlerTask], bool] | None = None) -> list[HandlerTask]:
         """Remove the tasks that have not begun, all or those that match, and return them."""
         wanted = wanted or _any
         found = self._queue.take_back(wanted) + self._limiters.take_back(wanted)
@@ -151,7 +151,7 @@ class Runner:
         """Return how many tasks have begun and are not fetched by `finished` yet."""
         return max(0, self._outstanding - self.waiting())
 
-    def close(self, grace_seconds: float) -> list[Task]:
+    def close(self, grace_seconds: float) -> list[HandlerTask]:
         """Start nothing more, wait so long for what runs, and return the tasks that still run then.
 
         What those answer later is dropped. `take_back` and `finished` still give what is there.
@@ -178,9 +178,9 @@ class Runner:
             self._pool.wake(len(self._queue))
         self._limiters.look(all=again)
 
-    def _give_up(self) -> list[Task]:
+    def _give_up(self) -> list[HandlerTask]:
         """Wait no longer for what runs, and return its tasks."""
-        left = list[Task]()
+        left = list[HandlerTask]()
         for call in list(self._under_way):
             since = self._under_way.pop(call, None)
             if since is None:
@@ -204,5 +204,5 @@ class Runner:
         return max(_SHORTEST_PAUSE, pause if due is None else min(due - now, pause))
 
 
-def _any(task: Task) -> bool:
+def _any(task: HandlerTask) -> bool:
     return True

@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.delivery.verdict import Verdict
 
-from ..task import Task
+from ..task import HandlerTask
 from .attempt import PASSED, after_answer, after_error, last_try
 from .limiter import Limiter
 from .state import RunnerState
@@ -40,8 +40,8 @@ class SyncCalls:
         permission, may_start = state.permission, state.permission.may_start
         clock, monotonic, copied = state.clock, state.clock.monotonic, state.context.copy
         now = monotonic()
-        following: Task | None = None
-        item: Task | Limiter
+        following: HandlerTask | None = None
+        item: HandlerTask | Limiter
         while True:
             if fallbacks and following is None:
                 if not self._call_fallback():
@@ -65,7 +65,7 @@ class SyncCalls:
                 state.pool.sleep(sleeping, self._is_needed)
                 now = monotonic()
                 continue
-            if not isinstance(item, Task):
+            if not isinstance(item, HandlerTask):
                 if not self._call_limited(item, now):
                     return False
                 now = monotonic()
@@ -100,9 +100,9 @@ class SyncCalls:
         queue, permission = self._state.queue, self._state.permission
         return bool(queue.fallbacks) or permission.is_closing or (bool(queue) and not permission.was_refused)
 
-    def _put_back(self, item: Task | Limiter) -> None:
+    def _put_back(self, item: HandlerTask | Limiter) -> None:
         """Put back what may not begin now."""
-        if isinstance(item, Task):
+        if isinstance(item, HandlerTask):
             self._state.queue.appendleft(item)
         else:
             item.give_back()
@@ -146,7 +146,7 @@ class SyncCalls:
         state.verdicts.report(task, verdict, state.clock.monotonic() - began)
         return True
 
-    def _rejoin(self, tasks: list[Task]) -> bool:
+    def _rejoin(self, tasks: list[HandlerTask]) -> bool:
         """Say that an answer came too late; return whether this thread belongs to the pool again."""
         for task in tasks:
             logger.warning(

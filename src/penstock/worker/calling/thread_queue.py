@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import zip_longest
 
-from ..task import Task
+from ..task import HandlerTask
 from .limiter import Limiter
 from .under_way import FallbackCall
 
 
-class ThreadQueue(deque[Task | Limiter]):
+class ThreadQueue(deque[HandlerTask | Limiter]):
     """Tasks in the order in which threads take them; a limiter stands for one call that it has granted.
 
     Fallbacks are apart and come first: a record waits for its verdict. Threads take from the left at any
@@ -22,7 +22,7 @@ class ThreadQueue(deque[Task | Limiter]):
         super().__init__()
         self.fallbacks: deque[FallbackCall] = deque()
 
-    def add(self, tasks: Sequence[Task], *, threads: int) -> None:
+    def add(self, tasks: Sequence[HandlerTask], *, threads: int) -> None:
         """Add the tasks of one group, alternating with those of other groups if more wait than threads run.
 
         Otherwise a group with many slow tasks would keep the others waiting behind all of them. What is
@@ -31,7 +31,7 @@ class ThreadQueue(deque[Task | Limiter]):
         if not tasks or len(self) <= threads or not self._ends_with_another(tasks[0].handler.group):
             self.extend(tasks)
             return
-        before = list[Task | Limiter]()
+        before = list[HandlerTask | Limiter]()
         with suppress(IndexError):  # the threads take from it meanwhile
             while True:
                 before.append(self.popleft())
@@ -41,15 +41,15 @@ class ThreadQueue(deque[Task | Limiter]):
             if other is not None:
                 self.append(other)
 
-    def take_back(self, wanted: Callable[[Task], bool]) -> list[Task]:
+    def take_back(self, wanted: Callable[[HandlerTask], bool]) -> list[HandlerTask]:
         """Remove the tasks that match, with those that follow them in their runs, and return them."""
-        found, kept = list[Task](), list[Task | Limiter]()
+        found, kept = list[HandlerTask](), list[HandlerTask | Limiter]()
         for _ in range(len(self)):
             try:
                 item = self.popleft()
             except IndexError:  # a thread was quicker
                 break
-            if isinstance(item, Task) and wanted(item):
+            if isinstance(item, HandlerTask) and wanted(item):
                 found.extend(item.run())
             else:
                 kept.append(item)
@@ -58,7 +58,7 @@ class ThreadQueue(deque[Task | Limiter]):
 
     def count_tasks(self) -> int:
         """Return how many tasks wait, with those that follow them; granted calls are not counted."""
-        return sum(1 + item.more for item in list(self) if isinstance(item, Task))
+        return sum(1 + item.more for item in list(self) if isinstance(item, HandlerTask))
 
     def _ends_with_another(self, group: str) -> bool:
         """Return whether the last item is of another group: then those before it may be, too."""

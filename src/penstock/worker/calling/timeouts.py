@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 from penstock.errors import HandlerTimeout
 
-from ..handlers import Handler
-from ..task import Task
+from ..handler import Handler
+from ..task import HandlerTask
 from .limiter import LimitedCall
 from .limiters import Limiters
 from .state import RunnerState
@@ -69,7 +69,7 @@ class Timeouts:
         if isinstance(call, LimitedCall):
             verdicts.after_limited(call, None, error, limit)
             self._limiters.grant(call.limiter)
-        elif isinstance(call, Task):
+        elif isinstance(call, HandlerTask):
             verdicts.leave_out(call)
             verdicts.after_failure(call, error, limit)
         else:

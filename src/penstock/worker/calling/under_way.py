@@ -2,8 +2,8 @@
 
 from penstock.delivery.verdict import Verdict
 
-from ..handlers import Handler
-from ..task import Task
+from ..handler import Handler
+from ..task import HandlerTask
 from .limiter import LimitedCall
 
 NOT_BEGUN = float("inf")  # stands for the moment a fallback began while it still waits for a thread
@@ -14,7 +14,7 @@ class FallbackCall:
 
     __slots__ = ("task", "verdict")
 
-    def __init__(self, task: Task, verdict: Verdict) -> None:
+    def __init__(self, task: HandlerTask, verdict: Verdict) -> None:
         self.task, self.verdict = task, verdict
 
     @property
@@ -23,7 +23,7 @@ class FallbackCall:
         return self.task.handler
 
 
-BegunCall = Task | LimitedCall | FallbackCall
+BegunCall = HandlerTask | LimitedCall | FallbackCall
 
 
 class CallsUnderWay(dict[BegunCall, float]):
@@ -35,8 +35,8 @@ class CallsUnderWay(dict[BegunCall, float]):
     """
 
 
-def tasks_of(call: BegunCall) -> list[Task]:
+def tasks_of(call: BegunCall) -> list[HandlerTask]:
     """Return the tasks that a call is for."""
     if isinstance(call, LimitedCall):
         return call.tasks
-    return [call] if isinstance(call, Task) else [call.task]
+    return [call] if isinstance(call, HandlerTask) else [call.task]

@@ -7,7 +7,7 @@ from typing import Any
 from penstock.clock import Clock
 from penstock.delivery.verdict import Verdict
 
-from ..task import Task
+from ..task import HandlerTask
 from .attempt import after_answers, after_error, needs_last_try
 from .limiter import LimitedCall, Limiter
 from .results import Results
@@ -63,13 +63,15 @@ class Verdicts:
                 self.finish(task, verdict, each, limiter)
 
     def after_failure(
-        self, task: Task, error: BaseException, seconds: float, limiter: Limiter | None = None
+        self, task: HandlerTask, error: BaseException, seconds: float, limiter: Limiter | None = None
     ) -> None:
         """Say the verdict on a record whose call raised an error or took too long."""
         verdict = after_error(task.handler, task.record, error, failures=task.failures, clock=self._clock)
         self.finish(task, verdict, seconds, limiter)
 
-    def finish(self, task: Task, verdict: Verdict, seconds: float, limiter: Limiter | None = None) -> None:
+    def finish(
+        self, task: HandlerTask, verdict: Verdict, seconds: float, limiter: Limiter | None = None
+    ) -> None:
         """Report a verdict, or hand the record to its handler's fallback."""
         if needs_last_try(task.handler, verdict, task.failures):
             fallback = FallbackCall(task, verdict)
@@ -79,7 +81,9 @@ class Verdicts:
         else:
             self.report(task, verdict, seconds, limiter)
 
-    def report(self, task: Task, verdict: Verdict, seconds: float, limiter: Limiter | None = None) -> None:
+    def report(
+        self, task: HandlerTask, verdict: Verdict, seconds: float, limiter: Limiter | None = None
+    ) -> None:
         """Hand a verdict to the delivery loop."""
         self._results.put((task, verdict, seconds))
         if not self._results.is_told:
@@ -90,7 +94,7 @@ class Verdicts:
 
         It comes before the verdict on the task, which may have it handed out again at once.
         """
-        if isinstance(call, Task) and call.next is not None:
+        if isinstance(call, HandlerTask) and call.next is not None:
             for task in call.next.run():
                 self._results.put((task, None, 0.0))
             if not self._results.is_told:  # the verdict on the first may be long in coming: by a fallback

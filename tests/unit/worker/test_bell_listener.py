@@ -1,4 +1,4 @@
-"""The ear: hears what others have done through the database, and knows when it cannot."""
+"""The bell listener: hears what others have done through the database, and knows when it cannot."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -14,9 +14,17 @@ from penstock.log.sql.database import Database
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
 from penstock.testing.refusal import refusal
-from penstock.worker import ear as ear_module
-from penstock.worker.ear import LOGGED, Ear, is_test, listen, notify_others, staged_slots, staged_word
-from penstock.worker.patience import PollingSettings
+from penstock.worker import bell_listener as bell_module
+from penstock.worker.backoff import PollingSettings
+from penstock.worker.bell_listener import (
+    LOGGED,
+    BellListener,
+    is_test,
+    listen,
+    notify_others,
+    staged_slots,
+    staged_word,
+)
 from penstock.worker.worker import Worker
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
@@ -28,7 +36,7 @@ on_postgres = pytest.mark.parametrize("kind", ["postgres"], indirect=True)
 
 
 class Heard(list[str]):
-    """The words that an ear has handed on, but those of tests."""
+    """The words that a listener has handed on, but those of tests."""
 
     def __call__(self, words: Sequence[str]) -> None:
         self.extend(word for word in words if not is_test(word))
@@ -47,9 +55,9 @@ def database(engine: StoreEngine) -> Iterator[Database]:
 
 
 @pytest.fixture
-def ear(database: Database, heard: Heard) -> Iterator[Ear]:
-    """Give an ear that listens."""
-    made = Ear(database, QUICK, heard)
+def bell(database: Database, heard: Heard) -> Iterator[BellListener]:
+    """Give a listener that listens."""
+    made = BellListener(database, QUICK, heard)
     made.start()
     wait_until(lambda: heard, "it listens")  # its first word is for what came before
     heard.clear()
@@ -90,14 +98,16 @@ def test_a_word_that_names_no_slots_means_all(word: str) -> None:
 
 
 @on_postgres
-def test_a_notification_is_handed_on_with_its_word(ear: Ear, database: Database, heard: Heard) -> None:
+def test_a_notification_is_handed_on_with_its_word(
+    bell: BellListener, database: Database, heard: Heard
+) -> None:
     notify_others(database, staged_word([7]))
     wait_until(lambda: "staged 7" in heard, "it hears")
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"], indirect=True)
-def test_a_write_to_a_file_is_heard(ear: Ear, engine: StoreEngine, heard: Heard) -> None:
-    ear.hurry()
+def test_a_write_to_a_file_is_heard(bell: BellListener, engine: StoreEngine, heard: Heard) -> None:
+    bell.hurry()
     with engine.connect() as conn:
         engine.outbox.publish(conn, "t", 1)
         conn.commit()
@@ -106,7 +116,7 @@ def test_a_write_to_a_file_is_heard(ear: Ear, engine: StoreEngine, heard: Heard)
 
 @on_postgres
 def test_a_session_that_was_ended_is_replaced_and_hears(
-    ear: Ear, database: Database, heard: Heard, caplog: pytest.LogCaptureFixture
+    bell: BellListener, database: Database, heard: Heard, caplog: pytest.LogCaptureFixture
 ) -> None:
     with psycopg.connect(database.dialect.url, autocommit=True) as conn:  # type: ignore[attr-defined]
         conn.execute(
@@ -127,10 +137,10 @@ def test_a_process_that_was_held_up_looks_once_more_before_it_hears_nothing(
         def wait(self, seconds: float) -> list[str]:
             return ["test 1"]
 
-    monkeypatch.setattr(ear_module, "_TEST_SECONDS", -1.0)
-    monkeypatch.setattr(ear_module, "token_hex", lambda count: "1")
+    monkeypatch.setattr(bell_module, "_TEST_SECONDS", -1.0)
+    monkeypatch.setattr(bell_module, "token_hex", lambda count: "1")
     listener: Any = Held()
-    assert ear_module._is_heard(database, listener)
+    assert bell_module._is_heard(database, listener)
 
 
 # --- behind a pooler ---------------------------------------------------------------------------
@@ -140,19 +150,19 @@ def test_a_process_that_was_held_up_looks_once_more_before_it_hears_nothing(
 def test_behind_a_transaction_pooler_it_says_so_once_with_the_remedy(
     pooled: Database, heard: Heard, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ear_module, "_TEST_SECONDS", 0.2)
-    monkeypatch.setattr(ear_module, "_TEST_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(bell_module, "_TEST_SECONDS", 0.2)
+    monkeypatch.setattr(bell_module, "_TEST_AGAIN_SECONDS", 0.01)
     tests = list[int]()
 
     def nonce(count: int) -> str:
         tests.append(count)
         return str(len(tests))
 
-    monkeypatch.setattr(ear_module, "token_hex", nonce)
-    ear = Ear(pooled, QUICK, heard)
-    ear.start()
+    monkeypatch.setattr(bell_module, "token_hex", nonce)
+    bell = BellListener(pooled, QUICK, heard)
+    bell.start()
     wait_until(lambda: len(tests) > 2, "it tries again and again")
-    ear.stop()
+    bell.stop()
     [said] = caplog.messages
     assert "a pooler stands in between" in said
     assert "PENSTOCK_BELL_LISTEN_URL" in said
@@ -176,12 +186,12 @@ def test_with_a_listen_url_it_hears_behind_a_pooler(
     engine: StoreEngine, pooler: TransactionPooler, heard: Heard
 ) -> None:
     database = open_database(pooler.url, Names(), listen_url=engine.url)
-    ear = Ear(database, QUICK, heard)
-    ear.start()
+    bell = BellListener(database, QUICK, heard)
+    bell.start()
     wait_until(lambda: "" in heard, "it listens")
     notify_others(database, LOGGED)
     wait_until(lambda: LOGGED in heard, "it hears")
-    ear.stop()
+    bell.stop()
     database.close()
 
 
@@ -222,14 +232,14 @@ def handled(outbox: Outbox, engine: StoreEngine, *, after: int) -> bool:
 
     with outbox._working(None) as worker:
         assert isinstance(worker, Worker)
-        assert worker._ear is not None
-        hear = worker._ear._heard
+        assert worker._listener is not None
+        hear = worker._listener._heard
 
         def noted(words: Sequence[str]) -> None:
             hear(words)
             ears.append(words)
 
-        worker._ear._heard = noted
+        worker._listener._heard = noted
         worker.start()
         try:
             wait_until(lambda: len(ears) >= after, "it listens")

@@ -1,7 +1,7 @@
 """Threads for units of work: each runs one unit at a time, and one that hangs is left behind.
 
-For one thread, the pump's. It is woken when a unit has ended. A watch of its own gives up what is over its
-time: the pump may itself wait for a lock that such a unit holds.
+For one thread, the delivery loop's. It is woken when a unit has ended. A watch of its own gives up what is
+over its time: the delivery loop may itself wait for a lock that such a unit holds.
 """
 
 import logging
@@ -14,20 +14,24 @@ from penstock import metrics
 from penstock.clock import Clock
 from penstock.delivery.verdict import Verdict
 
-from .calling.attempt import count
-from .handlers import Handler
-from .task import Task
+from ..calling.attempt import count
+from ..handler import Handler
+from ..task import HandlerTask
 from .unit import Unit
 from .unit_end import Broken
 
-log = logging.getLogger("penstock.handlers")
+logger = logging.getLogger("penstock.handlers")
 
 _STEP_SECONDS = 0.02
 _WATCH_SECONDS = 1.0  # the watch looks at least so often while units run
 
 
-class Units:
-    """Runs units, as many at once as it has threads."""
+class UnitThreads:
+    """Runs units of work, as many at once as it has threads, and gives up those that take too long.
+
+    It owns the threads, the units that run, and those that have ended and were not fetched. Methods are for
+    the delivery loop's thread unless they say otherwise.
+    """
 
     def __init__(self, *, threads: int, clock: Clock, wake: Callable[[], None]) -> None:
         """`wake` is called from other threads when a unit has ended."""
@@ -65,7 +69,7 @@ class Units:
         """Give up what is over its time; return how long until something may be next. From any thread."""
         now, due = self._clock.monotonic(), [_WATCH_SECONDS]
         for unit in list(self._running):
-            current = unit.current
+            current = unit.claim.current
             limit = None if current is None else current[0].handler.timeout_seconds
             if current is None or limit is None:
                 continue
@@ -73,7 +77,7 @@ class Units:
             due.append(limit / 4)
             if now - since < limit:
                 due.append(since + limit - now)
-            elif unit.claim(current):
+            elif unit.claim.take(current):
                 self._leave_behind(unit, task, limit)
         return min(due)
 
@@ -83,13 +87,13 @@ class Units:
             self._bell.wait(self.look() if self._running else None)
             self._bell.clear()
 
-    def close(self, grace_seconds: float) -> list[Task]:
+    def close(self, grace_seconds: float) -> list[HandlerTask]:
         """Wait so long for what runs, and return the tasks that still run then; they commit nothing."""
         for _ in range(int(grace_seconds / _STEP_SECONDS) + 1):
             if all(unit.outcome is not None for unit in list(self._running)):
                 break
             self._quiet.wait(_STEP_SECONDS if grace_seconds else 0)
-        left = [unit for unit in list(self._running) if unit.outcome is None and unit.claim()]
+        left = [unit for unit in list(self._running) if unit.outcome is None and unit.claim.take()]
         self._running.difference_update(left)
         for _ in range(self._threads):
             self._queue.put(None)
@@ -115,13 +119,13 @@ class Units:
                 if not unit.work(BaseException):
                     return  # it was given up, and this thread replaced
             except BaseException as exc:  # a fault of ours: the partitions are taken afresh
-                log.exception("a unit of work failed")
+                logger.exception("a unit of work failed")
                 unit.outcome = Broken(RuntimeError(f"a unit of work failed: {exc!r}"), in_doubt=True)
             self._ended.append(unit)
             self._quiet.set()
             self._wake()
 
-    def _leave_behind(self, unit: Unit, task: Task, limit: float) -> None:
+    def _leave_behind(self, unit: Unit, task: HandlerTask, limit: float) -> None:
         with self._lock:
             self._threads -= 1
         following = unit.time_out(task, limit)

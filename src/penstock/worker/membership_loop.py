@@ -1,8 +1,8 @@
-"""The steward: one loop that keeps the member alive and tells the others what it should own.
+"""The membership loop: one thread that keeps the member alive and tells the others what it should own.
 
 It renews the lease whatever handlers do, finds the topics of the groups, works out shares with the other
-members, exchanges slots itself and has the pump exchange cursors. It alone uses the member; other threads
-only read its fence, whether it lives, and who lives.
+members, exchanges slots itself and has the delivery loop exchange cursors. It alone uses the member; other
+threads only read its fence, whether it lives, and who lives.
 """
 
 import logging
@@ -16,49 +16,53 @@ from penstock.membership.member import ClusterSettings
 from penstock.membership.serving import SLOTS, Domain, ServedGroup, Serves
 from penstock.membership.sharing import SharingMember
 
-from .engine import Engine, topic_of
-from .handlers import Subscription
-from .patience import Patience, PollingSettings
-from .pump import Pump
+from .backoff import Backoff, PollingSettings
+from .delivery_loop import DeliveryLoop
+from .group.delivery import topic_of
+from .served_groups import AnyDelivery
+from .subscription import Subscription
 
-log = logging.getLogger("penstock.membership")
+logger = logging.getLogger("penstock.membership")
 
 _LOOK_SECONDS = 1.5
 _MEASURE_SECONDS = 60.0
 
-NewEngine = Callable[[Subscription, Topic], tuple[int, Engine]]
+NewDelivery = Callable[[Subscription, Topic], tuple[int, AnyDelivery]]
 
 
-class Steward:
-    """Runs in a thread of its own between `start` and `stop`."""
+class MembershipLoop:
+    """Renews the lease, finds topics, works out shares, exchanges slots. In a thread from `start` to `stop`.
+
+    Invariant: it alone changes the member.
+    """
 
     def __init__(
         self,
         member: SharingMember,
         log: Log,
-        pump: Pump,
+        delivery: DeliveryLoop,
         clock: Clock,
         *,
         subscriptions: Sequence[Subscription],
         filters: Mapping[str, tuple[str, ...]],
-        new_engine: NewEngine,
+        new_delivery: NewDelivery,
         cluster: ClusterSettings,
         polling: PollingSettings,
         pins: frozenset[int] | None,
         measure: Callable[[], object] = lambda: None,
         gained: Callable[[], object] = lambda: None,
     ) -> None:
-        """`new_engine` makes the engine of a group on a topic, and returns the group's id with it.
+        """`new_delivery` makes the delivery of a group on a topic, and returns the group's id with it.
 
         `measure` is called once a minute: for series of the whole store. `gained` is called when there are
         more slots to sequence than before.
         """
-        self._member, self._log, self._pump, self._clock = member, log, pump, clock
-        self._waiting, self._new_engine, self._pins = list(subscriptions), new_engine, pins
+        self._member, self._log, self._delivery, self._clock = member, log, delivery, clock
+        self._waiting, self._new_delivery, self._pins = list(subscriptions), new_delivery, pins
         self._filters, self._measure, self._gained = filters, measure, gained
         self._groups: dict[str, tuple[int, list[int]]] = {}
         self._cluster = cluster
-        self._patience = Patience("membership", polling)
+        self._backoff = Backoff("membership", polling)
         self._look_seconds = min(_LOOK_SECONDS, cluster.heartbeat_interval.total_seconds())
         self._joined = False
         self._next_beat = self._next_rebalance = self._next_measure = 0.0
@@ -83,12 +87,12 @@ class Steward:
         while not self._stopping.is_set():
             try:
                 self._turn()
-                self._patience.is_well()
-                self._patience.active()
+                self._backoff.is_well()
+                self._backoff.active()
                 pause = self._look_seconds
             except Exception as exc:
                 self._next_beat = 0.0
-                pause = self._patience.trouble(exc)
+                pause = self._backoff.trouble(exc)
             self._stopping.wait(pause)
         if self._joined and self._leaving.is_set():
             self._leave()
@@ -102,7 +106,7 @@ class Steward:
         new = self._discover()
         if new or died or now >= self._next_rebalance:
             self._member.rebalance()
-            settings = self._cluster  # who has just come is counted once newcomers are gathered
+            settings = self._cluster  # a group that is new here is shared out as soon as joins are gathered
             wait = settings.gather_joins if new else settings.rebalance_interval
             self._next_rebalance = now + wait.total_seconds()
         if now >= self._next_measure:
@@ -111,7 +115,7 @@ class Steward:
         changed = self._member.look()
         if SLOTS in changed and self._member.exchange_slots():
             self._gained()
-        self._pump.attend(changed - {SLOTS})
+        self._delivery.attend(changed - {SLOTS})
         self.is_ready.set()
 
     def _beat(self) -> None:
@@ -122,15 +126,15 @@ class Steward:
         self._member.join()
         self._joined = True
         self._next_rebalance = self._clock.monotonic()
-        log.info("member %s joined", self._member.id)
+        logger.info("member %s joined", self._member.id)
 
     def _discover(self) -> bool:
-        """Make the engines of groups whose topics have come to be; return whether there are any."""
+        """Make the deliveries of groups whose topics exist by now; return whether there are any."""
         found = [(each, topic) for each in self._waiting if (topic := topic_of(self._log, each)) is not None]
         for subscription, topic in found:
-            group_id, engine = self._new_engine(subscription, topic)
+            group_id, delivery = self._new_delivery(subscription, topic)
             self._groups.setdefault(subscription.group, (group_id, []))[1].append(topic.id)
-            self._pump.adopt(Domain(group_id, topic.id), engine, topic)
+            self._delivery.adopt(Domain(group_id, topic.id), delivery, topic)
             self._waiting.remove(subscription)
         if found:
             self._member.serve(self._serves())
@@ -147,7 +151,7 @@ class Steward:
         try:
             self._member.leave()
         except Exception as exc:
-            self._patience.said_once(exc, "could not leave; others take over when the lease ends")
+            self._backoff.warn_once(exc, "could not leave; others take over when the lease ends")
 
 
 def filters_of(subscriptions: Sequence[Subscription]) -> dict[str, tuple[str, ...]]:

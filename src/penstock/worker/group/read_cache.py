@@ -1,8 +1,8 @@
-"""The shelf: what one group of a process has just read of the log, kept for the others at the same place.
+"""The read cache: what one group of a process has just read of the log, kept for others at the same place.
 
 Records never change, but for erasing, and then their partitions change hands: so a row read once serves every
 group. Each gets records of its own, with its own fence. Kept for a second and for so many bytes, and only of
-topics that several groups read. A range is served from the shelf as far as it goes without a gap, if it
+topics that several groups read. A range is served from the cache as far as it goes without a gap, if it
 begins there; all else is read.
 """
 
@@ -18,8 +18,8 @@ _KEPT_SECONDS = 1.0
 _OBJECT_BYTES = 140  # what an entry takes in memory beside what it counts as
 
 
-class Shelf:
-    """Reads for the engines of one loop; not thread-safe."""
+class ReadCache:
+    """Reads the log for the groups of one delivery loop, and keeps the rows for a moment. Not thread-safe."""
 
     def __init__(self, log: Log, clock: Clock) -> None:
         self._log, self._clock = log, clock
@@ -32,7 +32,7 @@ class Shelf:
         self._readers[topic.id] += 1
 
     def tidy(self) -> None:
-        """Throw away what has stood here for long."""
+        """Throw away what has been here for long."""
         if self._rows and self._clock.monotonic() - self._since > _KEPT_SECONDS:
             self.clear()
 

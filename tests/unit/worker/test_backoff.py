@@ -5,25 +5,25 @@ from itertools import pairwise
 import pytest
 
 from penstock.errors import SettingOutOfRange
-from penstock.worker.patience import Patience, PollingSettings
+from penstock.worker.backoff import Backoff, PollingSettings
 
 
 def test_n_25_pauses_double_while_nothing_comes_and_are_short_again_after_work() -> None:
-    patience = Patience("x", PollingSettings(shortest_seconds=1.0, longest_seconds=8.0))
-    assert patience.active() == 1.0
-    pauses = [patience.idle() for _ in range(5)]
+    backoff = Backoff("x", PollingSettings(shortest_seconds=1.0, longest_seconds=8.0))
+    assert backoff.active() == 1.0
+    pauses = [backoff.idle() for _ in range(5)]
     for pause, longest in zip(pauses, (2, 4, 8, 8, 8), strict=True):
         assert 0.8 * longest <= pause <= longest
     assert any(one != other for one, other in pairwise(pauses[2:]))  # not in step with other processes
-    assert patience.active() == 1.0
-    assert patience.idle() <= 2.0
+    assert backoff.active() == 1.0
+    assert backoff.idle() <= 2.0
 
 
 def test_n_25_a_fixed_pause_stays_and_work_is_followed_up_at_once() -> None:
-    patience = Patience("x", PollingSettings(trigger="fixed"))
-    assert [patience.idle() for _ in range(5)] == [2.0] * 5
-    assert patience.active() == 0.05
-    assert patience.idle() == 2.0
+    backoff = Backoff("x", PollingSettings(trigger="fixed"))
+    assert [backoff.idle() for _ in range(5)] == [2.0] * 5
+    assert backoff.active() == 0.05
+    assert backoff.idle() == 2.0
 
 
 def test_the_longest_pause_is_told_for_either_trigger() -> None:
@@ -37,9 +37,9 @@ def test_another_trigger_is_refused() -> None:
 
 
 def test_trouble_is_waited_out_ever_longer_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    patience = Patience("x", PollingSettings(shortest_seconds=1.0, longest_seconds=4.0))
-    waits = [patience.trouble(OSError("away")) for _ in range(4)]
+    backoff = Backoff("x", PollingSettings(shortest_seconds=1.0, longest_seconds=4.0))
+    waits = [backoff.trouble(OSError("away")) for _ in range(4)]
     for wait, least in zip(waits, (1, 2, 4, 4), strict=True):
         assert least <= wait <= least * 1.5
-    patience.is_well()
+    backoff.is_well()
     assert [each.getMessage() for each in caplog.records] == ["x waits and tries again: away", "x goes on"]

@@ -1,4 +1,4 @@
-"""The shelf: groups at the same place share one read, and each gets what the log holds."""
+"""The read cache: groups at the same place share one read, and each gets what the log holds."""
 
 import random
 from collections.abc import Iterator
@@ -14,8 +14,8 @@ from penstock.log.sql.log import SqlLog
 from penstock.log.sql.naming import Names
 from penstock.testing import FakeClock
 from penstock.testing.records import a_record
-from penstock.worker import shelf as shelf_module
-from penstock.worker.shelf import Shelf
+from penstock.worker.group import read_cache as cache_module
+from penstock.worker.group.read_cache import ReadCache
 from tests.conformance.engines import StoreEngine
 
 FENCES = {number: 40 + number for number in range(4)}
@@ -57,9 +57,9 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def shelf(log: CountingLog, topic: Topic, clock: FakeClock) -> Shelf:
-    """Give a shelf for two groups."""
-    made = Shelf(log, clock)
+def cache(log: CountingLog, topic: Topic, clock: FakeClock) -> ReadCache:
+    """Give a cache for two groups."""
+    made = ReadCache(log, clock)
     made.expect(topic)
     made.expect(topic)
     return made
@@ -69,11 +69,11 @@ def places(found: Any) -> list[tuple[int, int]]:
     return [(record.partition, record.offset) for record, _ in found[0]]
 
 
-def test_a_second_group_reads_nothing(shelf: Shelf, log: CountingLog, topic: Topic) -> None:
+def test_a_second_group_reads_nothing(cache: ReadCache, log: CountingLog, topic: Topic) -> None:
     ranges = [(0, 0, 10), (1, 5, 8)]
-    first = shelf.read_ranges(topic, ranges, FENCES, max_bytes=ALL)
+    first = cache.read_ranges(topic, ranges, FENCES, max_bytes=ALL)
     log.asked.clear()
-    second = shelf.read_ranges(topic, ranges, {0: 7, 1: 8}, max_bytes=ALL)
+    second = cache.read_ranges(topic, ranges, {0: 7, 1: 8}, max_bytes=ALL)
     assert log.asked == []
     assert places(second) == places(first) == [(0, n) for n in range(10)] + [(1, n) for n in range(5, 8)]
     assert [record.data for record, _ in second[0]] == [record.data for record, _ in first[0]]
@@ -82,48 +82,48 @@ def test_a_second_group_reads_nothing(shelf: Shelf, log: CountingLog, topic: Top
 
 
 def test_a_topic_of_one_group_is_not_kept(log: CountingLog, topic: Topic, clock: FakeClock) -> None:
-    alone = Shelf(log, clock)
+    alone = ReadCache(log, clock)
     alone.expect(topic)
     for _ in range(2):
         alone.read_ranges(topic, [(0, 0, 10)], FENCES, max_bytes=ALL)
     assert log.asked == [(0, 0, 10)] * 2
 
 
-def test_what_was_read_as_the_end_is_read_on(shelf: Shelf, log: CountingLog, topic: Topic) -> None:
+def test_what_was_read_as_the_end_is_read_on(cache: ReadCache, log: CountingLog, topic: Topic) -> None:
     """The first group met the end of the log; since then it has grown."""
-    shelf.read_ranges(topic, [(0, 0, 100)], FENCES, max_bytes=ALL)
+    cache.read_ranges(topic, [(0, 0, 100)], FENCES, max_bytes=ALL)
     log.append("t", [a_record()], partition=0)
-    assert places(shelf.read_ranges(topic, [(0, 15, 100)], FENCES, max_bytes=ALL)) == [
+    assert places(cache.read_ranges(topic, [(0, 15, 100)], FENCES, max_bytes=ALL)) == [
         (0, n) for n in range(15, 20)
     ]
-    assert places(shelf.read_ranges(topic, [(0, 20, 100)], FENCES, max_bytes=ALL)) == [(0, 20)]
+    assert places(cache.read_ranges(topic, [(0, 20, 100)], FENCES, max_bytes=ALL)) == [(0, 20)]
 
 
 def test_it_is_thrown_away_after_a_second(
-    shelf: Shelf, log: CountingLog, topic: Topic, clock: FakeClock
+    cache: ReadCache, log: CountingLog, topic: Topic, clock: FakeClock
 ) -> None:
     for _ in range(2):
-        shelf.read_ranges(topic, [(0, 0, 10)], FENCES, max_bytes=ALL)
+        cache.read_ranges(topic, [(0, 0, 10)], FENCES, max_bytes=ALL)
         clock.advance(timedelta(seconds=1.5))
-        shelf.tidy()
+        cache.tidy()
     assert log.asked == [(0, 0, 10)] * 2
 
 
 def test_it_holds_no_more_than_so_many_bytes(
-    shelf: Shelf, log: CountingLog, topic: Topic, monkeypatch: pytest.MonkeyPatch
+    cache: ReadCache, log: CountingLog, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shelf_module, "KEPT_BYTES", 5_000)
+    monkeypatch.setattr(cache_module, "KEPT_BYTES", 5_000)
     for number in range(4):
-        shelf.read_ranges(topic, [(number, 0, 20)], FENCES, max_bytes=ALL)
-        assert sum(len(row[5]) + 200 for row in shelf._rows.values()) <= 5_000
+        cache.read_ranges(topic, [(number, 0, 20)], FENCES, max_bytes=ALL)
+        assert sum(len(row[5]) + 200 for row in cache._rows.values()) <= 5_000
     log.asked.clear()
-    shelf.read_ranges(topic, [(3, 0, 20), (0, 0, 20)], FENCES, max_bytes=ALL)
+    cache.read_ranges(topic, [(3, 0, 20), (0, 0, 20)], FENCES, max_bytes=ALL)
     assert log.asked == [(0, 0, 20)]  # the last is kept, the first was thrown away for it
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_whatever_is_kept_the_answer_is_a_beginning_of_the_log_s(
-    shelf: Shelf, log: CountingLog, topic: Topic, seed: int, engine: StoreEngine
+    cache: ReadCache, log: CountingLog, topic: Topic, seed: int, engine: StoreEngine
 ) -> None:
     """In the order of the ranges, cut as the log cuts, with gaps passed over, and something of each range."""
     chance = random.Random(seed)
@@ -137,7 +137,7 @@ def test_whatever_is_kept_the_answer_is_a_beginning_of_the_log_s(
             for number, low in ((number, chance.randrange(20)) for number in chance.sample(range(4), 3))
         ]
         most = chance.choice([1, 9, 30, ALL])
-        found = shelf.read_ranges(topic, ranges, FENCES, max_bytes=most)
+        found = cache.read_ranges(topic, ranges, FENCES, max_bytes=most)
         whole = places(SqlLog.read_ranges(log, topic, ranges, FENCES, max_bytes=ALL))
         for number, low, high in ranges:
             mine = [place for place in places(found) if place[0] == number]

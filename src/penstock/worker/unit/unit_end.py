@@ -1,11 +1,11 @@
-"""What a unit of work takes, and how it ends: values between the thread that works it and the engine."""
+"""What a unit of work takes, and how it ends: values between its thread and the delivery loop."""
 
 from dataclasses import dataclass
 
 from penstock.delivery.store import Owned
 from penstock.delivery.verdict import Verdict
 
-from .task import Task
+from ..task import HandlerTask
 
 
 @dataclass(slots=True)
@@ -14,7 +14,7 @@ class Part:
 
     number: int
     owned: Owned
-    tasks: list[Task]
+    tasks: list[HandlerTask]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Undone:
     `called`: the handlers of so many had been called, so what they did elsewhere may be done again.
     """
 
-    task: Task
+    task: HandlerTask
     verdict: Verdict | None
     called: int
 
@@ -48,4 +48,4 @@ class Broken:
     in_doubt: bool
 
 
-Outcome = Committed | Undone | Broken
+UnitOutcome = Committed | Undone | Broken

@@ -1,9 +1,9 @@
-"""The ear of a worker: hears through the database that others have published or sequenced something.
+"""The bell listener of a worker: hears through the database that others have published or sequenced.
 
-A thread with a connection of its own. It trusts no listening that it has not heard: after each connecting it
-notifies itself, because behind a transaction pooler LISTEN succeeds and nothing ever comes. When it cannot
-hear (a pooler in between, the database away) the loops that it would wake look by themselves, only less soon,
-and it tries again from time to time.
+A thread with a connection of its own. It does not trust a connection until it has heard something on it: it
+notifies itself after connecting, because behind a transaction pooler LISTEN succeeds and nothing ever comes.
+When it cannot hear (a pooler in between, the database away) the loops that it would wake poll, and are only
+slower; it tries again from time to time.
 """
 
 import logging
@@ -18,12 +18,12 @@ from penstock.log.sql.address import without_password
 from penstock.log.sql.contract import Listener
 from penstock.log.sql.database import Database
 
-from .patience import Patience, PollingSettings
+from .backoff import Backoff, PollingSettings
 
-log = logging.getLogger("penstock.bell")
+logger = logging.getLogger("penstock.bell")
 
-LOGGED = "logged"  # what a notification says: records came into the log; else
-_STAGED = "staged"  # events were staged, in these slots if it is known
+LOGGED = "logged"  # the text of a notification: records came into the log
+_STAGED = "staged"  # or events were staged; the slots follow if they are known
 _TEST = "test "
 
 _WAIT_SECONDS = 0.5
@@ -32,12 +32,12 @@ _TEST_AGAIN_SECONDS, _LONGEST_AGAIN_SECONDS = 5.0, 300.0
 
 
 def staged_word(slots: Iterable[int] | None) -> str:
-    """Return the word for events that were staged."""
+    """Return the text that says events were staged."""
     return _STAGED if slots is None else f"{_STAGED} {','.join(map(str, slots))}"
 
 
 def staged_slots(word: str) -> frozenset[int] | None:
-    """Return the slots that a word names; None when it names none, or is one of another version."""
+    """Return the slots that a text names; None if it names none, or comes from another version."""
     kind, _, names = word.partition(" ")
     if kind != _STAGED or not names.replace(",", "").isdecimal():
         return None
@@ -45,12 +45,12 @@ def staged_slots(word: str) -> frozenset[int] | None:
 
 
 def is_test(word: str) -> bool:
-    """Return whether somebody only tries whether they hear."""
+    """Return whether a listener sent this to itself, to find out whether it hears."""
     return word.startswith(_TEST)
 
 
 def notify_others(database: Database, word: str) -> None:
-    """Wake the workers of other processes; if that fails, they look by themselves, less soon."""
+    """Wake the workers of other processes; if that fails, they find out later, by polling."""
     with suppress(Exception):
         _notify(database, word)
 
@@ -70,7 +70,7 @@ def listen(database: Database) -> Listener:
 
 
 def _is_heard(database: Database, listener: Listener) -> bool:
-    """Return whether a word sent on another connection comes back; one's own would, even through a pooler."""
+    """Return whether a text sent on another connection arrives; on its own it would, even behind a pooler."""
     word = f"{_TEST}{token_hex(8)}"
     _notify(database, word)
     end = SYSTEM.monotonic() + _TEST_SECONDS
@@ -78,7 +78,7 @@ def _is_heard(database: Database, listener: Listener) -> bool:
         left = end - SYSTEM.monotonic()
         if word in listener.wait(max(left, _LAST_LOOK_SECONDS)):
             return True
-        if left <= 0:  # only after a look: a process that was held up may have heard meanwhile
+        if left <= 0:  # asked after the look: a process that was paused may have heard it meanwhile
             return False
 
 
@@ -91,14 +91,14 @@ def _channel(database: Database) -> str:
     return database.names.table("bell")
 
 
-class Ear:
-    """Runs in a thread of its own between `start` and `stop`. `heard` gets the words that came."""
+class BellListener:
+    """Runs in a thread of its own between `start` and `stop`. `heard` is given the texts that arrive."""
 
     def __init__(
         self, database: Database, polling: PollingSettings, heard: Callable[[Sequence[str]], object]
     ) -> None:
         self._database, self._heard = database, heard
-        self._patience = Patience("bell", polling)
+        self._backoff = Backoff("bell", polling)
         self._test_again = _TEST_AGAIN_SECONDS
         self._stopping = Event()
         self._listener: Listener | None = None
@@ -106,7 +106,7 @@ class Ear:
 
     def start(self) -> None:
         """Begin; returns at once."""
-        self._thread = Thread(target=self._run, name="penstock-ear", daemon=True)
+        self._thread = Thread(target=self._run, name="penstock-bell-listener", daemon=True)
         self._thread.start()
 
     def hurry(self) -> None:
@@ -126,12 +126,12 @@ class Ear:
             try:
                 self._listen()
             except BellUnheard as exc:
-                self._patience.said_once(exc, "polling instead")
+                self._backoff.warn_once(exc, "polling instead")
                 self._stopping.wait(self._test_again)
                 self._test_again = min(self._test_again * 2, _LONGEST_AGAIN_SECONDS)
             except Exception as exc:
                 translated = self._database.dialect.translate(exc)
-                self._stopping.wait(self._patience.trouble(translated or exc))
+                self._stopping.wait(self._backoff.trouble(translated or exc))
 
     def _listen(self) -> None:
         self._listener = listener = listen(self._database)
@@ -142,7 +142,7 @@ class Ear:
                 words = listener.wait(_WAIT_SECONDS)
                 if words:
                     self._heard(words)
-                self._patience.is_well()
+                self._backoff.is_well()
         finally:
             self._listener = None
             listener.close()

@@ -8,7 +8,7 @@ from penstock.settings import Settings, setting
 
 
 class PollingSettings(Settings, room="polling"):
-    """How often a loop looks when nobody rings."""
+    """How often a loop looks when no bell rings."""
 
     trigger: str = setting(
         "adaptive",
@@ -23,16 +23,16 @@ class PollingSettings(Settings, room="polling"):
 
     @property
     def idle_seconds(self) -> float:
-        """The longest pause of a loop that nobody rings for."""
+        """The longest pause of a loop while no bell rings."""
         return self.fixed_seconds if self.trigger == "fixed" else self.longest_seconds
 
 
-class Patience:
-    """The pauses of one loop, doubling while nothing comes; and its troubles, each kind said once."""
+class Backoff:
+    """The pauses of one loop, doubling while nothing comes or all fails; and its troubles, each said once."""
 
     def __init__(self, name: str, polling: PollingSettings) -> None:
         self._name, self._polling = name, polling
-        self._log = logging.getLogger(f"penstock.{name}")
+        self._logger = logging.getLogger(f"penstock.{name}")
         self._pause = polling.shortest_seconds
         self._said = ""
 
@@ -42,27 +42,27 @@ class Patience:
         return self._pause
 
     def idle(self) -> float:
-        """Return the pause after a look that found nothing; unless fixed, not in step with others."""
+        """Return the pause after a look that found nothing; with jitter, unless it is fixed."""
         if self._polling.trigger == "fixed":
             return self._polling.fixed_seconds
         self._pause = min(self._pause * 2, self._polling.longest_seconds)
         return self._pause * random.uniform(0.8, 1.0)
 
     def trouble(self, error: Exception) -> float:
-        """Say an error if it is new, a surprise with its trace; return how long to wait then."""
-        self.said_once(error, f"{self._name} waits and tries again")
+        """Log an error if it is new, with its trace if it is not one of ours; return how long to wait."""
+        self.warn_once(error, f"{self._name} waits and tries again")
         pause, self._pause = self._pause, min(self._pause * 2, self._polling.longest_seconds)
         return pause + random.uniform(0, pause / 2)
 
-    def said_once(self, error: Exception, what: str) -> None:
+    def warn_once(self, error: Exception, what: str) -> None:
         """Log an error unless the last one was of the same kind."""
         kind = type(error).__name__
         if kind != self._said:
-            self._log.warning("%s: %s", what, error, exc_info=not isinstance(error, Error))
+            self._logger.warning("%s: %s", what, error, exc_info=not isinstance(error, Error))
         self._said = kind
 
     def is_well(self) -> None:
-        """Note that it works; said when it did not before."""
+        """Take note that it works; log that if it did not before."""
         if self._said:
-            self._log.warning("%s goes on", self._name)
+            self._logger.warning("%s goes on", self._name)
             self._said = ""

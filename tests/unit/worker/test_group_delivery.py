@@ -1,4 +1,4 @@
-"""The engine: what is read, handed out and settled; its bounds, its care after a crash, its repetitions."""
+"""Delivery to a group: what is read, handed out and settled; bounds, care after a crash, repetitions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from penstock import Record, points
+from penstock.delivery.lane_names import lane_of
 from penstock.delivery.store import GroupStore
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
 from penstock.errors import StoreUnreachable
@@ -19,9 +20,9 @@ from penstock.log.sql.naming import Names
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from penstock.testing.outbox_suite import in_one_partition
 from penstock.testing.records import some_records
-from penstock.worker import engine as engine_module
-from penstock.worker.engine import Engine, lane_of
-from penstock.worker.task import Task
+from penstock.worker.group import bounds
+from penstock.worker.group.delivery import GroupDelivery
+from penstock.worker.task import HandlerTask
 from tests.conformance.engines import StoreEngine
 
 
@@ -37,44 +38,44 @@ def database(engine: StoreEngine) -> Iterator[Database]:
     opened.close()
 
 
-Make = Callable[..., Engine]
+Make = Callable[..., GroupDelivery]
 
 
 @pytest.fixture
 def make(engine: StoreEngine, database: Database) -> Make:
-    """Give a way to make the engine of a group as a member of some name."""
+    """Give a way to make the delivery of a group as a member of some name."""
     in_one_partition(engine)
 
-    def made(owner: str = "me", handler: Callable[[Record], Any] | None = None) -> Engine:
+    def made(owner: str = "me", handler: Callable[[Record], Any] | None = None) -> GroupDelivery:
         outbox = engine.another()
         subscribe(outbox, "g", handler or Seen())
         (subscription,) = outbox._handlers.subscriptions()
         log = SqlLog(database, engine.clock)
         topic = log.topic("events")
         store = GroupStore(database, engine.clock, group="g", topic=topic, owner=owner)
-        return Engine(log, store, subscription, engine.clock)
+        return GroupDelivery(log, store, subscription, engine.clock)
 
     return made
 
 
-def fill(engine: Engine, store: StoreEngine) -> bool:
-    return engine.fill(store.outbox.log.ends(store.outbox.log.topic("events")))
+def fill(mine: GroupDelivery, store: StoreEngine) -> bool:
+    return mine.fill(store.outbox.log.ends(store.outbox.log.topic("events")))
 
 
-def taken(engine: Engine, store: StoreEngine, *living: str) -> list[Task]:
+def taken(mine: GroupDelivery, store: StoreEngine, *living: str) -> list[HandlerTask]:
     """Take what nobody living owns, read, and hand out."""
-    engine.take(lambda tx: list(living))
-    fill(engine, store)
-    return engine.start(1000)
+    mine.take(lambda tx: list(living))
+    fill(mine, store)
+    return mine.start(1000)
 
 
-def values(tasks: list[Task]) -> list[Any]:
+def values(tasks: list[HandlerTask]) -> list[Any]:
     return [task.record.value for task in tasks]
 
 
-def finish(engine: Engine, tasks: list[Task], verdict: Verdict | None = None) -> None:
+def finish(mine: GroupDelivery, tasks: list[HandlerTask], verdict: Verdict | None = None) -> None:
     for task in tasks:
-        engine.finish(task, verdict or Passed())
+        mine.finish(task, verdict or Passed())
 
 
 def publish(store: StoreEngine, *pairs: tuple[str, int]) -> None:
@@ -217,8 +218,8 @@ def test_waiting_lanes_are_bounded_and_the_storm_ends(
     make: Make, engine: StoreEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P8: every key fails once; above the bound nothing more is read until some have gone on."""
-    monkeypatch.setattr(engine_module, "LANES_BOUND", 5)
-    monkeypatch.setattr(engine_module, "AHEAD", 4)
+    monkeypatch.setattr(bounds, "LANES_BOUND", 5)
+    monkeypatch.setattr(bounds, "AHEAD", 4)
     publish(engine, *((f"k-{number}", number) for number in range(60)))
     mine, failed, done, most = make(), set[int](), list[int](), 0
     mine.take(lambda tx: [])
@@ -243,8 +244,8 @@ def test_waiting_lanes_are_bounded_and_the_storm_ends(
 def test_what_is_in_memory_is_bounded_by_bytes(
     make: Make, engine: StoreEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine_module, "HELD_BYTES", 3000)
-    monkeypatch.setattr(engine_module, "READ_BYTES", 2000)
+    monkeypatch.setattr(bounds, "HELD_BYTES", 3000)
+    monkeypatch.setattr(bounds, "READ_BYTES", 2000)
     with engine.connect() as conn:
         for number in range(20):
             engine.outbox.publish(conn, "t", "x" * 1000, key=f"k-{number}")
@@ -345,7 +346,7 @@ def test_waiting_records_that_are_too_much_for_one_look_come_in_turn(
     finish(mine, taken(mine, engine), Parked(engine.clock.now_ms() + 10, 1, "no"))
     mine.settle()
     engine.clock.advance(timedelta(seconds=1))
-    monkeypatch.setattr(engine_module, "READ_BYTES", 2500)
+    monkeypatch.setattr(bounds, "READ_BYTES", 2500)
     seen: list[str] = []
     for _ in range(10):
         tasks = mine.start(1000)
@@ -365,7 +366,7 @@ def test_holes_that_are_too_much_for_one_look_are_filled_in_turn(
     first.settle()
     first.untake(tasks[:9])
     first.release()
-    monkeypatch.setattr(engine_module, "READ_BYTES", 2500)
+    monkeypatch.setattr(bounds, "READ_BYTES", 2500)
     mine, seen = make("second"), list[str]()
     mine.take(lambda tx: [])
     for _ in range(10):
@@ -390,7 +391,7 @@ def test_a_run_is_for_one_handler_only(engine: StoreEngine, database: Database) 
     (subscription,) = outbox._handlers.subscriptions()
     log = SqlLog(database, engine.clock)
     store = GroupStore(database, engine.clock, group="g", topic=log.topic("events"), owner="me")
-    mine = Engine(log, store, subscription, engine.clock)
+    mine = GroupDelivery(log, store, subscription, engine.clock)
     mine.take(lambda tx: [])
     fill(mine, engine)
     runs = []
@@ -416,7 +417,7 @@ def test_what_was_taken_before_the_database_went_away_is_handed_out_later(
     with engine.connect() as conn:
         conn.execute("UPDATE penstock_cursor SET crashes = 1 WHERE partition = 1")
         conn.commit()
-    mine = Engine(log, store, subscription, engine.clock)
+    mine = GroupDelivery(log, store, subscription, engine.clock)
     mine.take(lambda tx: [])
     fill(mine, engine)
     with monkeypatch.context() as patch:

@@ -1,0 +1,279 @@
+"""The delivery loop: one thread that reads, hands out, collects and settles for all groups of a process.
+
+It owns the groups' deliveries; nobody else touches them. Handlers run in the runner's threads and wake it
+when there are results. Who should own what is told from outside (`attend`), and so is that the log has grown
+(`ring`). A database that is away stops nothing for good: the loop waits with back-off, says so once, and goes
+on.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from threading import Event, Thread
+
+from penstock.clock import Clock
+from penstock.log.contract import Log, Topic
+from penstock.membership.member import Member
+from penstock.membership.serving import Domain
+from penstock.outbox.sequencer import Ends
+
+from .backoff import Backoff, PollingSettings
+from .calling.runner import Runner
+from .group.read_cache import ReadCache
+from .lease_check import LeaseCheck
+from .log_ends import LogEnds
+from .served_groups import AnyDelivery, RunningGroup, ServedGroups
+from .unit.unit_threads import UnitThreads
+
+logger = logging.getLogger("penstock.delivery")
+
+_IN_FLIGHT = 4000  # tasks handed to the runner and not finished,
+_LEAST_IN_FLIGHT = 500  # shared among the groups; but so many of each: none takes the place of another
+_RUN = 100  # records of one key that a handler gets one after the other, without a word in between
+_SETTLE_RESULTS = 2000  # results that are settled at once,
+_SETTLE_SECONDS = 0.02  # and how long the first of them waits while handlers are busy
+_LONGEST_WAIT_SECONDS = 5.0
+_LEAST_WAIT_SECONDS = 0.001
+_BREATH_SECONDS = 0.0001  # lets handlers begin before the next turn: a wait of nothing would not
+
+
+class DeliveryLoop:
+    """Runs in a thread of its own between `start` and `stop`, turn after turn: collect what has ended,
+    exchange partitions, settle, read on, hand out, wait. Its own state is when to settle and when to stop;
+    the rest is its parts'.
+    """
+
+    def __init__(
+        self, log: Log, member: Member, clock: Clock, *, polling: PollingSettings, threads: int
+    ) -> None:
+        """`threads`: for handlers, and as many for units of work."""
+        self._clock = clock
+        self._wake, self._stopping = Event(), Event()
+        self._backoff = Backoff("delivery", polling)
+        self._ends = LogEnds(log, self._backoff)
+        self._cache, lease = ReadCache(log, clock), LeaseCheck(member)
+        self._runner = Runner(threads=threads, clock=clock, wake=self._wake.set, may_start=lease.may_start)
+        self._units = UnitThreads(threads=threads, clock=clock, wake=self._wake.set)
+        self._groups = ServedGroups(member, lease, self._runner, self._cache, self._ends)
+        self._unsettled = self._units_turn = 0
+        self._first_result = 0.0
+        self._grace_ends: float | None = None
+        self._thread: Thread | None = None
+
+    # -- from other threads
+
+    def start(self) -> None:
+        """Begin; returns at once."""
+        self._thread = Thread(target=self._run, name="penstock-delivery", daemon=True)
+        self._thread.start()
+
+    def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let async handlers run in this event loop; before `start`."""
+        self._runner.use_loop(loop)
+
+    def adopt(self, domain: Domain, delivery: AnyDelivery, topic: Topic) -> None:
+        """Serve a group on a topic."""
+        self._groups.adopt(domain, delivery, topic)
+        self._wake.set()
+
+    def attend(self, domains: Iterable[Domain]) -> None:
+        """Say that something may have to be taken or released there."""
+        self._groups.attend(domains)
+        self._wake.set()
+
+    def ring(self) -> None:
+        """Say that the log has grown; the next look comes at once."""
+        self._ends.ring()
+        self._wake.set()
+
+    def grown(self, ends: Ends) -> None:
+        """Say how far the log has grown: no look is needed to know it."""
+        self._ends.grown(ends)
+        self._wake.set()
+
+    def rate_share(self, group: str, topic: str) -> float | None:
+        """Return which part of its rates a group may use here, if that is known."""
+        return self._runner.share(group, topic)
+
+    def stop(self, grace_seconds: float) -> None:
+        """Start nothing more, wait so long for what runs, settle it and give everything back."""
+        if self._grace_ends is None:  # else somebody was in a hurry already
+            self._grace_ends = self._clock.monotonic() + grace_seconds
+        self._stopping.set()
+        self._wake.set()
+
+    def hurry(self) -> None:
+        """Wait no longer for what runs."""
+        self._grace_ends = 0.0
+        self._wake.set()
+
+    def join(self, seconds: float | None = None) -> bool:
+        """Wait for the end of the loop; return whether it has come."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+        return self._thread is None or not self._thread.is_alive()
+
+    # -- the loop
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._wake.clear()
+            try:
+                pause = self._turn()
+                self._backoff.is_well()
+            except Exception as exc:
+                pause = self._backoff.trouble(exc)
+            self._wake.wait(pause)
+        self._wind_down()
+
+    def _turn(self) -> float:
+        """Do what can be done now; return how long there will be nothing to do."""
+        now, now_ms = self._clock.monotonic(), self._clock.now_ms()
+        self._collect()
+        self._groups.exchange()
+        if self._unsettled and self._settling_is_due(now):
+            self._settle()
+        if not self._groups.is_live():
+            return self._pause(now, now_ms)
+        filled = self._fill(now)
+        self._start()
+        return _BREATH_SECONDS if filled else self._pause(now, now_ms)
+
+    def _collect(self) -> None:
+        """Take note of what has ended. Raises the store's error that undid a unit, after all are noted."""
+        results = self._runner.finished()
+        for task, verdict in results:
+            group = self._groups.of(task)
+            group.delivery.finish(task, verdict)
+            group.in_flight -= 1
+        self._came_back(len(results))
+        trouble: Exception | None = None
+        for unit in self._units.finished():
+            self._came_back(len(unit.tasks))
+            group = self._groups.of(unit.tasks[0])
+            group.in_flight -= len(unit.tasks)
+            assert group.units is not None
+            try:
+                group.units.conclude(unit)
+            except Exception as exc:
+                trouble = exc
+        if trouble is not None:
+            raise trouble
+
+    def _came_back(self, count: int) -> None:
+        if count and not self._unsettled:
+            self._first_result = self._clock.monotonic()
+        self._unsettled += count
+
+    def _settling_is_due(self, now: float) -> bool:
+        return (
+            self._unsettled >= _SETTLE_RESULTS
+            or now - self._first_result >= _SETTLE_SECONDS
+            or not self._is_anything_in_flight()
+            or any(group.delivery.is_held_up for group in self._groups)
+        )
+
+    def _is_anything_in_flight(self) -> bool:
+        return any(group.in_flight for group in self._groups)
+
+    def _settle(self) -> None:
+        for group in self._groups:
+            group.delivery.settle()
+            self._groups.tell_share(group)
+        self._unsettled = 0
+
+    def _fill(self, now: float) -> bool:
+        """Read on, as far as the log is known to go; return whether there was anything."""
+        looked = self._ends.refresh(now)
+        self._cache.tidy()
+        filled = False
+        for group in self._groups:
+            filled |= group.delivery.fill(self._ends.of(group.delivery.topic))
+        if filled and not self._unsettled:  # what no handler wants is settled, too
+            self._unsettled, self._first_result = 1, now
+        if looked:
+            self._ends.plan_next(now, found=filled)
+        return filled
+
+    def _start(self) -> None:
+        share = max(_LEAST_IN_FLIGHT, _IN_FLIGHT // max(1, len(self._groups)))
+        for group in self._groups:
+            if group.units is not None:
+                continue
+            room = share - group.in_flight
+            tasks = group.delivery.start(room, _RUN) if room > 0 else []
+            if tasks:
+                group.in_flight += sum(1 + task.more for task in tasks)
+                self._runner.submit(tasks)
+        self._start_units()
+
+    def _start_units(self) -> None:
+        """Share the free threads among the groups that commit with their cursors, each turn another first."""
+        groups = [(each, each.units) for each in self._groups if each.units is not None]
+        self._units_turn += 1
+        first = self._units_turn % len(groups) if groups else 0
+        in_turn = groups[first:] + groups[:first]
+        for left, (group, delivery) in zip(range(len(groups), 0, -1), in_turn, strict=True):
+            units = delivery.start_units(-(-self._units.free() // left))
+            group.in_flight += sum(len(unit.tasks) for unit in units)
+            self._units.submit(units)
+
+    def _pause(self, now: float, now_ms: int) -> float:
+        """Return how long until something is due; what is due already waits for a result."""
+        until = [max(self._ends.next_look, now + _LEAST_WAIT_SECONDS)]
+        if self._unsettled:
+            until.append(self._first_result + _SETTLE_SECONDS)
+        for group in self._groups:
+            due_ms = group.delivery.next_due_ms()
+            if due_ms is not None and due_ms > now_ms:
+                until.append(now + (due_ms - now_ms) / 1000)
+        return min(max(0.0, min(until) - now), _LONGEST_WAIT_SECONDS)
+
+    # -- the end
+
+    def _wind_down(self) -> None:
+        """Let what runs come to its end, settle, give back; never fail."""
+        for group in self._groups:
+            group.delivery.let_go()
+        for task in self._runner.take_back():
+            group = self._groups.of(task)
+            group.in_flight -= 1
+            group.delivery.untake([task])
+        while self._is_anything_in_flight() and self._clock.monotonic() < (self._grace_ends or 0.0):
+            self._wake.clear()
+            self._quietly(self._collect)
+            if self._is_anything_in_flight():
+                self._wake.wait(0.05)
+            self._quietly(self._each(lambda group: group.delivery.release_idle()))
+        running, in_units = self._runner.close(0.0), self._units.close(0.0)
+        self._quietly(self._collect)
+        for task in running:
+            self._groups.of(task).delivery.interrupt(task)
+        for task in running + in_units:
+            logger.warning(
+                "handler %s still runs on %s %s after the grace period; it will be delivered again",
+                task.handler.id,
+                task.record.type,
+                task.record.id,
+            )
+        # Without a settling nothing is given back: whoever takes over must know that some come again.
+        if self._quietly(self._settle) or self._quietly(self._settle):
+            self._quietly(self._each(lambda group: group.delivery.release()))
+
+    def _each(self, step: Callable[[RunningGroup], None]) -> Callable[[], None]:
+        def all_of_them() -> None:
+            for group in self._groups:
+                step(group)
+
+        return all_of_them
+
+    def _quietly(self, step: Callable[[], None]) -> bool:
+        """Take a step and return whether it went well."""
+        try:
+            step()
+        except Exception as exc:
+            self._backoff.warn_once(
+                exc, "could not settle all; what is left is delivered again by another, after the lease"
+            )
+            return False
+        return True

@@ -1,0 +1,214 @@
+"""Delivery to one group on one topic: reads the log, asks the machines what may run, settles what has.
+
+It joins the partitions' state machines with their rows and with the records' payloads. It calls no handler
+and knows no thread: a loop above it does (`drain` in the caller's thread, the delivery loop of a running
+worker).
+
+| part              | owns                                                          |
+|-------------------|---------------------------------------------------------------|
+| `OwnedPartitions` | the partitions: how they come, how they go, whose turn it is  |
+| `HeldRecords`     | the records in memory                                         |
+| `GroupReader`     | what is read, and how far the log goes                        |
+| `CrashCare`       | the one record that is out after a crash                      |
+| `Settling`        | what is still to be written                                   |
+"""
+
+from collections.abc import Iterable
+
+from penstock.clock import Clock
+from penstock.delivery.store import GroupStore, Living
+from penstock.delivery.verdict import Parked, Passed, Verdict
+from penstock.errors import UnknownTopic
+from penstock.log.contract import Log, Topic
+
+from ..subscription import Subscription
+from ..task import HandlerTask, TaskPlace
+from .crash_care import CrashCare
+from .group_reader import GroupReader
+from .held_records import HeldRecords
+from .owned_partitions import OwnedPartitions
+from .partition_work import Taken, put_back
+from .read_cache import ReadCache
+from .runs import tasks_of
+from .settling import Settling
+
+_INTERRUPTED = "its worker stopped before it had ended"
+
+
+class GroupDelivery:
+    """Delivery to one group by one member. Not thread-safe: one loop owns it.
+
+    It has no state beside its parts. Records go out one by one, by `start`, or in units of work, by
+    `TransactionalDelivery`, which uses the same parts.
+    """
+
+    def __init__(self, log: Log, store: GroupStore, subscription: Subscription, clock: Clock) -> None:
+        self._store, self._clock, self.subscription = store, clock, subscription
+        self.records = HeldRecords()
+        self.partitions = OwnedPartitions(store, self.records, clock)
+        self.reader = GroupReader(log, store, subscription, self.partitions, self.records)
+        self.care = CrashCare(store, self.partitions, self.reader, self.records)
+        self.settling = Settling(subscription.group, store, self.partitions, self.care)
+
+    @property
+    def topic(self) -> str:
+        """The name of the topic it reads."""
+        return self._store.topic.name
+
+    @property
+    def needs_check(self) -> bool:
+        """Whether partitions that were lost may still be ours, as the rows say: `check` tells."""
+        return self.partitions.needs_check
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether it reads on in some partition only once what is done there is settled."""
+        return self.reader.is_held_up
+
+    def read_through(self, cache: ReadCache) -> None:
+        """Share what is read with other groups."""
+        self.reader.read_through(cache)
+
+    # -- partitions come and go
+
+    def take(self, living: Living) -> None:
+        """Own the partitions that have work and no living owner."""
+        self.partitions.take(living)
+
+    def take_wanted(self, living: Living) -> None:
+        """Own the partitions that are meant for this member and have no living owner."""
+        self.partitions.take_wanted(living)
+
+    def check(self) -> None:
+        """Drop the partitions that the rows say are no longer ours, let go what is meant for another."""
+        self.partitions.check()
+
+    def checked(self) -> None:
+        """Take note that what was lost has been checked and taken again."""
+        self.partitions.needs_check = False
+
+    def is_paused(self) -> bool:
+        """Return whether the group is given nothing until a person resumes it."""
+        return self._store.is_paused()
+
+    def let_go(self) -> None:
+        """Begin to give everything back: nothing more is started."""
+        self.partitions.let_go()
+
+    def release_idle(self) -> None:
+        """Settle and give back the partitions that are to be let go and have nothing out."""
+        idle = self.partitions.idle()
+        if idle:
+            self.settle()
+            self.partitions.release(idle)
+
+    def release(self) -> None:
+        """Give everything back."""
+        self.partitions.release_all()
+
+    def owns(self) -> int:
+        """Return how many partitions are owned."""
+        return len(self.partitions)
+
+    def share(self) -> float:
+        """Return which part of the topic's partitions is owned, and not about to be let go."""
+        return self.partitions.share()
+
+    def is_over(self, task: HandlerTask) -> bool:
+        """Return whether a task's partition is to be let go, or is gone, though it may have come back."""
+        work = self.partitions.of_task(task)
+        return work is None or work.leaving
+
+    # -- records in, tasks out
+
+    def fill(self, ends: dict[int, int]) -> bool:
+        """Read what the log holds beyond what is known; return whether there was anything."""
+        return self.reader.fill(ends)
+
+    def start(self, limit: int, run: int = 1) -> list[HandlerTask]:
+        """Hand out up to so many records: of each lane its oldest, and of a run up to so many."""
+        now_ms, taken = self._clock.now_ms(), list[Taken]()
+        try:
+            for work in self.partitions.in_turn():
+                if work.leaving or work.machine.idle(now_ms):
+                    continue
+                if work.owned.crashes:
+                    if self.care.is_free():
+                        taken += self.care.take(work, now_ms)
+                    continue
+                taken += [(work, each) for each in work.machine.take(now_ms, limit - len(taken), run)]
+                if len(taken) >= limit:
+                    self.partitions.begin_next_with(work.number + 1)
+                    break
+            cut = self.reader.fetch(taken)
+        except BaseException:  # nothing stays out that nobody was told of
+            self.put_back(taken)
+            raise
+        if cut:
+            put_back([each for each in taken if (each[0].number, each[1].offset) in cut])
+            taken = [each for each in taken if (each[0].number, each[1].offset) not in cut]
+        return tasks_of(taken)
+
+    def put_back(self, taken: list[Taken]) -> None:
+        """Take back records that were handed out and that nobody was told of."""
+        put_back(taken)
+        for work, delivery in taken:
+            self.care.end(TaskPlace(work.number, delivery.offset))
+
+    def next_due_ms(self) -> int | None:
+        """Return when the next waiting lane is due, if one waits."""
+        due = [
+            work.machine.next_due_ms() for work in self.partitions if not work.leaving and not work.borrowed
+        ]
+        return min((each for each in due if each is not None), default=None)
+
+    # -- what became of them
+
+    def finish(self, task: HandlerTask, verdict: Verdict | None) -> None:
+        """Take note of what became of a task; None: it was not begun."""
+        if verdict is None:
+            self.untake([task])
+            return
+        number, offset = task.place
+        work = self.partitions.get(number)
+        if work is None or work.owned.epoch != task.record.fence:
+            return  # it was lost meanwhile, and its new owner will do it again
+        if self.care.out is not None:
+            self.care.end(task.place)
+        work.machine.finish(offset, verdict)
+        if verdict.__class__ is not Passed:
+            for waiting in work.machine.stored(task.lane):
+                self.records.drop(work, waiting)
+        self.records.drop(work, offset)
+        work.doubtful.discard(offset)
+        work.finished.append(offset)
+
+    def interrupt(self, task: HandlerTask) -> None:
+        """Take note that nobody waits for a task any more that began: it comes again, and is marked."""
+        self.finish(task, Parked(self._clock.now_ms(), task.failures, _INTERRUPTED))
+
+    def untake(self, tasks: Iterable[HandlerTask]) -> None:
+        """Take back tasks that were never started."""
+        for task in tasks:
+            work = self.partitions.of_task(task)
+            if work is not None:
+                self.care.end(task.place)
+                work.machine.untake(task.place.offset)
+
+    def settle(self) -> None:
+        """Write down all that has changed; drop the partitions that another owner has taken.
+
+        Raises what the store raises; then the next call begins with the same writing again.
+        """
+        self.settling.settle()
+
+
+def topic_of(log: Log, subscription: Subscription) -> Topic | None:
+    """Return the topic of a group, if it is there yet.
+
+    A group that starts at the latest record needs it now, to know where that is: then it is made.
+    """
+    try:
+        return log.topic(subscription.topic)
+    except UnknownTopic:
+        return None if subscription.start == "earliest" else log.create_topic(subscription.topic)

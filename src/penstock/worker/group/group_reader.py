@@ -1,0 +1,197 @@
+"""What a group's delivery reads of the log."""
+
+from collections.abc import Iterable, Sequence
+
+from penstock.delivery.lane_names import lane_of
+from penstock.delivery.store import GroupStore
+from penstock.log.contract import Chunk, Log, OffsetRange, Position
+from penstock.log.entry import readable
+from penstock.model.limits import ERASED
+from penstock.model.record import Record
+
+from ..handler import Handler
+from ..subscription import Subscription
+from . import bounds
+from .held_records import HeldRecords
+from .owned_partitions import OwnedPartitions
+from .partition_work import PartitionWork, Taken
+from .read_cache import ReadCache
+
+Read = list[tuple[Record, Exception | None]]  # a record that cannot be read comes with the error
+
+
+class GroupReader:
+    """Reads the log for the owned partitions and feeds their machines, as far as the bounds allow.
+
+    `fill` reads on: first what a former owner had not settled, then what comes next. `fetch` reads the
+    records of lanes that waited, from their own copies where they have some. It knows how far the log goes,
+    and whether a partition can only be read on once what is done there is settled. One thread, the delivery
+    loop's.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        store: GroupStore,
+        subscription: Subscription,
+        partitions: OwnedPartitions,
+        records: HeldRecords,
+    ) -> None:
+        self._log, self._store, self._subscription = log, store, subscription
+        self._partitions, self._records = partitions, records
+        self._source: Log | ReadCache = log
+        self._ends: dict[int, int] | None = None  # not known yet
+        self._first = 0
+        self.is_held_up = False  # it reads on in some partition once what is done there is settled
+
+    def read_through(self, cache: ReadCache) -> None:
+        """Share what is read with other groups."""
+        self._source = cache
+
+    def end(self, number: int) -> int | None:
+        """Return how far the log goes in a partition, if that is known."""
+        return None if self._ends is None else self._ends.get(number, 0)
+
+    def fill(self, ends: dict[int, int]) -> bool:
+        """Read what the log holds beyond what is known; return whether there was anything."""
+        self._ends, self.is_held_up = ends, False
+        if self._is_full():
+            return False
+        holes = self._fill_holes()
+        behind = [
+            work
+            for work in self._partitions
+            if not work.borrowed
+            and ends.get(work.number, 0) > work.machine.position
+            and not work.leaving
+            and not work.has_holes
+        ]
+        if not behind:
+            return holes
+        ranges, share = [], max(1, bounds.READ_RECORDS // len(behind))
+        self._first = (self._first + 1) % len(behind)  # so that a read that is cut off starves nobody
+        for work in behind[self._first :] + behind[: self._first]:
+            number, machine = work.number, work.machine
+            position = machine.position
+            if machine.room() <= 0:
+                machine.relieve()
+            ahead = work.settled_to + bounds.AHEAD - position
+            if ahead <= 0 and (len(work.finished) >= bounds.AHEAD // 2 or not machine.out()):
+                self.is_held_up = True
+            count = min(share, ahead, machine.room(), ends[number] - position)
+            if count > 0:
+                ranges.append(OffsetRange(number, position, position + count))
+        records, is_cut = self._read(ranges)
+        for record, error in records:
+            self._feed(record, error)
+        read = {record.partition for record, _ in records}
+        empty = [] if is_cut else [Position(number, low) for number, low, _ in ranges if number not in read]
+        return self._jump(empty, ends) or holes or bool(records)
+
+    def fetch(self, taken: Sequence[Taken]) -> set[tuple[int, int]]:
+        """Read the records of lanes that waited: from their own copies if they have some, or from the log.
+
+        Return the places that were not read this time, because there is too much.
+        """
+        missing = sorted(
+            (work.number, each.offset) for work, each in taken if each.offset not in work.records
+        )
+        if not missing:
+            return set()
+        copied = {work.number: work.owned.copied for work, _ in taken}
+        logged = [place for place in missing if place[1] not in copied[place[0]]]
+        records, is_cut = self._read([OffsetRange(number, offset, offset + 1) for number, offset in logged])
+        found = self._keep_all(records)
+        unread = {place for place in missing if place > found[-1]} if is_cut else set()
+        gone = [place for place in missing if place not in found and place not in unread]
+        if gone:
+            copies, is_cut = self._records_of(self._store.copies(gone, max_bytes=bounds.READ_BYTES))
+            found = self._keep_all(copies)
+            # Of a run nothing may go out before what is cut off, wherever it was read.
+            unread |= {place for place in missing if place > found[-1]} if is_cut else set()
+        return unread
+
+    def _jump(self, places: list[Position], ends: dict[int, int]) -> bool:
+        """Go on where the log goes on, in partitions where it holds nothing next; return whether one does.
+
+        So a group that retention has waited for long enough begins again at what is kept.
+        """
+        if not places:
+            return False
+        firsts = self._log.first_offsets(self._store.topic, places)
+        jumped = [self._work(number).machine.jump(firsts.get(number, ends[number])) for number, _ in places]
+        return any(jumped)
+
+    def _is_full(self) -> bool:
+        lanes = sum(work.machine.stored_count for work in self._partitions)
+        entries = sum(work.machine.entry_count for work in self._partitions)
+        return lanes > bounds.LANES_BOUND or entries > bounds.ENTRIES_BOUND or self._records.is_full()
+
+    def _fill_holes(self) -> bool:
+        """Feed what a former owner had not settled below the place it had reached."""
+        with_holes = [work for work in self._partitions if work.has_holes and not work.borrowed]
+        holes = sorted((work.number, hole) for work in with_holes for hole in work.machine.missing())
+        records, is_cut = self._read([OffsetRange(number, hole, hole + 1) for number, hole in holes])
+        found = {(record.partition, record.offset): (record, error) for record, error in records}
+        last = max(found, default=None) if is_cut else None
+        for number, hole in holes:
+            if last is not None and (number, hole) > last:
+                break  # there is too much: the rest is read next time
+            if (number, hole) in found:
+                self._feed(*found[number, hole])
+            else:
+                self._work(number).machine.omit(hole)
+        for work in with_holes:
+            work.has_holes = bool(work.machine.missing())
+        return bool(holes)
+
+    def _feed(self, record: Record, error: Exception | None) -> None:
+        number, offset = record.partition, record.offset
+        assert number is not None
+        assert offset is not None
+        work = self._work(number)
+        if record.type == ERASED:
+            work.machine.omit(offset)
+            return
+        handler = self._handler(record, error)
+        if handler is None:
+            work.machine.feed(offset, lane_of(record), wanted=False)
+            return
+        if work.machine.feed(offset, lane_of(record), wanted=True):
+            self._records.keep(work, offset, record, handler)
+
+    def _keep_all(self, records: Iterable[tuple[Record, Exception | None]]) -> list[tuple[int, int]]:
+        """Keep records that were read, and return their places."""
+        places = []
+        for record, error in records:
+            assert record.partition is not None
+            assert record.offset is not None
+            places.append((record.partition, record.offset))
+            handler = self._handler(record, error)
+            if handler is not None:  # else it was wanted when it failed, by a handler that is no more
+                self._records.keep(self._work(record.partition), record.offset, record, handler)
+        return places
+
+    def _handler(self, record: Record, error: Exception | None) -> Handler | None:
+        """Return the handler for a record; one that cannot be read is handed out to fail."""
+        if record.type == ERASED:
+            return None
+        if error is not None:
+            return self._subscription.handlers[0].failing(error)
+        return self._subscription.handler_for(record)
+
+    def _read(self, ranges: list[OffsetRange]) -> tuple[Read, bool]:
+        if not ranges:
+            return [], False
+        chunk = self._source.read_ranges(self._store.topic, ranges, max_bytes=bounds.READ_BYTES)
+        return self._records_of(chunk)
+
+    def _records_of(self, chunk: Chunk) -> tuple[Read, bool]:
+        """Return what was read as handlers see it, with the epoch of each record's partition."""
+        topic, fences = self._store.topic.name, self._partitions.fences()
+        return [readable(topic, each, fences[each.partition]) for each in chunk.entries], chunk.cut
+
+    def _work(self, number: int) -> PartitionWork:
+        work = self._partitions.get(number)
+        assert work is not None, "nothing is read for a partition that is not owned"
+        return work

@@ -1,0 +1,38 @@
+"""The records of a group that are in memory."""
+
+from penstock.model.record import Record
+
+from ..handler import Handler
+from . import bounds
+from .partition_work import PartitionWork
+
+
+class HeldRecords:
+    """Records that are read and not finished, each with its handler, and how many bytes they take.
+
+    They stand in their partitions (`PartitionWork.records`), where everybody may look them up; only this
+    class adds and removes them, so that the sum is right. One thread, the delivery loop's.
+    """
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    def is_full(self) -> bool:
+        """Return whether nothing more should be read until some are finished."""
+        return self._bytes > bounds.HELD_BYTES
+
+    def keep(self, work: PartitionWork, offset: int, record: Record, handler: Handler) -> None:
+        """Keep a record for when it is handed out."""
+        work.records[offset] = (record, handler)
+        self._bytes += len(record.data or b"")
+
+    def drop(self, work: PartitionWork, offset: int) -> None:
+        """Forget a record, if it is there."""
+        known = work.records.pop(offset, None)
+        if known is not None:
+            self._bytes -= len(known[0].data or b"")
+
+    def drop_all(self, work: PartitionWork) -> None:
+        """Forget the records of a partition that is no longer ours."""
+        for offset in list(work.records):
+            self.drop(work, offset)

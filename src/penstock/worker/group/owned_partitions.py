@@ -1,0 +1,147 @@
+"""The partitions of a group that this process owns: how they come, and how they go."""
+
+from collections.abc import Iterable, Iterator
+
+from penstock.clock import Clock
+from penstock.delivery.store import GroupStore, Living, Owned
+
+from ..task import HandlerTask
+from . import bounds
+from .held_records import HeldRecords
+from .partition_work import PartitionWork
+
+
+class OwnedPartitions:
+    """Takes partitions, gives them back, and notices that one was lost to another owner.
+
+    It remembers what was handed out, and not settled, when a partition was lost: those records are marked as
+    redelivered if the partition comes back. It also says whose turn it is, so that no partition is served
+    first every time. One thread, the delivery loop's.
+    """
+
+    def __init__(self, store: GroupStore, records: HeldRecords, clock: Clock) -> None:
+        self._store, self._records, self._clock = store, records, clock
+        self._works: dict[int, PartitionWork] = {}
+        self.get = self._works.get  # not a method of ours: it is called for every record
+        self._lost_out: dict[int, set[int]] = {}  # what was handed out, and not settled, when one was lost
+        self._in_doubt: set[int] = set()  # lost here, but perhaps still ours: a commit is in doubt
+        self._turn = 0
+        self.needs_check = False  # what was lost may still be ours, as the rows say: see `check`
+
+    def __iter__(self) -> Iterator[PartitionWork]:
+        return iter(self._works.values())
+
+    def __len__(self) -> int:
+        return len(self._works)
+
+    def of_task(self, task: HandlerTask) -> PartitionWork | None:
+        """Return the partition of a task, unless it was lost since, though it may have come back."""
+        work = self._works.get(task.place.partition)
+        return work if work is not None and work.owned.epoch == task.record.fence else None
+
+    def in_turn(self) -> Iterable[PartitionWork]:
+        """Return the partitions, beginning with the one that is to be first."""
+        if not self._turn:
+            return list(self._works.values())
+        numbers = sorted(self._works)
+        later = [n for n in numbers if n >= self._turn]
+        self._turn = 0
+        return [self._works[n] for n in later + numbers[: len(numbers) - len(later)]]
+
+    def begin_next_with(self, number: int) -> None:
+        """Let this partition, or the next one there is, be first in the next turn."""
+        self._turn = number
+
+    def fences(self) -> dict[int, int]:
+        """Return the epoch of each partition."""
+        return {number: work.owned.epoch for number, work in self._works.items()}
+
+    def share(self) -> float:
+        """Return which part of the topic's partitions is owned, and not about to be let go."""
+        return sum(not work.leaving for work in self._works.values()) / self._store.topic.partitions
+
+    # -- they come
+
+    def take(self, living: Living) -> None:
+        """Own the partitions that have work and no living owner."""
+        self._own(self._store.take(living))
+
+    def take_wanted(self, living: Living) -> None:
+        """Own the partitions that are meant for this member and have no living owner."""
+        self._own(self._store.take_wanted(living))
+
+    def _own(self, taken: dict[int, Owned]) -> None:
+        for number, owned in taken.items():
+            machine = owned.machine
+            crashed = owned.crashes > 0
+            reach = machine.position
+            self._works[number] = PartitionWork(
+                number,
+                owned,
+                machine,
+                doubtful_to=reach + bounds.AHEAD if crashed else 0,
+                doubtful=self._lost_out.pop(number, set())
+                | (set(machine.due_heads(self._clock.now_ms())) if crashed else set()),
+                settled_to=reach,
+            )
+
+    # -- they go
+
+    def check(self) -> None:
+        """Compare with the rows: drop what is no longer ours, let go what is meant for another.
+
+        What the rows say is ours and this process does not know of (a settling in doubt, a topic reset) is
+        given back, to be taken afresh.
+        """
+        rows = self._store.owned()
+        for number in [n for n, work in self._works.items() if rows.get(n, (-1,))[0] != work.owned.epoch]:
+            self.lose(number)
+        self._store.release(rows.keys() - self._works.keys())
+        for number, work in self._works.items():
+            if not rows[number][1]:
+                work.leaving = True
+
+    def let_go(self) -> None:
+        """Begin to give everything back: nothing more is started."""
+        for work in self._works.values():
+            work.leaving = True
+
+    def idle(self) -> list[int]:
+        """Return those that are to be let go and have nothing out."""
+        return [
+            number
+            for number, work in self._works.items()
+            if work.leaving and not work.borrowed and not work.machine.out()
+        ]
+
+    def release(self, numbers: Iterable[int]) -> None:
+        """Give partitions back that are settled; those that were lost meanwhile are not ours to give."""
+        gone = [number for number in numbers if number in self._works]
+        self._store.release(gone)
+        for number in gone:
+            self.lose(number)
+
+    def release_all(self) -> None:
+        """Give everything back, also what a commit in doubt has left: a lost connection is not a crash."""
+        doubtful, self._in_doubt = self._in_doubt, set()
+        gone = list(self._works)
+        for number in gone:
+            self.lose(number)
+        self._store.release({*gone, *doubtful})
+
+    def lose(self, number: int) -> None:
+        """Drop a partition; what was handed out of it may come a second time."""
+        work = self._works.pop(number)
+        self.note_lost(number, work.machine.out_offsets().union(work.finished, work.doubtful))
+        self._records.drop_all(work)
+
+    def lose_in_doubt(self, number: int) -> None:
+        """Drop a partition of which nobody knows whether it is still ours; the next check tells."""
+        self.lose(number)
+        self._in_doubt.add(number)
+        self.needs_check = True
+
+    def note_lost(self, number: int, offsets: set[int]) -> None:
+        """Remember records that were handed out of a lost partition, to mark them if it comes back."""
+        if offsets:
+            self._lost_out.setdefault(number, set()).update(offsets)

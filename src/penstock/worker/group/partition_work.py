@@ -1,0 +1,41 @@
+"""One owned partition at work: the value that the parts of a group's delivery pass around."""
+
+from dataclasses import dataclass, field
+
+from penstock.delivery.machine import Delivery, Partition
+from penstock.delivery.store import Owned
+from penstock.model.record import Record
+
+from ..handler import Handler
+
+
+@dataclass(slots=True, eq=False)
+class PartitionWork:
+    """An owned partition: its state machine, the records in memory, and what may come a second time.
+
+    Who writes what: `records` the held records, `settled_to`, `finished` and `writing` the settling,
+    `has_holes` the reader, `leaving` and `doubtful` the owned partitions. While a unit of work has borrowed
+    it, its machine is that unit's alone.
+    """
+
+    number: int
+    owned: Owned
+    machine: Partition
+    doubtful_to: int  # records below may have been handed out before
+    doubtful: set[int]  # and these: they waited in lanes, or were out when we lost the partition
+    records: dict[int, tuple[Record, Handler]] = field(default_factory=dict)
+    settled_to: int = 0  # nothing at or above is settled, as its row says
+    finished: list[int] = field(default_factory=list)  # what is done, but not settled
+    writing: int = 0  # how many of these are in the settling that is written now
+    has_holes: bool = True
+    leaving: bool = False
+    borrowed: bool = False
+
+
+Taken = tuple[PartitionWork, Delivery]  # a record that was handed out, and its partition
+
+
+def put_back(taken: list[Taken]) -> None:
+    """Take back records that were handed out and that nobody was told of."""
+    for work, delivery in reversed(taken):
+        work.machine.untake(delivery.offset)

@@ -1,0 +1,68 @@
+"""Writing down what became of a group's records."""
+
+import logging
+
+from penstock.delivery.machine import Settlement
+from penstock.delivery.store import GroupStore, Owned
+
+from .crash_care import CrashCare
+from .owned_partitions import OwnedPartitions
+
+logger = logging.getLogger("penstock.delivery")
+
+
+class Settling:
+    """Gathers what has changed in all partitions and writes it in one transaction.
+
+    What could not be written, because the store was away, is kept and written first the next time: done
+    twice, it finds the version changed, and the partition is taken afresh. A partition that another owner has
+    taken is dropped. One thread, the delivery loop's.
+    """
+
+    def __init__(self, group: str, store: GroupStore, partitions: OwnedPartitions, care: CrashCare) -> None:
+        self._group, self._store, self._partitions, self._care = group, store, partitions, care
+        self._unwritten: dict[int, tuple[Owned, Settlement]] = {}
+
+    def is_unwritten(self, number: int) -> bool:
+        """Return whether something of a partition is still to be written that could not be so far."""
+        return number in self._unwritten
+
+    def settle(self) -> None:
+        """Write down all that has changed; drop the partitions that another owner has taken.
+
+        Raises what the store raises; then the next call begins with the same writing again.
+        """
+        self._write()
+        for work in self._partitions:
+            if work.borrowed:
+                continue
+            if work.owned.crashes:
+                self._care.end_if_settled(work)
+            settlement = work.machine.settlement()
+            if settlement is not None:
+                self._unwritten[work.number] = (work.owned, settlement)
+                work.writing = len(work.finished)
+        self._write()
+
+    def _write(self) -> None:
+        if not self._unwritten:
+            return
+        lost = self._store.settle(self._unwritten)
+        for number, (owned, settlement) in self._unwritten.items():
+            work = self._partitions.get(number)
+            if work is None or work.owned is not owned:
+                continue  # it was known already, and perhaps taken afresh
+            if number not in lost:
+                del work.finished[: work.writing]
+                work.settled_to = max(work.settled_to, settlement.reach)
+                continue
+            logger.warning(
+                "group %s lost partition %d of %s to another owner, who goes on with it",
+                self._group,
+                number,
+                self._store.topic.name,
+            )
+            self._partitions.lose(number)
+            # It may still be ours: a settling that was in doubt and is repeated is refused, too.
+            self._partitions.needs_check = True
+        self._unwritten = {}

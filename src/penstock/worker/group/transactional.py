@@ -1,0 +1,193 @@
+"""Delivery to a group whose handlers commit with their cursors: its records go out in units of work."""
+
+from penstock.clock import Clock
+from penstock.delivery.store import GroupStore
+from penstock.delivery.verdict import Passed
+from penstock.log.sql.database import Database
+
+from ..task import HandlerTask
+from ..unit.unit import UNIT_RECORDS, Unit
+from ..unit.unit_end import Broken, Committed, Part, Undone
+from .delivery import GroupDelivery
+from .partition_work import PartitionWork, Taken, put_back
+from .runs import task_of
+
+_Run = list[Taken]  # of one partition, the oldest first
+
+
+class TransactionalDelivery:
+    """Hands out what a group's delivery has in units of work, and takes note of how they end.
+
+    Everything but that is the group's: taking, reading, settling what is not in a unit. A partition is in one
+    unit at a time and worked there in the order of offsets; partitions run beside each other. A record that
+    undid a unit goes alone from then on, so that it takes nobody else's work back with it. Its own state is
+    those records, and how many units are out. Not thread-safe: one loop owns it.
+    """
+
+    def __init__(self, database: Database, store: GroupStore, group: GroupDelivery, clock: Clock) -> None:
+        self.group = group
+        self._database, self._store, self._clock = database, store, clock
+        limits = [handler.concurrency for handler in group.subscription.handlers if handler.concurrency]
+        if database.dialect.writers is not None:
+            limits.append(database.dialect.writers)
+        self._most = min(limits, default=None)  # units at once
+        self._out = 0
+        self._alone: dict[int, int] = {}  # the record of a partition that undid a unit
+
+    def start_units(self, limit: int) -> list[Unit]:
+        """Hand out up to so many units: what may run now, spread over them."""
+        if self._most is not None:
+            limit = min(limit, self._most - self._out)
+        if limit <= 0:
+            return []
+        single, shared = list[_Run](), list[_Run]()
+        try:
+            self._choose(limit, single, shared)
+            cut = self.group.reader.fetch([each for some in single + shared for each in some])
+        except BaseException:  # nothing stays out that nobody was told of
+            self.group.put_back([each for some in single + shared for each in some])
+            raise
+        parts = [[part] for some in single if (part := _part(some, cut)) is not None]
+        parts += _spread([part for some in shared if (part := _part(some, cut))], limit - len(parts))
+        self._out += len(parts)
+        return [Unit(self._database, self._store, each, self._clock) for each in parts]
+
+    def conclude(self, unit: Unit) -> None:
+        """Take note of what became of a unit. Raises the store's error when that undid it."""
+        self._out -= 1
+        works = {part.number: work for part in unit.parts if (work := self._mine(part)) is not None}
+        for work in works.values():
+            work.borrowed = False
+        for task in unit.tasks:
+            self.group.care.end(task.place)
+        match unit.outcome:
+            case Committed(done):
+                self._commit(unit, works, done)
+            case Undone(failed, None, called):
+                _undo(unit, works, called)
+                self._alone[failed.place.partition] = failed.place.offset
+            case Undone(failed, verdict, _):
+                self._alone.pop(failed.place.partition, None)
+                self.group.finish(failed, verdict)
+            case Broken(error, in_doubt):
+                if in_doubt:
+                    self._lose(unit, works)
+                else:
+                    _undo(unit, works, unit.called)
+                if error is not None:
+                    raise error
+
+    # -- inside
+
+    def _choose(self, limit: int, single: list[_Run], shared: list[_Run]) -> None:
+        """Take what may run now: what must go alone, and what can go together, for so many units."""
+        group, now_ms, room = self.group, self._clock.now_ms(), limit * UNIT_RECORDS
+        for work in group.partitions.in_turn():
+            if len(single) + bool(shared) >= limit and (not shared or room <= 0):
+                group.partitions.begin_next_with(work.number)
+                return
+            if work.leaving or work.borrowed or work.machine.idle(now_ms):
+                continue
+            if group.settling.is_unwritten(work.number):
+                continue  # that comes first, in a transaction of its own
+            if work.owned.crashes:
+                if group.care.is_free() and (careful := group.care.take(work, now_ms)):
+                    single.append(careful)
+                continue
+            mine = self._take(work, now_ms, min(room, UNIT_RECORDS))
+            if not mine:
+                continue
+            first = mine[0][1]
+            if not first.failures and first.offset != self._alone.get(work.number):
+                shared.append(mine)
+                room -= len(mine)
+            elif len(single) + bool(shared) < limit:
+                single.append(mine)
+            else:
+                put_back(mine)
+
+    def _take(self, work: PartitionWork, now_ms: int, most: int) -> _Run:
+        """Take what may run now, oldest first; one that failed, or undid a unit, by itself."""
+        taken = sorted(work.machine.take(now_ms, 2 * UNIT_RECORDS, UNIT_RECORDS))
+        apart = self._alone.get(work.number)
+        kept = 0
+        for each in taken[:most]:
+            if each.failures or each.offset == apart:
+                kept = kept or 1
+                break
+            kept += 1
+        for each in reversed(taken[kept:]):
+            work.machine.untake(each.offset)
+        return [(work, each) for each in taken[:kept]]
+
+    def _mine(self, part: Part) -> PartitionWork | None:
+        """Return the partition of a part, if it is still the one that it was borrowed from."""
+        work = self.group.partitions.get(part.number)
+        return work if work is not None and work.owned is part.owned else None
+
+    def _commit(self, unit: Unit, works: dict[int, PartitionWork], done: int) -> None:
+        for task in unit.tasks[:done]:
+            number, offset = task.place
+            work = works.get(number)
+            if work is not None:
+                self.group.records.drop(work, offset)
+                work.doubtful.discard(offset)
+                if self._alone.get(number) == offset:
+                    del self._alone[number]
+        for number, settlement in unit.settled.items():
+            if number in works:
+                works[number].settled_to = max(works[number].settled_to, settlement.reach)
+
+    def _lose(self, unit: Unit, works: dict[int, PartitionWork]) -> None:
+        """Drop the partitions of a unit of which nobody knows whether it has committed."""
+        partitions = self.group.partitions
+        for number in works:
+            partitions.lose_in_doubt(number)
+        for task in unit.tasks[: unit.called]:
+            partitions.note_lost(task.place.partition, {task.place.offset})
+        partitions.needs_check = True
+
+
+def _part(some: _Run, cut: set[tuple[int, int]]) -> Part | None:
+    """Return the records of one partition as tasks; those whose handler is gone are done."""
+    work = some[0][0]
+    tasks = list[HandlerTask]()
+    kept = 0
+    for _, each in some:
+        if (work.number, each.offset) in cut:
+            break
+        kept += 1
+        if each.offset in work.records:
+            tasks.append(task_of(work, each))
+        else:  # its topic or its handler is gone
+            work.machine.finish(each.offset, Passed())
+    put_back(some[kept:])
+    if not tasks:
+        return None
+    work.borrowed = True
+    return Part(work.number, work.owned, tasks)
+
+
+def _undo(unit: Unit, works: dict[int, PartitionWork], called: int) -> None:
+    """Take all records of a unit back; what was called may have had effects elsewhere."""
+    for task in reversed(unit.tasks):
+        work = works.get(task.place.partition)
+        if work is not None:
+            work.machine.untake(task.place.offset)
+    for task in unit.tasks[:called]:
+        work = works.get(task.place.partition)
+        if work is not None:
+            work.doubtful.add(task.place.offset)
+
+
+def _spread(parts: list[Part], count: int) -> list[list[Part]]:
+    """Return the parts of so many units, about as many records in each; a part is not divided."""
+    units, share = list[list[Part]](), sum(len(part.tasks) for part in parts) / max(1, count)
+    size = 0.0
+    for part in parts:
+        if not units or size >= share:
+            units.append([])
+            size = 0.0
+        units[-1].append(part)
+        size += len(part.tasks)
+    return units

@@ -1,0 +1,166 @@
+"""One handler: a function, what it is for and how it may be called."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from typing import Any, NoReturn, Self
+
+from penstock.delivery.verdict import Rules
+from penstock.errors import InvalidHandler
+from penstock.model.event_types import EventTypes
+from penstock.model.record import Record
+
+from .binding import Binding, id_of, required
+from .handler_options import DEFAULT_TIMEOUT_SECONDS, Function, HandlerOptions
+from .policies import Origin
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Handler(HandlerOptions):
+    """A function with its options, ready to be called. Raises InvalidHandler.
+
+    `rules` are what its options say about failures, with the retry policy that counts for it; `retry_from`
+    says whose that is. `reach`: once it is resolved, the types it stands for by name, each with how far
+    beneath it stands. `is_plain`: any free thread may call it for any record at any time.
+    """
+
+    id: str
+    timeout: float | None = DEFAULT_TIMEOUT_SECONDS
+    rate: float | None = None
+    aliases: tuple[str, ...] = ()
+    function: Function
+    rules: Rules
+    retry_from: Origin = Origin.DECORATOR
+    binding: Binding = field(init=False, repr=False)
+    reach: Mapping[str, int] | None = field(init=False, repr=False, default=None)
+    last_resort: Callable[[Record, str], Any] | None = field(init=False, repr=False)
+    is_plain: bool = field(init=False, repr=False)
+
+    @classmethod
+    def of(cls, function: Function, options: HandlerOptions, rules: Rules, retry_from: Origin) -> Self:
+        """Return the handler that a function is with these options."""
+        given = {each.name: getattr(options, each.name) for each in fields(HandlerOptions)}
+        given["id"] = options.id or id_of(function, options.group)
+        return cls(**given, function=function, rules=rules, retry_from=retry_from)
+
+    def __post_init__(self) -> None:
+        HandlerOptions.__post_init__(self)
+        if not callable(self.function):
+            raise InvalidHandler(self.group, f"{self.function!r} cannot be called")
+        binding = Binding(self.function, self.group, batch=self.batch is not None)
+        free = self.concurrency is None and self.rate is None and self.batch is None
+        object.__setattr__(self, "binding", binding)
+        object.__setattr__(self, "last_resort", _last_resort(self.fallback, self.group))
+        object.__setattr__(self, "is_plain", free and not binding.is_async)
+        _check_transaction(self)
+
+    @property
+    def timeout_seconds(self) -> float | None:
+        """How long one call may take; None for no limit."""
+        return self.timeout
+
+    def wants(self, record: Record) -> bool:
+        """Return whether this handler is for a record: its type, a prefix of it, or a predicate says so."""
+        return bool(self.match(record)) if callable(self.match) else self.wants_type(record.type or "")
+
+    def resolve(self, types: EventTypes) -> None:
+        """Find out which types it stands for: by name, by an alias, or as a parent. Raises InvalidHandler."""
+        self.binding.resolve(types)
+        reach = self.binding.reach if self.match is None else None
+        if isinstance(self.match, str):
+            prefix = self.prefix
+            reach = (
+                types.beneath(self.match) if prefix is None else dict.fromkeys(types.named_like(prefix), 0)
+            )
+        object.__setattr__(self, "reach", reach)
+
+    @property
+    def prefix(self) -> str | None:
+        """What the types it is for begin with, if that is how it matches."""
+        return self.match[:-1] if isinstance(self.match, str) and self.match.endswith(".*") else None
+
+    def wants_type(self, type: str) -> bool:
+        """Return whether this handler is for records of a type; one with a predicate may be for any."""
+        if self.reach is not None and type in self.reach:
+            return True
+        if self.match is None:
+            return self.binding.wanted is None
+        if not isinstance(self.match, str):
+            return True
+        return type == self.match if self.prefix is None else type.startswith(self.prefix)
+
+    def nearness(self, type: str) -> tuple[int, int, bool]:
+        """Return how near its match is to a type that it wants; the nearest has the lowest."""
+        width, length = self.width()
+        if width:
+            return width, length, False
+        return width, (self.reach or {}).get(type, 0), self.match is not None and type != self.match
+
+    def match_texts(self) -> list[str]:
+        """Return what it matches as texts that other processes can compare; of a predicate only its name.
+
+        A predicate goes by the first id its handler ever had: so a new one changes no filter.
+        """
+        if callable(self.match):
+            return [f"?{self.aliases[0] if self.aliases else self.id}"]
+        if self.match is None:
+            return ["*"] if self.binding.wanted is None else sorted(self.reach or ())
+        if self.prefix is None:
+            return sorted({self.match, *(self.reach or ())})
+        return [self.match, *sorted(each for each in self.reach or () if not each.startswith(self.prefix))]
+
+    def width(self) -> tuple[int, int]:
+        """Return how wide its match is: exact, predicate, prefix (longest first), all."""
+        if self.match is None:
+            return (3, 0) if self.binding.wanted is None else (0, 0)
+        if not isinstance(self.match, str):
+            return 1, 0
+        return (2, -len(self.match)) if self.match.endswith(".*") else (0, 0)
+
+    def failing(self, error: Exception) -> "Handler":
+        """Return this handler for a record that it fails on before it is called."""
+        fails = partial(_fail, error)
+        return replace(self, function=fails, match=None, concurrency=None, rate=None, batch=None)
+
+
+def _check_transaction(handler: Handler) -> None:
+    """Refuse what does not go together with a shared transaction. Raises InvalidHandler."""
+    if not handler.transaction:
+        return
+    if handler.binding.is_async or inspect.iscoroutinefunction(handler.fallback):
+        raise InvalidHandler(
+            handler.group,
+            f"{handler.id} or its fallback is async; with transaction=True both are sync: record.tx blocks",
+        )
+    for name in ("batch", "rate"):
+        if getattr(handler, name) is not None:
+            raise InvalidHandler(
+                handler.group,
+                f"{handler.id} has {name}= beside transaction=True; its records are gathered in transactions "
+                "already, one call each: leave one of the two out",
+            )
+
+
+def _last_resort(fallback: Any, group: str) -> Callable[[Record, str], Any] | None:
+    """Return a fallback as it is called: with the record and, if it has room for it, the reason."""
+    if fallback is None:
+        return None
+    if not callable(fallback):
+        raise InvalidHandler(group, f"fallback={fallback!r} cannot be called")
+    try:
+        parameters = required(fallback)
+    except (TypeError, ValueError):  # a builtin without a signature
+        parameters = []
+    if parameters is None or len(parameters) > 2:
+        raise InvalidHandler(
+            group, f"fallback={fallback!r} needs too much; it is given the record and, as text, the reason"
+        )
+    if len(parameters) == 2:
+        called: Callable[[Record, str], Any] = fallback
+        return called
+    return lambda record, reason: fallback(record)
+
+
+def _fail(error: Exception, _record: Record) -> NoReturn:
+    raise error

@@ -1,0 +1,61 @@
+"""How far the log goes, as far as this process knows."""
+
+from collections import deque
+
+from penstock.log.contract import Log, Topic
+from penstock.outbox.sequencer import Ends
+
+from .backoff import Backoff
+
+
+class LogEnds:
+    """The ends of the partitions of all topics that are read here, looked up for all groups at once.
+
+    A look is due when the bell rings and from time to time, less often while nothing comes. The sequencer of
+    this process tells what it has moved, so that no look is needed for it. `ring` and `grown` are for any
+    thread, the rest for the delivery loop's.
+    """
+
+    def __init__(self, log: Log, backoff: Backoff) -> None:
+        self._log, self._backoff = log, backoff
+        self._topics: dict[str, Topic] = {}
+        self._ends: dict[str, dict[int, int]] = {}
+        self._grown: deque[Ends] = deque()
+        self._rung = True
+        self.next_look = 0.0
+
+    def ring(self) -> None:
+        """Say that the log has grown; the next look comes at once."""
+        self._rung = True
+
+    def grown(self, ends: Ends) -> None:
+        """Say how far the log has grown: no look is needed to know it."""
+        self._grown.append(ends)
+
+    def add(self, topic: Topic) -> None:
+        """Know the ends of one more topic."""
+        self._topics[topic.name] = topic
+        self._ends.setdefault(topic.name, {})
+
+    def of(self, topic: str) -> dict[int, int]:
+        """Return the end of each partition of a topic; one that is not known is empty."""
+        return self._ends[topic]
+
+    def refresh(self, now: float) -> bool:
+        """Look if that is due, and take in what was told; return whether there was a look."""
+        looked = self._rung or now >= self.next_look
+        if looked:
+            self._rung = False
+            for name, topic in self._topics.items():
+                self._ends[name] = self._log.ends(topic)
+        names = {topic.id: name for name, topic in self._topics.items()} if self._grown else {}
+        while self._grown:
+            for (topic_id, partition), end in self._grown.popleft().items():
+                if topic_id in names:
+                    known = self._ends[names[topic_id]]
+                    known[partition] = max(end, known.get(partition, 0))
+        return looked
+
+    def plan_next(self, now: float, *, found: bool) -> None:
+        """Say, after a look, whether there was anything: the next one comes sooner then."""
+        self.next_look = now + (self._backoff.active() if found else self._backoff.idle())

@@ -1,0 +1,132 @@
+"""The groups that one process serves, and the exchange of their partitions with other processes."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from penstock.log.contract import Topic
+from penstock.membership.member import Member
+from penstock.membership.serving import Domain
+
+from .calling.runner import Runner
+from .group.delivery import GroupDelivery
+from .group.read_cache import ReadCache
+from .group.transactional import TransactionalDelivery
+from .lease_check import LeaseCheck
+from .log_ends import LogEnds
+from .task import HandlerTask
+
+AnyDelivery = GroupDelivery | TransactionalDelivery
+
+
+@dataclass(slots=True, eq=False)
+class RunningGroup:
+    """One group on one topic: its delivery, and how many of its records are handed on and have not ended.
+
+    `units`: what hands it out if its handlers commit with their cursors.
+    """
+
+    delivery: GroupDelivery
+    units: TransactionalDelivery | None
+    in_flight: int = 0
+
+
+class ServedGroups:
+    """Takes in the groups of a process; takes, releases and checks their partitions when something changes.
+
+    What should be owned is decided by the membership; it says where to look by `attend`. What fails is tried
+    again in the next turn. `adopt` and `attend` are for any thread, the rest for the delivery loop's.
+    """
+
+    def __init__(
+        self, member: Member, lease: LeaseCheck, runner: Runner, cache: ReadCache, ends: LogEnds
+    ) -> None:
+        self._member, self._lease, self._runner, self._cache, self._ends = member, lease, runner, cache, ends
+        self._groups: dict[tuple[str, str], RunningGroup] = {}
+        self._domains: dict[Domain, RunningGroup] = {}
+        self._new: deque[tuple[Domain, AnyDelivery, Topic]] = deque()
+        self._attention: deque[Domain] = deque()
+
+    def __iter__(self) -> Iterator[RunningGroup]:
+        return iter(self._groups.values())
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def of(self, task: HandlerTask) -> RunningGroup:
+        """Return the group of a task."""
+        return self._groups[task.handler.group, task.handler.topic]
+
+    def adopt(self, domain: Domain, delivery: AnyDelivery, topic: Topic) -> None:
+        """Serve a group on a topic from the next turn on."""
+        self._new.append((domain, delivery, topic))
+
+    def attend(self, domains: Iterable[Domain]) -> None:
+        """Say that something may have to be taken or released there."""
+        self._attention.extend(domains)
+
+    def is_live(self) -> bool:
+        """Return whether handlers may be started; after a lapse it asks first what it still owns."""
+        if not self._member.is_live():
+            return False
+        lapses = self._lease.unseen()
+        if lapses is not None:
+            for group in self:
+                self._see_to(group)
+            self._lease.see(lapses)
+        return True
+
+    def exchange(self) -> None:
+        """Take in new groups; take and release what has changed hands."""
+        while self._new:
+            self._admit(*self._new.popleft())
+        seen: set[Domain] = set()
+        while self._attention:
+            domain = self._attention[0]
+            if domain not in seen and domain in self._domains:
+                self._see_to(self._domains[domain])
+                seen.add(domain)
+            self._attention.popleft()  # only now: what fails is seen to again
+        for group in self:
+            if group.delivery.needs_check:
+                self._see_to(group)
+                group.delivery.checked()
+            group.delivery.release_idle()
+
+    def tell_share(self, group: RunningGroup) -> None:
+        """Let handlers have the share of their rate that goes with what is owned and kept."""
+        delivery = group.delivery
+        if delivery.subscription.has_rate:
+            self._runner.change_share(delivery.subscription.group, delivery.topic, delivery.share())
+
+    def _admit(self, domain: Domain, delivery: AnyDelivery, topic: Topic) -> None:
+        if isinstance(delivery, TransactionalDelivery):
+            group = RunningGroup(delivery.group, delivery)
+        else:
+            group = RunningGroup(delivery, None)
+        self._groups[group.delivery.subscription.group, topic.name] = group
+        self._domains[domain] = group
+        self._ends.add(topic)
+        self._cache.expect(topic)
+        group.delivery.read_through(self._cache)
+        self._attention.append(domain)
+
+    def _see_to(self, group: RunningGroup) -> None:
+        self._cache.clear()
+        group.delivery.check()
+        self._take_back(group)
+        group.delivery.take_wanted(self._member.living)
+        self.tell_share(group)
+        self._ends.ring()
+
+    def _take_back(self, group: RunningGroup) -> None:
+        """Take back the tasks of partitions that are lost or to be let go, as far as they have not begun."""
+        key = group.delivery.subscription.group, group.delivery.topic
+
+        def is_over(task: HandlerTask) -> bool:
+            handler = task.handler
+            return (handler.group, handler.topic) == key and group.delivery.is_over(task)
+
+        tasks = self._runner.take_back(is_over)
+        group.in_flight -= len(tasks)
+        group.delivery.untake(tasks)

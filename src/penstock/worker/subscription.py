@@ -1,0 +1,65 @@
+"""A group on a topic, and which of its handlers a record is for."""
+
+from dataclasses import dataclass, field
+
+from penstock.model.record import Record
+
+from .handler import Handler
+
+_CACHED_TYPES = 10_000  # types come from outside: what is remembered of them is bounded
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A group on a topic with its handlers, in the order they are asked."""
+
+    group: str
+    topic: str
+    start: str
+    handlers: tuple[Handler, ...]
+    _by_type: dict[str, tuple[Handler, ...]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether its handlers commit with their cursors; then all of them do."""
+        return self.handlers[0].transaction
+
+    @property
+    def has_rate(self) -> bool:
+        """Whether a handler of it may be given only so many records a second."""
+        return any(handler.rate is not None for handler in self.handlers)
+
+    def handler_for(self, record: Record) -> Handler | None:
+        """Return the first handler that wants a record: exact and narrower matches come before wider ones.
+
+        None: the record is done for this group. A predicate that raises counts as a failure of its handler
+        on this record.
+        """
+        type = record.type or ""
+        asked = self._by_type.get(type)
+        if asked is None:
+            asked = self.asked(type)
+        for handler in asked:
+            if not callable(handler.match):
+                return handler
+            try:
+                if handler.match(record):
+                    return handler
+            except Exception as error:
+                return handler.failing(error)
+        return None
+
+    def asked(self, type: str) -> tuple[Handler, ...]:
+        """Return the handlers that may want records of a type, the nearest first."""
+        asked = tuple(
+            sorted(
+                (handler for handler in self.handlers if handler.wants_type(type)),
+                key=lambda handler: handler.nearness(type),
+            )
+        )
+        if len(self._by_type) >= _CACHED_TYPES:
+            self._by_type.clear()
+        self._by_type[type] = asked
+        return asked

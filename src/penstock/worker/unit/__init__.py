@@ -1,0 +1,1 @@
+"""Units of work: handlers whose writes commit together with their cursors."""

@@ -1,0 +1,59 @@
+"""Moving the cursors of a unit of work in the transaction of its handlers."""
+
+from collections.abc import Sequence
+
+from penstock.delivery.machine import Settlement
+from penstock.delivery.store import GroupStore, Owned
+from penstock.log.sql.database import Transaction
+
+from ..calling.attempt import PASSED
+from .unit_end import Part
+
+
+class CursorLost(Exception):
+    """Another owner has a partition of the unit: nothing of it may be committed."""
+
+
+class CursorMove:
+    """The settlement of a unit's partitions: written last in the transaction, confirmed after the commit.
+
+    It finishes the records in their machines, which are the unit's own while it works. `has_begun`: from then
+    on the machines have moved, so what is not committed must be taken afresh. In the unit's thread.
+    """
+
+    def __init__(self, store: GroupStore, parts: Sequence[Part]) -> None:
+        self._store, self._parts = store, parts
+        self._written: dict[int, tuple[Owned, Settlement]] = {}
+        self._skips: set[int] = set()
+        self.has_begun = False
+
+    @property
+    def settled(self) -> dict[int, Settlement]:
+        """What was written of each partition, once it is committed."""
+        return {number: settlement for number, (_, settlement) in self._written.items()}
+
+    def write(self, tx: Transaction, count: int) -> None:
+        """Pass the first so many records and move their cursors. Raises CursorLost."""
+        self.has_begun = True
+        written: dict[int, tuple[Owned, Settlement]] = {}
+        left = count
+        for part in self._parts:
+            machine, done = part.owned.machine, part.tasks[:left]
+            for task in reversed(part.tasks[len(done) :]):
+                machine.untake(task.place.offset)
+            for task in done:
+                machine.finish(task.place.offset, PASSED)
+            left -= len(done)
+            settlement = machine.settlement() if done else None
+            if settlement is not None:
+                written[part.number] = (part.owned, settlement)
+        lost, self._skips = self._store.settle_in(tx, written)
+        if lost:
+            raise CursorLost
+        self._written = written
+
+    def confirm(self) -> None:
+        """Take note that the transaction has committed."""
+        for number, (owned, _) in self._written.items():
+            owned.version += 1
+            owned.machine.confirm(skips=number in self._skips)
