@@ -14,7 +14,9 @@ from threading import Event, Thread
 from bench import Case, Extra, NotMeasured, Ratio, Run, Size, Target, Variant
 from bench.cases.publish_postgres import Shop, quiet
 from penstock.clock import SYSTEM
-from penstock.log.sql.retention import Retention, RetentionSettings
+from penstock.delivery.retention import Retention
+from penstock.delivery.retention_rule import RetentionSettings
+from penstock.log.store import store_of
 
 TOPIC, PARTITIONS = "old", 256
 SHORT = Size(quick=20_000, full=50_000)
@@ -64,7 +66,7 @@ def old(run: Run) -> Iterator[Old]:
     """Give the quiet shop and its retention, with nothing to delete yet."""
     with quiet(run) as shop, closing(shop.store.database()) as database:
         shop.store.outbox.log.create_topic(TOPIC, partitions=PARTITIONS)
-        yield Old(shop, Retention(database, RetentionSettings.load(), SYSTEM))
+        yield Old(shop, Retention(store_of(database), RetentionSettings.load(), SYSTEM))
         shop.store.outbox.close()
 
 

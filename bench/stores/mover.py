@@ -7,6 +7,7 @@ from bench.stores.contract import Store
 from bench.stores.recording import Tape
 from penstock.clock import SYSTEM
 from penstock.log.sql.fence import Fence
+from penstock.log.store import store_of
 from penstock.model.partition import SLOTS
 from penstock.outbox.sequencer import Sequencer, SequencerSettings
 
@@ -19,7 +20,7 @@ class Mover:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._database = store.database()
-        self._sequencer = Sequencer(self._database, SequencerSettings(), SYSTEM)
+        self._sequencer = Sequencer(store_of(self._database), SequencerSettings(), SYSTEM)
         self._fence = Fence(OWNER, dict.fromkeys(range(SLOTS), 1))
 
     def warm(self) -> None:

@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 
 from penstock.clock import SYSTEM
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
+from penstock.log.store import open_store
 from penstock.worker.sequencing import SequencingService
 
 _SPAWN = multiprocessing.get_context("spawn")  # a fresh Python: nothing of ours in its memory
@@ -47,7 +46,7 @@ def service_process(url: str) -> Iterator[ServiceProcess]:
 
 
 def _serve(url: str, words: Connection) -> None:
-    service = SequencingService(open_database(url, Names()), SYSTEM)
+    service = SequencingService(open_store(url), SYSTEM)
     words.send("ready")
     try:
         words.recv()

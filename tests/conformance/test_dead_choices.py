@@ -182,7 +182,7 @@ def test_a_record_that_comes_back_alone_is_seen_by_an_owner_at_work(
     member = Member(database, ClusterSettings(), engine.clock)
     member.join()
     topic = engine.outbox.log.topic("events")
-    store = GroupStore(database, engine.clock, group="g", topic=topic, owner=member.id)
+    store = GroupStore(engine.outbox.store, engine.clock, group="g", topic=topic, owner=member.id)
     (letter,) = dead_letters(database).items
     with engine.connect() as conn:
         conn.execute("UPDATE penstock_head SET next_offset = next_offset + 1 WHERE next_offset > 0")

@@ -387,7 +387,9 @@ class Owner:
         self.member = Member(database, ClusterSettings.load(), engine.clock)
         self.member.join()
         topic = engine.outbox.log.topic("events")
-        self.store = GroupStore(database, engine.clock, group="g", topic=topic, owner=self.member.id)
+        self.store = GroupStore(
+            engine.outbox.store, engine.clock, group="g", topic=topic, owner=self.member.id
+        )
         self.partition, self.owned = self.take()
 
     def take(self) -> tuple[int, Owned]:

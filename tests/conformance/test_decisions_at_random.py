@@ -197,7 +197,9 @@ class Story:
         member = Member(self.database, ClusterSettings.load(), self.engine.clock)
         member.join()
         topic = self.engine.outbox.log.topic("events")
-        store = GroupStore(self.database, self.engine.clock, group="hold", topic=topic, owner=member.id)
+        store = GroupStore(
+            self.engine.outbox.store, self.engine.clock, group="hold", topic=topic, owner=member.id
+        )
         taken = store.take(member.living)
         out = {}
         for number, owned in taken.items():

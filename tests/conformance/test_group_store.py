@@ -34,7 +34,7 @@ def database(engine: StoreEngine) -> Iterator[Database]:
 def store(engine: StoreEngine, database: Database) -> Store:
     """Give the rows of a group as a member of that name sees them."""
     topic = engine.outbox.log.topic("t")
-    return lambda owner: GroupStore(database, engine.clock, group="g", topic=topic, owner=owner)
+    return lambda owner: GroupStore(engine.outbox.store, engine.clock, group="g", topic=topic, owner=owner)
 
 
 def living(*members: str) -> Living:

@@ -142,7 +142,7 @@ def owning(engine: StoreEngine, database: Database) -> Iterator[tuple[GroupStore
     """Own what a group has, as another member would, for the length of a block."""
     member = Member(database, ClusterSettings.load(), engine.clock)
     topic = engine.outbox.log.topic("events")
-    store = GroupStore(database, engine.clock, group="g", topic=topic, owner=member.id)
+    store = GroupStore(engine.outbox.store, engine.clock, group="g", topic=topic, owner=member.id)
     member.join()
     taken = store.take(member.living)
     yield store, taken
@@ -534,7 +534,7 @@ def test_whatever_changes_a_group_makes_its_members_look(
     """Without it they would find out at the next rebalance."""
     handled(engine, 1)
     topic = engine.outbox.log.topic("events").id
-    name = Domain(group_id(database, "g"), topic).name
+    name = Domain(group_id(engine.outbox.store, "g"), topic).name
     database.run(lambda tx: tx.change("membership", "domains_create", names=[name]))
 
     def version() -> int:

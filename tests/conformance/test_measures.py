@@ -8,6 +8,7 @@ import pytest
 from penstock import metrics
 from penstock.delivery.store import GroupStore
 from penstock.log.sql.database import Database
+from penstock.log.store import store_of
 from penstock.membership.member import ClusterSettings, Member
 from penstock.metrics import SERIES, Kind, Series
 from penstock.model.retry import Fixed
@@ -61,7 +62,7 @@ def member(engine: StoreEngine, database: Database) -> Member:
 
 @pytest.fixture
 def measures(database: Database, member: Member) -> Measures:
-    return Measures(database, member)
+    return Measures(store_of(database), member)
 
 
 def of(group: str) -> list[float]:
@@ -109,7 +110,7 @@ def test_n_34_what_a_group_has_to_do_is_counted(
     measures.take()
     assert of("g") == [0, 0, 256, 0, 1, 1]  # it is dead now, and its key held
     topic = engine.outbox.log.topic("events")
-    store = GroupStore(database, engine.clock, group="late", topic=topic, owner=member.id)
+    store = GroupStore(engine.outbox.store, engine.clock, group="late", topic=topic, owner=member.id)
     store.take_wanted(member.living)
     measures.take()
     assert of("late") == [3, 0, 256, 0, 0, 0]

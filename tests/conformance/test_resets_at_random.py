@@ -226,7 +226,9 @@ class Story:
         member = Member(self.database, ClusterSettings.load(), self.engine.clock)
         member.join()
         topic = self.engine.outbox.log.topic("events")
-        store = GroupStore(self.database, self.engine.clock, group="g", topic=topic, owner=member.id)
+        store = GroupStore(
+            self.engine.outbox.store, self.engine.clock, group="g", topic=topic, owner=member.id
+        )
         taken = store.take(member.living)
         assert not (self.paused and taken)
         settling = {}

@@ -7,11 +7,15 @@ from typing import Any
 import pytest
 
 from penstock import metrics, points
+from penstock.delivery.retention import AFTER_BATCH, Retention, Trimmed
+from penstock.delivery.retention_rule import RetentionSettings
+from penstock.delivery.trim import trim
 from penstock.errors import OffsetOutOfRange, UnknownTopic
+from penstock.log.contract import OffsetRange
 from penstock.log.sql.database import Database
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
-from penstock.log.sql.retention import AFTER_BATCH, Range, Retention, RetentionSettings, Trimmed, trim
+from penstock.log.store import store_of
 from penstock.membership.member import ClusterSettings, Member
 from penstock.model.retry import Fixed
 from penstock.operate import dead
@@ -153,7 +157,7 @@ def test_so_many_bytes_are_kept_and_each_record_is_measured_once(
     delivered(engine, *range(10, 20))
     size = 64 + len("k") + len("10")
     keep(engine, bytes=4 * size)
-    retention = Retention(database, RetentionSettings.load(), engine.clock)
+    retention = Retention(store_of(database), RetentionSettings.load(), engine.clock)
     assert retention.run().deleted == {"events": 6}
     publish_values(engine, 20, 21)
     engine.outbox.drain()
@@ -163,7 +167,7 @@ def test_so_many_bytes_are_kept_and_each_record_is_measured_once(
     assert offsets(engine) == [8, 9, 10, 11]
     publish_values(engine, 22)
     engine.outbox.drain()
-    other = Retention(database, RetentionSettings.load(), engine.clock)
+    other = Retention(store_of(database), RetentionSettings.load(), engine.clock)
     assert other.run().deleted == {"events": 2}, "another process measures anew: two have become larger"
     keep(engine, bytes=size)
     assert retention.run().deleted == {"events": 2}, "the other has deleted here, so this one measures anew"
@@ -243,7 +247,7 @@ def test_a_pass_is_bounded_and_one_that_was_full_says_so(engine: StoreEngine, da
     engine.outbox.drain()
     engine.clock.advance(WEEK + SOON)
     settings = RetentionSettings.load(batch_size=10, batches_per_pass=3)
-    retention = Retention(database, settings, engine.clock)
+    retention = Retention(store_of(database), settings, engine.clock)
     committed: list[int] = []
     done = Trimmed(full=True)
     while done.full:
@@ -268,7 +272,7 @@ def test_a_hot_partition_is_not_slowed_by_the_others(engine: StoreEngine, databa
     engine.outbox.drain()
     engine.clock.advance(DAY + SOON)
     settings = RetentionSettings.load(batch_size=40, batches_per_pass=1)
-    retention = Retention(database, settings, engine.clock)
+    retention = Retention(store_of(database), settings, engine.clock)
     counts = [retention.run().count for _ in range(5)]
     assert sum(counts) == 108
     assert counts[1:3] == [40, 40], "once the others have nothing old the hot one has the whole pass"
@@ -279,8 +283,9 @@ def test_the_same_range_twice_is_deleted_once(engine: StoreEngine, database: Dat
     in_one_partition(engine)
     delivered(engine, *range(10))
     topic = engine.outbox.log.topic("events")
-    assert database.run(lambda tx: trim(tx, topic.id, [Range(0, 0, 6)])) == 6
-    assert database.run(lambda tx: trim(tx, topic.id, [Range(0, 0, 4)])) == 0
+    store = engine.outbox.store
+    assert trim(store, topic, [OffsetRange(0, 0, 6)], unless=lambda tx: False) == 6
+    assert trim(store, topic, [OffsetRange(0, 0, 4)], unless=lambda tx: False) == 0
     assert engine.outbox.log.bounds("events", 0) == (6, 10)
 
 
@@ -562,7 +567,7 @@ def test_the_owner_of_the_first_slot_does_it(engine: StoreEngine, database: Data
     engine.clock.advance(WEEK + SOON)
     member = Member(database, ClusterSettings.load(), engine.clock)
     member.join()
-    service = RetentionService(database, engine.clock, member=member, groups=["g"])
+    service = RetentionService(store_of(database), engine.clock, member=member, groups=["g"])
     assert not service.turn()
     assert offsets(engine) == [0, 1], "another owns the slot, or nobody"
     member.take()

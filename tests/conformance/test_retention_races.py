@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from penstock import points
+from penstock.delivery.retention import Retention
+from penstock.delivery.retention_rule import RetentionSettings
 from penstock.log.sql.database import Database
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
-from penstock.log.sql.retention import Retention, RetentionSettings
+from penstock.log.store import store_of
 from penstock.membership.member import ClusterSettings, Member
 from penstock.operate.clear import clear
 from penstock.operate.reset import EARLIEST, reset
@@ -52,8 +54,8 @@ class Slow(Retention):
 
     meanwhile: Any = None
 
-    def _plan(self, *args: Any) -> Any:
-        planned = super()._plan(*args)
+    def _ranges(self, *args: Any) -> Any:
+        planned = super()._ranges(*args)
         self.meanwhile()
         return planned
 
@@ -61,7 +63,7 @@ class Slow(Retention):
 def test_what_a_group_is_reset_to_since_the_plan_is_kept(
     engine: StoreEngine, database: Database, seen: Seen
 ) -> None:
-    retention = Slow(database, RetentionSettings.load(), engine.clock)
+    retention = Slow(store_of(database), RetentionSettings.load(), engine.clock)
     retention.meanwhile = lambda: reset(database, "g", topic="events", to=EARLIEST, clock=engine.clock)
     assert retention.run().count == 0
     engine.outbox.drain()
@@ -87,7 +89,7 @@ def test_a_reset_while_records_are_deleted_gives_what_it_says(
                 resets[0].result()
 
         points.arm(point, reset_meanwhile)
-        Retention(database, RetentionSettings.load(), engine.clock).run()
+        Retention(store_of(database), RetentionSettings.load(), engine.clock).run()
         again = resets[0].result().again
     engine.outbox.drain()
     assert len(seen.values()) == again
@@ -112,7 +114,7 @@ def test_a_clock_that_jumps_makes_no_working_group_forgotten(
     member = Member(database, ClusterSettings.load(), engine.clock)
     member.join()
     member.take()
-    service = RetentionService(database, engine.clock, member=member, groups=["g", "other"])
+    service = RetentionService(store_of(database), engine.clock, member=member, groups=["g", "other"])
     later_ms = engine.clock.now_ms() + 2 * WEEK // timedelta(milliseconds=1)
     monkeypatch.setattr(engine.clock, "now_ms", lambda: later_ms)  # and not what it counts by itself
     member.heartbeat()

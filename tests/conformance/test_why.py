@@ -95,7 +95,7 @@ class Shop:
     def owner(self) -> Member:
         """Let a member join and take all of `g` that has work, as one that drains does."""
         member, topic = self.member(), self.engine.outbox.log.topic("events")
-        GroupStore(self.database, self.engine.clock, group="g", topic=topic, owner=member.id).take(
+        GroupStore(self.engine.outbox.store, self.engine.clock, group="g", topic=topic, owner=member.id).take(
             member.living
         )
         return member

@@ -45,7 +45,7 @@ class Shop:
 
     def types(self) -> list[str]:
         """Return the types of what has come since the last call."""
-        return [record.type for record in self.delivered()]
+        return [str(record.type) for record in self.delivered()]
 
     def __getattr__(self, name: str) -> Any:
         return self.models[name]

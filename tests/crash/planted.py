@@ -10,7 +10,8 @@ from typing import Any
 from penstock import points
 from penstock.log.sql.database import Transaction
 from penstock.log.sql.fence import Fence
-from penstock.log.sql.heads import HeadKey, Numbering, ensure_topics
+from penstock.log.sql.heads import HeadKey, Numbering
+from penstock.log.sql.topics import ensure_topics
 from penstock.model.partition import partition
 from penstock.outbox.move import Pick, Picked
 from penstock.outbox.sequencer import AFTER_PICK, BEFORE_COMMIT, Pass, Sequencer
@@ -48,7 +49,7 @@ class RememberedFloor(Sequencer):
 class InsertFedFromThePick(Sequencer):
     """Locks and picks as it should, then inserts what it picked, whether or not that is still there."""
 
-    def _move(self, tx: Transaction, slots: list[int]) -> Pass:
+    def _move(self, tx: Transaction, fence: Fence, slots: list[int]) -> Pass:
         rows = _values(tx, self._pick(tx, slots))
         points.reach(AFTER_PICK)
         return _insert(tx, rows)

@@ -21,8 +21,10 @@ from sqlalchemy import text
 
 from penstock import Fixed, Record, points
 from penstock.clock import SYSTEM
+from penstock.delivery.retention import Retention
+from penstock.delivery.retention_rule import RetentionSettings
 from penstock.log.sql.fence import Fence
-from penstock.log.sql.retention import Retention, RetentionSettings
+from penstock.log.store import store_of
 from penstock.membership.member import ClusterSettings
 from penstock.operate import erase as erasing
 from penstock.outbox.sequencer import Pass, Sequencer
@@ -177,7 +179,7 @@ def work(url: str, diary: str, lease_seconds: float, handles: list[str], work_ms
                 record.fence or 0,
                 record.redelivered,
                 record.key or "",
-                record.type,
+                str(record.type),
             )
             pages.write(line.text().encode())
             if record.value == "kill":
@@ -188,7 +190,7 @@ def work(url: str, diary: str, lease_seconds: float, handles: list[str], work_ms
             store.outbox.handler(match, group="readers", topic=WORKED, id=match)(remember)
         with closing(store.database(lease=lease)) as database:
             handlers = store.outbox._handlers
-            worker = Worker(database, handlers, SYSTEM, cluster=settings)
+            worker = Worker(store_of(database), handlers, SYSTEM, cluster=settings)
             worker.start()
             await_word()
             worker.stop(grace_seconds=10)
@@ -216,7 +218,7 @@ def keep_books(url: str, lease_seconds: float, kill_at: str | None, visit: int, 
     with closing(Store(url)) as store:
         bookkeeper(store)
         with closing(store.database(lease=lease)) as database:
-            worker = Worker(database, store.outbox._handlers, SYSTEM, cluster=settings)
+            worker = Worker(store_of(database), store.outbox._handlers, SYSTEM, cluster=settings)
             worker.start()
             await_word()
             worker.stop(grace_seconds=10)
@@ -254,7 +256,7 @@ def trim(url: str, kill_at: str, visit: int) -> None:
     points.arm(kill_at, points.kill, visit=visit)
     settings = RetentionSettings.load(batch_size=4, batches_per_pass=2)
     with closing(Store(url)) as store, closing(store.database()) as database:
-        retention = Retention(database, settings, SYSTEM)
+        retention = Retention(store_of(database), settings, SYSTEM)
         while retention.run().full:
             pass
         say(visited=False)

@@ -22,6 +22,7 @@ from penstock.clock import SYSTEM, Clock
 from penstock.log.sql.database import Database
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
+from penstock.log.store import store_of
 from penstock.membership.member import ClusterSettings, Member
 from penstock.outbox.sequencer import Sequencer, SequencerSettings
 from penstock.worker.backoff import PollingSettings
@@ -171,7 +172,7 @@ def a_member(database: Database, *, lease: timedelta = LEASE, clock: Clock = SYS
 
 def a_sequencer(database: Database, kind: type[Sequencer] = Sequencer) -> Sequencer:
     """Return a sequencer with default settings."""
-    return kind(database, SequencerSettings.load(), SYSTEM)
+    return kind(store_of(database), SequencerSettings.load(), SYSTEM)
 
 
 def a_service(
@@ -184,7 +185,7 @@ def a_service(
 ) -> SequencingService:
     """Return a sequencing service that looks often."""
     return SequencingService(
-        database,
+        store_of(database),
         clock,
         cluster=cluster(lease=lease, beat=beat),
         sequencer=SequencerSettings.load(batch_records=batch),

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from penstock import Exponential, Outbox
-from penstock.log.sql.retention import RetentionSettings
+from penstock.delivery.retention_rule import RetentionSettings
 from penstock.membership.member import ClusterSettings
 from penstock.model import partition
 from penstock.model.limits import NAME_CHARACTERS, LimitsSettings

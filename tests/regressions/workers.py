@@ -14,6 +14,7 @@ from penstock import Record
 from penstock.clock import SYSTEM, Clock
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
+from penstock.log.store import store_of
 from penstock.membership.member import ClusterSettings
 from penstock.worker.backoff import PollingSettings
 from penstock.worker.calling.runner import ProcessingSettings
@@ -142,7 +143,7 @@ def a_worker(
     limit = lease.total_seconds() / 2
     with closing(open_database(named(url, who), Names(), limit_seconds=limit)) as database:
         worker = Worker(
-            database,
+            store_of(database),
             handlers,
             clock,
             cluster=cluster(lease, beat),

@@ -6,11 +6,10 @@ from typing import Any
 
 import click
 
-from penstock.delivery.retention_rule import UNLIMITED
 from penstock.log.contract import OUTBOX_PARTITIONS
 from penstock.operate import topics
 from penstock.operate.clear import Cleared, clear
-from penstock.operate.topics import Topic
+from penstock.operate.topics import UNLIMITED, Topic
 
 from .options import after_option, json_option, limit_option, opened, store_options
 from .output import cell, moment, print_json, print_more, print_page, print_table, whole

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms
+from penstock.delivery import retention_rule
 from penstock.delivery.forget import forget_topic
-from penstock.delivery.retention_rule import UNLIMITED
 from penstock.errors import InvalidRetention, InvalidSelection, TopicBusy
 from penstock.log.contract import OUTBOX_PARTITIONS, Keep, Log, OffsetRange
 from penstock.log.contract import Topic as LogTopic
@@ -21,6 +21,8 @@ from . import audit
 from .operation import operation
 from .paging import LAST, PAGE_ROWS, Page, check_limit, page, place_after
 from .presence import serving
+
+UNLIMITED = retention_rule.UNLIMITED
 
 
 @dataclass(frozen=True, slots=True)

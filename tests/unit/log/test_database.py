@@ -15,10 +15,10 @@ from penstock.log.sql import database as module
 from penstock.log.sql.contract import Rows
 from penstock.log.sql.database import Database, Transaction
 from penstock.log.sql.dialects import open_database
-from penstock.log.sql.heads import create_topic
 from penstock.log.sql.log import SqlLog
 from penstock.log.sql.migrations import migrate
 from penstock.log.sql.naming import Names
+from penstock.log.sql.topics import make_topic
 from penstock.testing.refusal import refusal
 
 
@@ -217,7 +217,7 @@ def test_a_topic_deleted_while_it_is_made_is_made_again(database: Database) -> N
             return changed
 
     deleting = Thread(target=log.delete_topic, args=("t",))
-    made = database.run(lambda tx: create_topic(Interrupted(database, tx.conn), "t", 3, None))
+    made = database.run(lambda tx: make_topic(Interrupted(database, tx.conn), "t", 3, "murmur3", None))
     assert made.id != before.id
     assert made.partitions == 3
 

@@ -112,7 +112,7 @@ def test_one_that_would_end_its_thread_ends_nothing(
 
     @outbox.listener("order.paid")
     def hear(record: Record) -> None:
-        heard.append(record.type)
+        heard.append(str(record.type))
 
     for type in ("order.lost", "order.paid"):
         with conn:

@@ -11,6 +11,7 @@ from penstock.log.sql.database import Database
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.fence import Fence
 from penstock.log.sql.naming import Names
+from penstock.log.store import store_of
 from penstock.membership.member import ClusterSettings, Member
 from penstock.outbox.sequencer import Pass, Sequencer, SequencerSettings
 from penstock.testing.outbox_suite import in_one_partition, keys, logged
@@ -37,7 +38,7 @@ def member(engine: StoreEngine, database: Database) -> Member:
 @pytest.fixture
 def sequencer(engine: StoreEngine, database: Database) -> Callable[[int], Sequencer]:
     """Give a sequencer that moves at most so many rows in a pass."""
-    return lambda limit: Sequencer(database, SequencerSettings(batch_records=limit), engine.clock)
+    return lambda limit: Sequencer(store_of(database), SequencerSettings(batch_records=limit), engine.clock)
 
 
 def publish(engine: StoreEngine, *names: str, **options: Any) -> None:

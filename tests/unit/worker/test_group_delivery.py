@@ -52,7 +52,7 @@ def make(engine: StoreEngine, database: Database) -> Make:
         (subscription,) = outbox._handlers.subscriptions()
         log = SqlLog(database, engine.clock)
         topic = log.topic("events")
-        store = GroupStore(database, engine.clock, group="g", topic=topic, owner=owner)
+        store = GroupStore(engine.outbox.store, engine.clock, group="g", topic=topic, owner=owner)
         return GroupDelivery(log, store, subscription, engine.clock)
 
     return made
@@ -390,7 +390,7 @@ def test_a_run_is_for_one_handler_only(engine: StoreEngine, database: Database) 
         subscribe(outbox, "g", Seen(), match=type, id=type)
     (subscription,) = outbox._handlers.subscriptions()
     log = SqlLog(database, engine.clock)
-    store = GroupStore(database, engine.clock, group="g", topic=log.topic("events"), owner="me")
+    store = GroupStore(engine.outbox.store, engine.clock, group="g", topic=log.topic("events"), owner="me")
     mine = GroupDelivery(log, store, subscription, engine.clock)
     mine.take(lambda tx: [])
     fill(mine, engine)
@@ -413,7 +413,7 @@ def test_what_was_taken_before_the_database_went_away_is_handed_out_later(
     subscribe(outbox, "g", Seen())
     (subscription,) = outbox._handlers.subscriptions()
     log = SqlLog(database, engine.clock)
-    store = GroupStore(database, engine.clock, group="g", topic=log.topic("events"), owner="me")
+    store = GroupStore(engine.outbox.store, engine.clock, group="g", topic=log.topic("events"), owner="me")
     with engine.connect() as conn:
         conn.execute("UPDATE penstock_cursor SET crashes = 1 WHERE partition = 1")
         conn.commit()

@@ -13,6 +13,7 @@ from penstock import Record
 from penstock.clock import SYSTEM
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
+from penstock.log.store import store_of
 from penstock.membership.member import ClusterSettings
 from penstock.worker.handler_options import HandlerOptions
 from penstock.worker.handlers import Handlers
@@ -46,7 +47,7 @@ class Crew:
         cluster = ClusterSettings.load(
             heartbeat_interval=BEAT, rebalance_interval=BEAT, gather_joins=timedelta()
         )
-        worker = Worker(database, handlers, SYSTEM, pins=pins, cluster=cluster)
+        worker = Worker(store_of(database), handlers, SYSTEM, pins=pins, cluster=cluster)
 
         def share() -> float:
             known = worker._delivery.rate_share("g", "events")

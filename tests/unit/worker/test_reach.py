@@ -192,7 +192,7 @@ def test_a_listener_hears_of_what_is_beneath(outbox: Outbox) -> None:
     heard: list[str] = []
 
     def hear(record: Record) -> None:
-        heard.append(record.type)
+        heard.append(str(record.type))
 
     outbox.migrate()
     outbox.listener("order.event")(hear)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.log.contract import Topic
+from penstock.log.contract import Chunk, OffsetRange, Topic
 from penstock.log.sql.database import Database
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.log import SqlLog
@@ -18,7 +18,6 @@ from penstock.worker.group import read_cache as cache_module
 from penstock.worker.group.read_cache import ReadCache
 from tests.conformance.engines import StoreEngine
 
-FENCES = {number: 40 + number for number in range(4)}
 ALL = 1 << 30
 
 
@@ -29,9 +28,9 @@ class CountingLog(SqlLog):
         super().__init__(database)
         self.asked: list[tuple[int, int, int]] = []
 
-    def range_rows(self, topic: Topic, ranges: Any, *, max_bytes: int) -> Any:
+    def read_ranges(self, topic: Topic, ranges: Any, *, max_bytes: int, bare: bool = False) -> Chunk:
         self.asked += ranges
-        return super().range_rows(topic, ranges, max_bytes=max_bytes)
+        return super().read_ranges(topic, ranges, max_bytes=max_bytes, bare=bare)
 
 
 @pytest.fixture
@@ -65,45 +64,43 @@ def cache(log: CountingLog, topic: Topic, clock: FakeClock) -> ReadCache:
     return made
 
 
-def places(found: Any) -> list[tuple[int, int]]:
-    return [(record.partition, record.offset) for record, _ in found[0]]
+def places(found: Chunk) -> list[tuple[int, int]]:
+    return [(each.partition, each.offset) for each in found.entries]
 
 
 def test_a_second_group_reads_nothing(cache: ReadCache, log: CountingLog, topic: Topic) -> None:
-    ranges = [(0, 0, 10), (1, 5, 8)]
-    first = cache.read_ranges(topic, ranges, FENCES, max_bytes=ALL)
+    ranges = [OffsetRange(0, 0, 10), OffsetRange(1, 5, 8)]
+    first = cache.read_ranges(topic, ranges, max_bytes=ALL)
     log.asked.clear()
-    second = cache.read_ranges(topic, ranges, {0: 7, 1: 8}, max_bytes=ALL)
+    second = cache.read_ranges(topic, ranges, max_bytes=ALL)
     assert log.asked == []
     assert places(second) == places(first) == [(0, n) for n in range(10)] + [(1, n) for n in range(5, 8)]
-    assert [record.data for record, _ in second[0]] == [record.data for record, _ in first[0]]
-    assert {record.fence for record, _ in first[0]} == {40, 41}
-    assert {record.fence for record, _ in second[0]} == {7, 8}
+    assert second.entries == first.entries
 
 
 def test_a_topic_of_one_group_is_not_kept(log: CountingLog, topic: Topic, clock: FakeClock) -> None:
     alone = ReadCache(log, clock)
     alone.expect(topic)
     for _ in range(2):
-        alone.read_ranges(topic, [(0, 0, 10)], FENCES, max_bytes=ALL)
+        alone.read_ranges(topic, [OffsetRange(0, 0, 10)], max_bytes=ALL)
     assert log.asked == [(0, 0, 10)] * 2
 
 
 def test_what_was_read_as_the_end_is_read_on(cache: ReadCache, log: CountingLog, topic: Topic) -> None:
     """The first group met the end of the log; since then it has grown."""
-    cache.read_ranges(topic, [(0, 0, 100)], FENCES, max_bytes=ALL)
+    cache.read_ranges(topic, [OffsetRange(0, 0, 100)], max_bytes=ALL)
     log.append("t", [a_record()], partition=0)
-    assert places(cache.read_ranges(topic, [(0, 15, 100)], FENCES, max_bytes=ALL)) == [
+    assert places(cache.read_ranges(topic, [OffsetRange(0, 15, 100)], max_bytes=ALL)) == [
         (0, n) for n in range(15, 20)
     ]
-    assert places(cache.read_ranges(topic, [(0, 20, 100)], FENCES, max_bytes=ALL)) == [(0, 20)]
+    assert places(cache.read_ranges(topic, [OffsetRange(0, 20, 100)], max_bytes=ALL)) == [(0, 20)]
 
 
 def test_it_is_thrown_away_after_a_second(
     cache: ReadCache, log: CountingLog, topic: Topic, clock: FakeClock
 ) -> None:
     for _ in range(2):
-        cache.read_ranges(topic, [(0, 0, 10)], FENCES, max_bytes=ALL)
+        cache.read_ranges(topic, [OffsetRange(0, 0, 10)], max_bytes=ALL)
         clock.advance(timedelta(seconds=1.5))
         cache.tidy()
     assert log.asked == [(0, 0, 10)] * 2
@@ -114,10 +111,10 @@ def test_it_holds_no_more_than_so_many_bytes(
 ) -> None:
     monkeypatch.setattr(cache_module, "KEPT_BYTES", 5_000)
     for number in range(4):
-        cache.read_ranges(topic, [(number, 0, 20)], FENCES, max_bytes=ALL)
-        assert sum(len(row[5]) + 200 for row in cache._rows.values()) <= 5_000
+        cache.read_ranges(topic, [OffsetRange(number, 0, 20)], max_bytes=ALL)
+        assert sum(each.content.size + 140 for each in cache._rows.values()) <= 5_000
     log.asked.clear()
-    cache.read_ranges(topic, [(3, 0, 20), (0, 0, 20)], FENCES, max_bytes=ALL)
+    cache.read_ranges(topic, [OffsetRange(3, 0, 20), OffsetRange(0, 0, 20)], max_bytes=ALL)
     assert log.asked == [(0, 0, 20)]  # the last is kept, the first was thrown away for it
 
 
@@ -133,23 +130,23 @@ def test_whatever_is_kept_the_answer_is_a_beginning_of_the_log_s(
         conn.commit()
     for _ in range(40):
         ranges = [
-            (number, low, low + chance.randrange(1, 12))
+            OffsetRange(number, low, low + chance.randrange(1, 12))
             for number, low in ((number, chance.randrange(20)) for number in chance.sample(range(4), 3))
         ]
-        most = chance.choice([1, 9, 30, ALL])
-        found = cache.read_ranges(topic, ranges, FENCES, max_bytes=most)
-        whole = places(SqlLog.read_ranges(log, topic, ranges, FENCES, max_bytes=ALL))
+        most = chance.choice([1, 100, 400, ALL])
+        found = cache.read_ranges(topic, ranges, max_bytes=most)
+        whole = places(SqlLog.read_ranges(log, topic, ranges, max_bytes=ALL))
         for number, low, high in ranges:
             mine = [place for place in places(found) if place[0] == number]
             of_log = [place for place in whole if place[0] == number and low <= place[1] < high]
             assert mine == of_log[: len(mine)]
-            if not found[1]:
+            if not found.cut:
                 assert bool(mine) == bool(of_log)
         order = [number for number, _, _ in ranges]
         assert [place[0] for place in places(found)] == sorted(
             (place[0] for place in places(found)), key=order.index
         )
-        if found[1]:  # of what stands before the last one, nothing is missing but at the end of its range
+        if found.cut:  # of what stands before the last one, nothing is missing but at the end of its range
             reached = places(found)[-1][0]
             for number, low, high in ranges[: order.index(reached)]:
                 if any(place[0] == number and low <= place[1] < high for place in whole):

@@ -16,6 +16,7 @@ from penstock.log.sql.database import Database
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
 from penstock.log.sql.sqlite.dialect import SqliteConnection, SqliteDialect
+from penstock.log.store import store_of
 from penstock.worker.backoff import PollingSettings
 from penstock.worker.sequencing import SequencingService
 from tests.conformance.engines import StoreEngine
@@ -70,7 +71,7 @@ def values(outbox: Outbox) -> list[Any]:
 
 
 def test_a_running_service_moves_what_is_staged(engine: StoreEngine, database: Database) -> None:
-    service = SequencingService(database, SYSTEM, polling=QUICK)
+    service = SequencingService(store_of(database), SYSTEM, polling=QUICK)
     publish(engine, 1)
     service.start()
     wait_until(lambda: staged(engine) == 0, "the first is moved")
@@ -81,7 +82,7 @@ def test_a_running_service_moves_what_is_staged(engine: StoreEngine, database: D
 
 
 def test_a_ring_makes_it_look_at_once(engine: StoreEngine, database: Database) -> None:
-    service = SequencingService(database, SYSTEM, polling=SELDOM)
+    service = SequencingService(store_of(database), SYSTEM, polling=SELDOM)
     service.start()
     publish(engine, 1)
     service.ring()
@@ -90,7 +91,7 @@ def test_a_ring_makes_it_look_at_once(engine: StoreEngine, database: Database) -
 
 
 def test_start_and_stop_may_be_called_twice_and_again(engine: StoreEngine, database: Database) -> None:
-    service = SequencingService(database, SYSTEM, polling=QUICK)
+    service = SequencingService(store_of(database), SYSTEM, polling=QUICK)
     service.stop()
     for value in (1, 2):
         service.start()
@@ -103,7 +104,7 @@ def test_start_and_stop_may_be_called_twice_and_again(engine: StoreEngine, datab
 
 
 def test_a_service_that_stops_gives_its_slots_back(engine: StoreEngine, database: Database) -> None:
-    service = SequencingService(database, SYSTEM, polling=QUICK)
+    service = SequencingService(store_of(database), SYSTEM, polling=QUICK)
     publish(engine, 1)
     service.start()
     wait_until(lambda: staged(engine) == 0, "it owns the slots")
@@ -127,7 +128,7 @@ def test_a_store_that_goes_away_is_said_once_and_waited_for(
     """P9: it resumes by itself, and the log says so once per change of state."""
     dialect, database = leaving
     engine = StoreEngine(f"sqlite:///{tmp_path / 'shop.db'}")
-    service = SequencingService(database, SYSTEM, polling=QUICK)
+    service = SequencingService(store_of(database), SYSTEM, polling=QUICK)
     with caplog.at_level(logging.WARNING, "penstock.sequencing"):
         service.start()
         publish(engine, 1)
@@ -149,7 +150,7 @@ def test_a_store_that_goes_away_is_said_once_and_waited_for(
 
 @pytest.mark.parametrize("kind", ["postgres"], indirect=True)
 def test_connections_that_the_server_ends_are_replaced(engine: StoreEngine, database: Database) -> None:
-    service = SequencingService(database, SYSTEM, polling=QUICK)
+    service = SequencingService(store_of(database), SYSTEM, polling=QUICK)
     service.start()
     for value in range(5):
         publish(engine, value)
@@ -170,7 +171,7 @@ def test_missing_tables_are_waited_for_too(
 ) -> None:
     """A worker may start before the migration; it says what is missing, once."""
     _, database = leaving
-    service = SequencingService(database, SYSTEM, polling=QUICK)
+    service = SequencingService(store_of(database), SYSTEM, polling=QUICK)
     with caplog.at_level(logging.WARNING, "penstock.sequencing"):
         service.start()
         wait_until(lambda: caplog.records, "it has said what is missing")
