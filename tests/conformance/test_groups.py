@@ -22,6 +22,7 @@ from penstock.errors import (
     UnknownPartition,
     UnknownTopic,
 )
+from penstock.log.sql.contract import Rows
 from penstock.log.sql.database import Database
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
@@ -535,7 +536,7 @@ def test_whatever_changes_a_group_makes_its_members_look(
     handled(engine, 1)
     topic = engine.outbox.log.topic("events").id
     name = Domain(group_id(engine.outbox.store, "g"), topic).name
-    database.run(lambda tx: tx.change("membership", "domains_create", names=[name]))
+    database.run(lambda tx: tx.change("membership", "domains_create", domains=Rows(name=[name])))
 
     def version() -> int:
         rows = database.look(lambda tx: tx.rows("membership", "domains_read", names=[name]))

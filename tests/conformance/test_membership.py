@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import StoreUnreachable
+from penstock.log.sql.contract import Rows
 from penstock.log.sql.database import Database, Transaction
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
@@ -448,7 +449,8 @@ def in_doubt(patch: pytest.MonkeyPatch, cluster: Cluster, landed: bool) -> list[
 def test_of_two_rebalancers_one_passes_by(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second neither waits nor writes."""
     first, second = cluster.start(), cluster.start()
-    cluster.database.run(lambda tx: tx.change("membership", "domains_create", names=["slots", CURSORS.name]))
+    names = Rows(name=["slots", CURSORS.name])
+    cluster.database.run(lambda tx: tx.change("membership", "domains_create", domains=names))
     inside, go_on = Event(), Event()
     real = domain_module.write
 

@@ -127,7 +127,7 @@ def test_what_is_kept_of_a_topic_is_said_in_parts(engine: StoreEngine, database:
     topics.set_retention(database, "t", age=timedelta(0), max_records=UNLIMITED)
     assert kept() == (0, 10**10, UNLIMITED)
     topics.set_retention(database, "t", age=UNLIMITED)
-    assert kept() == (10**10, UNLIMITED)
+    assert kept() == (UNLIMITED, 10**10, UNLIMITED)
     topics.set_retention(database, "t", default=True)
     assert kept() == (None, None, None)
     assert [each.action for each in audit(database).items][:5] == ["topic set"] * 5

@@ -110,7 +110,7 @@ SELECT d.died_ms, d.group_id, d.topic_id, d.partition, d."offset", g.name, d.id,
        d.reason, d.holding, d.reset_ms, d.timestamp_ms
 FROM penstock_dead d
 CROSS JOIN penstock_group g ON g.id = d.group_id
-CROSS WHERE (d.died_ms, d.group_id, d.topic_id, d.partition, d."offset")
+WHERE (d.died_ms, d.group_id, d.topic_id, d.partition, d."offset")
       < (:died_ms::bigint, :after_group::bigint, :after_topic::bigint, :after_partition::bigint, :after_offset::bigint)
   AND (:group_id::integer IS NULL OR d.group_id = :group_id::integer)
   AND (:topic_id::integer IS NULL OR d.topic_id = :topic_id::integer)

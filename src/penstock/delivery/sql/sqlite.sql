@@ -141,7 +141,7 @@ DELETE FROM penstock_lane WHERE group_id = :group_id AND topic_id = :topic_id
 SELECT l.group_id, l.topic_id, l.partition, l.lane, g.name, l.held, l.failures, l.due_ms, l.reason
 FROM penstock_lane l
 CROSS JOIN penstock_group g ON g.id = l.group_id
-CROSS WHERE (l.group_id, l.topic_id, l.partition, l.lane) > (:after_group, :after_topic, :after_partition, :after_lane)
+WHERE (l.group_id, l.topic_id, l.partition, l.lane) > (:after_group, :after_topic, :after_partition, :after_lane)
   AND (:group_id IS NULL OR l.group_id = :group_id)
   AND (:topic_id IS NULL OR l.topic_id = :topic_id)
   AND (:held IS NULL OR l.held = :held)
