@@ -27,6 +27,7 @@ TITLES = [
     "0004 dead_letters",
     "0005 operations",
     "0006 events",
+    "0007 store",
 ]
 
 

@@ -19,6 +19,7 @@ APPLIED = [
     "0004 dead_letters",
     "0005 operations",
     "0006 events",
+    "0007 store",
 ]
 
 

@@ -13,7 +13,7 @@ from penstock.log.sql.sqlite.adapt import adapt as to_sqlite
 from penstock.log.sql.statements import statement, statements
 from tests.architecture.source import plant
 
-ROOMS = ("delivery", "log", "membership", "operate", "outbox", "pipeline", "testing")
+ROOMS = ("delivery", "log", "membership", "operate", "outbox")
 WORDS = {  # neutral: PostgreSQL's, SQLite's
     "a = :a AND b = ?": ("a = %(a)s AND b = %s", None),
     "a LIKE 'x%'": ("a LIKE 'x%%'", None),
