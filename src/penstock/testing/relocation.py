@@ -24,7 +24,7 @@ OF_THE_STORE = {
     "_tokens_used",
     "_workers",
 }
-OF_THE_PROGRAM = {"_context", "_event_types", "_handlers", "_limits", "_retry", "_tracker", "_window_ms"}
+OF_THE_PROGRAM = {"_context", "_event_types", "_handlers", "_limits", "_tracker", "_window_ms"}
 
 
 @contextmanager

@@ -149,7 +149,8 @@ class GroupReader:
         number, offset = record.partition, record.offset
         assert number is not None
         assert offset is not None
-        work = self._work(number)
+        work = self._partitions.get(number)
+        assert work is not None
         if record.type == ERASED:
             work.machine.omit(offset)
             return
