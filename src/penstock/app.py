@@ -5,10 +5,12 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from threading import Event
 from typing import Any, TypeVar
 
+from penstock.backoff import PollingSettings
 from penstock.clock import SYSTEM, Clock
 from penstock.delivery.retention_rule import RetentionSettings
 from penstock.errors import StoreUnreachable
 from penstock.log.contract import Log
+from penstock.log.sql.bell_listener import notify_others, staged_word
 from penstock.log.sql.database import Database
 from penstock.log.sql.migrations import check, migrate
 from penstock.log.sql.naming import DEFAULT_PREFIX, Names
@@ -24,8 +26,6 @@ from penstock.outbox.sequencer import SequencerSettings
 from penstock.outbox.tokens import TokensSettings
 from penstock.settings import Settings, check_names
 from penstock.worker import running
-from penstock.worker.backoff import PollingSettings
-from penstock.worker.bell_listener import notify_others, staged_word
 from penstock.worker.calling.runner import ProcessingSettings
 from penstock.worker.drain import Counts, Drain
 from penstock.worker.handler_options import HandlerOptions, Match, takes_options

@@ -18,6 +18,7 @@ ROWS = [  # highest first; neighbours in a row do not import each other
     {"log"},
     {"wire"},
     {"model"},
+    {"backoff"},  # how loops wait: for every room that has one
     GROUND - {"errors"},
     {"errors"},  # the lowest stone: settings and points raise errors too
 ]

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from penstock.log.sql import bell_listener
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
 from penstock.operate.bell import examine_bell
 from penstock.operate.doctor import Finding, State
-from penstock.worker import bell_listener
 from tests.conformance.engines import StoreEngine
 from tests.services.pooler import TransactionPooler
 

@@ -18,6 +18,7 @@ from typing import Any
 import psycopg
 
 from penstock import Outbox
+from penstock.backoff import PollingSettings
 from penstock.clock import SYSTEM, Clock
 from penstock.log.sql.database import Database
 from penstock.log.sql.dialects import open_database
@@ -25,7 +26,6 @@ from penstock.log.sql.naming import Names
 from penstock.log.store import store_of
 from penstock.membership.member import ClusterSettings, Member
 from penstock.outbox.sequencer import Sequencer, SequencerSettings
-from penstock.worker.backoff import PollingSettings
 from penstock.worker.sequencing import SequencingService
 
 TABLES = (

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from penstock import Exponential, Outbox
+from penstock.backoff import PollingSettings
 from penstock.delivery.retention_rule import RetentionSettings
 from penstock.membership.member import ClusterSettings
 from penstock.model import partition
@@ -24,7 +25,6 @@ from penstock.outbox.event import DEFAULT_TOPIC
 from penstock.outbox.listeners import ListenersSettings
 from penstock.settings import Settings, declared
 from penstock.testing import memory_outbox
-from penstock.worker.backoff import PollingSettings
 from penstock.worker.calling.runner import ProcessingSettings
 from penstock.worker.policies import policy_of
 

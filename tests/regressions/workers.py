@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import psycopg
 
 from penstock import Record
+from penstock.backoff import PollingSettings
 from penstock.clock import SYSTEM, Clock
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
 from penstock.log.store import store_of
 from penstock.membership.member import ClusterSettings
-from penstock.worker.backoff import PollingSettings
 from penstock.worker.calling.runner import ProcessingSettings
 from penstock.worker.handler_options import HandlerOptions
 from penstock.worker.handlers import Handlers

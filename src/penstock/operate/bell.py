@@ -1,11 +1,11 @@
 """Whether the workers of a store hear its bell, or have to look by themselves."""
 
+from penstock.backoff import PollingSettings
 from penstock.errors import BellUnheard, Error
 from penstock.log.sql.address import without_password
+from penstock.log.sql.bell_listener import listen
 from penstock.log.store import Store
 from penstock.outbox.bell import BellSettings
-from penstock.worker.backoff import PollingSettings
-from penstock.worker.bell_listener import listen
 
 from .doctor import Finding, State
 from .operation import operation

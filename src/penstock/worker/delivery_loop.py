@@ -11,13 +11,13 @@ import logging
 from collections.abc import Callable, Iterable
 from threading import Event, Thread
 
+from penstock.backoff import Backoff, PollingSettings
 from penstock.clock import Clock
 from penstock.log.contract import Log, Topic
 from penstock.membership.member import Member
 from penstock.membership.serving import Domain
 from penstock.outbox.sequencer import Ends
 
-from .backoff import Backoff, PollingSettings
 from .calling.runner import Runner
 from .group.read_cache import ReadCache
 from .lease_check import LeaseCheck

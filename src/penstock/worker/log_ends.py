@@ -2,10 +2,9 @@
 
 from collections import deque
 
+from penstock.backoff import Backoff
 from penstock.log.contract import Log, Topic
 from penstock.outbox.sequencer import Ends
-
-from .backoff import Backoff
 
 
 class LogEnds:

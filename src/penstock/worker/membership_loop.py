@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from threading import Event, Thread
 
+from penstock.backoff import Backoff, PollingSettings
 from penstock.clock import Clock
 from penstock.log.contract import Log, Topic
 from penstock.membership.filters import filter_of
@@ -16,7 +17,6 @@ from penstock.membership.member import ClusterSettings
 from penstock.membership.serving import SLOTS, Domain, ServedGroup, Serves
 from penstock.membership.sharing import SharingMember
 
-from .backoff import Backoff, PollingSettings
 from .delivery_loop import DeliveryLoop
 from .group.delivery import topic_of
 from .served_groups import AnyDelivery

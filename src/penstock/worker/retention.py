@@ -7,6 +7,7 @@ records once. Every worker notes, before each pass, that its groups have a membe
 from collections.abc import Collection
 from threading import Event, Thread
 
+from penstock.backoff import Backoff, PollingSettings
 from penstock.clock import Clock
 from penstock.delivery.retention import Retention, Trimmed
 from penstock.delivery.retention_rule import RetentionSettings
@@ -14,8 +15,6 @@ from penstock.delivery.seen import note_seen
 from penstock.log.store import Store
 from penstock.membership.member import Member
 from penstock.outbox.tokens import TokensSettings, trim_tokens
-
-from .backoff import Backoff, PollingSettings
 
 _SLOT = 0  # whoever owns it runs the passes
 

@@ -9,12 +9,11 @@ from collections import deque
 from collections.abc import Callable
 from threading import Event, Thread
 
+from penstock.backoff import Backoff, PollingSettings
 from penstock.clock import Clock
 from penstock.log.store import Store
 from penstock.membership.member import ClusterSettings, Member
 from penstock.outbox.sequencer import Pass, Sequencer, SequencerSettings
-
-from .backoff import Backoff, PollingSettings
 
 logger = logging.getLogger("penstock.sequencing")
 

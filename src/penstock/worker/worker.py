@@ -10,9 +10,11 @@ import os
 from collections.abc import Sequence
 from threading import Event
 
+from penstock.backoff import PollingSettings
 from penstock.clock import Clock
 from penstock.delivery.store import GroupStore
 from penstock.log.contract import Topic
+from penstock.log.sql.bell_listener import LOGGED, BellListener, is_test, notify_others, staged_slots
 from penstock.log.store import Store
 from penstock.membership.domain import touch
 from penstock.membership.member import ClusterSettings
@@ -21,8 +23,6 @@ from penstock.membership.sharing import SharingMember
 from penstock.outbox.bell import BellSettings
 from penstock.outbox.sequencer import Pass
 
-from .backoff import PollingSettings
-from .bell_listener import LOGGED, BellListener, is_test, notify_others, staged_slots
 from .calling.runner import ProcessingSettings
 from .delivery_loop import DeliveryLoop
 from .group.delivery import GroupDelivery

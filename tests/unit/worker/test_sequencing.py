@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from penstock import Outbox
+from penstock.backoff import PollingSettings
 from penstock.clock import SYSTEM
 from penstock.log.sql.contract import Result
 from penstock.log.sql.database import Database
@@ -17,7 +18,6 @@ from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
 from penstock.log.sql.sqlite.dialect import SqliteConnection, SqliteDialect
 from penstock.log.store import store_of
-from penstock.worker.backoff import PollingSettings
 from penstock.worker.sequencing import SequencingService
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until

@@ -7,9 +7,9 @@ from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
+from penstock.backoff import PollingSettings
 from penstock.outbox.sequencer import Pass
 from penstock.testing import FakeClock
-from penstock.worker.backoff import PollingSettings
 from penstock.worker.sequencing import SequencingService
 
 POLLING = PollingSettings(shortest_seconds=0.05, longest_seconds=1.0)

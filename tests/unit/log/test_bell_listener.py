@@ -9,14 +9,10 @@ import psycopg
 import pytest
 
 from penstock import Outbox, Record
+from penstock.backoff import PollingSettings
 from penstock.errors import BellUnheard, InvalidUrl
-from penstock.log.sql.database import Database
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
-from penstock.testing.refusal import refusal
-from penstock.worker import bell_listener as bell_module
-from penstock.worker.backoff import PollingSettings
-from penstock.worker.bell_listener import (
+from penstock.log.sql import bell_listener as bell_module
+from penstock.log.sql.bell_listener import (
     LOGGED,
     BellListener,
     is_test,
@@ -25,6 +21,10 @@ from penstock.worker.bell_listener import (
     staged_slots,
     staged_word,
 )
+from penstock.log.sql.database import Database
+from penstock.log.sql.dialects import open_database
+from penstock.log.sql.naming import Names
+from penstock.testing.refusal import refusal
 from penstock.worker.worker import Worker
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until

@@ -1,4 +1,4 @@
-"""The bell listener of a worker: hears through the database that others have published or sequenced.
+"""The bell listener: hears through the database that others have published or sequenced.
 
 A thread with a connection of its own. It does not trust a connection until it has heard something on it: it
 notifies itself after connecting, because behind a transaction pooler LISTEN succeeds and nothing ever comes.
@@ -12,13 +12,13 @@ from contextlib import suppress
 from secrets import token_hex
 from threading import Event, Thread
 
+from penstock.backoff import Backoff, PollingSettings
 from penstock.clock import SYSTEM
 from penstock.errors import BellUnheard
-from penstock.log.sql.address import without_password
-from penstock.log.sql.contract import Listener
-from penstock.log.sql.database import Database
 
-from .backoff import Backoff, PollingSettings
+from .address import without_password
+from .contract import Listener
+from .database import Database
 
 logger = logging.getLogger("penstock.bell")
 

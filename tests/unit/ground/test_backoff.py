@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 
+from penstock.backoff import Backoff, PollingSettings
 from penstock.errors import SettingOutOfRange
-from penstock.worker.backoff import Backoff, PollingSettings
 
 
 def test_n_25_pauses_double_while_nothing_comes_and_are_short_again_after_work() -> None:
