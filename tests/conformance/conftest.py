@@ -6,6 +6,8 @@ import pytest
 pytest.register_assert_rewrite(
     "penstock.testing.log_suite",
     "penstock.testing.log_contents",
+    "penstock.testing.log_keeping",
+    "penstock.testing.log_reading",
     "penstock.testing.outbox_suite",
     "penstock.testing.handling_suite",
 )

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -12,6 +13,9 @@ from psycopg import sql
 
 from penstock import Outbox
 from penstock.clock import Clock
+from penstock.log.contract import Log
+from penstock.log.sql.database import Database
+from penstock.log.store import Store, open_store
 from penstock.testing import FakeClock
 
 NAMES = ("memory", "sqlite", "postgres")
@@ -20,17 +24,28 @@ NAMES = ("memory", "sqlite", "postgres")
 class StoreEngine:
     """One empty store with an outbox on it, whose time is in the test's hand."""
 
-    def __init__(self, url: str) -> None:
-        self.url, self.clock = url, FakeClock()
+    def __init__(self, url: str, log: Log | None = None) -> None:
+        """`log`: where the log is, if not in the database."""
+        self.url, self.clock, self._log = url, FakeClock(), log
         self._opened: list[Outbox] = []
         self.outbox = self.another()
         self.outbox.migrate()
 
     def another(self, clock: Clock | None = None, **options: Any) -> Outbox:
         """Open one more outbox on the same store."""
-        outbox = Outbox(self.url, clock=clock or self.clock, **options)
+        outbox = Outbox(self._place(), clock=clock or self.clock, **options)
         self._opened.append(outbox)
         return outbox
+
+    def _place(self) -> str | Store:
+        return self.url if self._log is None else replace(open_store(self.url), log=self._log)
+
+    def database(self) -> Database:
+        """Open a database of the test's own; what operates on it finds the log, wherever that is."""
+        database = open_store(self.url).database
+        if self._log is not None:
+            database.store = Store(self._log, database, self.url)  # type: ignore[attr-defined]
+        return database
 
     @contextmanager
     def connect(self) -> Iterator[Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.testing.list_log import ListLog
 from tests.conformance.engines import (
     NAMES,
     StoreEngine,
@@ -24,6 +25,7 @@ __all__ = [
     "engine",
     "kind",
     "memory_store",
+    "migrated_lists",
     "migrated_memory",
     "migrated_postgres",
     "migrated_sqlite",
@@ -41,6 +43,13 @@ __all__ = [
 @pytest.fixture(params=NAMES)
 def kind(request: pytest.FixtureRequest) -> str:
     """Give the name of each engine in turn."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(name="kind", params=(*NAMES, "lists"))
+def kind_or_lists(request: pytest.FixtureRequest) -> str:
+    """Give each engine, and a store whose log is not in the database but in lists; import it to ask both."""
     name: str = request.param
     return name
 
@@ -136,9 +145,15 @@ def migrated_url(kind: str, request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def engine(migrated_url: str) -> Iterator[StoreEngine]:
+def migrated_lists(migrated_sqlite: str) -> str:
+    """Give the database of a store whose log is not in it."""
+    return migrated_sqlite
+
+
+@pytest.fixture
+def engine(kind: str, migrated_url: str) -> Iterator[StoreEngine]:
     """Give a store with its tables made and an outbox on it."""
-    opened = StoreEngine(migrated_url)
+    opened = StoreEngine(migrated_url, ListLog() if kind == "lists" else None)
     yield opened
     opened.close()
 

@@ -11,8 +11,6 @@ import pytest
 from penstock.clock import from_ms
 from penstock.errors import InvalidPage
 from penstock.log.sql.database import Database, Transaction
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
 from penstock.model.retry import Fixed
 from penstock.operate import audit as auditing
 from penstock.operate import dead, groups
@@ -27,7 +25,7 @@ NEVER = Fixed(timedelta(seconds=1), max_retries=0)
 @pytest.fixture
 def database(engine: StoreEngine) -> Iterator[Database]:
     """Give a database of the person's own."""
-    opened = open_database(engine.url, Names())
+    opened = engine.database()
     yield opened
     opened.close()
 

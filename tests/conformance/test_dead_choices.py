@@ -10,8 +10,6 @@ from penstock import Record
 from penstock.delivery.store import GroupStore
 from penstock.errors import InvalidHeaders
 from penstock.log.sql.database import Database
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
 from penstock.membership.member import ClusterSettings, Member
 from penstock.model.retry import Fixed
 from penstock.operate import dead
@@ -22,6 +20,7 @@ from penstock.operate.retention import retain
 from penstock.operate.topics import set_retention
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from tests.conformance.engines import StoreEngine
+from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 
 NEVER = Fixed(timedelta(seconds=1), max_retries=0)
 ALL = Selection(group="g", all=True)
@@ -30,7 +29,7 @@ ALL = Selection(group="g", all=True)
 @pytest.fixture
 def database(engine: StoreEngine) -> Iterator[Database]:
     """Give a database of the person's own."""
-    opened = open_database(engine.url, Names())
+    opened = engine.database()
     yield opened
     opened.close()
 

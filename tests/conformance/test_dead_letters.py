@@ -22,8 +22,6 @@ from penstock.errors import (
     UnknownTopic,
 )
 from penstock.log.sql.database import Database, Transaction
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
 from penstock.membership.domain import touch
 from penstock.membership.member import ClusterSettings, Member
 from penstock.membership.serving import Domain
@@ -37,6 +35,7 @@ from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from penstock.testing.outbox_suite import in_one_partition
 from penstock.testing.records import a_record
 from tests.conformance.engines import StoreEngine
+from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 from tests.crash.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("brisk")
@@ -47,7 +46,7 @@ EVERYTHING = Selection(group="g", all=True)
 @pytest.fixture
 def database(engine: StoreEngine) -> Iterator[Database]:
     """Give a database of the person's own."""
-    opened = open_database(engine.url, Names())
+    opened = engine.database()
     yield opened
     opened.close()
 

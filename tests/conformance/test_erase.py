@@ -12,8 +12,6 @@ from penstock.delivery.store import GroupStore
 from penstock.delivery.verdict import Parked
 from penstock.errors import InvalidOwner, InvalidType
 from penstock.log.sql.database import Database
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
 from penstock.membership.member import ClusterSettings, Member
 from penstock.model.retry import Fixed
 from penstock.operate import audit
@@ -27,6 +25,7 @@ from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from penstock.testing.outbox_suite import in_one_partition, logged
 from penstock.worker.group.delivery import GroupDelivery
 from tests.conformance.engines import StoreEngine
+from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 
 MARK = "zz-marker-zz"
 SOON = timedelta(seconds=1)
@@ -36,7 +35,7 @@ NEVER = Fixed(SOON, max_retries=0)
 @pytest.fixture
 def database(engine: StoreEngine) -> Iterator[Database]:
     """Give a database of the person's own."""
-    opened = open_database(engine.url, Names())
+    opened = engine.database()
     yield opened
     opened.close()
 

@@ -17,8 +17,6 @@ from penstock.errors import (
     UnknownTopic,
 )
 from penstock.log.sql.database import Database
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
 from penstock.model.display import display_name
 from penstock.model.retry import Fixed
 from penstock.operate import groups, reset
@@ -27,6 +25,7 @@ from penstock.operate.events import Event, State, delete, events
 from penstock.operate.records import delete_done, delete_records
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from tests.conformance.engines import StoreEngine
+from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 
 HOUR = timedelta(hours=1)
 NEVER, LATER = Fixed(HOUR, max_retries=0), Fixed(HOUR, max_retries=3)
@@ -36,7 +35,7 @@ NEVER, LATER = Fixed(HOUR, max_retries=0), Fixed(HOUR, max_retries=3)
 def database(engine: StoreEngine) -> Iterator[Database]:
     """Give a database of the person's own, with a topic of two partitions."""
     engine.outbox.log.create_topic("events", partitions=2)
-    opened = open_database(engine.url, Names())
+    opened = engine.database()
     yield opened
     opened.close()
 

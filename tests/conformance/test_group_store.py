@@ -10,8 +10,6 @@ from penstock.delivery.machine import Settlement
 from penstock.delivery.store import GroupStore, Living, Owned
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
 from penstock.log.sql.database import Database, Transaction
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
 from penstock.testing.records import some_records
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
@@ -25,7 +23,7 @@ def database(engine: StoreEngine) -> Iterator[Database]:
     """Give a database of the readers' own, with ten records in one partition of two."""
     engine.outbox.log.create_topic("t", partitions=2)
     engine.outbox.log.append("t", some_records(10), partition=1)
-    opened = open_database(engine.url, Names())
+    opened = engine.database()
     yield opened
     opened.close()
 

@@ -18,6 +18,7 @@ from penstock.operate.lanes import LaneState, lanes
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from penstock.worker.measures import Measures
 from tests.conformance.engines import StoreEngine
+from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 from tests.crash.waiting import wait_until
 from tests.working import working
 

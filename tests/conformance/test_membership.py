@@ -11,8 +11,6 @@ import pytest
 from penstock.errors import StoreUnreachable
 from penstock.log.sql.contract import Rows
 from penstock.log.sql.database import Database, Transaction
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
 from penstock.membership import domain as domain_module
 from penstock.membership.member import Member
 from penstock.membership.process import Process
@@ -28,7 +26,7 @@ HERE = Process("this host", 7, "1")
 @pytest.fixture
 def database(engine: StoreEngine) -> Iterator[Database]:
     """Give a database of the members' own."""
-    opened = open_database(engine.url, Names())
+    opened = engine.database()
     yield opened
     opened.close()
 

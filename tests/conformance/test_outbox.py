@@ -2,6 +2,7 @@
 
 from penstock.testing.handling_suite import HandlingSuite
 from penstock.testing.outbox_suite import PublishingSuite
+from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 
 
 class TestPublishing(PublishingSuite):

@@ -16,8 +16,6 @@ import pytest
 from penstock.delivery.store import GroupStore
 from penstock.delivery.verdict import Passed
 from penstock.log.sql.database import Database
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
 from penstock.membership.member import ClusterSettings, Member
 from penstock.model.retry import Fixed
 from penstock.operate import dead, groups
@@ -26,6 +24,7 @@ from penstock.operate.lanes import LaneState, lanes
 from penstock.operate.reset import reset
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from tests.conformance.engines import StoreEngine
+from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 
 KEYS = ("a", "b", "c")
 DELAY = timedelta(seconds=10)
@@ -274,7 +273,7 @@ class Story:
 @pytest.fixture
 def database(engine: StoreEngine) -> Iterator[Database]:
     """Give a database of the person's own."""
-    opened = open_database(engine.url, Names())
+    opened = engine.database()
     yield opened
     opened.close()
 

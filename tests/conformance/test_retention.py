@@ -28,6 +28,7 @@ from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from penstock.testing.outbox_suite import in_one_partition
 from penstock.worker.retention import RetentionService
 from tests.conformance.engines import StoreEngine
+from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 
 DAY = timedelta(days=1)
 WEEK = 7 * DAY
@@ -38,7 +39,7 @@ Retain = Callable[..., dict[str, int]]
 @pytest.fixture
 def database(engine: StoreEngine) -> Iterator[Database]:
     """Give a database of retention's own."""
-    opened = open_database(engine.url, Names())
+    opened = engine.database()
     yield opened
     opened.close()
 

@@ -11,8 +11,6 @@ from penstock import points
 from penstock.delivery.retention import Retention
 from penstock.delivery.retention_rule import RetentionSettings
 from penstock.log.sql.database import Database
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
 from penstock.log.store import store_of
 from penstock.membership.member import ClusterSettings, Member
 from penstock.operate.clear import clear
@@ -21,6 +19,7 @@ from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from penstock.testing.outbox_suite import in_one_partition
 from penstock.worker.retention import RetentionService
 from tests.conformance.engines import StoreEngine
+from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 from tests.crash.waiting import wait_until
 
 WEEK, SOON = timedelta(days=7), timedelta(seconds=1)
@@ -29,7 +28,7 @@ WEEK, SOON = timedelta(days=7), timedelta(seconds=1)
 @pytest.fixture
 def database(engine: StoreEngine) -> Iterator[Database]:
     """Give a database of retention's own."""
-    opened = open_database(engine.url, Names())
+    opened = engine.database()
     yield opened
     points.disarm()
     opened.close()

@@ -9,14 +9,13 @@ import pytest
 from penstock.clock import from_ms
 from penstock.errors import InvalidPage, InvalidSelection, InvalidTime, InvalidTopic, UnknownScheduled
 from penstock.log.sql.database import Database
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
 from penstock.operate import scheduled
 from penstock.operate.audit import audit
 from penstock.operate.erase import digest
 from penstock.operate.scheduled import ALL, Selection
 from penstock.testing.handling_suite import Seen, subscribe
 from tests.conformance.engines import StoreEngine
+from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 
 HOUR = timedelta(hours=1)
 
@@ -24,7 +23,7 @@ HOUR = timedelta(hours=1)
 @pytest.fixture
 def database(engine: StoreEngine) -> Iterator[Database]:
     """Give a database of the person's own."""
-    opened = open_database(engine.url, Names())
+    opened = engine.database()
     yield opened
     opened.close()
 

@@ -19,8 +19,6 @@ from penstock.errors import (
     UnknownTopic,
 )
 from penstock.log.sql.database import Database
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
 from penstock.model.retry import Fixed
 from penstock.operate import groups, topics
 from penstock.operate.audit import audit
@@ -29,6 +27,7 @@ from penstock.operate.topics import UNLIMITED
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from penstock.testing.outbox_suite import in_one_partition
 from tests.conformance.engines import StoreEngine
+from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 from tests.crash.waiting import wait_until
 from tests.working import working
 
@@ -39,7 +38,7 @@ NEVER = Fixed(timedelta(seconds=1), max_retries=0)
 @pytest.fixture
 def database(engine: StoreEngine) -> Iterator[Database]:
     """Give a database of the person's own."""
-    opened = open_database(engine.url, Names())
+    opened = engine.database()
     yield opened
     opened.close()
 

@@ -14,8 +14,6 @@ from penstock.clock import SYSTEM, from_ms
 from penstock.delivery.store import GroupStore
 from penstock.errors import UnknownGroup
 from penstock.log.sql.database import Database
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
 from penstock.membership.member import ClusterSettings, Member
 from penstock.membership.process import Process
 from penstock.membership.serving import ServedGroup, Serves
@@ -33,6 +31,7 @@ from penstock.testing.outbox_suite import in_one_partition
 from penstock.testing.records import a_record
 from penstock.worker.group import bounds
 from tests.conformance.engines import StoreEngine
+from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 from tests.crash.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("brisk")
@@ -116,7 +115,7 @@ class Shop:
 def shop(engine: StoreEngine) -> Iterator[Shop]:
     """Give a shop whose topic has one partition."""
     in_one_partition(engine)
-    database = open_database(engine.url, Names())
+    database = engine.database()
     yield Shop(engine, database)
     database.close()
 
@@ -845,7 +844,7 @@ def test_a_search_that_was_cut_says_so(shop: Shop, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_key_tells_the_partition(engine: StoreEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    database = open_database(engine.url, Names())
+    database = engine.database()
     shop = Shop(engine, database)
     shop.subscribe()
     id = shop.publish(1)

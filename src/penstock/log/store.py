@@ -74,6 +74,6 @@ def store_of(source: StoreLike, clock: Clock = SYSTEM) -> Store:
     """Return the store of an outbox, a store itself, or the one that a database holds whole."""
     if isinstance(source, Store):
         return source
-    if isinstance(source, Database):
-        return Store(SqlLog(source, clock), source)
-    return source.store
+    if isinstance(source, HasStore):
+        return source.store
+    return Store(SqlLog(source, clock), source)
