@@ -11,8 +11,10 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from penstock.delivery.machine import NewDeadLetter, Partition, Settlement, StoredLane, alone_key
+from penstock.delivery.lane_names import alone_name
+from penstock.delivery.machine import NewDeadLetter, Partition, Settlement, StoredLane
 from penstock.delivery.verdict import OnExhausted, OnFailure
+from penstock.delivery.wait_state import WaitState
 
 MAX_RETRIES = 2
 ERROR_MS, RETRY_MS, SNOOZE_MS = 1000, 300, 500
@@ -158,16 +160,16 @@ class Rows:
     def requeue(self, offset: int) -> None:
         """Do what a person's requeue does."""
         letter = self.dead[offset]
-        key = letter.lane if self._holds(letter) else alone_key(letter.lane, offset)
+        key = letter.lane if self._holds(letter) else alone_name(letter.lane, offset)
         del self.dead[offset]
-        self.lanes[key] = StoredLane(key, False, 0, 0, "requeued")
+        self.lanes[key] = StoredLane(key, WaitState.REQUEUED, 0, 0, "requeued")
         self.entries[offset] = key
 
     def discard(self, offset: int) -> None:
         """Do what a person's discard does."""
         letter = self.dead[offset]
         if self._holds(letter):
-            self.lanes[letter.lane] = self.lanes[letter.lane]._replace(held=False)
+            self.lanes[letter.lane] = self.lanes[letter.lane]._replace(state=WaitState.SLOW)
             if not self._offsets(letter.lane):
                 del self.lanes[letter.lane]
         del self.dead[offset]
@@ -277,7 +279,7 @@ class Store:
                 head.failures if head else 0,
                 head.due_ms if head else 0,
             )
-            require("rows", lane[1:4] == expected, f"{lane} should be {expected}")
+            require("rows", (lane.held, *lane[2:4]) == expected, f"{lane} should be {expected}")
             in_use = lane.held or key in rows.entries.values()
             require("P8", in_use, f"the row of lane {key} is left behind")
         require("rows", set(rows.entries.values()) <= set(rows.lanes), "an entry has no lane")
@@ -291,7 +293,7 @@ class Store:
         if row.wanted:
             require("P6", passed or not settled, f"offset {row.offset} is settled and not passed: again")
             require("rows", entry or not row.due_ms or settled, f"offset {row.offset} waits without an entry")
-            in_lane = alone_key(_name(row.key), row.offset) if row.alone else _name(row.key)
+            in_lane = alone_name(_name(row.key), row.offset) if row.alone else _name(row.key)
             require(
                 "rows", self.rows.entries.get(row.offset, in_lane) == in_lane, "an entry is in another lane"
             )

@@ -17,10 +17,8 @@ from penstock.log.sql.contract import Row, Rows
 from penstock.log.sql.database import Transaction
 
 from .done_set import DoneSet
-from .machine import LAST, SLOW, StoredLane, alone_key
-
-REQUEUED = "requeued"  # the reason of a lane whose head a person has put back
-ERASED_REASON = "held by a dead letter"  # of a lane that one letter still holds while another was erased
+from .lane_names import alone_name
+from .wait_state import WaitState
 
 Place = tuple[int, int]  # partition, offset
 Edit = Callable[[bytes | None], bytes | None]  # from the headers of a record to those it shall have
@@ -97,14 +95,14 @@ class DeadLetters:
             if each.holding and each.lane_at in held and not last:
                 heads.append(each)
             else:
-                alone.append(each._replace(lane=alone_key(each.lane, each.offset)))
+                alone.append(each._replace(lane=alone_name(each.lane, each.offset)))
         back = heads + alone
         self._enter(tx, back)
         if edit is not None:
             self._edit(tx, back, edit)
         self._letters(tx, "dead_take", cursors, [each.place for each in letters])
         freed = self._free(tx, held, {each.lane_at for each in heads})
-        self._put(tx, [(*each.lane_at, LAST if last else REQUEUED) for each in alone])
+        self._put(tx, [(*each.lane_at, WaitState.LAST if last else WaitState.REQUEUED) for each in alone])
         changed = {each.partition for each in back} | {partition for partition, _ in freed}
         self._seize(tx, changed, cursors, {each.place for each in letters})
         return Decided(len(letters), len(alone), len(letters) - len(back))
@@ -136,7 +134,7 @@ class DeadLetters:
         entries = self._entries(tx, cursors, places)
         held = self._held(tx, letters)
         freed = self._free(tx, held, set())
-        self._put(tx, [(*lane, ERASED_REASON) for lane in sorted(held - freed)], held=True)
+        self._put(tx, [(*lane, WaitState.HELD) for lane in sorted(held - freed)])
         self._behead(tx, entries, freed)
         changed = {each.partition for each in letters} | {each.partition for each in entries}
         unread = {at for at, offset in places if at in cursors and offset not in cursors[at].done}
@@ -163,7 +161,7 @@ class DeadLetters:
             return
         rows = tx.rows("delivery", "entries_heads", lanes=_table("partition lane", lanes), **self._ids)
         heads = {(partition, lane): offset for partition, lane, offset in rows}
-        self._put(tx, [(*lane, SLOW) for lane in lanes if firsts[lane] < heads.get(lane, -1)])
+        self._put(tx, [(*lane, WaitState.SLOW) for lane in lanes if firsts[lane] < heads.get(lane, -1)])
         empty = [lane for lane in lanes if lane not in heads]
         if empty:
             tx.change("delivery", "lanes_drop", lanes=_table("partition lane", empty), **self._ids)
@@ -218,7 +216,9 @@ class DeadLetters:
         """Let held lanes go on, but for those that another letter holds; one without records vanishes."""
         freed = held - self._lanes(tx, "dead_holding", sorted(held))
         left = self._lanes(tx, "entries_count", sorted(freed))
-        self._put(tx, [(*lane, REQUEUED if lane in headed else SLOW) for lane in sorted(left)])
+        self._put(
+            tx, [(*lane, WaitState.REQUEUED if lane in headed else WaitState.SLOW) for lane in sorted(left)]
+        )
         empty = sorted(freed - left)
         if empty:
             tx.change("delivery", "lanes_drop", lanes=_table("partition lane", empty), **self._ids)
@@ -231,11 +231,11 @@ class DeadLetters:
         rows = tx.rows("delivery", name, lanes=_table("partition lane", lanes), **self._ids)
         return {(row[0], row[1]) for row in rows}
 
-    def _put(self, tx: Transaction, lanes: Iterable[tuple[int, str, str]], *, held: bool = False) -> None:
-        """Write down lanes that may go on at once or are held, each with its reason."""
-        rows = [(at, *StoredLane(lane, held, 0, 0, reason)) for at, lane, reason in lanes]
+    def _put(self, tx: Transaction, lanes: Iterable[tuple[int, str, WaitState]]) -> None:
+        """Write down lanes that may go on at once or are held."""
+        rows = [(at, lane, state.value, 0, 0, state.text) for at, lane, state in lanes]
         if rows:
-            table = _table("partition lane held failures due_ms reason", rows)
+            table = _table("partition lane state failures due_ms reason", rows)
             tx.change("delivery", "lanes_put", lanes=table, **self._ids)
 
     def _seize(

@@ -4,7 +4,7 @@
 |-------------------|-------------------------------------------------------------------|
 | `o-1`             | the key o-1, or of the keyless record with that id                |
 | `##1`             | the key #1: what begins with # has one # more                     |
-| `#7#o-1`          | the record at offset 7 of the key o-1, on its own (`alone_key`)   |
+| `#7#o-1`          | the record at offset 7 of the key o-1, on its own (`alone_name`)   |
 | `\\x6f0a`          | a key that is no printable text, or begins with \\x: its bytes    |
 """
 
@@ -40,11 +40,27 @@ def stored_name(lane: str) -> str:
     return f"#{lane}" if lane.startswith("#") else lane
 
 
+def alone_name(stored: str, offset: int) -> str:
+    """Return the name of the lane that one record of a lane has to itself; of such a lane, its own name."""
+    own = f"#{offset}#"
+    return stored if stored.startswith(own) else own + stored
+
+
+def is_alone(stored: str, offset: int) -> bool:
+    """Return whether a lane is the one that the record at this offset has to itself."""
+    return stored.startswith(f"#{offset}#")
+
+
+def shared_name(stored: str) -> str:
+    """Return the name of the lane of the whole key, of a lane that one record of it has to itself."""
+    alone = _ALONE.match(stored)
+    return stored if alone is None else stored[alone.end() :]
+
+
 def read_name(stored: str) -> LaneName:
     """Return what a stored name means."""
     alone = _ALONE.match(stored)
-    lane = stored if alone is None else stored[alone.end() :]
-    lane = lane.removeprefix("#")
+    lane = shared_name(stored).removeprefix("#")
     if lane.startswith(_HEX):
         lane = bytes.fromhex(lane.removeprefix(_HEX)).decode("utf-8", "surrogateescape")
     return LaneName(lane, None if alone is None else int(alone[1]))

@@ -23,12 +23,12 @@ from heapq import heappop, heappush
 from itertools import islice
 from typing import NamedTuple
 
+from .lane_names import alone_name, is_alone, shared_name, stored_name
 from .verdict import Dead, Parked, Passed, Verdict
+from .wait_state import WaitState
 
 WINDOW = 10_000  # offsets between the base and what is fed
 SLOW_WAITING = 100  # records waiting in a lane that flows, before it is spilled
-SLOW = "slow"  # the reason of a stored lane whose head has not failed
-LAST = "requeued, behind what waits of its key"  # of a record that a person has put back to be tried last
 
 # Flags are the digits of a binary number, so that C code finds the base and makes the bitmap.
 _OPEN, _PASSED = ord("0"), ord("1")
@@ -53,22 +53,32 @@ class LaneQueue:
     key: str
     waiting: list[int] | deque[int]  # a deque once it is stored and may grow long
     stored: bool = False  # its offsets are entries, the cursor may pass them
-    held: bool = False  # until a person decides
+    state: WaitState = WaitState.SLOW  # what it waits for, once it is stored
     out: int = 0  # how many of `waiting`, from the first on, are handed out
     resting: bool = False  # held, or until it is due
     failures: int = 0
     due_ms: int = 0
-    reason: str = ""
+    reason: str = ""  # for people; nothing here depends on it
+
+    @property
+    def held(self) -> bool:
+        """Whether a person has to decide before it goes on."""
+        return self.state is WaitState.HELD
 
 
 class StoredLane(NamedTuple):
     """A waiting lane as its row holds it."""
 
     key: str
-    held: bool
+    state: WaitState
     failures: int
     due_ms: int
     reason: str
+
+    @property
+    def held(self) -> bool:
+        """Whether a person has to decide before it goes on."""
+        return self.state is WaitState.HELD
 
 
 class NewDeadLetter(NamedTuple):
@@ -134,11 +144,11 @@ class Partition:
         self.entry_count = 0  # records that wait in stored lanes
         self.stored_count = 0  # stored lanes
         for stored, offsets in lanes:
-            _, held, failures, due_ms, reason = stored
-            lane = LaneQueue(stored.key, deque(sorted(offsets)), stored=True, held=held)
-            lane.failures, lane.due_ms, lane.reason, lane.resting = failures, due_ms, reason, held
+            _, state, failures, due_ms, reason = stored
+            lane = LaneQueue(stored.key, deque(sorted(offsets)), stored=True, state=state)
+            lane.failures, lane.due_ms, lane.reason, lane.resting = failures, due_ms, reason, lane.held
             self._load(lane)
-        for lane in [each for each in self._lanes.values() if each.reason == LAST]:
+        for lane in [each for each in self._lanes.values() if each.state is WaitState.LAST]:
             self._put_last(lane)
 
     # -- what comes in
@@ -186,7 +196,7 @@ class Partition:
         if not self._place(offset):
             return False
         if lane[:1] == "#":
-            lane = f"#{lane}"  # never the name of a record's own lane
+            lane = stored_name(lane)  # never the name of a record's own lane
         if not wanted:
             if not self._skipped:
                 self._floor = self.base
@@ -239,7 +249,9 @@ class Partition:
                 continue
             out[offset] = lane
             lane.out = 1
-            taken.append(Delivery(offset, lane.key, lane.failures, lane.stored and lane.reason != SLOW))
+            taken.append(
+                Delivery(offset, lane.key, lane.failures, lane.stored and lane.state is not WaitState.SLOW)
+            )
             most = min(run, len(lane.waiting), limit - len(taken) + 1)
             if most > 1:
                 self._take_run(lane, most, taken)
@@ -291,16 +303,16 @@ class Partition:
                 self._leave(lane)
                 self._go_on(lane)
             case Dead(failures, reason, hold):
-                holding = hold and not _is_alone(lane, offset)
+                holding = hold and not is_alone(lane.key, offset)
                 self._dead.append(NewDeadLetter(offset, lane.key, holding, failures, reason))
                 self._leave(lane)
                 if holding:
                     self._hold(lane, reason)
                 else:
                     self._go_on(lane)
-            case Parked(alone=True) if not _is_alone(lane, offset):
+            case Parked(alone=True) if not is_alone(lane.key, offset):
                 self._leave(lane)
-                self._park(LaneQueue(alone_key(lane.key, offset), [offset]), verdict)
+                self._park(LaneQueue(alone_name(lane.key, offset), [offset]), verdict)
                 self._go_on(lane)
             case Parked():
                 self._park(lane, verdict)
@@ -326,7 +338,7 @@ class Partition:
         for key in self._changed_lanes:
             lane = self._lanes.get(key)
             if lane is not None and lane.stored:
-                lanes.append(StoredLane(key, lane.held, lane.failures, lane.due_ms, lane.reason))
+                lanes.append(StoredLane(key, lane.state, lane.failures, lane.due_ms, lane.reason))
             else:
                 gone.append(key)
         unskipped, self._told = None, len(self._skipped)
@@ -396,12 +408,12 @@ class Partition:
         self._lanes[lane.key] = lane
         self.stored_count += 1
         self.entry_count += len(lane.waiting)
-        if not lane.held and lane.reason != LAST:
+        if lane.state not in (WaitState.HELD, WaitState.LAST):
             self._schedule(lane)
 
     def _put_last(self, lane: LaneQueue) -> None:
         """Let a record in a lane of its own wait until all records of its key that wait now are done."""
-        key = lane.key.removeprefix(alone_key("", lane.waiting[0]))
+        key = shared_name(lane.key)
         before = self._lanes.get(key)
         if before is None or not before.waiting:
             self._schedule(lane)
@@ -449,15 +461,15 @@ class Partition:
                 self.stored_count -= 1
                 self._changed_lanes.add(lane.key)
             return
-        if lane.stored and (lane.failures or lane.due_ms or lane.reason != SLOW):
-            lane.failures, lane.due_ms, lane.reason = 0, 0, SLOW
+        if lane.stored and lane.state is not WaitState.SLOW:
+            lane.state, lane.failures, lane.due_ms, lane.reason = WaitState.SLOW, 0, 0, WaitState.SLOW.text
             self._changed_lanes.add(lane.key)
         if not lane.out:
             self._ready.append(lane)
 
     def _hold(self, lane: LaneQueue, reason: str) -> None:
         """Keep a lane, even one without records, until a person decides."""
-        lane.held, lane.failures, lane.due_ms, lane.reason = True, 0, 0, reason
+        lane.state, lane.failures, lane.due_ms, lane.reason = WaitState.HELD, 0, 0, reason
         lane.resting = True
         if lane.key in self._last:
             self._follow(lane)
@@ -465,6 +477,7 @@ class Partition:
 
     def _park(self, lane: LaneQueue, verdict: Parked) -> None:
         """Let a lane wait until its head is tried again."""
+        lane.state = WaitState.SNOOZED if verdict.snoozed else WaitState.RETRYING
         lane.failures, lane.due_ms, lane.reason = verdict.failures, verdict.due_ms, verdict.reason
         self._store(lane)
         self._schedule(lane)
@@ -475,7 +488,7 @@ class Partition:
 
     def _spill(self, lane: LaneQueue) -> None:
         """Let the cursor pass a lane that is healthy but too slow for the window."""
-        lane.reason = SLOW
+        lane.state, lane.reason = WaitState.SLOW, WaitState.SLOW.text
         self._store(lane)
 
     def _store(self, lane: LaneQueue) -> None:
@@ -493,16 +506,6 @@ class Partition:
         self._entries[offset] = lane.key
         self.entry_count += 1
         self._pass(offset)
-
-
-def alone_key(lane: str, offset: int) -> str:
-    """Return the key of the lane that a record retried alone has to itself."""
-    own = f"#{offset}#"
-    return lane if lane.startswith(own) else own + lane
-
-
-def _is_alone(lane: LaneQueue, offset: int) -> bool:
-    return lane.key == alone_key(lane.key, offset)
 
 
 def _bitmap(flags: bytearray) -> bytes:

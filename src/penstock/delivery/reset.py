@@ -17,7 +17,7 @@ from penstock.log.sql.contract import Row, Rows
 from penstock.log.sql.database import Transaction
 
 from .done_set import DoneSet
-from .machine import SLOW
+from .wait_state import WaitState
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Resetting:
         tx.change("delivery", "dead_reset", floors=table, now_ms=now_ms, **self._ids)
         partitions = [each.partition for each in moves]
         tx.change("delivery", "lanes_forget", partitions=partitions, **self._ids)
-        tx.change("delivery", "lanes_unhold", partitions=partitions, reason=SLOW, **self._ids)
+        tx.change("delivery", "lanes_unhold", partitions=partitions, reason=WaitState.SLOW.text, **self._ids)
         self.place(tx, {each.partition: each.to_offset for each in moves})
         return moves
 

@@ -23,6 +23,7 @@ from penstock.log.sql.log import is_cut
 from penstock.log.store import Store
 
 from .machine import Partition, Settlement, StoredLane
+from .wait_state import WaitState
 
 BEFORE_SETTLE = points.declare("delivery.before_settle", "Records are handled; nothing is written yet.")
 BEFORE_COMMIT = points.declare("delivery.before_commit", "Cursors and lanes are written; not committed.")
@@ -204,10 +205,10 @@ class GroupStore:
         found: dict[tuple[int, str], tuple[StoredLane, list[int]]] = {}
         copied: dict[int, list[int]] = {}
         by_partition: _Lanes = {}
-        for partition, lane, held, *rest in tx.rows(
+        for partition, lane, state, *rest in tx.rows(
             "delivery", "lanes_load", partitions=partitions, **self._ids
         ):
-            loaded = found[partition, lane] = (StoredLane(lane, bool(held), *rest), [])
+            loaded = found[partition, lane] = (StoredLane(lane, WaitState(state), *rest), [])
             by_partition.setdefault(partition, []).append(loaded)
         if found:
             entries = tx.rows("delivery", "entries_load", partitions=partitions, **self._ids)
@@ -272,7 +273,11 @@ class GroupStore:
             if (place := (partition, offset)) not in moved
         ]
         flowing = [(partition, lane) for partition, one in kept.items() for lane in one.lanes_gone]
-        lanes = [(partition, *lane) for partition, one in kept.items() for lane in one.lanes]
+        lanes = [
+            (partition, key, state.value, *rest)
+            for partition, one in kept.items()
+            for key, state, *rest in one.lanes
+        ]
         if dead:
             self._bury(tx, dead)
         if gone:
@@ -284,7 +289,7 @@ class GroupStore:
         if flowing:
             tx.change("delivery", "lanes_drop", lanes=_table(("partition", "lane"), flowing), **self._ids)
         if lanes:
-            names = ("partition", "lane", "held", "failures", "due_ms", "reason")
+            names = ("partition", "lane", "state", "failures", "due_ms", "reason")
             tx.change("delivery", "lanes_put", lanes=_table(names, lanes), **self._ids)
 
     def _bury(self, tx: Transaction, dead: list[tuple[Any, ...]]) -> None:

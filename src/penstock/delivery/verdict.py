@@ -51,6 +51,7 @@ class Parked:
     failures: int
     reason: str
     alone: bool = False
+    snoozed: bool = False  # it has not failed: its handler put it off
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,9 @@ class Rules:
                 return Dead(failures, _kept(why), hold=False)
             case Snooze(until):
                 due_ms = now_ms + _ms(until) if isinstance(until, timedelta) else to_ms(until)
-                return Parked(due_ms, failures, "snoozed")  # the lane waits, even with on_failure="alone"
+                return Parked(
+                    due_ms, failures, "snoozed", snoozed=True
+                )  # the lane waits, even with on_failure="alone"
             case Retry(after):
                 failed = failures + 1
                 if failed > self.retry.max_retries:

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from penstock.clock import SYSTEM, Clock, from_ms
 from penstock.delivery.lane_names import lane_of, read_name, stored_name
-from penstock.delivery.machine import SLOW
+from penstock.delivery.wait_state import WaitState
 from penstock.log.sql.contract import Row, Rows
 from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
@@ -97,15 +97,15 @@ def _lane(key: str) -> str:
 
 
 def _waiting(row: Row, waiting: int, now_ms: int) -> WaitingLane:
-    partition, lane, group, topic, held, failures, due_ms, reason = row[2:]
+    partition, lane, group, topic, stored, failures, due_ms, reason = row[2:]
     name = read_name(lane)
-    state, until = _state(bool(held), due_ms, reason, now_ms)
+    state, until = _state(WaitState(stored), due_ms, now_ms)
     return WaitingLane(group, topic, partition, *name, state, until, failures, reason, waiting)
 
 
-def _state(held: bool, due_ms: int, reason: str, now_ms: int) -> tuple[LaneState, datetime | None]:
-    if held:
+def _state(stored: WaitState, due_ms: int, now_ms: int) -> tuple[LaneState, datetime | None]:
+    if stored is WaitState.HELD:
         return LaneState.HELD, None
     if due_ms > now_ms:
         return LaneState.PARKED, from_ms(due_ms)
-    return (LaneState.SLOW if reason == SLOW and not due_ms else LaneState.DUE), None
+    return (LaneState.SLOW if stored is WaitState.SLOW else LaneState.DUE), None

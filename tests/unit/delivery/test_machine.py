@@ -3,9 +3,8 @@
 import pytest
 
 from penstock.delivery import machine
+from penstock.delivery.lane_names import alone_name
 from penstock.delivery.machine import (
-    LAST,
-    SLOW,
     SLOW_WAITING,
     WINDOW,
     Delivery,
@@ -13,9 +12,9 @@ from penstock.delivery.machine import (
     Partition,
     Settlement,
     StoredLane,
-    alone_key,
 )
 from penstock.delivery.verdict import Dead, Parked, Passed
+from penstock.delivery.wait_state import WaitState
 from tests.property.delivery_model import Rows
 
 ALL = 1_000_000
@@ -216,7 +215,7 @@ def test_a_record_retried_alone_lets_its_followers_go_on(partition: Partition) -
     partition.finish(0, ALONE)
 
     assert work(partition) == [1, 2]
-    assert partition.take(LATER, ALL) == [Delivery(0, alone_key("a", 0), failures=1, again=True)]
+    assert partition.take(LATER, ALL) == [Delivery(0, alone_name("a", 0), failures=1, again=True)]
 
 
 def test_a_record_retried_alone_may_fail_alone_again(partition: Partition) -> None:
@@ -228,11 +227,11 @@ def test_a_record_retried_alone_may_fail_alone_again(partition: Partition) -> No
     partition.finish(0, Parked(2 * LATER, 2, "again", alone=True))
 
     assert partition.stored_count == 1
-    assert partition.take(2 * LATER, ALL) == [Delivery(0, alone_key("a", 0), failures=2, again=True)]
+    assert partition.take(2 * LATER, ALL) == [Delivery(0, alone_name("a", 0), failures=2, again=True)]
 
 
 def test_a_key_that_looks_like_the_lane_of_a_lone_record_is_a_lane_of_its_own(partition: Partition) -> None:
-    twin = alone_key("a", 0)
+    twin = alone_name("a", 0)
     partition.feed(0, "a", wanted=True)
     take(partition)
     partition.finish(0, ALONE)
@@ -260,7 +259,7 @@ def test_a_dead_letter_that_holds_its_lane_keeps_its_followers_back(partition: P
     assert take(partition, 10**15) == []
     found = settled(partition)
     assert found.dead == [NewDeadLetter(0, "a", True, 4, "ValueError: no")]
-    assert found.lanes == [StoredLane("a", True, 0, 0, "ValueError: no")]
+    assert found.lanes == [StoredLane("a", WaitState.HELD, 0, 0, "ValueError: no")]
     assert found.entries == [("a", 1), ("a", 3), ("a", 4)]
 
 
@@ -268,7 +267,7 @@ def test_a_held_lane_without_records_is_kept_and_collects_what_comes(partition: 
     feed(partition, "a")
     take(partition)
     partition.finish(0, HELD)
-    assert settled(partition).lanes == [StoredLane("a", True, 0, 0, "ValueError: no")]
+    assert settled(partition).lanes == [StoredLane("a", WaitState.HELD, 0, 0, "ValueError: no")]
 
     feed(partition, "a")
 
@@ -299,8 +298,8 @@ def test_a_dead_letter_of_a_lone_record_holds_nothing(partition: Partition) -> N
     partition.finish(1, PASSED)
 
     found = settled(partition)
-    assert found.dead == [NewDeadLetter(0, alone_key("a", 0), False, 4, "ValueError: no")]
-    assert (found.lanes, found.lanes_gone, found.entries_gone) == ([], [alone_key("a", 0)], [0])
+    assert found.dead == [NewDeadLetter(0, alone_name("a", 0), False, 4, "ValueError: no")]
+    assert (found.lanes, found.lanes_gone, found.entries_gone) == ([], [alone_name("a", 0)], [0])
 
 
 def test_b_04_a_dead_record_does_not_block_the_rest_of_its_key(partition: Partition) -> None:
@@ -366,7 +365,7 @@ def test_a_lane_with_too_many_waiting_is_spilled_and_goes_on(partition: Partitio
 
     assert (partition.entry_count, partition.stored_count) == (SLOW_WAITING + 1, 1)
     found = settled(partition)
-    assert found.lanes == [StoredLane("a", False, 0, 0, SLOW)]
+    assert found.lanes == [StoredLane("a", WaitState.SLOW, 0, 0, "slow")]
     assert found.entries == [("a", offset) for offset in range(SLOW_WAITING + 1)]
     assert found.base == SLOW_WAITING + 1
     partition.finish(0, PASSED)
@@ -391,7 +390,7 @@ def test_a_slow_lane_that_fills_the_window_is_spilled_to_make_room(
 
     assert partition.room() == 6
     found = settled(partition)
-    assert found.lanes == [StoredLane("a", False, 0, 0, SLOW)]
+    assert found.lanes == [StoredLane("a", WaitState.SLOW, 0, 0, "slow")]
     assert found.entries == [("a", 0), ("a", 3)]
     partition.finish(0, PASSED)
     assert work(partition) == [3]
@@ -427,7 +426,7 @@ def test_a_settlement_holds_only_what_changed_since_the_last(partition: Partitio
     take(partition)
     partition.finish(0, PARKED)
     first = settled(partition)
-    assert first.lanes == [StoredLane("a", False, 1, LATER, "ValueError: no")]
+    assert first.lanes == [StoredLane("a", WaitState.RETRYING, 1, LATER, "ValueError: no")]
     assert first.entries == [("a", 0), ("a", 1)]
 
     partition.finish(2, PASSED)
@@ -457,7 +456,7 @@ def test_a_lane_that_recovered_is_written_without_its_failure(partition: Partiti
     partition.finish(0, PASSED)
 
     found = settled(partition)
-    assert found.lanes == [StoredLane("a", False, 0, 0, SLOW)]
+    assert found.lanes == [StoredLane("a", WaitState.SLOW, 0, 0, "slow")]
     assert found.entries_gone == [0]
 
 
@@ -497,9 +496,9 @@ def test_an_entry_that_moves_to_a_lane_of_its_own_is_deleted_and_written(
     partition.finish(0, Parked(2 * LATER, 2, "no", alone=True))
 
     found = settled(partition)
-    assert (found.entries_gone, found.entries) == ([0], [(alone_key("a", 0), 0)])
+    assert (found.entries_gone, found.entries) == ([0], [(alone_name("a", 0), 0)])
     rows.apply(found)
-    assert rows.entries == {0: alone_key("a", 0), 1: "a"}
+    assert rows.entries == {0: alone_name("a", 0), 1: "a"}
 
 
 # -- the next owner
@@ -608,7 +607,7 @@ def test_a_discarded_dead_letter_frees_the_lane_it_held(partition: Partition, ro
 
 
 def test_a_freed_lane_without_entries_loses_its_row(rows: Rows) -> None:
-    rows.lanes["a"] = StoredLane("a", False, 0, 0, "no")
+    rows.lanes["a"] = StoredLane("a", WaitState.RETRYING, 0, 0, "no")
     partition = rows.load()
     assert partition.stored_count == 0
     assert partition.next_due_ms() is None
@@ -764,8 +763,8 @@ def test_a_settlement_after_a_refused_skip_frees_nothing(partition: Partition) -
 
 def put_last(*waiting: int, held: bool = False) -> Partition:
     """Return a partition where offset 0 was put behind what waits of its key."""
-    last = StoredLane(alone_key("a", 0), False, 0, 0, LAST), [0]
-    main = StoredLane("a", held, 0, 0, SLOW), waiting
+    last = StoredLane(alone_name("a", 0), WaitState.LAST, 0, 0, "last"), [0]
+    main = StoredLane("a", WaitState.HELD if held else WaitState.SLOW, 0, 0, ""), waiting
     return Partition(10, lanes=[last, main] if waiting or held else [last])
 
 
@@ -804,8 +803,8 @@ def test_the_last_may_be_taken_back_parked_and_settled_as_any_other() -> None:
     assert take(partition, LATER) == [0]
     partition.finish(0, HELD)
     written = settled(partition)
-    assert written.dead == [NewDeadLetter(0, alone_key("a", 0), False, 4, "ValueError: no")]
-    assert sorted(written.lanes_gone) == sorted([alone_key("a", 0), "a"])
+    assert written.dead == [NewDeadLetter(0, alone_name("a", 0), False, 4, "ValueError: no")]
+    assert sorted(written.lanes_gone) == sorted([alone_name("a", 0), "a"])
     assert sorted(written.entries_gone) == [0, 3]
 
 

@@ -80,7 +80,7 @@ def test_an_error_that_the_policy_retries_is_parked_and_counts(on_failure: OnFai
 def test_a_snooze_parks_the_lane_and_counts_nothing(on_failure: OnFailure, until: timedelta) -> None:
     verdict = after(some_rules(on_failure), Snooze(until), failures=2)
 
-    assert verdict == Parked(NOW + 3000, 2, "snoozed", alone=False)
+    assert verdict == Parked(NOW + 3000, 2, "snoozed", alone=False, snoozed=True)
 
 
 @pytest.mark.parametrize(("on_failure", "on_exhausted"), COMBINATIONS)

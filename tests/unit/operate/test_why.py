@@ -2,8 +2,7 @@
 
 import pytest
 
-from penstock.delivery.dead import REQUEUED
-from penstock.delivery.machine import LAST
+from penstock.delivery.wait_state import WaitState
 from penstock.log.contract import Topic
 from penstock.operate.why.finding import Logged, looks_like_id, moment_of
 from penstock.operate.why.history import Act
@@ -110,11 +109,11 @@ def test_an_act_concerns_what_its_selection_may_have_held(
 
 
 @pytest.mark.parametrize(
-    ("reason", "text"),
+    ("state", "text"),
     [
-        (REQUEUED, "was requeued and is tried again now"),
-        (LAST, "was requeued, to come after what waits of its key"),
+        (WaitState.REQUEUED, "was requeued and is tried again now"),
+        (WaitState.LAST, "was requeued, to come after what waits of its key"),
     ],
 )
-def test_a_record_that_a_person_put_back_is_told_so(reason: str, text: str) -> None:
-    assert again(Lane("#0#a", False, 0, 0, reason, 0), NOON, hindered=False) == text
+def test_a_record_that_a_person_put_back_is_told_so(state: WaitState, text: str) -> None:
+    assert again(Lane("#0#a", state, 0, 0, state.text, 0), NOON, hindered=False) == text

@@ -62,7 +62,7 @@ NOW_MS = FakeClock().now_ms()
         (Done, Passed()),
         (Retry(), Parked(NOW_MS + 5000, 1, "asked for a retry")),
         (Retry(timedelta(seconds=1)), Parked(NOW_MS + 1000, 1, "asked for a retry")),
-        (Snooze(timedelta(seconds=9)), Parked(NOW_MS + 9000, 0, "snoozed")),
+        (Snooze(timedelta(seconds=9)), Parked(NOW_MS + 9000, 0, "snoozed", snoozed=True)),
         (Cancel("no such order"), Dead(0, "no such order", hold=False)),
     ],
     ids=repr,

@@ -210,21 +210,21 @@ SELECT l.partition, l.lane
 FROM rows(:lanes, partition integer, lane text) AS w
 CROSS JOIN penstock_lane l ON l.group_id = :group_id AND l.topic_id = :topic_id AND l.partition = w.partition
  AND l.lane = w.lane
-WHERE l.held;
+WHERE l.state = 'held';
 
 -- name: lanes_load
 -- The waiting lanes of some partitions; walks the primary key, locks nothing.
-SELECT partition, lane, held, failures, due_ms, reason FROM penstock_lane
+SELECT partition, lane, state, failures, due_ms, reason FROM penstock_lane
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[]);
 
 -- name: lanes_put
 -- Write down lanes that wait; walks the primary key. The cursors' locks are held already.
-INSERT INTO penstock_lane (group_id, topic_id, partition, lane, held, failures, due_ms, reason)
-SELECT :group_id, :topic_id, l.partition, l.lane, l.held, l.failures, l.due_ms, l.reason
-FROM rows(:lanes, partition integer, lane text, held boolean, failures integer, due_ms bigint, reason text) AS l
+INSERT INTO penstock_lane (group_id, topic_id, partition, lane, state, failures, due_ms, reason)
+SELECT :group_id, :topic_id, l.partition, l.lane, l.state, l.failures, l.due_ms, l.reason
+FROM rows(:lanes, partition integer, lane text, state text, failures integer, due_ms bigint, reason text) AS l
 WHERE true
 ON CONFLICT (group_id, topic_id, partition, lane)
-DO UPDATE SET held = excluded.held, failures = excluded.failures, due_ms = excluded.due_ms, reason = excluded.reason;
+DO UPDATE SET state = excluded.state, failures = excluded.failures, due_ms = excluded.due_ms, reason = excluded.reason;
 
 -- == Groups
 
@@ -272,8 +272,8 @@ GROUP BY g.name;
 -- How many lanes of each group wait by themselves, how many for a person, and how many dead letters it has; reads the lanes and
 -- walks the letters' primary key, locks nothing.
 SELECT g.name,
-       (SELECT count(*) FROM penstock_lane l WHERE l.group_id = g.id AND NOT l.held),
-       (SELECT count(*) FROM penstock_lane l WHERE l.group_id = g.id AND l.held),
+       (SELECT count(*) FROM penstock_lane l WHERE l.group_id = g.id AND l.state <> 'held'),
+       (SELECT count(*) FROM penstock_lane l WHERE l.group_id = g.id AND l.state = 'held'),
        (SELECT count(*) FROM penstock_dead d WHERE d.group_id = g.id)
 FROM penstock_group g;
 
@@ -371,7 +371,7 @@ SELECT name, filters FROM penstock_group ORDER BY name;
 
 -- name: group_lanes
 -- How many lanes of groups wait by themselves, and how many for a person; walks the primary key.
-SELECT group_id, topic_id, sum(CASE WHEN held THEN 0 ELSE 1 END), sum(CASE WHEN held THEN 1 ELSE 0 END)
+SELECT group_id, topic_id, sum(CASE WHEN state = 'held' THEN 0 ELSE 1 END), sum(CASE WHEN state = 'held' THEN 1 ELSE 0 END)
 FROM penstock_lane
 WHERE group_id = ANY(:groups::integer[])
 GROUP BY group_id, topic_id;
@@ -452,9 +452,9 @@ SELECT id, name, created_ms, filters, paused_ms, seen_ms FROM penstock_group WHE
 -- name: lanes_by_partition
 -- What waits in the lanes of a group on a topic: held, resting until later and the first of these, and due; walks the
 -- primary key, locks nothing.
-SELECT partition, count(CASE WHEN held THEN 1 END), count(CASE WHEN NOT held AND due_ms > :now_ms THEN 1 END),
-       min(CASE WHEN NOT held AND due_ms > :now_ms THEN due_ms END),
-       count(CASE WHEN NOT held AND due_ms <= :now_ms THEN 1 END)
+SELECT partition, count(CASE WHEN state = 'held' THEN 1 END), count(CASE WHEN state <> 'held' AND due_ms > :now_ms THEN 1 END),
+       min(CASE WHEN state <> 'held' AND due_ms > :now_ms THEN due_ms END),
+       count(CASE WHEN state <> 'held' AND due_ms <= :now_ms THEN 1 END)
 FROM penstock_lane WHERE group_id = :group_id AND topic_id = :topic_id GROUP BY partition;
 
 -- name: lane_head
@@ -567,4 +567,4 @@ SELECT (SELECT count(*) FROM penstock_lane_entry WHERE owner = :owner),
 
 -- name: lanes_next
 -- When the next lane after a moment is due that waits by itself; reads the lanes, locks nothing.
-SELECT min(due_ms) FROM penstock_lane WHERE NOT held AND due_ms > :now_ms::bigint;
+SELECT min(due_ms) FROM penstock_lane WHERE state <> 'held' AND due_ms > :now_ms::bigint;

@@ -34,7 +34,7 @@ WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND h.partition = c.part
   AND (h.place > c."offset" OR EXISTS (
         SELECT 1 FROM penstock_lane l
         WHERE l.group_id = c.group_id AND l.topic_id = c.topic_id AND l.partition = c.partition
-          AND NOT l.held AND l.due_ms <= now_ms(:now_ms)))
+          AND l.state <> 'held' AND l.due_ms <= now_ms(:now_ms)))
 RETURNING partition, "offset", epoch, version, passed, crashes, trying;
 
 -- == Dead letters: records that a group has given up
@@ -138,13 +138,13 @@ DELETE FROM penstock_lane WHERE group_id = :group_id AND topic_id = :topic_id
 -- name: lanes_list
 -- A page of waiting lanes, by group, topic, partition and lane, after one of them; with `lane` those of one key, also where
 -- a record of it is retried alone. Walks the primary key: the cross joins keep SQLite from another order.
-SELECT l.group_id, l.topic_id, l.partition, l.lane, g.name, l.held, l.failures, l.due_ms, l.reason
+SELECT l.group_id, l.topic_id, l.partition, l.lane, g.name, l.state, l.failures, l.due_ms, l.reason
 FROM penstock_lane l
 CROSS JOIN penstock_group g ON g.id = l.group_id
 WHERE (l.group_id, l.topic_id, l.partition, l.lane) > (:after_group, :after_topic, :after_partition, :after_lane)
   AND (:group_id IS NULL OR l.group_id = :group_id)
   AND (:topic_id IS NULL OR l.topic_id = :topic_id)
-  AND (:held IS NULL OR l.held = :held)
+  AND (:held IS NULL OR (l.state = 'held') = :held)
   AND (:lane IS NULL OR l.lane = :lane
        OR (l.lane GLOB '#[0-9]*' AND substr(l.lane, instr(substr(l.lane, 2), '#') + 2) = :lane))
 ORDER BY l.group_id, l.topic_id, l.partition, l.lane
@@ -152,8 +152,8 @@ LIMIT :limit;
 
 -- name: lanes_unhold
 -- Let the lanes of some partitions go on that no letter holds any more; walks the primary keys, each once.
-UPDATE penstock_lane SET held = false, failures = 0, due_ms = 0, reason = :reason
-WHERE group_id = :group_id AND topic_id = :topic_id AND held
+UPDATE penstock_lane SET state = 'slow', failures = 0, due_ms = 0, reason = :reason
+WHERE group_id = :group_id AND topic_id = :topic_id AND state = 'held'
   AND partition IN (SELECT value FROM json_each(:partitions))
   AND (partition, lane) NOT IN (
     SELECT d.partition, d.lane FROM penstock_dead d WHERE d.group_id = :group_id AND d.topic_id = :topic_id AND d.holding);
@@ -209,7 +209,7 @@ ORDER BY g.name;
 
 -- name: lanes_of_key
 -- The lane of a key in a partition, and those of records of it that are retried alone; walks the primary key.
-SELECT lane, held, failures, due_ms, reason FROM penstock_lane
+SELECT lane, state, failures, due_ms, reason FROM penstock_lane
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition
   AND (lane = :lane OR (lane GLOB '#[0-9]*' AND substr(lane, instr(substr(lane, 2), '#') + 2) = :lane))
 ORDER BY lane;

@@ -2,9 +2,8 @@
 
 from shlex import quote
 
-from penstock.delivery.dead import REQUEUED
-from penstock.delivery.machine import LAST, SLOW
 from penstock.delivery.store import CRASHES_UNTIL_DEAD
+from penstock.delivery.wait_state import WaitState
 from penstock.worker.group import bounds
 
 from .answer import Kind
@@ -13,7 +12,6 @@ from .history import CANCEL, Act
 from .standing import Group, Lane, Letter, Standing
 from .wording import ago, ahead, counted, short, times
 
-SNOOZED = "snoozed"  # the reason of a lane whose handler has put its head off
 WORKER = "penstock worker MODULE:OUTBOX"
 
 
@@ -34,13 +32,13 @@ def it(record: Logged, kind: Kind) -> str:
 
 def failed(lane: Lane) -> str:
     """Return what became of the head of a waiting lane."""
-    if lane.reason == SNOOZED:
+    if lane.state is WaitState.SNOOZED:
         return "was put off by its handler"
-    if lane.reason == REQUEUED:
+    if lane.state is WaitState.REQUEUED:
         return "was requeued"
-    if lane.reason == LAST:
+    if lane.state is WaitState.LAST:
         return "was requeued, to come after what waits of its key"
-    if lane.reason == SLOW:
+    if lane.state is WaitState.SLOW:
         return "waits for its turn, since more of its key came than its handler could do at once"
     return f"failed {times(lane.failures)} ({short(lane.reason)})"
 
@@ -49,7 +47,7 @@ def again(lane: Lane, now_ms: int, *, hindered: bool) -> str:
     """Return what became of the head of a lane, and when it is tried again."""
     if lane.due_ms > now_ms:
         return f"{failed(lane)} and is {'due' if hindered else 'tried again'} {ahead(lane.due_ms, now_ms)}"
-    if lane.reason in (SLOW, LAST):
+    if lane.state in (WaitState.SLOW, WaitState.LAST):
         return failed(lane)
     return f"{failed(lane)} and is tried again now"
 

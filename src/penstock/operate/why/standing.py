@@ -11,6 +11,7 @@ import msgspec
 
 from penstock.delivery.done_set import DoneSet
 from penstock.delivery.lane_names import lane_of, read_name, stored_name
+from penstock.delivery.wait_state import WaitState
 from penstock.log.contract import Topic
 from penstock.log.sql.contract import Row
 from penstock.log.sql.database import Transaction
@@ -63,11 +64,16 @@ class Lane:
     """A lane that waits, with the first record in it."""
 
     name: str
-    held: bool
+    state: WaitState
     failures: int
     due_ms: int
     reason: str
     head: int | None
+
+    @property
+    def held(self) -> bool:
+        """Whether it waits for a person."""
+        return self.state is WaitState.HELD
 
     @property
     def alone(self) -> int | None:
@@ -175,8 +181,8 @@ class Reader:
         place = self._place(group, topic, number)
         rows = self._tx.rows("delivery", "lanes_of_key", lane=own, **place)
         return [
-            Lane(name, bool(held), failures, due_ms, reason, self._head(name, place))
-            for name, held, failures, due_ms, reason in rows
+            Lane(name, WaitState(state), failures, due_ms, reason, self._head(name, place))
+            for name, state, failures, due_ms, reason in rows
         ]
 
     def letters(

@@ -176,16 +176,16 @@ CREATE TABLE penstock_domain (
     PRIMARY KEY (name)
 ) WITHOUT ROWID;
 
--- A lane that waits: for its retry, for its turn because it is slow, or (held) for a person.
+-- A lane that waits. state: retrying, snoozed, requeued, last, slow or held (for a person). reason: for people.
 CREATE TABLE penstock_lane (
     group_id  INTEGER NOT NULL,
     topic_id  INTEGER NOT NULL,
     partition INTEGER NOT NULL,
     lane      TEXT NOT NULL,
-    held      INTEGER NOT NULL,
     failures  INTEGER NOT NULL,
     due_ms    INTEGER NOT NULL,
     reason    TEXT NOT NULL,
+    state     TEXT NOT NULL DEFAULT 'retrying',
     PRIMARY KEY (group_id, topic_id, partition, lane)
 ) WITHOUT ROWID;
 
