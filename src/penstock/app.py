@@ -140,7 +140,11 @@ class Outbox(AsyncPublisher):
         return register
 
     def drain(self) -> Counts:
-        """Sequence and deliver all that is due now to the handlers of this process; return what was done."""
+        """Sequence and deliver all that is due now to the handlers of this process; return what was done.
+
+        Raises SchemaMissing, SchemaBehind, SchemaTooNew.
+        """
+        check(self._database)
         return Drain(self._store, self._handlers, self._clock).run()
 
     def run(self, *, partitions: Iterable[int] | None = None, until: Event | None = None) -> None:
@@ -199,7 +203,7 @@ class Outbox(AsyncPublisher):
 
     @property
     def store(self) -> Store:
-        """The log and the database of this outbox; the functions of `penstock.operate` take the outbox itself."""
+        """The log and the database; the functions of `penstock.operate` take the outbox itself."""
         return self._store
 
     @property

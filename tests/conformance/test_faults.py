@@ -14,6 +14,7 @@ from penstock.log.sql.database import Database
 from penstock.log.sql.log import SqlLog
 from penstock.log.sql.migrations import chain, migrate
 from penstock.log.sql.naming import Names
+from penstock.log.store import store_of
 from penstock.testing import FakeClock
 from penstock.testing.handling_suite import Seen, subscribe
 from penstock.testing.records import some_records
@@ -81,14 +82,14 @@ def test_a_full_disk_stops_a_drain_and_the_next_one_does_all(
     with store.outbox.transaction() as conn:
         for _ in range(20):
             store.outbox.publish(conn, "t", BIG, key="k")
-    drained, store.outbox._database = store.outbox._database, database
+    drained, store.outbox._store = store.outbox._store, store_of(database)
     dialect.pages = 1
     with pytest.raises(StoreFull) as caught:
         store.outbox.drain()
     assert caught.value.retryable
     dialect.pages = None
     assert store.outbox.drain().delivered == 20
-    store.outbox._database = drained
+    store.outbox._store = drained
 
 
 def test_publishing_to_a_full_disk_raises_the_drivers_own_error(store: StoreEngine, path: Path) -> None:

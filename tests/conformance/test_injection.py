@@ -79,7 +79,7 @@ def test_a_topic_is_refused(engine: StoreEngine) -> None:
             refusal(InvalidTopic, outbox.publish, conn, "t", 1, topic=attack)
             refusal(InvalidTopic, outbox.publish_many, conn, [{"type": "t", "value": 1}], topic=attack)
             refusal(InvalidTopic, outbox.cancel, conn, "x", topic=attack)
-            refusal(InvalidTopic, outbox.handler(group="g", topic=attack), Seen())
+            refusal(InvalidTopic, outbox.handler, group="g", topic=attack)
             refusal(InvalidTopic, outbox.event("t", topic=attack), OrderPlaced)
             refusal(InvalidTopic, log.create_topic, attack)
             refusal(InvalidTopic, log.append, attack, [])
@@ -127,7 +127,7 @@ def test_the_name_of_a_group_is_a_value(engine: StoreEngine) -> None:
 
 def test_a_group_that_no_database_could_hold_is_refused(engine: StoreEngine) -> None:
     for group in UNSTORABLE:
-        refusal(InvalidHandler, engine.outbox.handler(group=group, id="x"), Seen())
+        refusal(InvalidHandler, engine.outbox.handler, group=group, id="x")
 
 
 def test_names_in_operations_are_values(engine: StoreEngine) -> None:

@@ -118,7 +118,6 @@ def test_failures_are_counted_on(upgraded: KeptStore) -> None:
     assert attempts["snoozed/0"] == attempts["parked/1"] == attempts["requeued/0"] == 1
 
 
-@pytest.mark.xfail(strict=True, reason="a lane whose reason is `slow`, and no more, is taken for a slow one")
 def test_failures_are_counted_on_whatever_the_error_is_called(upgraded: KeptStore) -> None:
     """`class slow(Exception)`, raised without a word: the reason of its lane is that of a slow lane."""
     upgraded.subscribe("mail")

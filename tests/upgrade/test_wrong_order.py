@@ -97,7 +97,6 @@ def test_a_new_worker_on_old_tables_names_the_remedy(behind: KeptStore) -> None:
     says_only(behind, SchemaBehind, behind_words(behind), *STARTS)
 
 
-@pytest.mark.xfail(strict=True, reason="issue 13 D19")
 def test_a_new_drain_on_old_tables_names_the_remedy(behind: KeptStore) -> None:
     says_only(behind, SchemaBehind, behind_words(behind), Outbox.drain)
 
@@ -106,7 +105,6 @@ def test_an_old_worker_beside_new_tables_says_so(too_new: KeptStore) -> None:
     says_only(too_new, SchemaTooNew, too_new_words(), *STARTS)
 
 
-@pytest.mark.xfail(strict=True, reason="issue 13 D19")
 def test_an_old_drain_beside_new_tables_says_so(too_new: KeptStore) -> None:
     says_only(too_new, SchemaTooNew, too_new_words(), Outbox.drain)
 

@@ -1,7 +1,7 @@
 """The done set of a cursor: which offsets from the cursor on are passed already.
 
-Stored as a bitmap in hexadecimal digits: bit n of byte m, the lowest first, stands for the offset 8 m + n after
-the cursor. A value without I/O; everyone who reads or writes a cursor's bitmap does it through this class.
+Stored as a bitmap in hexadecimal digits: bit n of byte m, the lowest first, stands for the offset 8 m + n
+after the cursor. A value without I/O; whoever reads a cursor's bitmap does it through this class.
 """
 
 from dataclasses import dataclass

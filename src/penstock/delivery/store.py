@@ -293,9 +293,9 @@ class GroupStore:
             tx.change("delivery", "lanes_put", lanes=_table(names, lanes), **self._ids)
 
     def _bury(self, tx: Transaction, dead: list[tuple[Any, ...]]) -> None:
-        """Keep records that are given up, each with all it holds: from its copy if it has one, or from the log.
+        """Keep records that are given up, each with all it holds: from its copy, or else from the log.
 
-        One that neither holds any more leaves nothing to keep.
+        Of one that neither holds any more there is nothing to keep.
         """
         places = [Position(partition, offset) for partition, offset, *_ in dead]
         contents = self._contents(tx, places)

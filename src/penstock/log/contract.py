@@ -1,7 +1,7 @@
 """What a log is: the contract that every engine keeps and every room uses.
 
 Topics of records, appended and never changed: an offset is given once, dense from 0 in each partition. Keys,
-values and headers are bytes in the log (`Entry`) and text at the face that people and handlers see (`Record`).
+values and headers are bytes in the log (`Entry`), and text where people and handlers see them (`Record`).
 `penstock.testing.log_suite` asks all of it, of every engine.
 
 Safe from any thread. Times are milliseconds since 1970. Where a call takes a `Topic`, one that was deleted
@@ -117,7 +117,7 @@ class Identity(NamedTuple):
 
 
 class Log(ABC):
-    """Topics of records. A name that no topic can have raises InvalidTopic in every call that takes a name."""
+    """Topics of records. A name that no topic can have raises InvalidTopic wherever a name is taken."""
 
     # -- topics
 
@@ -299,7 +299,7 @@ class Log(ABC):
 
     @abstractmethod
     def reach(self, topic: Topic, ranges: Sequence[OffsetRange], sizes: Sequence[int]) -> dict[int, int]:
-        """Return how far each range goes to hold so many bytes: the offset after the record that has the last."""
+        """Return how far each range goes to hold so many bytes: the offset after the last record of these."""
 
     @abstractmethod
     def trim(

@@ -134,7 +134,7 @@ class _Eraser:
         return done
 
     def _erase(self, topic: Topic, places: list[Position], ids: list[str], tx: Transaction) -> Erased:
-        """Erase records of one topic everywhere: domains first, then cursors, each in their order; last the log."""
+        """Erase records of one topic everywhere: domains and cursors first, in their order; the log last."""
         groups = sorted(row[0] for row in tx.rows("delivery", "groups_on_topic", topic_id=topic.id))
         for domain in sorted((Domain(group, topic.id) for group in groups), key=lambda each: each.name):
             touch(tx, domain)

@@ -31,7 +31,7 @@ def ids(store: Store, group: str | None, topic: str | None) -> dict[str, int | N
 
 
 def with_topic_names(log: Log, rows: list[Row], *, id_at: int, name_at: int) -> list[Row]:
-    """Return rows with the name of the topic put in whose id they hold; those of a deleted topic are left out."""
+    """Return rows with their topic's name put in; those of a topic that was deleted are left out."""
     names = {each.id: each.name for each in log.topics()} if rows else {}
     return [(*row[:name_at], names[row[id_at]], *row[name_at:]) for row in rows if row[id_at] in names]
 

@@ -24,7 +24,7 @@ class _Reached(NamedTuple):
 
 
 def progress_of(log: Log, cursors: Iterable[Row]) -> Iterator[Progress]:
-    """Yield the progress of groups by their cursors (group, topic, partition, offset), by group and topic's name.
+    """Yield the progress of groups by their cursors: group, topic, partition and offset of each.
 
     The log is asked once for each topic, whatever the number of groups.
     """

@@ -1,4 +1,4 @@
-"""A log in plain Python lists: the smallest thing that keeps the contract, and the proof that a log need not be SQL.
+"""A log in plain Python lists: the smallest thing that keeps the contract. A log need not be SQL.
 
 One process, gone when it ends. Not an engine for users: it shows, in every suite, that nothing above `log/`
 knows the database's log table.

@@ -21,6 +21,7 @@ OF_THE_STORE = {
     "_database",
     "_listeners",
     "_names",
+    "_store",
     "_tokens_used",
     "_workers",
 }

@@ -199,7 +199,7 @@ class SqlLog(Log):
     def trim(
         self, topic: Topic, ranges: Sequence[OffsetRange], *, unless: Callable[[], bool] = lambda: False
     ) -> int:
-        """Delete the oldest records; locks no row that a publisher or sequencer needs until its last statement."""
+        """Delete the oldest records; what publishers and sequencers need is locked last, and shortly."""
         return self._run(lambda tx: _trim(tx, topic, ranges, unless))
 
     def clear(self, topic: Topic) -> None:

@@ -1,8 +1,9 @@
 """Finding what was asked about: a record by its id, the records of a key. Only reads; explains nothing.
 
-A log need not have an index on ids. An id of ours holds the moment it was made, and the log knows from where
-on a record of that moment can stand; from there `WALK` records of each partition are looked at. That finds what was published and moved in the usual time. What came to the log late (scheduled, or from a
-long transaction) may stand further on: then the search says that it was cut, and one without bound finds it.
+A log need not have an index on ids. An id of ours holds the moment it was made, and the log knows from
+where on a record of that moment can stand; from there `WALK` records of each partition are looked at. That
+finds what was published and moved in the usual time. What came to the log late (scheduled, or from a long
+transaction) may stand further on: then the search says that it was cut, and one without bound finds it.
 """
 
 import re

@@ -77,7 +77,7 @@ class Experiment:
             yield world
 
     def _end(self, world: World) -> dict[str, Any]:
-        letters = dead_letters(self.outbox._database, limit=_MOST_LETTERS).items
+        letters = dead_letters(self.outbox, limit=_MOST_LETTERS).items
         dead = sorted(
             f"dead letter of group {each.group}: {each.type} of key {each.key!r}" for each in letters
         )
