@@ -58,6 +58,7 @@
     │   └── TopicVanished           deleted while records were on their way to it; tried again
     ├── GroupError                  groups and what they have put aside
     │   ├── UnknownGroup
+    │   ├── GroupKindDiffers        a group of handlers, used by a client, or the other way round
     │   ├── GroupBusy               members serve it, so it is not deleted
     │   └── UnknownDeadLetter
     ├── SettingError                file, environment, code or flags
@@ -704,6 +705,19 @@ class UnknownGroup(GroupError):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"there is no group {shown(name)}; a group comes to be when its handlers first run")
+
+
+class GroupKindDiffers(GroupError):
+    """A group of handlers cannot be used by a client, nor the other way round."""
+
+    code = "group_kind_differs"
+    fault = Fault.CALLER
+
+    def __init__(self, group: str, found: str, wanted: str) -> None:
+        super().__init__(
+            f"group {shown(group)} is one of kind {found}, not {wanted}: its progress belongs to those who "
+            "made it; choose another name"
+        )
 
 
 class GroupBusy(GroupError):

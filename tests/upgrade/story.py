@@ -25,7 +25,7 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from threading import Event, Thread
-from typing import Any
+from typing import Any, Literal
 
 from penstock import Cancel, Fixed, Outbox, Record, Snooze
 from penstock.operate import dead, erase, groups, lanes, reset, retention, scheduled, topics
@@ -120,7 +120,7 @@ def subscribe(outbox: Outbox, names: list[str], handled: Callable[[str, str], ob
                 handled(name, record.value)
             return answer
 
-        how = "alone" if name == "ledger" else "park"
+        how: Literal["alone", "park"] = "alone" if name == "ledger" else "park"
         outbox.handler(group=name, id=name, topic=TOPICS[name], retry=POLICY, on_failure=how)(handle)
 
 

@@ -66,6 +66,7 @@ EXIT_CODES = {
     "topic_vanished": FAILED,
     "group": FAILED,
     "unknown_group": FAILED,
+    "group_kind_differs": FAILED,
     "group_busy": FAILED,
     "unknown_dead_letter": FAILED,
     "setting": USAGE,

@@ -22,6 +22,7 @@ from penstock.log.sql.database import Transaction
 from penstock.log.sql.log import is_cut
 from penstock.log.store import Store
 
+from .group_kind import GroupKind, join_group
 from .machine import Partition, Settlement, StoredLane
 from .wait_state import WaitState
 
@@ -325,8 +326,7 @@ def _join(
     tx: Transaction, store: Store, group: str, topic: Topic, now_ms: int | None, from_start: bool
 ) -> int:
     """Make the group and its cursors unless they are there; return its id."""
-    tx.change("delivery", "group_create", name=group, now_ms=now_ms)
-    group_id = int(tx.rows("delivery", "group_find", name=group)[0][0])
+    group_id = join_group(tx, group, GroupKind.HANDLER, now_ms)
     tx.change("delivery", "group_seen", names=[group], now_ms=now_ms)
     bounds = store.log_in(tx).all_bounds(topic)
     places = [each.start if from_start else each.end for each in bounds.values()]

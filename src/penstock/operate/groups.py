@@ -49,7 +49,10 @@ class GroupTopic:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group as a whole: the sums over its topics. `members`: how many serve it now."""
+    """A group as a whole: the sums over its topics. `members`: how many serve it now.
+
+    `kind`: handler, or client for one that only stores where it is; retention does not wait for those.
+    """
 
     name: str
     topics: tuple[str, ...]
@@ -61,6 +64,7 @@ class Group:
     members: int
     paused_at: datetime | None
     filter_version: int
+    kind: str = "handler"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +129,7 @@ def show(store: Store, name: str, *, clock: Clock = SYSTEM) -> GroupShown:
         if not rows:
             raise UnknownGroup(name)
         (row,) = rows
-        _, id, created_ms, _, _, filters = row
+        _, id, created_ms, _, _, _, filters = row
         topics = _on_topics(tx, store.log_in(tx), [id]).get(id, [])
         members = serving(tx, clock).groups.get(id, [])
         known = msgspec.json.decode(filters, type=list[tuple[str, ...]])
@@ -259,7 +263,7 @@ def _on_topics(tx: Transaction, log: Log, numbers: list[int]) -> dict[int, list[
 
 
 def _group(row: Row, topics: list[GroupTopic], members: list[str]) -> Group:
-    name, _, _, paused_ms, version = row[:5]
+    name, _, _, paused_ms, version, kind = row[:6]
     return Group(
         name,
         tuple(each.topic for each in topics),
@@ -271,6 +275,7 @@ def _group(row: Row, topics: list[GroupTopic], members: list[str]) -> Group:
         len(members),
         None if paused_ms is None else from_ms(paused_ms),
         version,
+        kind,
     )
 
 

@@ -21,7 +21,7 @@ _TEXTS = (
     "\U0001f6d2",
     "\U00010000\U0001fffd\U0002fffd\U000e0001\U0010fffd",
     "\u0000\u0001\u007f\u0080\u2028\ufeff\ufffd\uffff",
-    "'; DROP TABLE penstock_log; --",
+    "'; DROP TABLE penstock_head; --",
     '"\\%s%(x)s:x?$1{}',
 )
 

@@ -36,7 +36,7 @@ PLACES = {
     "order-1": {8: 1, 100: 25, 256: 33},
     "a": {8: 2, 100: 50, 256: 178},
 }
-NO_TOPICS = ("", ".", "..", "a b", "a/b", "ü", "a\n", "a\x00b", "x" * 250, "t'; DROP TABLE penstock_log; --")
+NO_TOPICS = ("", ".", "..", "a b", "a/b", "ü", "a\n", "a\x00b", "x" * 250, "t'; DROP TABLE penstock_head; --")
 
 
 class TopicSuite:

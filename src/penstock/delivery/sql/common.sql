@@ -86,6 +86,19 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
     ORDER BY partition FOR UPDATE SKIP LOCKED))
 RETURNING partition, "offset", epoch, version, passed, crashes, trying;
 
+-- name: cursors_commit
+-- Store what a client has committed: where it is in some partitions, and what it said with that. Walks the primary key.
+INSERT INTO penstock_cursor (group_id, topic_id, partition, "offset", metadata)
+SELECT :group_id, :topic_id, c.partition, c.place, c.metadata
+FROM rows(:commits, partition integer, place bigint, metadata text) AS c WHERE true
+ON CONFLICT (group_id, topic_id, partition)
+DO UPDATE SET "offset" = excluded."offset", metadata = excluded.metadata, version = penstock_cursor.version + 1;
+
+-- name: cursors_committed
+-- What a client group has committed on a topic; walks the primary key, locks nothing.
+SELECT partition, "offset", metadata FROM penstock_cursor WHERE group_id = :group_id AND topic_id = :topic_id
+ORDER BY partition;
+
 -- == Dead letters: records that a group has given up
 
 -- name: dead_find
@@ -234,11 +247,13 @@ SELECT filter_version FROM penstock_group WHERE id = :group_id FOR SHARE;
 
 -- name: group_create
 -- Make a group unless it is there; locks the name.
-INSERT INTO penstock_group (name, created_ms) VALUES (:name, now_ms(:now_ms)) ON CONFLICT (name) DO NOTHING;
+INSERT INTO penstock_group (name, created_ms, kind, holds)
+VALUES (:name, now_ms(:now_ms), :kind, :holds)
+ON CONFLICT (name) DO NOTHING;
 
 -- name: group_find
 -- A group's id; walks the unique index on name, locks nothing.
-SELECT id FROM penstock_group WHERE name = :name;
+SELECT id, kind FROM penstock_group WHERE name = :name;
 
 -- name: group_lock
 -- Wait for the turn to take a group's cursors; locks its row, so that each taker sees what the one before it took. And the
@@ -382,7 +397,7 @@ DELETE FROM penstock_lane WHERE group_id = :group_id;
 
 -- name: group_list
 -- A page of the groups, by name, after one of them; walks the unique index on name.
-SELECT name, id, created_ms, paused_ms, filter_version FROM penstock_group
+SELECT name, id, created_ms, paused_ms, filter_version, kind FROM penstock_group
 WHERE name > :after
 ORDER BY name
 LIMIT :limit;
@@ -407,7 +422,7 @@ UPDATE penstock_group SET paused_ms = NULL WHERE id = :group_id AND paused_ms IS
 
 -- name: group_show
 -- A group by name, with its filters; walks the unique index on name.
-SELECT name, id, created_ms, paused_ms, filter_version, filters FROM penstock_group WHERE name = :name;
+SELECT name, id, created_ms, paused_ms, filter_version, kind, filters FROM penstock_group WHERE name = :name;
 
 -- name: group_topics
 -- The topics that a group has cursors on; walks the primary key.

@@ -1,0 +1,27 @@
+"""Groups have a kind: handlers of a worker, or clients of a protocol that only store where they are."""
+
+from enum import Enum
+
+from penstock.errors import GroupKindDiffers
+from penstock.log.sql.database import Transaction
+
+
+class GroupKind(Enum):
+    """Who reads for a group."""
+
+    HANDLER = "handler"  # functions of workers: lanes, retries, dead letters; retention waits for them
+    CLIENT = "client"  # others, who commit an offset when they like; retention does not wait for them
+
+    @property
+    def holds(self) -> bool:
+        """Whether retention waits for a group of this kind, unless it is told otherwise."""
+        return self is GroupKind.HANDLER
+
+
+def join_group(tx: Transaction, name: str, kind: GroupKind, now_ms: int | None) -> int:
+    """Make a group unless it is there; return its id. Raises GroupKindDiffers."""
+    tx.change("delivery", "group_create", name=name, now_ms=now_ms, kind=kind.value, holds=kind.holds)
+    ((id, found),) = tx.rows("delivery", "group_find", name=name)
+    if found != kind.value:
+        raise GroupKindDiffers(name, found, kind.value)
+    return int(id)

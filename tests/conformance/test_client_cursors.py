@@ -1,0 +1,87 @@
+"""Groups of clients: they commit where they are, and hold nothing back."""
+
+from datetime import timedelta
+
+import pytest
+
+from penstock.delivery.client_cursors import ClientCommit, ClientCursors
+from penstock.delivery.retention import Retention
+from penstock.delivery.retention_rule import RetentionSettings
+from penstock.errors import GroupKindDiffers, OffsetOutOfRange, UnknownPartition
+from penstock.log.contract import Batch, Topic
+from penstock.operate.groups import groups, show
+from penstock.testing.log_reading import numbered
+from penstock.testing.refusal import refusal
+from tests.conformance.engines import StoreEngine
+from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
+
+
+@pytest.fixture
+def topic(engine: StoreEngine) -> Topic:
+    """Give a topic of two partitions with five records in the first, all of them old."""
+    log = engine.outbox.log
+    made = log.create_topic("t", partitions=2)
+    log.append_all([Batch("t", numbered(5, timestamp_ms=1), 0)])
+    return made
+
+
+@pytest.fixture
+def cursors(engine: StoreEngine, topic: Topic) -> ClientCursors:
+    return ClientCursors(engine.outbox.store, engine.clock, group="kafka-app", topic=topic)
+
+
+def test_a_commit_is_kept_with_what_the_client_said(engine: StoreEngine, cursors: ClientCursors) -> None:
+    assert cursors.committed() == {}
+    cursors.commit({0: ClientCommit(3, "host-1"), 1: ClientCommit(0)})
+    cursors.commit({0: ClientCommit(2, "")})
+    cursors.commit({})
+    assert cursors.committed() == {0: ClientCommit(2, ""), 1: ClientCommit(0, None)}
+
+
+def test_a_commit_is_whole_or_refused(cursors: ClientCursors) -> None:
+    refusal(UnknownPartition, cursors.commit, {0: ClientCommit(1), 2: ClientCommit(1)})
+    refusal(OffsetOutOfRange, cursors.commit, {0: ClientCommit(1), 1: ClientCommit(-1)})
+    assert cursors.committed() == {}
+
+
+def test_a_group_has_one_kind(engine: StoreEngine, topic: Topic, cursors: ClientCursors) -> None:
+    """A name that handlers use cannot be committed to by a client, and the other way round."""
+    engine.outbox.handler(group="kafka-app", id="x", topic="t")(lambda record: None)
+    error = refusal(GroupKindDiffers, engine.outbox.drain)
+    assert "choose another name" in str(error)
+    other = engine.another()
+    other.handler(group="mailer", id="x", topic="t")(lambda record: None)
+    other.drain()
+    store, clock = engine.outbox.store, engine.clock
+    refusal(GroupKindDiffers, ClientCursors, store, clock, group="mailer", topic=topic)
+
+
+def test_a_client_holds_nothing_back_and_a_handler_does(
+    engine: StoreEngine, topic: Topic, cursors: ClientCursors
+) -> None:
+    cursors.commit({0: ClientCommit(1)})
+    store, settings = engine.outbox.store, RetentionSettings.load(age=timedelta(days=1))
+    assert Retention(store, settings, engine.clock).planned() == {"t": 5}
+    other = engine.another()
+    other.handler(group="mailer", id="x", topic="t")(lambda record: None)
+    other.drain()
+    engine.outbox.log.append_all([Batch("t", numbered(2, timestamp_ms=1), 0)])
+    assert Retention(store, settings, engine.clock).planned() == {"t": 5}
+
+
+def test_a_reader_that_holds_keeps_retention_back(engine: StoreEngine, topic: Topic) -> None:
+    """As a pipeline does, which is no group."""
+    store, settings = engine.outbox.store, RetentionSettings.load(age=timedelta(days=1))
+    store.log.hold("lake", topic, {0: 2})
+    retention = Retention(store, settings, engine.clock)
+    assert retention.planned() == {"t": 2}
+    assert retention.run().count == 2
+    store.log.hold("lake", topic, {})
+    assert retention.run().count == 3
+
+
+def test_listings_tell_the_kind_and_the_lag(engine: StoreEngine, cursors: ClientCursors) -> None:
+    cursors.commit({0: ClientCommit(2)})
+    (listed,) = groups(engine.outbox).items
+    assert (listed.name, listed.kind, listed.lag) == ("kafka-app", "client", 3)
+    assert show(engine.outbox, "kafka-app").group == listed
