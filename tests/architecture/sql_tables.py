@@ -22,6 +22,7 @@ EXCEPTIONS = {
     ("log", "fence_slots"): ({"slot"}, "the fence opens the moving transaction, so it goes with the move"),
     ("membership", "cursors_shared"): ({"cursor"}, "who owns a cursor is shared out by membership"),
     ("membership", "cursors_want"): ({"cursor"}, "as cursors_shared"),
+    ("membership", "cursors_want_one"): ({"cursor"}, "as cursors_shared"),
     ("membership", "filters_lock"): ({"group"}, "members with another filter than the group's get no share"),
     ("membership", "filters_read"): ({"group"}, "as filters_lock"),
     ("membership", "filters_write"): ({"group"}, "as filters_lock"),

@@ -35,6 +35,7 @@ LAWFUL = {
     "several lines of comment": "-- name: a\n-- Give the next one.\n-- Locks that row.\nSELECT 1",
     "semicolon in a string": "-- name: a\n-- Locks that row.\nSELECT ';';",
     "semicolon in a comment": "-- name: a\n-- Locks that row.\nSELECT 1 -- first; then\n;",
+    "only a second form": "-- name: a\n-- Locks.\n-- without returning: instead(b)\n",
     "known index": "-- name: a\n-- Walks ix_penstock_x.\nSELECT 1;",
     "head of the file and of a section": (
         "-- What there is.\n\n-- == First\n\n-- name: a\n-- Locks.\nSELECT 1;\n\n"

@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from penstock import points
+from penstock.log.sql.appending import COLUMNS
+from penstock.log.sql.contract import Rows
 from penstock.log.sql.database import Transaction
 from penstock.log.sql.fence import Fence
 from penstock.log.sql.heads import HeadKey, Numbering
@@ -90,7 +92,7 @@ def _insert(tx: Transaction, rows: list[tuple[Any, ...]]) -> Pass:
         (*head, numbering.give(head, row[4]), *row[5:]) for head, row in zip(heads, rows, strict=True)
     ]
     if numbered:
-        tx.bulk("log", "append", numbered)
+        tx.bulk("log", "append", Rows.of(f"topic_id partition place {COLUMNS}", numbered))
         numbering.finish()
     tx.conn.execute(_REMOVE, ([row[0] for row in rows],))
     points.reach(BEFORE_COMMIT)

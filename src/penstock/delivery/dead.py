@@ -11,9 +11,9 @@ once it is discarded; a lane is held exactly as long as a letter holds it.
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from penstock.log.sql.contract import Row, Rows
+from penstock.log.sql.contract import Rows
 from penstock.log.sql.database import Transaction
 
 from .done_set import DoneSet
@@ -146,7 +146,7 @@ class DeadLetters:
         rows = sorted(place for place in places if place[0] in cursors)
         if not rows:
             return []
-        table = _table("partition place", rows)
+        table = Rows.of("partition place", rows)
         found = tx.rows("delivery", "entries_take", entries=table, **self._ids)
         return sorted(_Letter(partition, offset, lane, False) for partition, offset, lane in found)
 
@@ -159,12 +159,12 @@ class DeadLetters:
         lanes = sorted(set(lanes) - self._lanes(tx, "lanes_held", lanes))
         if not lanes:
             return
-        rows = tx.rows("delivery", "entries_heads", lanes=_table("partition lane", lanes), **self._ids)
+        rows = tx.rows("delivery", "entries_heads", lanes=Rows.of("partition lane", lanes), **self._ids)
         heads = {(partition, lane): offset for partition, lane, offset in rows}
         self._put(tx, [(*lane, WaitState.SLOW) for lane in lanes if firsts[lane] < heads.get(lane, -1)])
         empty = [lane for lane in lanes if lane not in heads]
         if empty:
-            tx.change("delivery", "lanes_drop", lanes=_table("partition lane", empty), **self._ids)
+            tx.change("delivery", "lanes_drop", lanes=Rows.of("partition lane", empty), **self._ids)
 
     # -- under the cursors' locks
 
@@ -181,7 +181,7 @@ class DeadLetters:
         rows = sorted(place for place in places if place[0] in cursors)
         if not rows:
             return []  # the topic was deleted meanwhile
-        table = _table("partition place", rows)
+        table = Rows.of("partition place", rows)
         found = tx.rows("delivery", name, letters=table, **self._ids)
         return sorted(_Letter(partition, offset, lane, bool(hold)) for partition, offset, lane, hold in found)
 
@@ -189,7 +189,7 @@ class DeadLetters:
         """Return which of the records wait in a lane already, as after a reset of the group."""
         if not letters:
             return set()
-        table = _table("partition place", [each.place for each in letters])
+        table = Rows.of("partition place", [each.place for each in letters])
         return {(row[0], row[1]) for row in tx.rows("delivery", "entries_find", entries=table, **self._ids)}
 
     def _held(self, tx: Transaction, letters: Sequence[_Letter]) -> set[_LaneAt]:
@@ -200,14 +200,14 @@ class DeadLetters:
     def _enter(self, tx: Transaction, letters: Sequence[_Letter]) -> None:
         """Let records wait in their lanes again, with the copies that their letters hold."""
         if letters:
-            table = _table("partition place lane", [(*each.place, each.lane) for each in letters])
+            table = Rows.of("partition place lane", [(*each.place, each.lane) for each in letters])
             tx.change("delivery", "entries_return", entries=table, **self._ids)
 
     def _edit(self, tx: Transaction, letters: Sequence[_Letter], edit: Edit) -> None:
         """Give records that wait again other headers."""
         if not letters:
             return
-        table = _table("partition place", [each.place for each in letters])
+        table = Rows.of("partition place", [each.place for each in letters])
         for partition, offset, headers in tx.rows("delivery", "dead_headers", letters=table, **self._ids):
             place = {"partition": partition, "offset": offset}
             tx.change("delivery", "entry_headers", headers=edit(headers), **place, **self._ids)
@@ -221,21 +221,21 @@ class DeadLetters:
         )
         empty = sorted(freed - left)
         if empty:
-            tx.change("delivery", "lanes_drop", lanes=_table("partition lane", empty), **self._ids)
+            tx.change("delivery", "lanes_drop", lanes=Rows.of("partition lane", empty), **self._ids)
         return freed
 
     def _lanes(self, tx: Transaction, name: str, lanes: Sequence[_LaneAt]) -> set[_LaneAt]:
         """Return which of some lanes a statement finds."""
         if not lanes:
             return set()
-        rows = tx.rows("delivery", name, lanes=_table("partition lane", lanes), **self._ids)
+        rows = tx.rows("delivery", name, lanes=Rows.of("partition lane", lanes), **self._ids)
         return {(row[0], row[1]) for row in rows}
 
     def _put(self, tx: Transaction, lanes: Iterable[tuple[int, str, WaitState]]) -> None:
         """Write down lanes that may go on at once or are held."""
         rows = [(at, lane, state.value, 0, 0, state.text) for at, lane, state in lanes]
         if rows:
-            table = _table("partition lane state failures due_ms reason", rows)
+            table = Rows.of("partition lane state failures due_ms reason", rows)
             tx.change("delivery", "lanes_put", lanes=table, **self._ids)
 
     def _seize(
@@ -248,11 +248,6 @@ class DeadLetters:
         """Have partitions taken afresh; a record that had killed its workers may be tried again."""
         rows = [(each, (each, cursors[each].trying) in requeued) for each in sorted(partitions)]
         if rows:
-            seized = _table("partition anew", rows)
+            seized = Rows.of("partition anew", rows)
             living = self._living(tx)  # only now: no owner of a locked row can have joined since
             tx.change("delivery", "cursors_seize", seized=seized, living=living, **self._ids)
-
-
-def _table(columns: str, rows: Iterable[Row] | Iterable[tuple[Any, ...]]) -> Rows:
-    values = zip(*rows, strict=True)
-    return Rows(**{column: list(each) for column, each in zip(columns.split(), values, strict=True)})

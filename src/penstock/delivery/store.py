@@ -6,7 +6,7 @@ stale or repeated settling changes nothing and says which partitions it lost.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,8 @@ from penstock import points
 from penstock.clock import Clock, own_ms
 from penstock.log.contract import Chunk, Position, Topic
 from penstock.log.entry import Content, Entry
-from penstock.log.sql.appending import columns
-from penstock.log.sql.contract import Row, Rows
+from penstock.log.sql.appending import COLUMNS, columns
+from penstock.log.sql.contract import Rows
 from penstock.log.sql.database import Transaction
 from penstock.log.sql.log import is_cut
 from penstock.log.store import Store
@@ -37,6 +37,7 @@ logger = logging.getLogger("penstock.delivery")
 CRASHES_UNTIL_DEAD = 3  # a record that took so many processes with it is given up
 
 Living = Callable[[Transaction], list[str]]
+_DEAD = f"group_id topic_id partition place lane holding failures reason died_ms {COLUMNS}"
 _Lanes = dict[int, list[tuple[StoredLane, list[int]]]]
 
 
@@ -142,7 +143,7 @@ class GroupStore:
 
     def copies(self, places: Collection[tuple[int, int]], *, max_bytes: int) -> Chunk:
         """Return the records that retention has copied to waiting entries, as a read of the log would."""
-        table = _table(("partition", "place"), places)
+        table = Rows.of("partition place", places)
         rows = self._database.look(
             lambda tx: tx.rows("delivery", "entries_read", entries=table, max_bytes=max_bytes, **self._ids)
         )
@@ -282,16 +283,16 @@ class GroupStore:
         if dead:
             self._bury(tx, dead)
         if gone:
-            table = _table(("partition", "place"), gone)
+            table = Rows.of("partition place", gone)
             tx.change("delivery", "entries_drop", entries=table, **self._ids)
         if entries:
-            table = _table(("partition", "place", "lane"), entries)
+            table = Rows.of("partition place lane", entries)
             tx.change("delivery", "entries_put", entries=table, **self._ids)
         if flowing:
-            tx.change("delivery", "lanes_drop", lanes=_table(("partition", "lane"), flowing), **self._ids)
+            tx.change("delivery", "lanes_drop", lanes=Rows.of("partition lane", flowing), **self._ids)
         if lanes:
-            names = ("partition", "lane", "state", "failures", "due_ms", "reason")
-            tx.change("delivery", "lanes_put", lanes=_table(names, lanes), **self._ids)
+            names = "partition lane state failures due_ms reason"
+            tx.change("delivery", "lanes_put", lanes=Rows.of(names, lanes), **self._ids)
 
     def _bury(self, tx: Transaction, dead: list[tuple[Any, ...]]) -> None:
         """Keep records that are given up, each with all it holds: from its copy, or else from the log.
@@ -307,10 +308,10 @@ class GroupStore:
             if place in contents
         ]
         if rows:
-            tx.bulk("delivery", "dead_put", rows)
+            tx.bulk("delivery", "dead_put", Rows.of(_DEAD, rows))
 
     def _contents(self, tx: Transaction, places: list[Position]) -> dict[Position, Content]:
-        table = _table(("partition", "place"), places)
+        table = Rows.of("partition place", places)
         copies = [Entry(*row) for row in tx.rows("delivery", "entries_copies", entries=table, **self._ids)]
         found = {Position(each.partition, each.offset): each.content for each in copies}
         rest = [place for place in places if place not in found]
@@ -334,8 +335,3 @@ def _join(
     if tx.change("delivery", "cursors_create", group_id=group_id, topic_id=topic.id, cursors=cursors):
         tx.execute("delivery", "cursors_measure", {})
     return group_id
-
-
-def _table(columns: tuple[str, ...], rows: Iterable[Row]) -> Rows:
-    values = zip(*rows, strict=True)
-    return Rows(**{column: list(each) for column, each in zip(columns, values, strict=True)})

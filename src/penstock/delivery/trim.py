@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from penstock import points
 from penstock.log.contract import Log, OffsetRange, Position, Topic
-from penstock.log.sql.appending import columns
+from penstock.log.sql.appending import COLUMNS, columns
 from penstock.log.sql.contract import Rows
 from penstock.log.sql.database import Transaction
 from penstock.log.sql.searching import ranges_table
@@ -79,9 +79,10 @@ def copy_waiting(tx: Transaction, log: Log, topic: Topic, ranges: Sequence[Offse
         for each in log.at(topic, {Position(number, offset) for _, number, offset in places})
     }
     copies = [
-        (group, topic.id, number, offset, *columns(contents[number, offset]))
+        (*columns(contents[number, offset]), group, topic.id, number, offset)
         for group, number, offset in places
         if (number, offset) in contents
     ]
     if copies:
-        tx.bulk("delivery", "entries_copy", copies)
+        names = f"{COLUMNS} group_id topic_id partition place"
+        tx.bulk("delivery", "entries_copy", Rows.of(names, copies))

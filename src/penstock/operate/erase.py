@@ -130,7 +130,7 @@ class _Eraser:
     def _unpublished(self, kind: str, tx: Transaction) -> Erased:
         rows = tx.rows("outbox", f"erase_{kind}", owner=self._owner, limit=BATCH)
         done = Erased(**{kind: len(rows)})
-        self._finish(tx, [row[0] for row in rows], done)
+        self._finish(tx, [row[1] for row in rows], done)
         return done
 
     def _erase(self, topic: Topic, places: list[Position], ids: list[str], tx: Transaction) -> Erased:

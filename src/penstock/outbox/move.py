@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from penstock.errors import PickChanged
 from penstock.log.contract import Topic
-from penstock.log.sql.contract import Rows
-from penstock.log.sql.database import Call, Transaction
+from penstock.log.sql.contract import Call, Rows
+from penstock.log.sql.database import Transaction
 from penstock.log.sql.heads import HeadKey, Numbering, Raised, lock_heads, locked, locking, mark_times
 from penstock.log.sql.topics import ensure_topics
 from penstock.model.partition import MURMUR3, partition, partition_for

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from penstock import metrics, points
 from penstock.clock import Clock, own_ms
 from penstock.log.contract import Topic
-from penstock.log.sql.database import Call, Transaction
+from penstock.log.sql.contract import Call
+from penstock.log.sql.database import Transaction
 from penstock.log.sql.fence import Fence, locked
 from penstock.log.sql.heads import HeadKey
 from penstock.log.sql.topics import keeping, kept
@@ -112,7 +113,7 @@ class Sequencer:
         """Move what was picked; return how much, and where the partitions end that it was added to."""
         if self._relay is not None:
             return sum(len(pick.rows) for pick in picks), self._relay.move(tx, picks, fence.epochs)
-        in_one = self._database.dialect.deletes_returning
+        in_one = "writing_with" not in self._database.dialect.lacks
         raised = move(tx, picks, self._kept, in_one_statement=in_one, now_ms=own_ms(self._clock))
         ends = {HeadKey(one.topic_id, one.partition): one.base + one.added for one in raised}
         return sum(one.added for one in raised), ends

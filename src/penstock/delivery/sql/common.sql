@@ -7,16 +7,25 @@
 -- Write down which record is tried, before it is, in a partition whose owner crashed; the count of crashes begins anew for
 -- another record. Only as the owner in this epoch and version. Walks the primary key, locks that row.
 UPDATE penstock_cursor
-SET trying = :offset, crashes = CASE WHEN trying IS NULL OR trying = :offset THEN crashes ELSE 1 END
+SET crashes = CASE WHEN trying IS NULL OR trying = :offset THEN crashes ELSE 1 END, trying = :offset
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition
   AND owner = :owner AND epoch = :epoch AND version = :version;
 
 -- name: cursors_create
 -- Make a group's cursors on a topic, in every partition, when the group is new there. Walks the primary key.
+-- without on_conflict: instead(cursors_create_missing)
 INSERT INTO penstock_cursor (group_id, topic_id, partition, "offset")
 SELECT :group_id, :topic_id, c.partition, c.place
 FROM rows(:cursors, partition integer, place bigint) AS c WHERE true
 ON CONFLICT DO NOTHING;
+
+-- name: cursors_create_missing
+-- The second form of cursors_create; walks the primary key.
+INSERT INTO penstock_cursor (group_id, topic_id, partition, "offset")
+SELECT :group_id, :topic_id, c.partition, c.place
+FROM rows(:cursors, partition integer, place bigint) AS c WHERE NOT EXISTS (
+    SELECT 1 FROM penstock_cursor k
+    WHERE k.group_id = :group_id AND k.topic_id = :topic_id AND k.partition = c.partition);
 
 -- name: cursors_hold
 -- Hold cursors, so that nobody settles or takes them meanwhile; walks the primary key, locks the rows in order, waiting for
@@ -24,6 +33,10 @@ ON CONFLICT DO NOTHING;
 SELECT partition, "offset", passed, trying FROM penstock_cursor
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[])
 ORDER BY partition FOR UPDATE;
+
+-- name: cursors_measure
+-- Nothing to tell where plans do not depend on how many cursors there are. Locks and walks nothing.
+SELECT 1;
 
 -- name: cursors_owned
 -- The cursors a member owns, with their epochs and whom they are meant for, and whether the group is paused; walks the
@@ -52,6 +65,7 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
 -- Set cursors, in a new epoch and version, so that nothing their owner still settles is written. One that lives has not
 -- crashed, so it is no longer the owner; one that does not stays, and is counted by whoever takes over. What was tried
 -- begins anew. Walks the primary key; the rows are locked already.
+-- without update_from: for_each(targets, cursors_reset_one)
 WITH w AS MATERIALIZED (SELECT t.partition, t.place FROM rows(:targets, partition integer, place bigint) AS t)
 UPDATE penstock_cursor AS c
 SET "offset" = w.place, passed = '', epoch = c.epoch + 1, version = c.version + 1, trying = NULL,
@@ -60,10 +74,18 @@ SET "offset" = w.place, passed = '', epoch = c.epoch + 1, version = c.version + 
 FROM w
 WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = w.partition;
 
+-- name: cursors_reset_one
+-- The second form of cursors_reset, for one of them; walks the primary key; the row is locked already.
+UPDATE penstock_cursor
+SET "offset" = :place, passed = '', epoch = epoch + 1, version = version + 1, trying = NULL,
+    crashes = least(crashes, 1), owner = CASE WHEN owner = ANY(:living::text[]) THEN NULL ELSE owner END
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition;
+
 -- name: cursors_seize
 -- Let cursors be taken afresh: the epoch rises, so that nothing their owner still settles is written. One that lives has
 -- not crashed, so it is no longer the owner; one that does not stays, and is counted by whoever takes over. `anew`: the
 -- record that was tried is to be tried from the beginning. Walks the primary key; the rows are locked already.
+-- without update_from: for_each(seized, cursors_seize_one)
 WITH w AS MATERIALIZED (SELECT s.partition, s.anew FROM rows(:seized, partition integer, anew boolean) AS s)
 UPDATE penstock_cursor AS c
 SET epoch = c.epoch + 1, owner = CASE WHEN c.owner = ANY(:living::text[]) THEN NULL ELSE c.owner END,
@@ -72,11 +94,72 @@ SET epoch = c.epoch + 1, owner = CASE WHEN c.owner = ANY(:living::text[]) THEN N
 FROM w
 WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = w.partition;
 
+-- name: cursors_seize_one
+-- The second form of cursors_seize, for one of them; walks the primary key; the row is locked already.
+UPDATE penstock_cursor
+SET epoch = epoch + 1, owner = CASE WHEN owner = ANY(:living::text[]) THEN NULL ELSE owner END,
+    crashes = CASE WHEN :anew THEN least(crashes, 1) ELSE crashes END,
+    trying = CASE WHEN :anew THEN NULL ELSE trying END
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition;
+
+-- name: cursors_settle
+-- Move cursors, each only as its owner in this epoch and only from the version it was left in. Every engine that can do
+-- it in one statement has its own, which walks the primary key and locks in order.
+-- without returning, update_from: for_each(settled, cursors_settle_one)
+
+-- name: cursors_settle_one
+-- The second form of cursors_settle, for one of them; walks the primary key, locks that row.
+UPDATE penstock_cursor
+SET "offset" = :base, passed = :passed, version = version + 1,
+    crashes = CASE WHEN :calm THEN 0 ELSE crashes END, trying = CASE WHEN :calm THEN NULL ELSE trying END
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition
+  AND owner = :owner AND epoch = :epoch AND version = :version;
+
+-- name: cursors_take
+-- Take the cursors that have work (records behind them, or a lane that is due) and that nobody in this list of living
+-- members owns. A new owner is a new epoch; one that did not release is counted as a crash. Walks the primary keys; locks
+-- in order, passing by what is locked.
+-- As an array: the subquery of an IN may be run anew, locks and all, for each row of the table.
+-- without returning: find_then_change(cursors_take_find, cursors_take_write)
+UPDATE penstock_cursor
+SET owner = :owner, epoch = epoch + 1, crashes = crashes + CASE WHEN owner IS NULL THEN 0 ELSE 1 END
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
+    SELECT c.partition FROM rows(:ends, partition integer, place bigint) AS h
+    CROSS JOIN penstock_cursor c ON c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = h.partition
+    WHERE (c.owner IS NULL OR c.owner <> ALL(:living::text[]))
+      AND (h.place > c."offset" OR EXISTS (
+            SELECT 1 FROM penstock_lane l
+            WHERE l.group_id = c.group_id AND l.topic_id = c.topic_id AND l.partition = c.partition
+              AND l.state <> 'held' AND l.due_ms <= now_ms(:now_ms)))
+    ORDER BY c.partition FOR UPDATE OF c SKIP LOCKED))
+RETURNING partition, "offset", epoch, version, passed, crashes, trying;
+
+-- name: cursors_take_find
+-- The second form of cursors_take, first step: what it would take, as it will be then; walks the primary keys, locks in
+-- order, passing by what is locked.
+SELECT c.partition, c."offset", c.epoch + 1, c.version, c.passed,
+       c.crashes + CASE WHEN c.owner IS NULL THEN 0 ELSE 1 END, c.trying
+FROM rows(:ends, partition integer, place bigint) AS h
+CROSS JOIN penstock_cursor c ON c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = h.partition
+WHERE (c.owner IS NULL OR c.owner <> ALL(:living::text[]))
+  AND (h.place > c."offset" OR EXISTS (
+        SELECT 1 FROM penstock_lane l
+        WHERE l.group_id = c.group_id AND l.topic_id = c.topic_id AND l.partition = c.partition
+          AND l.state <> 'held' AND l.due_ms <= now_ms(:now_ms)))
+ORDER BY c.partition FOR UPDATE OF c SKIP LOCKED;
+
+-- name: cursors_take_write
+-- The second form of cursors_take, second step; walks the primary key, the rows are locked already.
+UPDATE penstock_cursor
+SET crashes = crashes + CASE WHEN owner IS NULL THEN 0 ELSE 1 END, owner = :owner, epoch = epoch + 1
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:found::integer[]);
+
 -- name: cursors_take_wanted
 -- Take the cursors that were meant for this member and that nobody in this list of living members owns. A new owner is a
 -- new epoch; one that did not release is counted as a crash. Walks the primary key; locks in order, passing by what is
 -- locked.
 -- As an array: the subquery of an IN may be run anew, locks and all, for each row of the table.
+-- without returning: find_then_change(cursors_take_wanted_find, cursors_take_write)
 UPDATE penstock_cursor
 SET owner = :owner, epoch = epoch + 1, crashes = crashes + CASE WHEN owner IS NULL THEN 0 ELSE 1 END
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
@@ -86,13 +169,33 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
     ORDER BY partition FOR UPDATE SKIP LOCKED))
 RETURNING partition, "offset", epoch, version, passed, crashes, trying;
 
+-- name: cursors_take_wanted_find
+-- The second form of cursors_take_wanted, first step: what it would take, as it will be then; walks the primary key,
+-- locks in order, passing by what is locked.
+SELECT partition, "offset", epoch + 1, version, passed, crashes + CASE WHEN owner IS NULL THEN 0 ELSE 1 END, trying
+FROM penstock_cursor
+WHERE group_id = :group_id AND topic_id = :topic_id AND owner_wanted = :owner
+  AND (owner IS NULL OR owner <> ALL(:living::text[]))
+ORDER BY partition FOR UPDATE SKIP LOCKED;
+
 -- name: cursors_commit
 -- Store what a client has committed: where it is in some partitions, and what it said with that. Walks the primary key.
+-- without on_conflict: update_or_insert_each(commits, cursors_commit_update, cursors_commit_insert)
 INSERT INTO penstock_cursor (group_id, topic_id, partition, "offset", metadata)
 SELECT :group_id, :topic_id, c.partition, c.place, c.metadata
 FROM rows(:commits, partition integer, place bigint, metadata text) AS c WHERE true
 ON CONFLICT (group_id, topic_id, partition)
 DO UPDATE SET "offset" = excluded."offset", metadata = excluded.metadata, version = penstock_cursor.version + 1;
+
+-- name: cursors_commit_insert
+-- The second form of cursors_commit, for one that is new; walks the primary key.
+INSERT INTO penstock_cursor (group_id, topic_id, partition, "offset", metadata)
+VALUES (:group_id, :topic_id, :partition, :place, :metadata);
+
+-- name: cursors_commit_update
+-- The second form of cursors_commit, for one that is there already; walks the primary key, locks that row.
+UPDATE penstock_cursor SET "offset" = :place, metadata = :metadata, version = version + 1
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition;
 
 -- name: cursors_committed
 -- What a client group has committed on a topic; walks the primary key, locks nothing.
@@ -115,6 +218,14 @@ SELECT d.partition, d."offset", d.headers
 FROM rows(:letters, partition integer, place bigint) AS w
 CROSS JOIN penstock_dead d ON d.group_id = :group_id AND d.topic_id = :topic_id AND d.partition = w.partition
  AND d."offset" = w.place;
+
+-- name: dead_holding
+-- Which of some lanes a dead letter holds; walks the primary key over their partitions, once, locks nothing. The cursors'
+-- locks are held already.
+SELECT DISTINCT partition, lane FROM penstock_dead
+WHERE group_id = :group_id AND topic_id = :topic_id AND holding
+  AND partition IN (SELECT w.partition FROM rows(:lanes, partition integer, lane text) AS w)
+  AND (partition, lane) IN (SELECT w.partition, w.lane FROM rows(:lanes, partition integer, lane text) AS w);
 
 -- name: dead_list
 -- A page of dead letters, the newest first, after a place in that order; walks ix_penstock_dead_died backwards, locks
@@ -157,16 +268,97 @@ WHERE group_id = :group_id
 ORDER BY topic_id, partition, "offset"
 LIMIT :limit;
 
+-- name: dead_put
+-- Keep a record that is given up, with all it holds; walks the primary key. The cursors' locks are held already.
+-- without on_conflict: update_or_insert_each(rows, dead_put_update, dead_put_insert)
+INSERT INTO penstock_dead (group_id, topic_id, partition, "offset", lane, holding, failures, reason, died_ms,
+                           id, key, type, value, headers, timestamp_ms, owner)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (group_id, topic_id, partition, "offset")
+DO UPDATE SET lane = excluded.lane, holding = excluded.holding, failures = excluded.failures, reason = excluded.reason,
+              died_ms = excluded.died_ms, reset_ms = NULL;
+
+-- name: dead_put_update
+-- The second form of dead_put, for one that is there already; walks the primary key, locks that row.
+UPDATE penstock_dead
+SET lane = :lane, holding = :holding, failures = :failures, reason = :reason, died_ms = :died_ms, reset_ms = NULL
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND "offset" = :place;
+
+-- name: dead_put_insert
+-- The second form of dead_put, for one that is new; walks the primary key. The cursors' locks are held already.
+INSERT INTO penstock_dead (group_id, topic_id, partition, "offset", lane, holding, failures, reason, died_ms,
+                           id, key, type, value, headers, timestamp_ms, owner)
+VALUES (:group_id, :topic_id, :partition, :place, :lane, :holding, :failures, :reason, :died_ms,
+        :id, :key, :type, :value, :headers, :timestamp_ms, :owner);
+
 -- name: dead_reset
 -- Mark the dead letters of some partitions as older than a reset; those from an offset on hold their lanes no more. Walks
 -- the primary key; locks those rows. The cursors' locks are held already.
+-- without update_from: for_each(floors, dead_reset_one)
 WITH w AS MATERIALIZED (SELECT f.partition, f.place FROM rows(:floors, partition integer, place bigint) AS f)
 UPDATE penstock_dead AS d
 SET reset_ms = now_ms(:now_ms), holding = CASE WHEN d."offset" >= w.place THEN false ELSE d.holding END
 FROM w
 WHERE d.group_id = :group_id AND d.topic_id = :topic_id AND d.partition = w.partition;
 
+-- name: dead_reset_one
+-- The second form of dead_reset, for one partition; walks the primary key, locks those rows. The cursors' locks are held
+-- already.
+UPDATE penstock_dead
+SET reset_ms = now_ms(:now_ms), holding = CASE WHEN "offset" >= :place THEN false ELSE holding END
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition;
+
+-- name: dead_skip
+-- Let dead letters hold their lanes no more, and return those that did; walks the primary key, locks those rows. The
+-- cursors' locks are held already.
+-- without returning: find_then_change(dead_skip_find, dead_skip_write)
+UPDATE penstock_dead SET holding = false
+WHERE group_id = :group_id AND topic_id = :topic_id AND holding AND (partition, "offset") IN (
+    SELECT w.partition, w.place FROM rows(:letters, partition integer, place bigint) AS w)
+RETURNING partition, "offset", lane, true;
+
+-- name: dead_skip_find
+-- The second form of dead_skip, first step; walks the primary key, locks those rows.
+SELECT d.partition, d."offset", d.lane, true
+FROM rows(:letters, partition integer, place bigint) AS w
+CROSS JOIN penstock_dead d ON d.group_id = :group_id AND d.topic_id = :topic_id AND d.partition = w.partition
+ AND d."offset" = w.place
+WHERE d.holding
+FOR UPDATE OF d;
+
+-- name: dead_skip_write
+-- The second form of dead_skip, second step; walks the primary key, the rows are locked already.
+UPDATE penstock_dead SET holding = false
+WHERE group_id = :group_id AND topic_id = :topic_id AND holding AND (partition, "offset") IN (
+    SELECT w.partition, w.place FROM rows(:letters, partition integer, place bigint) AS w);
+
+-- name: dead_take
+-- Remove dead letters that are decided on, and return them; walks the primary key, locks those rows. The cursors' locks are
+-- held already.
+-- without returning: find_then_change(dead_peek, dead_drop)
+DELETE FROM penstock_dead WHERE group_id = :group_id AND topic_id = :topic_id AND (partition, "offset") IN (
+    SELECT w.partition, w.place FROM rows(:letters, partition integer, place bigint) AS w)
+RETURNING partition, "offset", lane, holding;
+
+-- name: dead_drop
+-- The second form of dead_take, second step; walks the primary key. The cursors' locks are held already.
+DELETE FROM penstock_dead WHERE group_id = :group_id AND topic_id = :topic_id AND (partition, "offset") IN (
+    SELECT w.partition, w.place FROM rows(:letters, partition integer, place bigint) AS w);
+
 -- == Entries: records that wait in lanes
+
+-- name: entries_count
+-- How many records wait in each of some lanes; walks the primary key over their partitions, once, locks nothing.
+SELECT partition, lane, count(*) FROM penstock_lane_entry
+WHERE group_id = :group_id AND topic_id = :topic_id
+  AND partition IN (SELECT w.partition FROM rows(:lanes, partition integer, lane text) AS w)
+  AND (partition, lane) IN (SELECT w.partition, w.lane FROM rows(:lanes, partition integer, lane text) AS w)
+GROUP BY partition, lane;
+
+-- name: entries_drop
+-- Remove records of waiting lanes that are settled; walks the primary key. The cursors' locks are held already.
+DELETE FROM penstock_lane_entry WHERE group_id = :group_id AND topic_id = :topic_id AND (partition, "offset") IN (
+    SELECT w.partition, w.place FROM rows(:entries, partition integer, place bigint) AS w);
 
 -- name: entries_find
 -- Which of some records wait in a lane; walks the primary key, locks nothing. The cursors' locks are held already.
@@ -174,6 +366,14 @@ SELECT e.partition, e."offset"
 FROM rows(:entries, partition integer, place bigint) AS w
 CROSS JOIN penstock_lane_entry e ON e.group_id = :group_id AND e.topic_id = :topic_id AND e.partition = w.partition
  AND e."offset" = w.place;
+
+-- name: entries_heads
+-- The oldest record of each of some lanes; walks the primary key over their partitions, once, locks nothing.
+SELECT partition, lane, min("offset") FROM penstock_lane_entry
+WHERE group_id = :group_id AND topic_id = :topic_id
+  AND partition IN (SELECT w.partition FROM rows(:lanes, partition integer, lane text) AS w)
+  AND (partition, lane) IN (SELECT w.partition, w.lane FROM rows(:lanes, partition integer, lane text) AS w)
+GROUP BY partition, lane;
 
 -- name: entries_load
 -- The records of the waiting lanes of some partitions, and whether each has a copy; walks the primary key, locks nothing.
@@ -184,11 +384,30 @@ ORDER BY "offset";
 -- name: entries_put
 -- Write down records of waiting lanes that the cursor passes; one that is there already only changes its lane. Walks the
 -- primary key. The cursors' locks are held already.
+-- without on_conflict: update_or_insert_each(entries, entries_put_update, entries_put_insert)
 INSERT INTO penstock_lane_entry (group_id, topic_id, partition, "offset", lane)
 SELECT :group_id, :topic_id, e.partition, e.place, e.lane
 FROM rows(:entries, partition integer, place bigint, lane text) AS e
 WHERE true
 ON CONFLICT (group_id, topic_id, partition, "offset") DO UPDATE SET lane = excluded.lane;
+
+-- name: entries_put_update
+-- The second form of entries_put, for one that is there already; walks the primary key, locks that row.
+UPDATE penstock_lane_entry SET lane = :lane
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND "offset" = :place;
+
+-- name: entries_put_insert
+-- The second form of entries_put, for one that is new; walks the primary key. The cursors' locks are held already.
+INSERT INTO penstock_lane_entry (group_id, topic_id, partition, "offset", lane)
+VALUES (:group_id, :topic_id, :partition, :place, :lane);
+
+-- name: entries_reset
+-- Remove the records of waiting lanes from an offset on, in each of some partitions; walks the primary key. The cursors'
+-- locks are held already.
+DELETE FROM penstock_lane_entry WHERE group_id = :group_id AND topic_id = :topic_id AND (partition, "offset") IN (
+    SELECT e.partition, e."offset" FROM rows(:floors, partition integer, place bigint) AS w
+    CROSS JOIN penstock_lane_entry e ON e.group_id = :group_id AND e.topic_id = :topic_id
+     AND e.partition = w.partition AND e."offset" >= w.place);
 
 -- name: entries_return
 -- Let dead letters wait in lanes again, each with the copy of its record: the log may have lost it by now. Walks the
@@ -200,6 +419,22 @@ SELECT d.group_id, d.topic_id, d.partition, d."offset", w.lane,
 FROM rows(:entries, partition integer, place bigint, lane text) AS w
 CROSS JOIN penstock_dead d ON d.group_id = :group_id AND d.topic_id = :topic_id AND d.partition = w.partition
  AND d."offset" = w.place;
+
+-- name: entries_take
+-- Remove records from the lanes they wait in, and return them; walks the primary key, locks those rows. The cursors' locks
+-- are held already.
+-- without returning: find_then_change(entries_take_find, entries_drop)
+DELETE FROM penstock_lane_entry WHERE group_id = :group_id AND topic_id = :topic_id AND (partition, "offset") IN (
+    SELECT w.partition, w.place FROM rows(:entries, partition integer, place bigint) AS w)
+RETURNING partition, "offset", lane;
+
+-- name: entries_take_find
+-- The second form of entries_take, first step; walks the primary key, locks those rows.
+SELECT e.partition, e."offset", e.lane
+FROM rows(:entries, partition integer, place bigint) AS w
+CROSS JOIN penstock_lane_entry e ON e.group_id = :group_id AND e.topic_id = :topic_id AND e.partition = w.partition
+ AND e."offset" = w.place
+FOR UPDATE OF e;
 
 -- name: entry_headers
 -- Give the copy of a waiting record other headers; walks the primary key, locks its row. The cursors' locks are held already.
@@ -217,6 +452,29 @@ SELECT * FROM (
 
 -- == Lanes that wait
 
+-- name: entries_copies
+-- The copies that waiting records have, of some places; walks the primary key, locks nothing.
+SELECT e.partition, e."offset", e.id, e.key, nullif(e.type, ''), e.value, e.headers, e.timestamp_ms, e.owner
+FROM rows(:entries, partition integer, place bigint) AS w
+CROSS JOIN penstock_lane_entry e ON e.group_id = :group_id AND e.topic_id = :topic_id AND e.partition = w.partition
+ AND e."offset" = w.place
+WHERE e.id IS NOT NULL;
+
+-- name: lanes_drop
+-- Remove lanes that flow again; walks the primary key. The cursors' locks are held already.
+DELETE FROM penstock_lane WHERE group_id = :group_id AND topic_id = :topic_id AND (partition, lane) IN (
+    SELECT w.partition, w.lane FROM rows(:lanes, partition integer, lane text) AS w);
+
+-- name: lanes_forget
+-- Remove the lanes of some partitions that have neither a record nor a letter that holds them; walks the primary keys,
+-- each once. The cursors' locks are held already.
+DELETE FROM penstock_lane WHERE group_id = :group_id AND topic_id = :topic_id
+  AND partition = ANY(:partitions::integer[])
+  AND (partition, lane) NOT IN (
+    SELECT e.partition, e.lane FROM penstock_lane_entry e WHERE e.group_id = :group_id AND e.topic_id = :topic_id)
+  AND (partition, lane) NOT IN (
+    SELECT d.partition, d.lane FROM penstock_dead d WHERE d.group_id = :group_id AND d.topic_id = :topic_id AND d.holding);
+
 -- name: lanes_held
 -- Which of some lanes are held; walks the primary key, locks nothing. The cursors' locks are held already.
 SELECT l.partition, l.lane
@@ -232,12 +490,31 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partiti
 
 -- name: lanes_put
 -- Write down lanes that wait; walks the primary key. The cursors' locks are held already.
+-- without on_conflict: update_or_insert_each(lanes, lanes_put_update, lanes_put_insert)
 INSERT INTO penstock_lane (group_id, topic_id, partition, lane, state, failures, due_ms, reason)
 SELECT :group_id, :topic_id, l.partition, l.lane, l.state, l.failures, l.due_ms, l.reason
 FROM rows(:lanes, partition integer, lane text, state text, failures integer, due_ms bigint, reason text) AS l
 WHERE true
 ON CONFLICT (group_id, topic_id, partition, lane)
 DO UPDATE SET state = excluded.state, failures = excluded.failures, due_ms = excluded.due_ms, reason = excluded.reason;
+
+-- name: lanes_put_update
+-- The second form of lanes_put, for one that is there already; walks the primary key, locks that row.
+UPDATE penstock_lane SET state = :state, failures = :failures, due_ms = :due_ms, reason = :reason
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND lane = :lane;
+
+-- name: lanes_put_insert
+-- The second form of lanes_put, for one that is new; walks the primary key. The cursors' locks are held already.
+INSERT INTO penstock_lane (group_id, topic_id, partition, lane, state, failures, due_ms, reason)
+VALUES (:group_id, :topic_id, :partition, :lane, :state, :failures, :due_ms, :reason);
+
+-- name: lanes_unhold
+-- Let the lanes of some partitions go on that no letter holds any more; walks the primary keys, each once. The cursors'
+-- locks are held already.
+UPDATE penstock_lane SET state = 'slow', failures = 0, due_ms = 0, reason = :reason
+WHERE group_id = :group_id AND topic_id = :topic_id AND state = 'held' AND partition = ANY(:partitions::integer[])
+  AND (partition, lane) NOT IN (
+    SELECT d.partition, d.lane FROM penstock_dead d WHERE d.group_id = :group_id AND d.topic_id = :topic_id AND d.holding);
 
 -- == Groups
 
@@ -247,9 +524,15 @@ SELECT filter_version FROM penstock_group WHERE id = :group_id FOR SHARE;
 
 -- name: group_create
 -- Make a group unless it is there; locks the name.
+-- without on_conflict: instead(group_create_missing)
 INSERT INTO penstock_group (name, created_ms, kind, holds)
 VALUES (:name, now_ms(:now_ms), :kind, :holds)
 ON CONFLICT (name) DO NOTHING;
+
+-- name: group_create_missing
+-- The second form of group_create; walks the unique index on name.
+INSERT INTO penstock_group (name, created_ms, kind, holds)
+SELECT :name, now_ms(:now_ms), :kind, :holds WHERE NOT EXISTS (SELECT 1 FROM penstock_group g WHERE g.name = :name);
 
 -- name: group_find
 -- A group's id; walks the unique index on name, locks nothing.
@@ -266,9 +549,8 @@ SELECT paused_ms FROM penstock_group WHERE id = :group_id;
 
 -- name: group_seen
 -- Note that groups have a member; locks the rows of those last seen before an hour, walks the unique index on name.
-UPDATE penstock_group SET seen_ms = n.now_ms
-FROM (SELECT now_ms(:now_ms) AS now_ms) AS n
-WHERE name = ANY(:names::text[]) AND seen_ms < n.now_ms - 3600000;
+UPDATE penstock_group SET seen_ms = now_ms(:now_ms)
+WHERE name = ANY(:names::text[]) AND seen_ms < now_ms(:now_ms) - 3600000;
 
 -- == Measures
 
@@ -321,6 +603,34 @@ CROSS JOIN penstock_cursor c ON c.group_id = w.group_id AND c.topic_id = :topic_
 ORDER BY c.group_id, c.partition
 FOR UPDATE OF c;
 
+-- name: entries_copy
+-- Give a waiting record a copy of its own, before the log deletes it; walks the primary key. The cursors' locks are held
+-- already.
+UPDATE penstock_lane_entry
+SET id = ?, key = ?, type = ?, value = ?, headers = ?, timestamp_ms = ?, owner = ?
+WHERE group_id = ? AND topic_id = ? AND partition = ? AND "offset" = ?;
+
+-- name: entries_uncopied
+-- The records of some ranges that wait in lanes and have no copy yet; walks the primary key, for each group and range. The
+-- cursors' locks are held already.
+SELECT e.group_id, e.partition, e."offset"
+FROM rows(:ranges, partition integer, low bigint, high bigint) AS w
+CROSS JOIN penstock_group g
+CROSS JOIN penstock_lane_entry e ON e.group_id = g.id AND e.topic_id = :topic_id AND e.partition = w.partition
+ AND e."offset" >= w.low AND e."offset" < w.high
+WHERE e.id IS NULL;
+
+-- name: entries_waiting_in
+-- In which partitions of which groups records wait that some ranges of offsets hold and that are not copied yet; walks
+-- the primary key once for each group and range, locks nothing.
+SELECT DISTINCT g.id, e.partition
+FROM rows(:ranges, partition integer, low bigint, high bigint) AS w
+CROSS JOIN penstock_group g
+CROSS JOIN penstock_lane_entry e ON e.group_id = g.id AND e.topic_id = :topic_id AND e.partition = w.partition
+ AND e."offset" >= w.low AND e."offset" < w.high
+WHERE e.id IS NULL
+ORDER BY g.id, e.partition;
+
 -- == Forgetting a topic
 
 -- name: cursors_delete
@@ -344,6 +654,15 @@ DELETE FROM penstock_lane WHERE topic_id = :topic_id;
 SELECT DISTINCT topic_id FROM penstock_cursor;
 
 -- == For operations and listings
+
+-- name: groups_on_partition
+-- The groups on a partition and where they are; walks the groups, and the primary key of cursors for each, locks nothing.
+SELECT g.id, g.name, g.created_ms, g.filters, g.paused_ms, g.seen_ms,
+       c."offset", c.passed, c.owner, c.crashes, c.trying
+FROM penstock_group g
+CROSS JOIN penstock_cursor c ON c.group_id = g.id AND c.topic_id = :topic_id AND c.partition = :partition
+WHERE :group_id::integer IS NULL OR g.id = :group_id::integer
+ORDER BY g.name;
 
 -- name: topics_groups
 -- The groups that have cursors on some topics; reads the cursors.

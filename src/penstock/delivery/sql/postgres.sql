@@ -24,25 +24,6 @@ WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = s.part
   AND c.owner = :owner AND c.epoch = s.epoch AND c.version = s.version
 RETURNING c.partition;
 
--- name: cursors_take
--- Take the cursors that have work (records behind them, or a lane that is due) and that nobody in this list of living
--- members owns. A new owner is a new epoch; one that did not release is counted as a crash. Walks the primary keys; locks
--- in order, passing by what is locked.
--- As an array: the subquery of an IN may be run anew, locks and all, for each row of the table.
-UPDATE penstock_cursor
-SET owner = :owner, epoch = epoch + 1, crashes = crashes + CASE WHEN owner IS NULL THEN 0 ELSE 1 END
-WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
-    SELECT c.partition FROM penstock_cursor c
-    JOIN rows(:ends, partition integer, place bigint) AS h ON h.partition = c.partition
-    WHERE c.group_id = :group_id AND c.topic_id = :topic_id
-      AND (c.owner IS NULL OR c.owner <> ALL(:living::text[]))
-      AND (h.place > c."offset" OR EXISTS (
-            SELECT 1 FROM penstock_lane l
-            WHERE l.group_id = c.group_id AND l.topic_id = c.topic_id AND l.partition = c.partition
-              AND l.state <> 'held' AND l.due_ms <= now_ms(:now_ms)))
-    ORDER BY c.partition FOR UPDATE OF c SKIP LOCKED))
-RETURNING partition, "offset", epoch, version, passed, crashes, trying;
-
 -- == Dead letters: records that a group has given up
 
 -- name: dead_holding
@@ -229,9 +210,9 @@ CROSS JOIN LATERAL (
 UPDATE penstock_lane_entry e
 SET id = w.id, key = w.key, type = w.type, value = w.value, headers = w.headers, timestamp_ms = w.timestamp_ms,
     owner = w.owner
-FROM unnest(?::integer[], ?::integer[], ?::integer[], ?::bigint[], ?::text[], ?::bytea[], ?::text[], ?::bytea[],
-            ?::bytea[], ?::bigint[], ?::text[])
-     AS w (group_id, topic_id, partition, place, id, key, type, value, headers, timestamp_ms, owner)
+FROM unnest(?::text[], ?::bytea[], ?::text[], ?::bytea[], ?::bytea[], ?::bigint[], ?::text[],
+            ?::integer[], ?::integer[], ?::integer[], ?::bigint[])
+     AS w (id, key, type, value, headers, timestamp_ms, owner, group_id, topic_id, partition, place)
 WHERE e.group_id = w.group_id AND e.topic_id = w.topic_id AND e.partition = w.partition AND e."offset" = w.place;
 
 -- == For operations and listings

@@ -20,6 +20,7 @@ from .database import Transaction
 from .heads import HeadKey, Numbering
 from .topics import keep_topics
 
+COLUMNS = "id key type value headers timestamp_ms owner"  # what a row holds of a record
 _decode = msgspec.json.Decoder(list[tuple[int, int]]).decode
 
 
@@ -51,14 +52,14 @@ def append_all(tx: Transaction, batches: Sequence[Batch]) -> list[list[Position]
             rows.append((*head, offset, *columns(content)))
         given.append([Position(head.partition, offset) for head, offset in zip(heads, offsets, strict=True)])
     if rows:
-        tx.bulk("log", "append", rows)
+        tx.bulk("log", "append", Rows.of(f"topic_id partition place {COLUMNS}", rows))
         numbering.finish()
     _note_batches(tx, batches, placed, given)
     return given
 
 
 def columns(content: Content) -> tuple[object, ...]:
-    """Return what a row holds of a record; an absent type is stored as an empty one."""
+    """Return what a row holds of a record, as COLUMNS names it; an absent type is stored as an empty one."""
     id, key, type, value, headers, timestamp_ms, owner = content
     return id, key, type or "", value, headers, timestamp_ms, owner
 

@@ -3,9 +3,40 @@
 
 -- == Records
 
+-- name: append
+-- Add one record at an offset taken under its head's lock.
+INSERT INTO penstock_log (topic_id, partition, "offset", id, key, type, value, headers, timestamp_ms, owner)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: at
+-- Records at some places, in order, bare or with all they hold; walks the primary key once for each, locks nothing.
+SELECT l.partition, l."offset", l.id, l.key, nullif(l.type, ''), CASE WHEN NOT :bare THEN l.value END,
+       CASE WHEN NOT :bare THEN l.headers END, l.timestamp_ms, l.owner
+FROM rows(:places, partition integer, place bigint) AS w
+CROSS JOIN penstock_log l ON l.topic_id = :topic_id AND l.partition = w.partition AND l."offset" = w.place
+ORDER BY l.partition, l."offset";
+
 -- name: bounds
 -- The first offset kept and the next to be given; walks the primary key, locks nothing.
 SELECT start_offset, next_offset FROM penstock_head WHERE topic_id = :topic_id AND partition = :partition;
+
+-- name: find_id
+-- A record by its id within a range of offsets of some partitions; walks the primary key once for each range, locks nothing.
+SELECT l.partition, l."offset", l.id, l.key, nullif(l.type, ''), NULL, NULL, l.timestamp_ms
+FROM rows(:ranges, partition integer, low bigint, high bigint) AS w
+CROSS JOIN penstock_log l ON l.topic_id = :topic_id AND l.partition = w.partition
+ AND l."offset" >= w.low AND l."offset" < w.high
+WHERE l.id = :id LIMIT 1;
+
+-- name: first_offsets
+-- Where some partitions go on: the first offset at or after a place; walks the primary key once for each, locks nothing.
+SELECT partition, "offset" FROM (
+    SELECT w.partition,
+           (SELECT l."offset" FROM penstock_log l
+            WHERE l.topic_id = :topic_id AND l.partition = w.partition AND l."offset" >= w.low
+            ORDER BY l."offset" LIMIT 1) AS "offset"
+    FROM rows(:places, partition integer, low bigint) AS w) AS found
+WHERE "offset" IS NOT NULL;
 
 -- name: owned
 -- Some records with an owner tag, in any order, without what they hold; walks ix_penstock_log_owner, locks nothing: a hint,
@@ -55,9 +86,18 @@ FOR UPDATE OF s;
 
 -- name: heads_create
 -- Make the heads of a topic's partitions; walks the primary key, waits for one who is making the same.
+-- without on_conflict: instead(heads_create_missing)
+INSERT INTO penstock_head (topic_id, partition)
 WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < :partitions - 1)
-INSERT INTO penstock_head (topic_id, partition) SELECT :topic_id, n FROM numbers WHERE true
+SELECT :topic_id, n FROM numbers WHERE true
 ON CONFLICT DO NOTHING;
+
+-- name: heads_create_missing
+-- The second form of heads_create; walks the primary key.
+INSERT INTO penstock_head (topic_id, partition)
+WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < :partitions - 1)
+SELECT :topic_id, n FROM numbers WHERE NOT EXISTS (
+    SELECT 1 FROM penstock_head h WHERE h.topic_id = :topic_id AND h.partition = n);
 
 -- name: heads_delete
 -- Remove a topic's heads; walks the primary key.
@@ -77,10 +117,16 @@ FOR UPDATE OF h;
 
 -- name: heads_raise
 -- Raise heads by what was added to them; their locks are held already.
+-- without update_from: for_each(raises, heads_raise_one)
 UPDATE penstock_head AS h
 SET next_offset = h.next_offset + w.added, max_ms = greatest(h.max_ms, w.max_ms)
 FROM rows(:raises, topic_id integer, partition integer, added bigint, max_ms bigint) AS w
 WHERE h.topic_id = w.topic_id AND h.partition = w.partition;
+
+-- name: heads_raise_one
+-- The second form of heads_raise, for one of them; walks the primary key; its lock is held already.
+UPDATE penstock_head SET next_offset = next_offset + :added, max_ms = greatest(max_ms, :max_ms)
+WHERE topic_id = :topic_id AND partition = :partition;
 
 -- name: heads_all
 -- Where all partitions of a topic begin and end; walks the primary key, locks nothing.
@@ -100,11 +146,21 @@ UPDATE penstock_head SET start_offset = next_offset WHERE topic_id = :topic_id;
 
 -- name: times_add
 -- Mark, sparsely, how late the records below an offset are; the heads' locks are held already.
+-- without on_conflict: instead(times_add_missing)
 INSERT INTO penstock_log_time (topic_id, partition, "offset", max_ms)
 SELECT m.topic_id, m.partition, m.place, m.max_ms
 FROM rows(:marks, topic_id integer, partition integer, place bigint, max_ms bigint) AS m
 WHERE true
 ON CONFLICT DO NOTHING;
+
+-- name: times_add_missing
+-- The second form of times_add; walks the primary key. The heads' locks are held already.
+INSERT INTO penstock_log_time (topic_id, partition, "offset", max_ms)
+SELECT m.topic_id, m.partition, m.place, m.max_ms
+FROM rows(:marks, topic_id integer, partition integer, place bigint, max_ms bigint) AS m
+WHERE NOT EXISTS (
+    SELECT 1 FROM penstock_log_time t
+    WHERE t.topic_id = m.topic_id AND t.partition = m.partition AND t."offset" = m.place);
 
 -- name: times_delete
 -- Remove a topic's time marks; walks the primary key.
@@ -112,9 +168,16 @@ DELETE FROM penstock_log_time WHERE topic_id = :topic_id;
 
 -- name: topic_create
 -- Make a topic unless the name is taken; locks the name, waits for one who is making the same.
+-- without on_conflict: instead(topic_create_missing)
 INSERT INTO penstock_topic (name, partitions, partitioner, created_ms)
 VALUES (:name, :partitions, :partitioner, now_ms(:now_ms))
 ON CONFLICT (name) DO NOTHING;
+
+-- name: topic_create_missing
+-- The second form of topic_create; walks the unique index on name.
+INSERT INTO penstock_topic (name, partitions, partitioner, created_ms)
+SELECT :name, :partitions, :partitioner, now_ms(:now_ms)
+WHERE NOT EXISTS (SELECT 1 FROM penstock_topic t WHERE t.name = :name);
 
 -- name: topic_delete
 -- Remove a topic's name; locks its row, so that a move or append under way has ended before.
@@ -182,6 +245,33 @@ SELECT w.partition,
         WHERE coalesce(s.before, 0) < w.bytes), w.high)
 FROM rows(:ranges, partition integer, low bigint, high bigint, bytes bigint) AS w;
 
+-- name: trim_left
+-- Whether records of some ranges are still there, changed by others while they were deleted; walks the primary key, locks
+-- nothing.
+SELECT l.partition
+FROM rows(:ranges, partition integer, low bigint, high bigint) AS w
+CROSS JOIN penstock_log l ON l.topic_id = :topic_id AND l.partition = w.partition
+ AND l."offset" >= w.low AND l."offset" < w.high
+LIMIT 1;
+
+-- name: trim_raise
+-- Say where partitions begin now, last and shortly before the commit; walks the primary key, locks those heads.
+-- without update_from: for_each(ranges, trim_raise_one)
+UPDATE penstock_head AS h SET start_offset = w.high
+FROM rows(:ranges, partition integer, low bigint, high bigint) AS w
+WHERE h.topic_id = :topic_id AND h.partition = w.partition AND h.start_offset < w.high;
+
+-- name: trim_raise_one
+-- The second form of trim_raise, for one of them; walks the primary key, locks that head.
+UPDATE penstock_head SET start_offset = :high
+WHERE topic_id = :topic_id AND partition = :partition AND start_offset < :high;
+
+-- name: trim_times
+-- Remove the time marks that speak only of deleted records; walks the primary key.
+DELETE FROM penstock_log_time WHERE (topic_id, partition, "offset") IN (
+    SELECT t.topic_id, t.partition, t."offset" FROM rows(:ranges, partition integer, low bigint, high bigint) AS w
+    CROSS JOIN penstock_log_time t ON t.topic_id = :topic_id AND t.partition = w.partition AND t."offset" <= w.high);
+
 -- == The schema, its version and what it is made of
 
 -- name: meta_read
@@ -226,12 +316,23 @@ SELECT epoch, sequence, topic_id, positions FROM penstock_producer WHERE id = :i
 
 -- name: producers_put
 -- Write down the last batches of producers; walks the primary key. The heads' locks are held already.
+-- without on_conflict: update_or_insert_each(producers, producers_put_update, producers_put_insert)
 INSERT INTO penstock_producer (id, epoch, sequence, topic_id, positions)
 SELECT p.id, p.epoch, p.sequence, p.topic_id, p.positions
 FROM rows(:producers, id text, epoch bigint, sequence bigint, topic_id integer, positions text) AS p
 WHERE true
 ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, sequence = excluded.sequence, topic_id = excluded.topic_id,
                                positions = excluded.positions;
+
+-- name: producers_put_update
+-- The second form of producers_put, for one that is there already; walks the primary key, locks that row.
+UPDATE penstock_producer SET epoch = :epoch, sequence = :sequence, topic_id = :topic_id, positions = :positions
+WHERE id = :id;
+
+-- name: producers_put_insert
+-- The second form of producers_put, for one that is new; walks the primary key. The heads' locks are held already.
+INSERT INTO penstock_producer (id, epoch, sequence, topic_id, positions)
+VALUES (:id, :epoch, :sequence, :topic_id, :positions);
 
 -- == The move: from staging into the log, in one statement
 

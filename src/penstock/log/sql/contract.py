@@ -5,10 +5,10 @@ A dialect is a folder with this class in `dialect.py`, `adapt.py` for the neutra
 builds transactions, retries and names on top of it, the same for all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from penstock.errors import Error
 
@@ -35,8 +35,22 @@ class Rows:
     def __init__(self, **columns: Sequence[Any]) -> None:
         self.columns = columns
 
+    @classmethod
+    def of(cls, columns: str, rows: Iterable[Row]) -> "Rows":
+        """Return rows as a small table with these columns, of which there is at least one row."""
+        values = zip(*rows, strict=True)
+        return cls(**{column: list(each) for column, each in zip(columns.split(), values, strict=True)})
+
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
+
+
+class Call(NamedTuple):
+    """A named statement with its parameters, to be run with others."""
+
+    room: str
+    name: str
+    params: Params
 
 
 class TransactionState(Enum):
@@ -71,7 +85,7 @@ class Dialect(Protocol):
     """One kind of database, reached through its driver."""
 
     name: str  # also that of its folder and of its files of statements
-    deletes_returning: bool  # a DELETE can feed an INSERT in one statement
+    lacks: frozenset[str]  # what statements have to do without; `second_forms.py` has the names
     has_schemas: bool  # tables can live in a named schema
     notifies: bool  # one connection can wake another through the database
     listen_url: str | None  # where it listens, if not where all else goes
@@ -122,8 +136,8 @@ class Dialect(Protocol):
         Each sees what those before it did. Raises the error of the first that fails; the rest is not run.
         """
 
-    def bulk(self, conn: Any, sql: str, rows: Sequence[Row]) -> None:
-        """Run an INSERT for all rows, whose values are in the order of the statement."""
+    def bulk(self, conn: Any, sql: str, rows: Rows) -> None:
+        """Run a statement for all rows, whose columns are in the order of its parameters."""
 
     def run_script(self, conn: Any, script: str) -> None:
         """Run several statements without parameters inside the open transaction."""

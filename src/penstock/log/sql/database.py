@@ -11,27 +11,20 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from threading import Event, Lock
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from penstock.errors import PickChanged, StoreReadOnly, StoreUnreachable, TopicVanished
 
-from .contract import Dialect, Params, Result, Row, TransactionState
+from .contract import Call, Dialect, Params, Result, Row, Rows, TransactionState
 from .naming import Names
-from .statements import statement
+from .second_forms import SecondForm, run
+from .statements import second_forms, statement
 
 log = logging.getLogger("penstock.database")
 T = TypeVar("T")
 
 _REPLAYS = 10
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
-
-
-class Call(NamedTuple):
-    """A named statement with its parameters, to be run with others."""
-
-    room: str
-    name: str
-    params: Params
 
 
 class Transaction:
@@ -50,11 +43,16 @@ class Transaction:
         return self.execute(room, name, params).changed
 
     def execute(self, room: str, name: str, params: Params) -> Result:
-        """Run a statement and return all it gave."""
+        """Run a statement, or its second form where the database lacks something; return all it gave."""
+        form = self._database.second_form(room, name)
+        if form is not None:
+            return run(form, self, room, params)
         return self._database.dialect.execute(self.conn, self._database.sql(room, name), params)
 
     def execute_all(self, calls: Sequence[Call]) -> list[Result]:
         """Run statements one after the other, in one trip to the server if the driver can."""
+        if any(self._database.second_form(each.room, each.name) for each in calls):
+            return [self.execute(*each) for each in calls]
         return self._database.dialect.execute_all(self.conn, self._database.texts(calls))
 
     def seal(self) -> bool:
@@ -69,8 +67,12 @@ class Transaction:
         """Return the database's time, unless the caller has one of its own."""
         return int(self.rows("log", "now", now_ms=own_ms)[0][0])
 
-    def bulk(self, room: str, name: str, rows: Sequence[Row]) -> None:
-        """Run an INSERT for many rows."""
+    def bulk(self, room: str, name: str, rows: Rows) -> None:
+        """Run a statement for many rows, whose columns are in the order of its parameters."""
+        form = self._database.second_form(room, name)
+        if form is not None:
+            run(form, self, room, {"rows": rows})
+            return
         self._database.dialect.bulk(self.conn, self._database.sql(room, name), rows)
 
 
@@ -89,6 +91,11 @@ class Database:
         """Return the text of a named statement for this dialect, with this database's names."""
         return statement(room, self.dialect.name, name, self.names)
 
+    def second_form(self, room: str, name: str) -> SecondForm | None:
+        """Return what runs in place of a statement, if this database lacks what it is written with."""
+        form = second_forms(room).get(name) if self.dialect.lacks else None
+        return form if form is not None and form.without & self.dialect.lacks else None
+
     def texts(self, calls: Sequence[Call]) -> list[tuple[str, Params]]:
         """Return statements as the dialect takes them."""
         return [(self.sql(each.room, each.name), each.params) for each in calls]
@@ -100,7 +107,8 @@ class Database:
         """Open a transaction; commit at the end of the block, roll back if it raises.
 
         Ours are bounded in time; one that runs a caller's code is not. Guarded: `seal` tells whether the
-        caller's code has ended it. Its first statements save a trip when they are told with its beginning.
+        caller's code has ended it. Its first statements save a trip when they are told with its beginning;
+        they have no second forms.
         """
         conn, opened = self._begun(bounded, guarded, first)
         try:

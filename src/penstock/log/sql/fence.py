@@ -7,8 +7,8 @@ A stale owner finds none and writes nothing; a change of owner waits until the m
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from .contract import Result, Rows
-from .database import Call, Transaction
+from .contract import Call, Result, Rows
+from .database import Transaction
 
 
 @dataclass(frozen=True, slots=True)

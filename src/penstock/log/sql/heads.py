@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from penstock.errors import TopicVanished
 
-from .contract import Row, Rows
-from .database import Call, Transaction
+from .contract import Call, Row, Rows
+from .database import Transaction
 
 _MARK_EVERY = 1024  # offsets between two marks of the time index
 

@@ -2,11 +2,6 @@
 
 -- == Records
 
--- name: append
--- Add one record at an offset taken under its head's lock.
-INSERT INTO penstock_log (topic_id, partition, "offset", id, key, type, value, headers, timestamp_ms, owner)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
-
 -- name: erase_records
 -- Take all content out of some records of an owner, keeping their offsets; walks the primary key.
 UPDATE penstock_log
@@ -15,17 +10,6 @@ WHERE type <> 'penstock.erased' AND (:owner::text IS NULL OR owner = :owner::tex
     SELECT l.rowid FROM json_each(:places) w
     CROSS JOIN penstock_log l ON l.topic_id = :topic_id AND l.partition = json_extract(w.value, '$[0]')
      AND l."offset" = json_extract(w.value, '$[1]'));
-
--- name: first_offsets
--- Where some partitions go on: the first offset at or after a place; walks the primary key once for each.
-SELECT partition, "offset" FROM (
-    SELECT json_extract(w.value, '$[0]') AS partition,
-           (SELECT l."offset" FROM penstock_log l
-            WHERE l.topic_id = :topic_id AND l.partition = json_extract(w.value, '$[0]')
-              AND l."offset" >= json_extract(w.value, '$[1]')
-            ORDER BY l."offset" LIMIT 1) AS "offset"
-    FROM json_each(:places) w)
-WHERE "offset" IS NOT NULL;
 
 -- name: read_ranges
 -- Records of several partitions, a range of offsets each, in that order, and of these no more than so many bytes
@@ -40,22 +24,6 @@ FROM (
     CROSS JOIN penstock_log l ON l.topic_id = :topic_id AND l.partition = json_extract(w.value, '$[0]')
      AND l."offset" >= json_extract(w.value, '$[1]') AND l."offset" < json_extract(w.value, '$[2]'))
 WHERE coalesce(bytes, 0) < :max_bytes;
-
--- name: find_id
--- A record by its id within a range of offsets of some partitions; walks the primary key once for each range (cross join).
-SELECT l.partition, l."offset", l.id, l.key, nullif(l.type, ''), NULL, NULL, l.timestamp_ms
-FROM rows(:ranges, partition integer, low bigint, high bigint) AS w
-CROSS JOIN penstock_log l ON l.topic_id = :topic_id AND l.partition = w.partition
- AND l."offset" >= w.low AND l."offset" < w.high
-WHERE l.id = :id LIMIT 1;
-
--- name: at
--- Records at some places, in order, bare or with all they hold; walks the primary key once for each (cross join).
-SELECT l.partition, l."offset", l.id, l.key, nullif(l.type, ''), CASE WHEN NOT :bare THEN l.value END,
-       CASE WHEN NOT :bare THEN l.headers END, l.timestamp_ms, l.owner
-FROM rows(:places, partition integer, place bigint) AS w
-CROSS JOIN penstock_log l ON l.topic_id = :topic_id AND l.partition = w.partition AND l."offset" = w.place
-ORDER BY l.partition, l."offset";
 
 -- name: read_bare
 -- As read_ranges, all of it, without values and headers; walks the primary key once for each range (cross join).
@@ -84,28 +52,6 @@ DELETE FROM penstock_log WHERE rowid IN (
     SELECT l.rowid FROM json_each(:ranges) w
     CROSS JOIN penstock_log l ON l.topic_id = :topic_id AND l.partition = json_extract(w.value, '$[0]')
      AND l."offset" >= json_extract(w.value, '$[1]') AND l."offset" < json_extract(w.value, '$[2]'));
-
--- name: trim_left
--- Whether records of some ranges are still there; walks the primary key (cross join).
-SELECT l.partition
-FROM json_each(:ranges) w
-CROSS JOIN penstock_log l ON l.topic_id = :topic_id AND l.partition = json_extract(w.value, '$[0]')
- AND l."offset" >= json_extract(w.value, '$[1]') AND l."offset" < json_extract(w.value, '$[2]')
-LIMIT 1;
-
--- name: trim_raise
--- Say where partitions begin now; walks the primary key.
-UPDATE penstock_head AS h SET start_offset = json_extract(w.value, '$[2]')
-FROM json_each(:ranges) w
-WHERE h.topic_id = :topic_id AND h.partition = json_extract(w.value, '$[0]')
-  AND h.start_offset < json_extract(w.value, '$[2]');
-
--- name: trim_times
--- Remove the time marks that speak only of deleted records; walks the primary key.
-DELETE FROM penstock_log_time WHERE (topic_id, partition, "offset") IN (
-    SELECT t.topic_id, t.partition, t."offset" FROM json_each(:ranges) w
-    CROSS JOIN penstock_log_time t ON t.topic_id = :topic_id AND t.partition = json_extract(w.value, '$[0]')
-     AND t."offset" <= json_extract(w.value, '$[2]'));
 
 -- == The schema, its version and what it is made of
 

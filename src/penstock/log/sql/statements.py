@@ -30,6 +30,7 @@ from importlib.resources import files
 
 from .naming import Names
 from .postgres.adapt import adapt as adapt_to_postgres
+from .second_forms import SecondForm, read_form
 from .sqlite.adapt import adapt as adapt_to_sqlite
 
 _ADAPT: dict[str, Callable[[str], str]] = {"postgres": adapt_to_postgres, "sqlite": adapt_to_sqlite}
@@ -48,12 +49,25 @@ def statement(room: str, dialect: str, name: str, names: Names) -> str:
 @lru_cache(maxsize=256)
 def statements(room: str, dialect: str, names: Names) -> dict[str, str]:
     """Return all statements of a room by their names, as the dialect takes them."""
-    texts = _read(room, _COMMON) | _read(room, dialect)
+    texts = _texts(room, dialect)
     return {name: names.apply(_ADAPT[dialect](text)) for name, text in texts.items()}
 
 
+@lru_cache(maxsize=32)
+def second_forms(room: str) -> dict[str, SecondForm]:
+    """Return what `common.sql` declares for databases that lack something, by the name of the statement."""
+    forms = {name: read_form(text) for name, text in _read(room, _COMMON).items()}
+    return {name: form for name, form in forms.items() if form is not None}
+
+
+def _texts(room: str, dialect: str) -> dict[str, str]:
+    """Return the statements for a dialect as they are written, without comments."""
+    texts = {name: _body(text) for name, text in (_read(room, _COMMON) | _read(room, dialect)).items()}
+    return {name: text for name, text in texts.items() if text}
+
+
 def _read(room: str, file: str) -> dict[str, str]:
-    """Return the statements of one file without comments; a room need not have every file."""
+    """Return the statements of one file with their comments; a room need not have every file."""
     path = files(f"penstock.{room}.sql").joinpath(f"{file}.sql")
     if not path.is_file():
         return {}
@@ -61,9 +75,14 @@ def _read(room: str, file: str) -> dict[str, str]:
     for name, text in split(path.read_text("utf-8")):
         if name in found:
             raise ValueError(f"{room}/sql/{file}.sql has two statements of the name {name}")
-        lines = [line for line in text.splitlines() if not line.lstrip().startswith("--")]
-        found[name] = "\n".join(lines).strip().removesuffix(";")
+        found[name] = text
     return found
+
+
+def _body(text: str) -> str:
+    """Return a statement without its comments; nothing if it is only declared."""
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("--")]
+    return "\n".join(lines).strip().removesuffix(";")
 
 
 def split(text: str) -> Iterator[tuple[str, str]]:

@@ -7,8 +7,8 @@ from penstock.model.limits import check_topic
 from penstock.model.partition import MURMUR3
 
 from ..contract import OUTBOX_PARTITIONS, Keep, Topic
-from .contract import Row
-from .database import Call, Transaction
+from .contract import Call, Row
+from .database import Transaction
 
 _FORGET = ("topic_delete", "heads_delete", "times_delete", "holds_delete")
 

@@ -10,9 +10,19 @@ UPDATE penstock_member SET lease_until_ms = now_ms(:now_ms) + :lease_ms WHERE id
 -- name: member_join
 -- Add this process with a fresh lease, by the database's clock; locks nothing but its own row. A second try,
 -- after a commit in doubt, renews it.
+-- without on_conflict: update_or_insert(member_join_update, member_join_insert)
 INSERT INTO penstock_member (id, host, pid, started, joined_ms, lease_until_ms, serves)
 VALUES (:id, :host, :pid, :started, now_ms(:now_ms), now_ms(:now_ms) + :lease_ms, :serves)
 ON CONFLICT (id) DO UPDATE SET lease_until_ms = excluded.lease_until_ms, serves = excluded.serves;
+
+-- name: member_join_update
+-- The second form of member_join, for one that is there already; locks its row.
+UPDATE penstock_member SET lease_until_ms = now_ms(:now_ms) + :lease_ms, serves = :serves WHERE id = :id;
+
+-- name: member_join_insert
+-- The second form of member_join, for one that is new; locks nothing but its own row.
+INSERT INTO penstock_member (id, host, pid, started, joined_ms, lease_until_ms, serves)
+VALUES (:id, :host, :pid, :started, now_ms(:now_ms), now_ms(:now_ms) + :lease_ms, :serves);
 
 -- name: member_leave
 -- Remove a member; locks its row.
@@ -48,12 +58,18 @@ ORDER BY c.group_id, c.topic_id, c.partition;
 -- name: cursors_want
 -- Write who should own partitions of a group; walks the primary key and locks those rows in order, waiting for the
 -- settlings under way. The locks come in a WITH: as a subquery it was run again for each row, 200 ms a group.
+-- without update_from: for_each(wanted, cursors_want_one)
 WITH w AS MATERIALIZED (
     SELECT l.partition, n.owner FROM rows(:wanted, number integer, owner text) AS n
     CROSS JOIN penstock_cursor l ON l.group_id = :group_id AND l.topic_id = :topic_id AND l.partition = n.number
     ORDER BY l.partition FOR NO KEY UPDATE OF l)
 UPDATE penstock_cursor AS c SET owner_wanted = w.owner FROM w
 WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = w.partition;
+
+-- name: cursors_want_one
+-- The second form of cursors_want, for one of them; walks the primary key, locks that row.
+UPDATE penstock_cursor SET owner_wanted = :owner
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :number;
 
 -- name: domain_touch
 -- Raise a domain's version, so that its members look; locks its row.
@@ -65,11 +81,19 @@ UPDATE penstock_domain SET version = version + 1, members = :members WHERE name 
 
 -- name: domains_create
 -- Make domains unless they are there, in the order of their names; locks the new names.
+-- without on_conflict: instead(domains_create_missing)
 INSERT INTO penstock_domain (name, version, members)
 SELECT n.name, 0, '[]' FROM rows(:domains, name text) AS n
 WHERE true
 ORDER BY n.name
 ON CONFLICT (name) DO NOTHING;
+
+-- name: domains_create_missing
+-- The second form of domains_create; walks the primary key.
+INSERT INTO penstock_domain (name, version, members)
+SELECT n.name, 0, '[]' FROM rows(:domains, name text) AS n
+WHERE NOT EXISTS (SELECT 1 FROM penstock_domain d WHERE d.name = n.name)
+ORDER BY n.name;
 
 -- name: domains_lock
 -- Hold domains, to work out who should own what; locks those that nobody holds, in the order of their names, and passes
@@ -139,11 +163,22 @@ SELECT slot, owner, owner_wanted FROM penstock_slot ORDER BY slot;
 -- Take slots that nobody in this list of living members owns; a new owner is a new epoch. Passes by rows that are
 -- locked: their owner is in the middle of a move, and the next try will find them.
 -- As an array: the subquery of an IN may be run anew, locks and all, for each row of the table.
+-- without returning: find_then_change(slots_take_find, slots_take_write)
 UPDATE penstock_slot SET owner = :id, epoch = epoch + 1
 WHERE slot = ANY(ARRAY(
     SELECT slot FROM penstock_slot WHERE owner IS NULL OR owner <> ALL(:living::text[])
     ORDER BY slot FOR UPDATE SKIP LOCKED))
 RETURNING slot, epoch;
+
+-- name: slots_take_find
+-- The second form of slots_take, first step: what it would take, as it will be then. Locks in slot order, passing by what
+-- is locked.
+SELECT slot, epoch + 1 FROM penstock_slot WHERE owner IS NULL OR owner <> ALL(:living::text[])
+ORDER BY slot FOR UPDATE SKIP LOCKED;
+
+-- name: slots_take_write
+-- The second form of slots_take, second step; walks the primary key, the rows are locked already.
+UPDATE penstock_slot SET owner = :id, epoch = epoch + 1 WHERE slot = ANY(:found::integer[]);
 
 -- name: slots_take_wanted
 -- Take the slots that a member should own and that nobody in this list of living members owns; a new owner is a new
@@ -156,11 +191,16 @@ WHERE slot = ANY(ARRAY(
 
 -- name: slots_want
 -- Write who should own slots; locks them in slot order, waiting for the moves under way.
+-- without update_from: for_each(wanted, slots_want_one)
 WITH w AS MATERIALIZED (
     SELECT l.slot, n.owner FROM rows(:wanted, number integer, owner text) AS n
     CROSS JOIN penstock_slot l ON l.slot = n.number
     ORDER BY l.slot FOR NO KEY UPDATE OF l)
 UPDATE penstock_slot AS s SET owner_wanted = w.owner FROM w WHERE s.slot = w.slot;
+
+-- name: slots_want_one
+-- The second form of slots_want, for one of them; walks the primary key, locks that row.
+UPDATE penstock_slot SET owner_wanted = :owner WHERE slot = :number;
 
 -- name: take_turn
 -- Wait for the turn to take slots; locks one row that all takers lock, so that each sees what the one before it took.

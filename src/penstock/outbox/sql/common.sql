@@ -103,6 +103,12 @@ WHERE slot = ANY(:slots::smallint[]) AND seq = ANY(:seqs::bigint[]);
 -- The keys and ids of scheduled rows; walks the primary key, locks nothing.
 SELECT seq, key, id FROM penstock_scheduled WHERE slot = ANY(:slots::smallint[]) AND seq = ANY(:seqs::bigint[]);
 
+-- name: pick_staged
+-- The oldest staged rows of these slots; walks the primary key. One order for all slots, so no slot can starve another.
+SELECT seq, slot, topic, key_hash, timestamp_ms FROM penstock_staged
+WHERE slot = ANY(:slots::integer[])
+ORDER BY seq LIMIT :limit;
+
 -- == Tokens and marks
 
 -- name: tokens_erase
@@ -220,3 +226,39 @@ SELECT due_ms, topic, id, key, type, value, headers, timestamp_ms FROM penstock_
 -- name: staged_all
 -- All that is staged, in the order of staging; walks the whole table, locks nothing.
 SELECT topic, id, key, type, value, headers, timestamp_ms FROM penstock_staged ORDER BY seq;
+
+-- == Erasing
+
+-- name: erase_scheduled
+-- Remove some scheduled events of an owner and return their ids; walks ix_penstock_scheduled_owner, locks those rows and waits
+-- for a move that has them: what it has moved is found in the log.
+-- without returning: find_then_change(erase_scheduled_find, erase_scheduled_write)
+DELETE FROM penstock_scheduled WHERE seq = ANY(ARRAY(
+    SELECT seq FROM penstock_scheduled WHERE owner = :owner LIMIT :limit FOR UPDATE))
+RETURNING seq, id;
+
+-- name: erase_scheduled_find
+-- The second form of erase_scheduled, first step; walks ix_penstock_scheduled_owner, locks those rows and waits for a move
+-- that has them.
+SELECT seq, id FROM penstock_scheduled WHERE owner = :owner LIMIT :limit FOR UPDATE;
+
+-- name: erase_scheduled_write
+-- The second form of erase_scheduled, second step; walks the primary key, the rows are locked already.
+DELETE FROM penstock_scheduled WHERE seq = ANY(:found::bigint[]);
+
+-- name: erase_staged
+-- Remove some staged events of an owner and return their ids; walks ix_penstock_staged_owner, locks those rows and waits
+-- for a move that has them: what it has moved is found in the log.
+-- without returning: find_then_change(erase_staged_find, erase_staged_write)
+DELETE FROM penstock_staged WHERE seq = ANY(ARRAY(
+    SELECT seq FROM penstock_staged WHERE owner = :owner LIMIT :limit FOR UPDATE))
+RETURNING seq, id;
+
+-- name: erase_staged_find
+-- The second form of erase_staged, first step; walks ix_penstock_staged_owner, locks those rows and waits for a move that
+-- has them.
+SELECT seq, id FROM penstock_staged WHERE owner = :owner LIMIT :limit FOR UPDATE;
+
+-- name: erase_staged_write
+-- The second form of erase_staged, second step; walks the primary key, the rows are locked already.
+DELETE FROM penstock_staged WHERE seq = ANY(:found::bigint[]);

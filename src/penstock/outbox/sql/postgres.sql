@@ -91,14 +91,14 @@ WHERE token = ANY(ARRAY(SELECT convert_to(i.id, 'UTF8') FROM unnest(:ids::text[]
 -- for a move that has them: what it has moved is found in the log.
 DELETE FROM penstock_scheduled WHERE ctid = ANY(ARRAY(
     SELECT ctid FROM penstock_scheduled WHERE owner = :owner LIMIT :limit)) AND owner = :owner
-RETURNING id;
+RETURNING seq, id;
 
 -- name: erase_staged
 -- Remove some staged events of an owner and return their ids; walks ix_penstock_staged_owner, locks those rows and waits
 -- for a move that has them: what it has moved is found in the log.
 DELETE FROM penstock_staged WHERE ctid = ANY(ARRAY(
     SELECT ctid FROM penstock_staged WHERE owner = :owner LIMIT :limit)) AND owner = :owner
-RETURNING id;
+RETURNING seq, id;
 
 -- == For operations and listings
 

@@ -2,12 +2,6 @@
 
 -- == The move
 
--- name: pick_staged
--- The oldest staged rows of these slots; walks the primary key. One order for all slots, so no slot can starve another.
-SELECT seq, slot, topic, key_hash, timestamp_ms FROM penstock_staged
-WHERE slot IN (SELECT value FROM json_each(:slots))
-ORDER BY seq LIMIT :limit;
-
 -- name: probe
 -- Which of these slots have something to move: those of the oldest staged rows, or all of them when there are many or a
 -- scheduled row is due; walks the primary key for so many rows, and ix_penstock_scheduled_due for one. A hint: nothing is
@@ -29,20 +23,6 @@ DELETE FROM penstock_token WHERE token IN (SELECT CAST(value AS BLOB) FROM json_
 -- name: marks_find
 -- Which of these transactions have committed: each wrote a mark, the id of its first event. Walks the primary key.
 SELECT t.id FROM json_each(:ids) i CROSS JOIN penstock_token t ON t.token = CAST(i.value AS BLOB);
-
--- == Erasing
-
--- name: erase_scheduled
--- Remove some scheduled events of an owner and return their ids; walks ix_penstock_scheduled_owner.
-DELETE FROM penstock_scheduled WHERE rowid IN (
-    SELECT rowid FROM penstock_scheduled WHERE owner = :owner LIMIT :limit)
-RETURNING id;
-
--- name: erase_staged
--- Remove some staged events of an owner and return their ids; walks ix_penstock_staged_owner.
-DELETE FROM penstock_staged WHERE rowid IN (
-    SELECT rowid FROM penstock_staged WHERE owner = :owner LIMIT :limit)
-RETURNING id;
 
 -- == For operations and listings
 

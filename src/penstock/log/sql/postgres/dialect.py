@@ -85,7 +85,7 @@ class PostgresDialect:
     """One PostgreSQL database."""
 
     name = "postgres"
-    deletes_returning = True
+    lacks: frozenset[str] = frozenset()
     has_schemas = True
     notifies = True
     writers: int | None = None
@@ -190,9 +190,9 @@ class PostgresDialect:
         """
         return _run_all(conn, _texts(conn, calls))
 
-    def bulk(self, conn: "psycopg.Connection[Any]", sql: str, rows: Sequence[Row]) -> None:
-        """Run an INSERT for all rows, one array a column."""
-        conn.execute(sql, [list(column) for column in zip(*rows, strict=True)])
+    def bulk(self, conn: "psycopg.Connection[Any]", sql: str, rows: Rows) -> None:
+        """Run a statement for all rows, one array a column."""
+        conn.execute(sql, list(rows.columns.values()))
 
     def run_script(self, conn: "psycopg.Connection[Any]", script: str) -> None:
         """Run several statements."""

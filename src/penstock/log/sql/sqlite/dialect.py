@@ -22,7 +22,7 @@ from penstock.errors import (
     TransactionEnded,
 )
 
-from ..contract import Params, Result, Row, Rows, TransactionState
+from ..contract import Params, Result, Rows, TransactionState
 
 BUSY_SECONDS = 30.0
 _HELD_MS = 500
@@ -61,7 +61,7 @@ class SqliteDialect:
     """One SQLite file."""
 
     name = "sqlite"
-    deletes_returning = False
+    lacks: frozenset[str] = frozenset({"writing_with"})
     has_schemas = False
     notifies = False
     listen_url: str | None = None
@@ -160,9 +160,9 @@ class SqliteDialect:
         """Run statements one after the other; there is no trip to save."""
         return [self.execute(conn, sql, params) for sql, params in calls]
 
-    def bulk(self, conn: sqlite3.Connection, sql: str, rows: Sequence[Row]) -> None:
-        """Run an INSERT for all rows."""
-        conn.executemany(sql, rows)
+    def bulk(self, conn: sqlite3.Connection, sql: str, rows: Rows) -> None:
+        """Run a statement for one row after the other."""
+        conn.executemany(sql, zip(*rows.columns.values(), strict=True))
 
     def run_script(self, conn: sqlite3.Connection, script: str) -> None:
         """Run several statements; not by `executescript`, which would commit first."""
