@@ -56,7 +56,7 @@ def kind_or_lists(request: pytest.FixtureRequest) -> str:
     return name
 
 
-on_every_engine = pytest.mark.parametrize("kind", (*NAMES, "lists"), indirect=True)
+on_every_engine = pytest.mark.parametrize("kind", [*NAMES, "lists"], indirect=True)
 
 
 # --- empty stores ------------------------------------------------------------------------------
