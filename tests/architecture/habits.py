@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.architecture.source import modules, parsed, room_of
 
 _CLOCK_READS = {"now", "utcnow", "today"}
+_STREAMS = {"stdout", "stderr"}
 _PRINTING = {"click", "rich"}
 _RUNS_CODE = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
 _NO_NOUN = {"utils.py", "util.py", "helpers.py", "helper.py", "common.py", "misc.py"}
@@ -29,7 +30,7 @@ def printing(root: Path) -> Iterator[str]:
     for path, node in _nodes(root, exempt={"cli"}):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print":
             yield _said(root, path, node, "prints; return a value, or log it")
-        elif isinstance(node, ast.Attribute) and ast.unparse(node) in ("sys.stdout", "sys.stderr"):
+        elif isinstance(node, ast.Attribute) and node.attr in _STREAMS and ast.unparse(node.value) == "sys":
             yield _said(root, path, node, f"uses {ast.unparse(node)}; return a value, or log it")
         elif isinstance(node, ast.Import | ast.ImportFrom) and _top_names(node) & _PRINTING:
             yield _said(root, path, node, f"imports {', '.join(_top_names(node))}; only cli prints")

@@ -7,6 +7,7 @@ planted with a breach.
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import penstock
@@ -36,8 +37,13 @@ def room_of(path: Path, root: Path) -> str:
 
 
 def parsed(path: Path) -> ast.Module:
-    """Return a file's syntax tree."""
-    return ast.parse(path.read_text("utf-8"), str(path))
+    """Return a file's syntax tree, the same for all rules: none may change it."""
+    return _parsed(path.read_text("utf-8"), str(path))
+
+
+@cache
+def _parsed(text: str, name: str) -> ast.Module:
+    return ast.parse(text, name)
 
 
 def plant(root: Path, file: str, text: str = "") -> Path:

@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from penstock.log.store import Store, open_store
 from penstock.testing import FakeClock
 
 NAMES = ("memory", "sqlite", "postgres")
+DATABASES = ("sqlite", "postgres")  # memory is SQLite without a disk: the shipped suites show it
 
 
 class StoreEngine:
@@ -49,12 +50,11 @@ class StoreEngine:
 
     @contextmanager
     def connect(self) -> Iterator[Any]:
-        """Open a connection as a caller would, in its driver's default mode."""
-        conn = connect(self.url)
-        try:
+        """Give a connection as a caller would open it, in its driver's default mode."""
+        with (
+            borrowed(self.url) if self.url.startswith("postgresql://") else closing(connect(self.url)) as conn
+        ):
             yield conn
-        finally:
-            conn.close()
 
     def close(self) -> None:
         """Close all that was opened."""
@@ -95,29 +95,69 @@ def migrated(url: str) -> str:
     return url
 
 
-# In one round trip: all rows that tests write, owners and epochs, and the tables they have made beside ours.
+_idle: dict[str, "psycopg.Connection[Any]"] = {}
+
+
+@contextmanager
+def borrowed(url: str) -> Iterator["psycopg.Connection[Any]"]:
+    """Give a connection to PostgreSQL that the next borrower gets, too: to the server a new one is dear.
+
+    What a test left open is rolled back, as by a close. Who changes a session opens one with `connect`.
+    """
+    conn = _idle.pop(url, None)
+    try:
+        if conn is not None:
+            conn.execute("RESET ALL")
+            conn.rollback()
+    except psycopg.OperationalError:  # a test has ended it
+        conn = None
+    conn = conn or connect(url, prepare_threshold=None)  # tests make tables of one name in many shapes
+    try:
+        yield conn
+    finally:
+        if conn.closed or conn.autocommit or url in _idle:
+            conn.close()
+        else:
+            conn.rollback()
+            _idle[url] = conn
+
+
+# All rows that tests write, owners and epochs, and the tables they have made beside ours. In a function the
+# server plans its statements once for each connection.
 _EMPTY = """
-DO $$
+CREATE FUNCTION public.emptied() RETURNS void LANGUAGE plpgsql SET lock_timeout = '30s' AS $$
 DECLARE made record;
 BEGIN
-    FOR made IN SELECT tablename AS name FROM pg_tables WHERE schemaname = current_schema() LOOP
-        IF NOT starts_with(made.name, 'penstock_') THEN
-            EXECUTE format('DROP TABLE IF EXISTS %I CASCADE', made.name);
-        ELSIF made.name NOT IN ('penstock_meta', 'penstock_slot') THEN
-            EXECUTE format('DELETE FROM %I', made.name);
-        END IF;
+    FOR made IN SELECT tablename AS name FROM pg_tables
+        WHERE schemaname = '{schema}' AND NOT starts_with(tablename, 'penstock_')
+    LOOP
+        EXECUTE format('DROP TABLE IF EXISTS {schema}.%I CASCADE', made.name);
     END LOOP;
-    UPDATE penstock_slot SET owner = NULL, owner_wanted = NULL, epoch = 0
+    {deletes}
+    UPDATE {schema}.penstock_slot SET owner = NULL, owner_wanted = NULL, epoch = 0
         WHERE owner IS NOT NULL OR owner_wanted IS NOT NULL OR epoch <> 0;
 END $$
 """
+_OURS = """
+SELECT schemaname, tablename FROM pg_tables
+WHERE schemaname = current_schema() AND tablename NOT IN ('penstock_meta', 'penstock_slot')
+"""
+
+
+def learn_to_empty(url: str) -> None:
+    """Teach the database of a store with its tables made how it is emptied."""
+    with borrowed(url) as conn:
+        tables = conn.execute(_OURS).fetchall()
+        deletes = " ".join(f"DELETE FROM {schema}.{table};" for schema, table in tables)
+        conn.execute(sql.SQL(_EMPTY.format(schema=tables[0][0], deletes=deletes)))
+        conn.commit()
 
 
 def emptied(url: str) -> str:
     """Take out of a store in PostgreSQL what a test has left, and return its address."""
-    with psycopg.connect(url, autocommit=True) as conn:
-        conn.execute("SET lock_timeout = '30s'")
-        conn.execute(_EMPTY)
+    with borrowed(url) as conn:
+        conn.execute("SELECT public.emptied()")
+        conn.commit()
     return url
 
 

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 from penstock.log.sql.contract import Result
@@ -38,8 +39,9 @@ def without_rights() -> Iterator[None]:
 @contextmanager
 def read_only(path: Path) -> Iterator[None]:
     """Let nobody write a file or its folder."""
+    temporary = Path(gettempdir()).resolve()
     everyone_may_pass = [
-        folder for folder in path.parents if folder.is_relative_to("/tmp") and folder != Path("/tmp")
+        folder for folder in path.parents if folder.is_relative_to(temporary) and folder != temporary
     ]
     before = {each: each.stat().st_mode for each in [path, *everyone_may_pass]}
     for folder in everyone_may_pass:

@@ -9,10 +9,12 @@ import pytest
 
 from penstock.testing.list_log import ListLog
 from tests.conformance.engines import (
+    DATABASES,
     NAMES,
     StoreEngine,
     emptied,
     hasty,
+    learn_to_empty,
     memory_url,
     migrated,
     postgres_schema_url,
@@ -40,18 +42,21 @@ __all__ = [
 ]
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=DATABASES)
 def kind(request: pytest.FixtureRequest) -> str:
-    """Give the name of each engine in turn."""
+    """Give the name of each database in turn; `on_every_engine` adds the one in memory."""
     name: str = request.param
     return name
 
 
-@pytest.fixture(name="kind", params=(*NAMES, "lists"))
+@pytest.fixture(name="kind", params=(*DATABASES, "lists"))
 def kind_or_lists(request: pytest.FixtureRequest) -> str:
-    """Give each engine, and a store whose log is not in the database but in lists; import it to ask both."""
+    """Give each database, and a store whose log is not in it but in lists; import it to ask both."""
     name: str = request.param
     return name
+
+
+on_every_engine = pytest.mark.parametrize("kind", [*NAMES, "lists"], indirect=True)
 
 
 # --- empty stores ------------------------------------------------------------------------------
@@ -109,7 +114,9 @@ def second_url(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str
 
 @cache
 def _migrated_schema(database_url: str) -> str:
-    return migrated(postgres_schema_url(database_url))
+    address = migrated(postgres_schema_url(database_url))
+    learn_to_empty(address)
+    return address
 
 
 @pytest.fixture

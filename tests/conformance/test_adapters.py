@@ -19,6 +19,7 @@ from tests.conformance.callers import AUTOCOMMITTERS, CALLERS, Autocommitter, Ca
 from tests.conformance.django_callers import DJANGO_AUTOCOMMITTERS, DJANGO_CALLERS
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
+from tests.services.budget import level_from_environment
 
 WAYS_TO_WRITE: tuple[Callable[[Any, Any], Any], ...] = (
     lambda face, conn: face.publish(conn, "t", 1),
@@ -39,9 +40,32 @@ IN_AUTOCOMMIT = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture(params=[*CALLERS, *DJANGO_CALLERS, *ASYNC_CALLERS], ids=lambda caller: caller.name)
+# All calls are made on these: every driver, and whatever has an adapter of its own, on each of its engines.
+DRIVERS = (
+    "sqlite3",
+    "psycopg",
+    "psycopg in a pipeline",
+    "SQLAlchemy connection on sqlite",
+    "SQLAlchemy session on postgres",
+    "Django connection on sqlite",
+    "Django connection on postgres",
+    "aiosqlite",
+    "psycopg async",
+    "asyncpg",
+    "SQLAlchemy async connection on aiosqlite",
+    "SQLAlchemy async session on psycopg",
+    "SQLAlchemy async session on asyncpg",
+)
+EVERY = {each.name: each for each in (*CALLERS, *DJANGO_CALLERS, *ASYNC_CALLERS)}
+VARIANTS = [each for name, each in EVERY.items() if name not in DRIVERS]
+ALL_CALLS: list[Any] = [EVERY[name] for name in DRIVERS]
+if level_from_environment() == "long":
+    ALL_CALLS += [pytest.param(each, marks=pytest.mark.slow) for each in VARIANTS]
+
+
+@pytest.fixture(params=ALL_CALLS, ids=lambda caller: caller.name)
 def caller(request: pytest.FixtureRequest) -> Caller:
-    """Give each kind of connection."""
+    """Give each kind of connection on which all calls are made."""
     found: Caller = request.param
     return found
 
@@ -382,6 +406,29 @@ def test_the_bell_sees_the_transaction_end(
         if declined:
             raise OrderDeclined
     assert not watched.is_open()
+
+
+@pytest.mark.parametrize("caller", VARIANTS, indirect=True, ids=lambda caller: caller.name)
+def test_a_variant_begins_and_ends_its_transactions_like_its_driver(
+    caller: Caller, store: StoreEngine, face: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is where it differs; all calls are made on its driver, and with `--long` on it, too."""
+    watched = Watched()
+    with caller.transaction(store.url) as conn, monkeypatch.context() as patch:
+        patch.setattr(store.outbox, "_bell", watched)
+        face.publish(conn, "t", 1, key="committed")
+        assert watched.is_open()
+    assert not watched.is_open()
+    with caller.transaction(store.url) as conn:
+        with suppress(OrderDeclined), caller.savepoint(conn):
+            face.publish(conn, "t", 1, key="never")
+            raise OrderDeclined
+        with caller.savepoint(conn):
+            face.publish_many(conn, [{"type": "t", "value": 1, "key": "inside"}])
+    with suppress(OrderDeclined), caller.transaction(store.url) as conn:
+        face.publish(conn, "t", 1, key="never")
+        raise OrderDeclined
+    assert drained(store) == ["committed", "inside"]
 
 
 @IN_AUTOCOMMIT

@@ -19,11 +19,12 @@ from penstock.log.sql.naming import Names
 from tests.conformance.django_callers import database_of
 from tests.conformance.django_project import Project
 from tests.conformance.engines import connect
+from tests.services.slow import but_the_first
 
 pytestmark = pytest.mark.usefixtures("brisk")
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=but_the_first(["sqlite", "postgres"]))
 def address(request: pytest.FixtureRequest) -> str:
     """Give an empty store."""
     found: str = request.getfixturevalue(f"{request.param}_store")
@@ -95,6 +96,7 @@ def test_migrate_goes_on_from_what_is_there(project: Project, address: str) -> N
     assert wanting(address) == ([], [])
 
 
+@pytest.mark.slow
 def test_names_of_ones_own_and_a_database_that_has_none(project: Project, tmp_path: Path) -> None:
     other = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(tmp_path / "other.db")}
     project.settings["DATABASES"]["other"] = other

@@ -18,6 +18,7 @@ from penstock.log.sql.migrations import chain, migrate, pending
 from penstock.log.sql.naming import Names
 from tests.conformance.engines import connect
 from tests.conformance.introspection import facts
+from tests.services.slow import but_the_first
 from tests.unit.cli.program import penstock
 
 TITLES = [
@@ -61,7 +62,7 @@ def test_threads_that_migrate_at_once_apply_each_step_once(url: str) -> None:
         outbox.close()
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("kind", but_the_first(["postgres", "sqlite"]), indirect=True)
 def test_processes_that_migrate_at_once_apply_each_step_once(url: str) -> None:
     command = penstock("migrate", "--url", url)
     started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]

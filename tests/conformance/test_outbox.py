@@ -2,12 +2,14 @@
 
 from penstock.testing.handling_suite import HandlingSuite
 from penstock.testing.outbox_suite import PublishingSuite
-from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
+from tests.conformance.stores import on_every_engine
 
 
+@on_every_engine
 class TestPublishing(PublishingSuite):
     """Into the log, once per engine."""
 
 
+@on_every_engine
 class TestHandling(HandlingSuite):
     """To the handlers, once per engine."""

@@ -26,9 +26,13 @@ from tests.conformance.async_callers import alchemy_engine
 from tests.conformance.callers import sqlalchemy_engine
 from tests.conformance.engines import StoreEngine, sqlite_url
 from tests.conformance.tracked_shop import Shop, Status, opened_shop
+from tests.services.slow import but_the_first
+
+# Tracking is done in Python; the databases differ in what they compute and in their types.
+on_each_database = pytest.mark.parametrize("store", ["sqlite", "postgres"], indirect=True)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=but_the_first(["sqlite", "postgres"]))
 def store(request: pytest.FixtureRequest) -> Iterator[StoreEngine]:
     """Give a store that SQLAlchemy can reach."""
     opened = StoreEngine(request.getfixturevalue(f"migrated_{request.param}"))
@@ -70,6 +74,7 @@ def noted(engine: sqlalchemy.Engine) -> Iterator[list[str]]:
 # --- what there is an event for ----------------------------------------------------------------
 
 
+@on_each_database
 def test_insert_update_and_delete_give_an_event_each(shop: Shop) -> None:
     shop.outbox.track(shop.Order)
     with shop.session() as session:
@@ -95,6 +100,7 @@ def test_insert_update_and_delete_give_an_event_each(shop: Shop) -> None:
     assert deleted.headers == {"action": "DELETE", **entity}
 
 
+@on_each_database
 def test_what_the_database_computes_is_in_the_image(shop: Shop) -> None:
     shop.outbox.track(shop.Order)
     with shop.session() as session:
@@ -331,6 +337,7 @@ def test_a_change_of_excluded_columns_alone_gives_none(shop: Shop) -> None:
     assert shop.delivered()[0].headers["changed"] == "cents"
 
 
+@on_each_database
 def test_values_of_all_kinds_are_written_as_json(shop: Shop) -> None:
     shop.outbox.track(shop.Thing)
     id = UUID(int=7)
@@ -400,6 +407,7 @@ def test_a_rollback_leaves_nothing(shop: Shop) -> None:
     assert shop.types() == []
 
 
+@on_each_database
 def test_a_savepoint_that_rolls_back_takes_its_events_along(shop: Shop) -> None:
     shop.outbox.track(shop.Order)
     with shop.session() as session:
@@ -432,6 +440,7 @@ def test_a_flush_that_failed_leaves_nothing_for_the_next(shop: Shop) -> None:
     assert [(each.type, each.key) for each in shop.delivered()] == [("customers.inserted", "3")]
 
 
+@on_each_database
 def test_an_event_follows_the_statement_that_locks_its_row(shop: Shop) -> None:
     """Design rule F10, and one statement for all events of a flush."""
     shop.outbox.track(shop.Order)
@@ -455,6 +464,7 @@ def test_autocommit_is_refused_and_nothing_is_published(shop: Shop) -> None:
     assert shop.types() == []
 
 
+@on_each_database
 def test_without_its_tables_the_flush_fails(shop: Shop) -> None:
     outbox = type(shop.outbox)(shop.outbox.url, prefix="elsewhere_")
     outbox.track(shop.Order)

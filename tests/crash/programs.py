@@ -17,8 +17,6 @@ from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import text
-
 from penstock import Fixed, Record, points
 from penstock.clock import SYSTEM
 from penstock.delivery.retention import Retention
@@ -28,7 +26,6 @@ from penstock.log.store import store_of
 from penstock.membership.member import ClusterSettings
 from penstock.operate import erase as erasing
 from penstock.outbox.sequencer import Pass, Sequencer
-from penstock.sqlalchemy import session_on
 from penstock.worker.worker import Worker
 from tests.crash.clocks import ShiftedClock, SleepwalkingClock
 from tests.crash.diary import WORKED, Delivered
@@ -38,7 +35,7 @@ from tests.crash.waiting import wait_until
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 TRADED = ["eight", "three"]
 MOST_CYCLES = 20
-EFFECT = text("INSERT INTO effect VALUES (:topic, :place, :at, :name)")
+EFFECT = "INSERT INTO effect VALUES (:topic, :place, :at, :name)"
 
 
 def say(**words: Any) -> None:
@@ -231,7 +228,12 @@ def bookkeeper(store: Store) -> None:
     Every other record goes through a session of SQLAlchemy's. Some records fail the first time, after they
     have written: that must leave nothing behind.
     """
+    from sqlalchemy import text  # half of the time that a program takes to start, so only here
+
+    from penstock.sqlalchemy import session_on
+
     failed: set[str] = set()
+    effect = text(EFFECT)
     retry = Fixed(delay=timedelta(milliseconds=10), max_retries=3)
     write = store.sql("INSERT INTO effect VALUES (?, ?, ?, ?)")
 
@@ -244,7 +246,7 @@ def bookkeeper(store: Store) -> None:
         else:
             with session_on(record.tx) as session:
                 place = {"place": record.partition, "at": record.offset}
-                session.execute(EFFECT, {"topic": record.topic, "name": record.key} | place)
+                session.execute(effect, {"topic": record.topic, "name": record.key} | place)
                 store.outbox.publish(session, "kept", {"of": record.id}, key=record.key, topic="wide")
         if record.value["version"] % 7 == 0 and record.id not in failed:
             failed.add(record.id)

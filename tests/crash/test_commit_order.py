@@ -31,15 +31,12 @@ def deadlocks(store: Store) -> int:
 
 
 def check(store: Store, traffic: Traffic, events: int) -> None:
-    """Find no breach, and enough of everything that could have caused one."""
+    """Find no breach, though everything that could cause one was there."""
     assert breaches(store, appended=traffic.appended) == []
     ids = {row.id for row in logged(store)}
     assert not ids & set(traffic.rolled_back)
     assert len(ids) >= events
-    assert len(traffic.rolled_back) >= events * 0.05, "there were hardly any rollbacks"
-    assert len(traffic.appended) >= events * 0.01, "there were hardly any direct appends"
-    if store.on_postgres:  # in a file there is one writer at a time, and the first may be the only one
-        assert 0 < traffic.moved_by_double < events, "the sequencers did not contend"
+    assert traffic.is_contended()
 
 
 def test_two_thousand_events_of_overlapping_writers_are_once_dense_and_in_order(

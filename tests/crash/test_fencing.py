@@ -68,7 +68,9 @@ def test_slots_do_not_change_hands_in_the_middle_of_a_move(postgres_store: Store
     assert breaches(postgres_store) == []
 
 
-@pytest.mark.parametrize("sleepwalking", [False, True], ids=["awake", "an hour behind"])
+@pytest.mark.parametrize(
+    "sleepwalking", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["awake", "an hour behind"]
+)
 def test_an_owner_stopped_between_passes_moves_nothing_when_it_wakes(
     postgres_store: Store, sleepwalking: bool
 ) -> None:

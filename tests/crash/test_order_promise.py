@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextlib import closing
 
+import pytest
+
 from penstock import Record
 from tests.crash.account import breaches, versions
 from tests.crash.children import Child
@@ -13,6 +15,7 @@ from tests.crash.waiting import wait_until
 RECORDS = 1_000
 
 
+@pytest.mark.slow
 def test_a_thousand_events_of_one_key_from_two_processes_with_different_clocks_keep_their_order(
     postgres_store: Store,
 ) -> None:

@@ -18,6 +18,7 @@ from penstock.operate.reconcile import reconcile
 from penstock.operate.retention import retain
 from tests.crash.children import Child
 from tests.crash.store import Store
+from tests.services.slow import but_the_first
 
 TOPIC = "three"
 KEYS = [f"k-{number}" for number in range(6)]
@@ -57,7 +58,7 @@ def heal(store: Store, handler: Keys) -> None:
     store.outbox.drain()
 
 
-@pytest.mark.parametrize("point", TRIMMING)
+@pytest.mark.parametrize("point", but_the_first(TRIMMING))
 def test_a_process_killed_while_it_deletes_loses_nothing_that_waits(store: Store, point: str) -> None:
     """After the kill, and after the next that goes on, each parked key has all its records, in order."""
     handler = parked(store, 4)
@@ -99,7 +100,7 @@ def test_deleting_beside_workers_and_publishers_loses_nothing(store: Store) -> N
     assert handler.done == {key: list(range(1, last + 1)) for key, last in versions}
 
 
-@pytest.mark.parametrize("point", ERASING)
+@pytest.mark.parametrize("point", but_the_first(ERASING))
 def test_a_process_killed_while_it_erases_can_be_run_again(store: Store, point: str) -> None:
     """What is left is found by the next run, and of what was erased nothing is anywhere."""
     handler = Keys(*KEYS[::2])

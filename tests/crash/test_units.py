@@ -22,6 +22,7 @@ from tests.crash.store import Store
 from tests.crash.test_kill import settled
 from tests.crash.waiting import wait_until
 from tests.services.budget import Budget
+from tests.services.slow import but_the_first
 
 TOPIC = TRADED[0]
 LEASE_SECONDS = 1.0  # of the one that is stopped past it
@@ -90,6 +91,7 @@ def publish(store: Store, rng: random.Random, count: int) -> None:
         store.publish_committed(TOPIC, [f"k-{rng.randrange(6)}" for _ in range(rng.randint(1, 3))])
 
 
+@pytest.mark.parametrize("store", but_the_first(["postgres", "sqlite"]), indirect=True)
 def test_what_handlers_write_is_there_once_whoever_is_killed_when(store: Store, budget: Budget) -> None:
     kill_and_check(store, budget)
 
@@ -194,6 +196,7 @@ def test_a_commit_in_doubt_is_not_repeated_while_it_still_runs(postgres_store: S
         postgres_store.run("DROP FUNCTION linger CASCADE")
 
 
+@pytest.mark.slow
 def test_a_unit_that_was_paused_past_its_lease_commits_nothing(postgres_store: Store) -> None:
     postgres_store.publish_committed(TOPIC, ["k-1", "k-1", "k-1"])
     with a_worker(postgres_store, stop_at="unit.before_cursor") as paused:

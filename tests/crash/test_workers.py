@@ -20,7 +20,6 @@ from tests.services.budget import Budget
 
 LEASE_SECONDS = 2.0  # of those that are stopped past it
 STEADY_SECONDS = 60.0  # of those that shall keep it, though the machine holds them up
-WORKERS = 4
 KEYS = 1000
 STEP_SECONDS = 2.0
 
@@ -84,7 +83,7 @@ def a_worker(
 def test_workers_killed_and_stopped_lose_double_and_reorder_nothing(
     postgres_store: Store, tmp_path: Path, budget: Budget
 ) -> None:
-    disturb(postgres_store, tmp_path, budget)
+    disturb(postgres_store, tmp_path, budget, count=3)
 
 
 @pytest.mark.slow
@@ -92,18 +91,19 @@ def test_workers_killed_and_stopped_lose_double_and_reorder_nothing(
 def test_workers_killed_and_stopped_for_long_lose_double_and_reorder_nothing(
     postgres_store: Store, tmp_path: Path, budget: Budget
 ) -> None:
-    disturb(postgres_store, tmp_path, budget)
+    disturb(postgres_store, tmp_path, budget, count=4)
 
 
-def disturb(postgres_store: Store, tmp_path: Path, budget: Budget) -> None:
-    """P1, P2, P5, P6: every two seconds one of four is killed -9, or stopped past its lease and continued."""
+def disturb(postgres_store: Store, tmp_path: Path, budget: Budget, *, count: int) -> None:
+    """P1, P2, P5, P6: every two seconds one of them is killed -9, or stopped past its lease and continued."""
     diary, disturbed = tmp_path / "diary", set[int]()
     with ExitStack() as stack, Load(postgres_store) as load:
 
         def another() -> Child:
             return stack.enter_context(a_worker(postgres_store, diary, lease_seconds=LEASE_SECONDS))
 
-        workers = [another() for _ in range(WORKERS)]
+        workers = [another() for _ in range(count)]
+        wait_until(lambda: len({each.pid for each in read(diary)}) == count, "all of them take part")
         stopped: list[Child] = []
         for turn in budget("crash.workers"):
             rng = random.Random(turn.seed)
@@ -111,9 +111,9 @@ def disturb(postgres_store: Store, tmp_path: Path, budget: Budget) -> None:
             for each in stopped:
                 each.resume()
             stopped = []
-            victim = workers.pop(rng.randrange(WORKERS))
+            victim = workers.pop(rng.randrange(count))
             disturbed.add(victim.pid)
-            if rng.random() < 0.5:
+            if turn.number % 2:
                 victim.kill()
                 workers.append(another())
             else:
@@ -133,9 +133,9 @@ def disturb(postgres_store: Store, tmp_path: Path, budget: Budget) -> None:
     assert list(breaches(deliveries, disturbed)) == []
     assert len({(each.partition, each.offset) for each in deliveries}) == load.published
     assert postgres_store.rows("SELECT count(*) FROM penstock_dead") == [(0,)]
-    assert len({each.pid for each in deliveries}) >= WORKERS - 1, "most of them took part"
 
 
+@pytest.mark.slow
 def test_joining_and_leaving_under_load_repeats_nothing(postgres_store: Store, tmp_path: Path) -> None:
     """B-02: and no partition changes hands that need not."""
     diary = tmp_path / "diary"
@@ -160,6 +160,7 @@ def test_joining_and_leaving_under_load_repeats_nothing(postgres_store: Store, t
     assert not any(each.redelivered for each in deliveries)
 
 
+@pytest.mark.slow
 def test_a_rolling_deploy_skips_nothing_that_only_the_new_version_handles(
     postgres_store: Store, tmp_path: Path
 ) -> None:
@@ -179,6 +180,7 @@ def test_a_rolling_deploy_skips_nothing_that_only_the_new_version_handles(
     assert len({each.pid for each in deliveries if each.type == "new"}) == 1
 
 
+@pytest.mark.slow
 def test_an_old_version_that_comes_back_gets_nothing(postgres_store: Store, tmp_path: Path) -> None:
     """M3: a pod of the old version that is started again in the middle of a deploy."""
     diary = tmp_path / "diary"
@@ -192,6 +194,7 @@ def test_an_old_version_that_comes_back_gets_nothing(postgres_store: Store, tmp_
             assert len({each.pid for each in read(diary)}) == 1
 
 
+@pytest.mark.slow
 def test_a_record_that_kills_its_process_is_given_up_after_three_times(
     postgres_store: Store, tmp_path: Path
 ) -> None:

@@ -21,7 +21,12 @@ from tests.docs.pages import Block, blocks, blocks_of, name_of, pages
 from tools.tree import import_everything
 
 KINDS = {"python", "console", "bash", "toml", "sql", "json", "text"}
-WITH_PYTHON = [page for page in pages() if blocks_of(page, "python")]
+SLOW = {"docs/how-to/test-your-handlers.md"}  # a whole run of the laboratory
+WITH_PYTHON = [
+    pytest.param(page, marks=pytest.mark.slow) if name_of(page) in SLOW else page
+    for page in pages()
+    if blocks_of(page, "python")
+]
 
 
 def unknown_kinds(found: list[Block]) -> list[str]:

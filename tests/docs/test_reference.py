@@ -8,6 +8,8 @@ import pytest
 
 from tests.docs.pages import PROJECT
 
+pytestmark = pytest.mark.slow  # `scripts/check` looks for drift, too
+
 # In a process of its own: other tests of this one declare settings, points and errors too.
 DRIFT = "import sys, pathlib, tools.reference as r; sys.exit(r.main(sys.argv[2:], pathlib.Path(sys.argv[1])))"
 

@@ -86,8 +86,8 @@ def actions(draw: st.DrawFn) -> tuple[Any, ...]:
 
 
 LEVEL, STEPS = level_from_environment(), 50
-settings.register_profile("delivery-fast", max_examples=250, stateful_step_count=STEPS)
-settings.register_profile("delivery-slow", max_examples=500, stateful_step_count=STEPS)
+settings.register_profile("delivery-fast", max_examples=50, stateful_step_count=STEPS)
+settings.register_profile("delivery-slow", max_examples=300, stateful_step_count=STEPS)
 settings.register_profile("delivery-long", max_examples=10_000, stateful_step_count=2 * STEPS)
 
 
@@ -464,7 +464,12 @@ def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "SLOW_WAITING", SLOW_WAITING)
 
 
-@pytest.mark.timeout(7200 if LEVEL == "long" else 300)
+def test_delivery_keeps_its_promises() -> None:
+    run_state_machine_as_test(Deliveries, settings=settings.get_profile("delivery-fast"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
 def test_delivery_keeps_its_promises_in_ten_thousand_steps() -> None:
     class Counted(Deliveries):
         pass
@@ -540,6 +545,7 @@ PLANTED: list[tuple[str, type[Store], type[Partition]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("promise", "store", "partition"),
     PLANTED,

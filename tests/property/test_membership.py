@@ -195,7 +195,7 @@ def test_no_order_of_a_rolling_deploy_lets_the_old_version_back_while_the_new_on
 # --- a cluster ---------------------------------------------------------------------------------
 
 LEVEL, STEPS = level_from_environment(), 30
-EXAMPLES = {"fast": 15, "slow": 60, "long": 1500}
+EXAMPLES = {"fast": 6, "slow": 60, "long": 1500}
 PAUSES = [timedelta(seconds=seconds) for seconds in (1, 3, 12, 31)]
 picks = st.integers(0, 9)
 
@@ -555,6 +555,7 @@ PLANTED: dict[type[Sharing], str] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", PLANTED, ids=lambda machine: machine.__name__)
 def test_a_planted_bug_is_found(machine: type[Sharing]) -> None:
     with pytest.raises(AssertionError, match=PLANTED[machine]):

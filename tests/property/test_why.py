@@ -290,7 +290,8 @@ def tell_all(seeds: Iterable[int], acts: Sequence[str] = ACTS) -> None:
 
 
 @pytest.mark.timeout(7200)
-def test_no_answer_contradicts_the_state(budget: Budget) -> None:
+@pytest.mark.parametrize("how_many", ["few", pytest.param("many", marks=pytest.mark.slow)])
+def test_no_answer_contradicts_the_state(how_many: str, budget: Budget) -> None:
     tell_all(each.seed for each in budget("property.why"))
 
 
@@ -315,6 +316,7 @@ PLANTED: dict[str, tuple[type, str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", PLANTED)
 def test_a_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*PLANTED[bug])

@@ -38,10 +38,12 @@ def test_the_demo_ends_reconciled(run: Run) -> None:
     assert any(line.startswith("order o-13 failed 3 times and is a dead letter") for line in lines)
 
 
+@pytest.mark.slow
 def test_one_order_is_enough(run: Run) -> None:
     assert run("--orders", "1")[1][-1] == "reconciled: committed=1 logged=1 delivered=1"
 
 
+@pytest.mark.slow
 def test_the_demo_leaves_nothing_behind(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
@@ -49,6 +51,7 @@ def test_the_demo_leaves_nothing_behind(run: Run, tmp_path: Path, monkeypatch: p
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_database_can_be_kept(run: Run, tmp_path: Path) -> None:
     assert run("--orders", "5", "--dir", str(tmp_path / "new" / "shop"))[0] == 0
     assert (tmp_path / "new" / "shop" / "shop.db").exists()
@@ -62,6 +65,7 @@ def test_a_file_that_is_there_is_not_touched(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "shop.db").read_bytes() == b"mine"
 
 
+@pytest.mark.slow
 def test_an_event_that_is_lost_turns_it_red(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -78,6 +82,7 @@ def test_an_event_that_is_lost_turns_it_red(
     assert "orders without an event (lost): 1" in lines
 
 
+@pytest.mark.slow
 def test_an_event_that_came_twice_turns_it_red(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     class Doubling(Shop):
         def logged_ids(self) -> list[str | None]:
@@ -89,6 +94,7 @@ def test_an_event_that_came_twice_turns_it_red(run: Run, monkeypatch: pytest.Mon
     assert lines[-1].startswith("NOT reconciled")
 
 
+@pytest.mark.slow
 def test_the_demo_runs_as_a_program_in_a_pipe(tmp_path: Path) -> None:
     """Without a terminal there is no bar, and each line is a plain one."""
     done = subprocess.run(

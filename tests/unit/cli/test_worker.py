@@ -5,17 +5,21 @@ from __future__ import annotations
 import signal
 import sqlite3
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 from penstock import Outbox
+from penstock.cli import main
+from penstock.testing.refusal import refusal
 from tests.crash.waiting import wait_until
 from tests.unit.cli.program import penstock
 
 pytestmark = pytest.mark.usefixtures("brisk")
+Run = Callable[..., tuple[object, str]]
 PROGRAM = """
 import time
 from pathlib import Path
@@ -99,13 +103,30 @@ def test_u_07_one_process_serves_several_stores(folder: Path) -> None:
             assert conn.execute("SELECT count(*) FROM penstock_member").fetchone() == (0,)
 
 
-def test_an_outbox_that_is_named_twice_is_refused(folder: Path) -> None:
+@pytest.fixture
+def refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Run]:
+    """Run a worker that ends at once, in this process; give its exit code and what it said."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    known = set(sys.modules)
+
+    def run(*arguments: str) -> tuple[object, str]:
+        left = refusal(SystemExit, main, ["worker", *arguments])
+        return left.code, capsys.readouterr().err
+
+    yield run
+    for name in ("shop", "broken", "bare"):
+        if name not in known:
+            sys.modules.pop(name, None)
+
+
+def test_an_outbox_that_is_named_twice_is_refused(refused: Run) -> None:
     for targets in (["shop:outbox", "shop:outbox"], ["shop:outbox", "shop:other"]):
-        ended = subprocess.run(
-            penstock("worker", *targets), cwd=folder, capture_output=True, text=True, check=False
-        )
-        assert ended.returncode == 2
-        assert targets[1] in ended.stderr
+        code, said = refused(*targets)
+        assert code == 2
+        assert targets[1] in said
 
 
 def test_a_second_signal_waits_for_no_handler(folder: Path) -> None:
@@ -134,11 +155,11 @@ def test_a_second_signal_waits_for_no_handler(folder: Path) -> None:
         ([], "Missing argument 'MODULE:OUTBOX...'"),
     ],
 )
-def test_what_is_wrong_with_the_arguments_is_said(folder: Path, arguments: list[str], words: str) -> None:
-    done = subprocess.run(penstock("worker", *arguments), cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert "Traceback" not in done.stderr
+def test_what_is_wrong_with_the_arguments_is_said(refused: Run, arguments: list[str], words: str) -> None:
+    code, said = refused(*arguments)
+    assert code == 2
+    assert words in said
+    assert "Traceback" not in said
 
 
 def test_a_program_that_fails_is_not_taken_for_a_missing_one(folder: Path) -> None:
@@ -148,8 +169,8 @@ def test_a_program_that_fails_is_not_taken_for_a_missing_one(folder: Path) -> No
     assert "No module named 'a_package_that_is_not_there'" in done.stderr
 
 
-def test_tables_that_are_missing_are_named_with_the_remedy(folder: Path) -> None:
+def test_tables_that_are_missing_are_named_with_the_remedy(folder: Path, refused: Run) -> None:
     (folder / "bare.py").write_text(PROGRAM.replace("shop.db", "bare.db"))
-    done = subprocess.run(penstock("worker", "bare:outbox"), cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert "run outbox.migrate() once" in done.stderr
+    code, said = refused("bare:outbox")
+    assert code == 1
+    assert "run outbox.migrate() once" in said

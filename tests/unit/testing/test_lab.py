@@ -46,6 +46,7 @@ def test_a_handler_that_adds_twice_is_found_and_its_seed_plays_it_again() -> Non
         report.check()
 
 
+@pytest.mark.slow
 def test_an_effect_lost_between_two_commits_is_found_there_only() -> None:
     report = bank.lab_of(bank.mark_then_add).run()
     kills = {kill.point for finding in report.findings for kill in finding.kills}
@@ -53,6 +54,7 @@ def test_an_effect_lost_between_two_commits_is_found_there_only() -> None:
     assert len(report.findings) == 2 * EACH_RECORD  # after the first commit, before the second
 
 
+@pytest.mark.slow
 def test_an_idempotent_handler_is_clean_also_under_two_kills() -> None:
     report = bank.lab_of(bank.mark_and_add, rounds=10).run().check()
     assert report.ok
@@ -62,6 +64,7 @@ def test_an_idempotent_handler_is_clean_also_under_two_kills() -> None:
     assert str(report).startswith(f"idempotent: {report.rounds} rounds")
 
 
+@pytest.mark.slow
 def test_what_commits_with_the_cursor_is_clean_although_it_is_not_idempotent() -> None:
     report = bank.lab_of(bank.add_in_tx, transaction=True, rounds=5).run().check()
     assert report.points["unit.before_commit"] == 1
@@ -77,6 +80,7 @@ def test_a_mail_sent_twice_is_found_among_handlers_that_are_right() -> None:
     assert found.got.endswith("'notes': ['mail to ada', 'mail to grace', 'mail to grace']}")
 
 
+@pytest.mark.slow
 def test_a_handler_that_refuses_a_repeat_leaves_a_dead_letter() -> None:
     def insist(record: Record) -> None:
         with closing(bank.connect()) as conn, conn:
@@ -103,6 +107,7 @@ def test_nothing_runs_after_a_kill_not_even_finally() -> None:
     assert lab.replay(seeds_at(scouted, "handler.returned")[0]).findings  # there it had run, and runs again
 
 
+@pytest.mark.slow
 def test_retries_and_schedules_take_no_time() -> None:
     def stumble(record: Record) -> None:
         if record.attempt == 1:
@@ -116,6 +121,7 @@ def test_retries_and_schedules_take_no_time() -> None:
         lab.replay(seeds_at(scouted, point)[-1]).check()
 
 
+@pytest.mark.slow
 def test_async_handlers_are_seen_to_their_end() -> None:
     async def add_later(record: Record) -> None:
         bank.add(record)
@@ -127,6 +133,7 @@ def test_async_handlers_are_seen_to_their_end() -> None:
     assert found.handlers == ("add_later",)
 
 
+@pytest.mark.slow
 def test_the_commits_of_a_fallback_are_seen() -> None:
     outbox = Outbox("memory://")
     never = Fixed(max_retries=0)
@@ -162,6 +169,7 @@ def test_rounds_are_drawn_by_the_seed() -> None:
     assert min(lab._drawn(1, 50)) >= FIRST_DRAWN
 
 
+@pytest.mark.slow
 def test_a_laboratory_whose_kills_do_not_happen_is_not_content(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(points, "kill", lambda: None)
     report = bank.lab_of(bank.mark_and_add).run()
@@ -172,6 +180,7 @@ def test_a_laboratory_whose_kills_do_not_happen_is_not_content(monkeypatch: pyte
         report.check()
 
 
+@pytest.mark.slow
 def test_worlds_that_are_not_renewed_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.testing.lab.worlds.FileWorlds.renew", lambda self: None)
     assert "two runs without any kill differ" in str(refusal(LabFailed, bank.lab_of(bank.add).run))
@@ -265,6 +274,7 @@ def test_a_folder_is_left_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_lease_is_not_waited_for_where_nobody_can_be_judged_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Process, "is_surely_dead", lambda self: False)
     lab = bank.lab_of(bank.mark_and_add)

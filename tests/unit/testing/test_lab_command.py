@@ -24,6 +24,7 @@ def run(*args: str, hash_seed: str = "0") -> "subprocess.CompletedProcess[str]":
     return subprocess.run(penstock("lab", *args), capture_output=True, text=True, check=False, env=given)
 
 
+@pytest.mark.slow
 def test_a_finding_is_exactly_the_same_in_every_process() -> None:
     """Whatever the order of its hashes, and whether it is played among others or alone."""
     with ThreadPoolExecutor(2) as pool:  # mostly they wait for the disk
@@ -39,6 +40,7 @@ def test_a_finding_is_exactly_the_same_in_every_process() -> None:
     assert json.loads(again.stdout)["findings"] == drawn[:1]
 
 
+@pytest.mark.slow
 def test_people_are_told_how_to_play_it_again() -> None:
     done = run("tests.unit.testing.bank:adding", "--seed", "13")
     assert done.returncode == 1, done.stderr

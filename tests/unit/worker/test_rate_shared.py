@@ -21,7 +21,7 @@ from penstock.worker.worker import Worker
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
 
-RATE, PARTITIONS = 40.0, 16
+RATE, PARTITIONS = 100.0, 16
 BURST = RATE / 10
 BEAT = timedelta(seconds=0.2)
 
