@@ -33,7 +33,7 @@ def breaches(root: Path) -> Iterator[str]:
     for file, name, meaning in found:
         if not _NAME.fullmatch(name):
             yield f"{file}: the name of a point is dotted words written out, not {name!r}"
-        elif name.partition(".")[0] not in (room_of(root / file, root), Path(file).stem):
+        elif name.partition(".")[0] not in (room_of(root / file, root), Path(file).stem.partition("_")[0]):
             yield f"{file}: point {name} begins with neither its room's nor its file's name"
         if not meaning.endswith("."):
             yield f"{file}: point {name} says in a sentence what has been done when it is reached"

@@ -9,7 +9,7 @@ import pytest
 from penstock import metrics, points
 from penstock.delivery.retention import AFTER_BATCH, Retention, Trimmed
 from penstock.delivery.retention_rule import RetentionSettings
-from penstock.delivery.trim import trim
+from penstock.delivery.retention_trim import trim
 from penstock.errors import OffsetOutOfRange, UnknownTopic
 from penstock.log.contract import OffsetRange
 from penstock.log.sql.database import Database

@@ -21,7 +21,7 @@ from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 
 from .retention_rule import AsSet, Limits, RetentionRule, RetentionSettings
-from .trim import behind, trim
+from .retention_trim import behind, trim
 
 AFTER_BATCH = points.declare("retention.after_batch", "A batch is deleted and committed; more may follow.")
 

@@ -10,7 +10,7 @@ from functools import partial
 from penstock.clock import SYSTEM, Clock, own_ms
 from penstock.delivery.retention import Retention, Trimmed
 from penstock.delivery.retention_rule import PassedBefore, RetentionSettings
-from penstock.delivery.trim import trim
+from penstock.delivery.retention_trim import trim
 from penstock.errors import InvalidSelection, OffsetOutOfRange
 from penstock.log.contract import OffsetRange, Topic, check_partition
 from penstock.log.sql.database import Transaction

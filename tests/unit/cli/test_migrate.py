@@ -50,16 +50,16 @@ def change(url: str, statement: str) -> None:
 def test_it_says_what_it_applied(run: Run, url: str) -> None:
     assert run("--url", url) == (
         0,
-        "".join(f"applied: {title}\n" for title in APPLIED) + "up to date: version 6\n",
+        "".join(f"applied: {title}\n" for title in APPLIED) + "up to date: version 7\n",
         "",
     )
-    assert run("--url", url) == (0, "up to date: version 6\n", "")
+    assert run("--url", url) == (0, "up to date: version 7\n", "")
 
 
 def test_it_says_so_in_json(run: Run, url: str) -> None:
     for applied in (APPLIED, []):
         code, out, _ = run("--url", url, "--json")
-        assert (code, json.loads(out)) == (0, {"applied": applied, "version": 6})
+        assert (code, json.loads(out)) == (0, {"applied": applied, "version": 7})
 
 
 def test_the_address_may_stand_in_the_environment(
@@ -114,7 +114,7 @@ def test_sql_prints_what_is_pending_and_no_more(run: Run, url: str) -> None:
     assert code == 0
     with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as conn:
         conn.executescript(script)
-    assert run("--url", url) == (0, "up to date: version 6\n", "")
+    assert run("--url", url) == (0, "up to date: version 7\n", "")
     assert run("--url", url, "--sql")[1].strip() == ""
 
 
@@ -155,4 +155,4 @@ def test_a_newer_schema_is_said_with_the_remedy(run: Run, url: str) -> None:
     for flag in ([], ["--check"], ["--sql"]):
         code, _, err = run("--url", url, *flag)
         assert code == 1
-        assert "version 99, this Penstock knows 6; update Penstock here" in err
+        assert "version 99, this Penstock knows 7; update Penstock here" in err

@@ -17,6 +17,7 @@ from penstock.log.sql.database import Database
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.log import SqlLog
 from penstock.log.sql.naming import Names
+from penstock.log.store import store_of
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from penstock.testing.outbox_suite import in_one_partition
 from penstock.testing.records import some_records
@@ -52,7 +53,7 @@ def make(engine: StoreEngine, database: Database) -> Make:
         (subscription,) = outbox._handlers.subscriptions()
         log = SqlLog(database, engine.clock)
         topic = log.topic("events")
-        store = GroupStore(engine.outbox.store, engine.clock, group="g", topic=topic, owner=owner)
+        store = GroupStore(store_of(database), engine.clock, group="g", topic=topic, owner=owner)
         return GroupDelivery(log, store, subscription, engine.clock)
 
     return made
@@ -390,7 +391,7 @@ def test_a_run_is_for_one_handler_only(engine: StoreEngine, database: Database) 
         subscribe(outbox, "g", Seen(), match=type, id=type)
     (subscription,) = outbox._handlers.subscriptions()
     log = SqlLog(database, engine.clock)
-    store = GroupStore(engine.outbox.store, engine.clock, group="g", topic=log.topic("events"), owner="me")
+    store = GroupStore(store_of(database), engine.clock, group="g", topic=log.topic("events"), owner="me")
     mine = GroupDelivery(log, store, subscription, engine.clock)
     mine.take(lambda tx: [])
     fill(mine, engine)
@@ -413,7 +414,7 @@ def test_what_was_taken_before_the_database_went_away_is_handed_out_later(
     subscribe(outbox, "g", Seen())
     (subscription,) = outbox._handlers.subscriptions()
     log = SqlLog(database, engine.clock)
-    store = GroupStore(engine.outbox.store, engine.clock, group="g", topic=log.topic("events"), owner="me")
+    store = GroupStore(store_of(database), engine.clock, group="g", topic=log.topic("events"), owner="me")
     with engine.connect() as conn:
         conn.execute("UPDATE penstock_cursor SET crashes = 1 WHERE partition = 1")
         conn.commit()

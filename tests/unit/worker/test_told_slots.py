@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from penstock.backoff import PollingSettings
+from penstock.log.store import Store
 from penstock.outbox.sequencer import Pass
 from penstock.testing import FakeClock
 from penstock.worker.sequencing import SequencingService
@@ -41,7 +42,7 @@ def test_what_nobody_told_of_is_found_while_told_ones_come_without_a_pause() -> 
     """A process without a bell, or a time that has come: it must not wait until the others are quiet."""
     clock = FakeClock()
     busy, member = Busy(clock), SimpleNamespace(fence=None)
-    nothing: Any = None
+    nothing: Any = Store(None, None)  # type: ignore[arg-type]
     service = SequencingService(nothing, clock, polling=POLLING, member=member)  # type: ignore[arg-type]
     service._sequencer, busy.service = busy, service  # type: ignore[assignment]
     service._run()
