@@ -54,6 +54,10 @@ def kind_or_lists(request: pytest.FixtureRequest) -> str:
     return name
 
 
+# For a test about the rows of a log in the database: where the log is elsewhere there is nothing to ask.
+sql_log_only = pytest.mark.parametrize("kind", NAMES, indirect=True)
+
+
 # --- empty stores ------------------------------------------------------------------------------
 
 
