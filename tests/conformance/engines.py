@@ -13,10 +13,12 @@ from psycopg import sql
 
 from penstock import Outbox
 from penstock.clock import Clock
-from penstock.log.contract import Log
+from penstock.log.contract import Log, Position
+from penstock.log.entry import Entry
 from penstock.log.sql.database import Database
 from penstock.log.store import Store, open_store
 from penstock.testing import FakeClock
+from penstock.testing.list_log import ListLog
 
 NAMES = ("memory", "sqlite", "postgres")
 DATABASES = ("sqlite", "postgres")  # memory is SQLite without a disk: the shipped suites show it
@@ -47,6 +49,71 @@ class StoreEngine:
         if self._log is not None:
             database.store = Store(self._log, database, self.url)  # type: ignore[attr-defined]
         return database
+
+    # -- the log, looked at and damaged behind its back: its rows, where it is in the database
+
+    def entries(self) -> list[Entry]:
+        """Return all that the log holds, by topic and place, with owner tags."""
+        log = self.outbox.log
+        return [
+            each
+            for topic in log.topics()
+            for number, bounds in sorted(log.all_bounds(topic).items())
+            for each in log.at(topic, [Position(number, offset) for offset in range(*bounds)])
+        ]
+
+    def count(self, table: str) -> int:
+        """Return how many rows a table has; `log` and `head` are not tables of every log."""
+        if self._log is not None and table in ("log", "head"):
+            heads = [each for topic in self._log.topics() for each in self._log.all_bounds(topic)]
+            return len(heads if table == "head" else self.entries())
+        with self.connect() as conn:
+            (found,) = conn.execute(f"SELECT count(*) FROM penstock_{table}").fetchone()
+            conn.rollback()
+        return int(found)
+
+    def offsets(self) -> list[int]:
+        """Return the offsets of all that the log holds, sorted; where it has rows, also of hidden ones."""
+        if self._log is not None:
+            return sorted(each.offset for each in self.entries())
+        with self.connect() as conn:
+            found = conn.execute('SELECT "offset" FROM penstock_log ORDER BY 1').fetchall()
+            conn.rollback()
+        return [row[0] for row in found]
+
+    def lose(self, *offsets: int) -> None:
+        """Lose records of all topics: nothing but damage does that."""
+        if self._log is not None:
+            assert isinstance(self._log, ListLog)
+            for topic in self._log.topics():
+                places = [
+                    Position(number, each) for number in self._log.all_bounds(topic) for each in offsets
+                ]
+                self._log.lose(topic, places)
+        else:
+            chosen = ", ".join(map(str, offsets))
+            self._change(f'DELETE FROM penstock_log WHERE "offset" IN ({chosen})')
+
+    def enlarge(self, *offsets: int, size: int) -> None:
+        """Give records of partition 0 another value, of so many zeros: nothing but damage does that."""
+        if self._log is not None:
+            assert isinstance(self._log, ListLog)
+            for each in offsets:
+                self._log.falsify(self._log.topic("events"), Position(0, each), bytes(size))
+        else:
+            zeros = f"decode(repeat('00', {size}), 'hex')" if self.is_postgres else f"zeroblob({size})"
+            chosen = ", ".join(map(str, offsets))
+            self._change(f'UPDATE penstock_log SET value = {zeros} WHERE "offset" IN ({chosen})')
+
+    @property
+    def is_postgres(self) -> bool:
+        """Whether the database is PostgreSQL."""
+        return self.url.startswith("postgresql://")
+
+    def _change(self, statement: str) -> None:
+        with self.connect() as conn:
+            conn.execute(statement)
+            conn.commit()
 
     @contextmanager
     def connect(self) -> Iterator[Any]:

@@ -59,6 +59,10 @@ def kind_or_lists(request: pytest.FixtureRequest) -> str:
 on_every_engine = pytest.mark.parametrize("kind", [*NAMES, "lists"], indirect=True)
 
 
+# For a test about the rows of a log in the database: where the log is elsewhere there is nothing to ask.
+sql_log_only = pytest.mark.parametrize("kind", DATABASES, indirect=True)
+
+
 # --- empty stores ------------------------------------------------------------------------------
 
 

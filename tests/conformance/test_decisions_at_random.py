@@ -15,6 +15,7 @@ import pytest
 
 from penstock.delivery.store import GroupStore
 from penstock.delivery.verdict import Passed
+from penstock.log.contract import Keep
 from penstock.log.sql.database import Database
 from penstock.membership.member import ClusterSettings, Member
 from penstock.model.record import Record
@@ -122,9 +123,7 @@ class Story:
         for group, seen in self.groups.items():
             retry = Fixed(DELAY, max_retries=1)
             subscribe(engine.outbox, group, seen, retry=retry, on_exhausted=group)
-        with engine.connect() as conn:
-            conn.execute("UPDATE penstock_topic SET retention_ms = 0")
-            conn.commit()
+        engine.outbox.log.retain(engine.outbox.log.topic("events"), Keep(age_ms=0))
         self._next = 0
         self._logged: dict[tuple[int, int], Record] = {}
 

@@ -11,6 +11,7 @@ from penstock import points
 from penstock.delivery.store import GroupStore
 from penstock.delivery.verdict import Parked
 from penstock.errors import InvalidOwner, InvalidType
+from penstock.log.contract import Keep
 from penstock.log.sql.database import Database
 from penstock.membership.member import ClusterSettings, Member
 from penstock.model.retry import Fixed
@@ -70,10 +71,12 @@ def change(engine: StoreEngine, statement: str) -> None:
 
 
 def marked(engine: StoreEngine) -> list[tuple[str, Any]]:
-    """Return every place in every column of every table that holds the marker."""
+    """Return every place in every column of every table, and in the log, that holds the marker."""
     found = []
-    for table in tables(engine):
-        for row in rows(engine, f"SELECT * FROM {table}"):
+    held = {each: rows(engine, f"SELECT * FROM {each}") for each in tables(engine)}
+    held["penstock_log"] += [tuple(each) for each in engine.entries()]
+    for table, found_rows in held.items():
+        for row in found_rows:
             for value in row:
                 text = (
                     bytes(value).decode("utf-8", "replace")
@@ -117,9 +120,10 @@ def test_nothing_of_an_owner_is_left_in_any_table(engine: StoreEngine, database:
     publish(engine, f"copied {MARK}", key=f"a-{MARK}", **options)
     publish(engine, "harmless", key=f"done-{MARK}", **options)
     drain(engine)
-    change(engine, "UPDATE penstock_topic SET retention_ms = 0")
+    log = engine.outbox.log
+    log.retain(log.topic("events"), Keep(age_ms=0))
     assert retain(database, clock=engine.clock).count == 2
-    change(engine, "UPDATE penstock_topic SET retention_ms = NULL")
+    log.retain(log.topic("events"), Keep())
     publish(engine, f"behind {MARK}", key=f"a-{MARK}", **options)
     publish(engine, f"kept {MARK}", key=f"b-{MARK}", **options)
     drain(engine)
@@ -182,10 +186,9 @@ def test_many_are_erased_in_bounded_transactions(
         engine.outbox.publish_many(conn, [{"type": "t", "value": n, "owner": "me"} for n in range(35)])
         conn.commit()
     engine.outbox.drain()
-    counted = "SELECT count(*) FROM penstock_log WHERE owner IS NOT NULL"
 
     def note() -> None:
-        left.append(rows(engine, counted)[0][0])
+        left.append(engine.outbox.log.count_owned("me"))
         points.arm("erase.after_batch", note)
 
     points.arm("erase.after_batch", note)
@@ -280,7 +283,7 @@ def test_reconcile_lists_what_is_erased_and_agrees(engine: StoreEngine, database
     assert found.figures[-1].notes == ["partition 0, 1 to before 3, is erased"]
     less = TableFigures("table", 1, [(0, 0, 1)])
     assert not reconcile(database, "events", tables=[less]).agrees
-    change(engine, 'DELETE FROM penstock_log WHERE "offset" = 2')
+    engine.lose(2)
     assert not reconcile(database, "events").agrees
 
 

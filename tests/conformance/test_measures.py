@@ -8,7 +8,6 @@ import pytest
 from penstock import metrics
 from penstock.delivery.store import GroupStore
 from penstock.log.sql.database import Database
-from penstock.log.store import store_of
 from penstock.membership.member import ClusterSettings, Member
 from penstock.metrics import SERIES, Kind, Series
 from penstock.model.retry import Fixed
@@ -49,8 +48,11 @@ def _fresh_series() -> Iterator[None]:
 
 
 @pytest.fixture
-def database(engine: StoreEngine) -> Database:
-    return engine.outbox.database
+def database(engine: StoreEngine) -> Iterator[Database]:
+    """Give a database of the test's own."""
+    opened = engine.database()
+    yield opened
+    opened.close()
 
 
 @pytest.fixture
@@ -62,8 +64,8 @@ def member(engine: StoreEngine, database: Database) -> Member:
 
 
 @pytest.fixture
-def measures(database: Database, member: Member) -> Measures:
-    return Measures(store_of(database), member)
+def measures(engine: StoreEngine, member: Member) -> Measures:
+    return Measures(engine.outbox.store, member)
 
 
 def of(group: str) -> list[float]:
@@ -125,6 +127,16 @@ def test_n_34_what_a_group_has_to_do_is_counted(
     delete(database, "late", clock=engine.clock)
     measures.take()
     assert sorted(metrics.PENDING.values()) == [("g",), ("h",)]
+
+
+def test_n_34_a_group_on_a_topic_that_never_held_anything_has_nothing_to_do(
+    engine: StoreEngine, measures: Measures
+) -> None:
+    engine.outbox.log.create_topic("events", partitions=3)
+    subscribe(engine.outbox, "g", Seen())
+    engine.outbox.drain()
+    measures.take()
+    assert of("g") == [0, 0, 3, 0, 0, 0]
 
 
 def test_n_34_a_worker_takes_them(engine: StoreEngine) -> None:

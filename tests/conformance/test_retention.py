@@ -26,9 +26,10 @@ from penstock.operate.reconcile import reconcile
 from penstock.operate.retention import examine_groups, planned, retain
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from penstock.testing.outbox_suite import in_one_partition
+from penstock.testing.records import a_record
 from penstock.worker.retention import RetentionService
 from tests.conformance.engines import StoreEngine
-from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
+from tests.conformance.stores import kind_or_lists, sql_log_only  # noqa: F401 - the fixture `kind`
 
 DAY = timedelta(days=1)
 WEEK = 7 * DAY
@@ -51,15 +52,9 @@ def trimmed(engine: StoreEngine, database: Database) -> Retain:
 
 
 def keep(engine: StoreEngine, **limits: int) -> None:
-    """Say what the topic keeps."""
-    columns = ", ".join(f"retention_{name} = {value}" for name, value in limits.items())
-    change(engine, f"UPDATE penstock_topic SET {columns}")
-
-
-def change(engine: StoreEngine, statement: str) -> None:
-    with engine.connect() as conn:
-        conn.execute(statement)
-        conn.commit()
+    """Say what the topics keep."""
+    for topic in engine.outbox.log.topics():
+        engine.outbox.log.retain(topic, topic.keep._replace(**limits))
 
 
 def rows(engine: StoreEngine, query: str) -> list[tuple[Any, ...]]:
@@ -67,10 +62,6 @@ def rows(engine: StoreEngine, query: str) -> list[tuple[Any, ...]]:
         found = conn.execute(query).fetchall()
         conn.commit()
     return [tuple(row) for row in found]
-
-
-def offsets(engine: StoreEngine) -> list[int]:
-    return [row[0] for row in rows(engine, 'SELECT "offset" FROM penstock_log ORDER BY 1')]
 
 
 def delivered(engine: StoreEngine, *values: int, failing: tuple[int, ...] = (), **options: Any) -> Seen:
@@ -118,9 +109,10 @@ def test_a_late_record_keeps_what_comes_after_it(engine: StoreEngine, trimmed: R
     delivered(engine, 1)
     engine.clock.advance(DAY)
     delivered_late = engine.clock.now_ms()
-    publish_values(engine, 2, 3)
+    publish_values(engine, 2)
     engine.outbox.drain()
-    change(engine, f'UPDATE penstock_log SET timestamp_ms = {delivered_late - 10**8} WHERE "offset" = 2')
+    engine.outbox.log.append("events", [a_record("k", timestamp_ms=delivered_late - 10**8)])
+    engine.outbox.drain()
     engine.clock.advance(WEEK - DAY + SOON)
     assert trimmed() == {"events": 1}
     engine.clock.advance(DAY)
@@ -128,6 +120,7 @@ def test_a_late_record_keeps_what_comes_after_it(engine: StoreEngine, trimmed: R
     assert engine.outbox.log.bounds("events", 0) == (3, 3)
 
 
+@sql_log_only  # the index is a table of that log
 def test_the_time_index_is_used_and_trimmed(engine: StoreEngine, trimmed: Retain) -> None:
     in_one_partition(engine)
     seen = delivered(engine, *range(1500))
@@ -148,7 +141,7 @@ def test_so_many_records_are_kept_of_each_partition(engine: StoreEngine, trimmed
     delivered(engine, *range(10))
     keep(engine, records=4)
     assert trimmed() == {"events": 6}
-    assert offsets(engine) == [6, 7, 8, 9]
+    assert engine.offsets() == [6, 7, 8, 9]
 
 
 def test_so_many_bytes_are_kept_and_each_record_is_measured_once(
@@ -162,10 +155,9 @@ def test_so_many_bytes_are_kept_and_each_record_is_measured_once(
     assert retention.run().deleted == {"events": 6}
     publish_values(engine, 20, 21)
     engine.outbox.drain()
-    large = "decode(repeat('00', 1000), 'hex')" if engine.url.startswith("postgresql") else "zeroblob(1000)"
-    change(engine, f'UPDATE penstock_log SET value = {large} WHERE "offset" IN (8, 9)')
+    engine.enlarge(8, 9, size=1000)
     assert retention.run().deleted == {"events": 2}, "what was measured before is not measured again"
-    assert offsets(engine) == [8, 9, 10, 11]
+    assert engine.offsets() == [8, 9, 10, 11]
     publish_values(engine, 22)
     engine.outbox.drain()
     other = Retention(store_of(database), RetentionSettings.load(), engine.clock)
@@ -187,10 +179,10 @@ def test_either_limit_is_enough(engine: StoreEngine, trimmed: Retain) -> None:
 def test_a_topic_has_limits_of_its_own(engine: StoreEngine, trimmed: Retain) -> None:
     in_one_partition(engine)
     delivered(engine, 1, 2)
-    keep(engine, ms=-1)
+    keep(engine, age_ms=-1)
     engine.clock.advance(10 * WEEK)
     assert trimmed() == {}
-    keep(engine, ms=10_000)
+    keep(engine, age_ms=10_000)
     assert trimmed() == {"events": 2}
 
 
@@ -199,7 +191,7 @@ def test_a_topic_that_keeps_nothing_waits_for_all_its_groups(engine: StoreEngine
     in_one_partition(engine)
     publish_values(engine, 1, 2)
     engine.outbox.drain()
-    keep(engine, ms=0)
+    keep(engine, age_ms=0)
     assert trimmed() == {}, "a group may still come: start is earliest"
     seen = delivered(engine, 3)
     assert seen.values() == [1, 2, 3]
@@ -215,7 +207,7 @@ def test_a_topic_without_a_reader_that_keeps_nothing_keeps_as_the_settings_say(
     in_one_partition(engine)
     publish_values(engine, 1, 2)
     engine.outbox.drain()
-    keep(engine, ms=0)
+    keep(engine, age_ms=0)
     engine.clock.advance(WEEK + SOON)
     assert trimmed() == {"events": 2}
 
@@ -252,11 +244,11 @@ def test_a_pass_is_bounded_and_one_that_was_full_says_so(engine: StoreEngine, da
     committed: list[int] = []
     done = Trimmed(full=True)
     while done.full:
-        points.arm(AFTER_BATCH, lambda: committed.append(len(offsets(engine))))
+        points.arm(AFTER_BATCH, lambda: committed.append(len(engine.offsets())))
         done = retention.run()
         assert done.count <= 30
     assert committed[0] == 90, "the first transaction deleted ten"
-    assert offsets(engine) == []
+    assert engine.offsets() == []
     assert engine.outbox.log.bounds("events", 0).start + engine.outbox.log.bounds("events", 1).start == 100
 
 
@@ -325,10 +317,10 @@ def test_the_slowest_group_holds_back_what_it_has_not_passed(engine: StoreEngine
     delivered(engine, 1, 2, 3)
     publish_values(engine, 4, 5)
     quick.drain()
-    keep(engine, ms=DAY // SOON * 1000)
+    keep(engine, age_ms=DAY // SOON * 1000)
     engine.clock.advance(DAY + SOON)
     assert trimmed() == {"events": 3}
-    assert offsets(engine) == [3, 4]
+    assert engine.offsets() == [3, 4]
     engine.outbox.drain()
     assert trimmed() == {"events": 2}
 
@@ -377,7 +369,7 @@ def test_a_cursor_beyond_holes_of_any_length_goes_on(engine: StoreEngine, trimme
     subscribe(engine.outbox, "g", seen)
     publish_values(engine, *range(1000))
     engine.another().drain()
-    change(engine, 'DELETE FROM penstock_log WHERE "offset" BETWEEN 10 AND 900 OR "offset" > 990')
+    engine.lose(*range(10, 901), *range(991, 1000))
     engine.outbox.drain()
     assert seen.values() == [*range(10), *range(901, 991)]
     assert rows(engine, 'SELECT "offset" FROM penstock_cursor') == [(1000,)]
@@ -389,9 +381,9 @@ def test_a_cursor_beyond_holes_of_any_length_goes_on(engine: StoreEngine, trimme
 def test_a_parked_key_keeps_its_records_and_its_order(engine: StoreEngine, trimmed: Retain) -> None:
     in_one_partition(engine)
     seen = delivered(engine, 1, 2, 3, failing=(2,))
-    keep(engine, ms=0)
+    keep(engine, age_ms=0)
     assert trimmed() == {"events": 3}
-    assert offsets(engine) == []
+    assert engine.offsets() == []
     copies = rows(engine, 'SELECT "offset", type FROM penstock_lane_entry ORDER BY 1')
     assert copies == [(1, "t"), (2, "t")]
     publish_values(engine, 4)
@@ -408,7 +400,7 @@ def test_a_copy_is_the_record_as_it_was(engine: StoreEngine, trimmed: Retain) ->
         conn.commit()
     engine.outbox.drain()
     (first,) = seen
-    keep(engine, ms=0)
+    keep(engine, age_ms=0)
     trimmed()
     assert rows(engine, "SELECT owner FROM penstock_lane_entry") == [("me",)]
     healed(engine, seen)
@@ -429,7 +421,7 @@ def test_a_record_that_dies_after_its_row_is_gone_keeps_its_payload(
         engine.outbox.publish(conn, "t", 2, key="k")
         conn.commit()
     engine.outbox.drain()
-    keep(engine, ms=0)
+    keep(engine, age_ms=0)
     assert trimmed() == {"events": 2}
     engine.clock.advance(timedelta(minutes=1))
     engine.outbox.drain()
@@ -447,7 +439,7 @@ def test_a_held_key_is_requeued_in_order_after_its_rows_are_gone(
 ) -> None:
     in_one_partition(engine)
     seen = delivered(engine, 1, 2, 3, failing=(1,), retry=Fixed(SOON, max_retries=0))
-    keep(engine, ms=0)
+    keep(engine, age_ms=0)
     assert trimmed() == {"events": 3}
     (lane,) = lanes(database, clock=engine.clock).items
     assert lane.waiting == 2
@@ -461,7 +453,7 @@ def test_a_requeued_record_survives_retention_before_it_is_tried(
     in_one_partition(engine)
     seen = delivered(engine, 1, 2, failing=(1,), retry=Fixed(SOON, max_retries=0))
     dead.requeue(database, Selection(group="g", key="k"), clock=engine.clock)
-    keep(engine, ms=0)
+    keep(engine, age_ms=0)
     assert trimmed() == {"events": 2}
     assert healed(engine, seen) == [1, 2]
 
@@ -474,7 +466,7 @@ def test_a_copied_record_that_is_set_aside_alone_keeps_its_copy(
     seen = delivered(engine, 1, failing=(1,), retry=Fixed(SOON, max_retries=9))
     publish_values(engine, 2, 3)
     engine.outbox.drain()
-    keep(engine, ms=0)
+    keep(engine, age_ms=0)
     assert trimmed() == {"events": 3}
     other = engine.another()
     seen.failing[:] = [2]
@@ -498,7 +490,7 @@ def test_copies_are_read_within_the_bounds_of_a_read(
     """What is too much for one read comes with the next, in order, whether it is a copy or in the log."""
     in_one_partition(engine)
     seen = delivered(engine, 1, 2, 3, 4, failing=(1,))
-    keep(engine, ms=0)
+    keep(engine, age_ms=0)
     trimmed()
     seen.failing.append(7)
     publish_values(engine, 5, 6)
@@ -516,7 +508,7 @@ def test_every_group_has_copies_of_its_own(engine: StoreEngine, trimmed: Retain)
     other = Seen(1)
     subscribe(engine.outbox, "other", other, retry=Fixed(SOON))
     seen = delivered(engine, 1, 2, failing=(2,))
-    keep(engine, ms=0)
+    keep(engine, age_ms=0)
     assert trimmed() == {"events": 2}
     assert len(rows(engine, "SELECT 1 FROM penstock_lane_entry WHERE id IS NOT NULL")) == 3
     other.failing.clear()
@@ -544,7 +536,7 @@ def test_reconcile_agrees_after_retention_and_not_when_a_row_is_missing(
     assert reconcile(database, "events").line() == "reconciled: logged=1 delivered[g]=1"
     publish_values(engine, 6, 7)
     engine.outbox.drain()
-    change(engine, 'DELETE FROM penstock_log WHERE "offset" = 5')
+    engine.lose(5)
     assert reconcile(database, "events").figures[0].faults == [
         "partition 0, 5 to before 6, is not in the log"
     ]
@@ -570,11 +562,11 @@ def test_the_owner_of_the_first_slot_does_it(engine: StoreEngine, database: Data
     member.join()
     service = RetentionService(store_of(database), engine.clock, member=member, groups=["g"])
     assert not service.turn()
-    assert offsets(engine) == [0, 1], "another owns the slot, or nobody"
+    assert engine.offsets() == [0, 1], "another owns the slot, or nobody"
     member.take()
     seen_ms = rows(engine, "SELECT seen_ms FROM penstock_group")
     assert not service.turn()
-    assert offsets(engine) == []
+    assert engine.offsets() == []
     assert rows(engine, "SELECT seen_ms FROM penstock_group") == seen_ms
     engine.clock.advance(timedelta(hours=1) + SOON)
     service.turn()

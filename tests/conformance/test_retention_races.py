@@ -10,6 +10,7 @@ import pytest
 from penstock import points
 from penstock.delivery.retention import Retention
 from penstock.delivery.retention_rule import RetentionSettings
+from penstock.log.contract import Log, Topic
 from penstock.log.sql.database import Database
 from penstock.log.store import store_of
 from penstock.membership.member import ClusterSettings, Member
@@ -125,16 +126,11 @@ def test_a_clock_that_jumps_makes_no_working_group_forgotten(
 def test_a_clearing_cut_short_hides_what_it_has_not_deleted_yet(
     engine: StoreEngine, database: Database, seen: Seen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, calls = database.run, []
-
-    def cut(work: Any) -> Any:
-        calls.append(work)
-        if len(calls) > 1:
-            raise KeyboardInterrupt
-        return run(work)
+    def cut(log: Log, topic: Topic) -> None:
+        raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(database, "run", cut)
+        patch.setattr(type(engine.outbox.log), "sweep", cut)
         with pytest.raises(KeyboardInterrupt):
             clear(database, "events", clock=engine.clock)
     long_ago = datetime(1990, 1, 1, tzinfo=UTC)

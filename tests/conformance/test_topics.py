@@ -45,10 +45,7 @@ def database(engine: StoreEngine) -> Iterator[Database]:
 
 def count(engine: StoreEngine, *tables: str) -> list[int]:
     """Return how many rows tables have."""
-    with engine.connect() as conn:
-        found = [conn.execute(f"SELECT count(*) FROM penstock_{table}").fetchone() for table in tables]
-        conn.commit()
-    return [row[0] for row in found]
+    return [engine.count(table) for table in tables]
 
 
 STATES = ("staged", "scheduled", "log", "lane", "lane_entry", "dead")

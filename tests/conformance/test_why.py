@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from penstock.delivery.trim import trim
 
 from penstock.clock import SYSTEM, from_ms
 from penstock.delivery.store import GroupStore
 from penstock.errors import UnknownGroup
+from penstock.log.contract import OffsetRange
 from penstock.log.sql.database import Database
 from penstock.membership.member import ClusterSettings, Member
 from penstock.membership.process import Process
@@ -58,6 +60,12 @@ class Shop:
             conn.commit()
         return self.ids[-1]
 
+    def log(self, value: Any, key: str | None) -> str:
+        """Publish a value and bring it into the log, behind all that is there, and no further."""
+        id = self.publish(value, key=key)
+        self.engine.another().drain()
+        return id
+
     def subscribe(self, **options: Any) -> None:
         """Register the handler of `g`."""
         subscribe(self.engine.outbox, "g", self.seen, **{"retry": RETRY} | options)
@@ -75,6 +83,11 @@ class Shop:
         with self.engine.connect() as conn:
             conn.execute(statement)
             conn.commit()
+
+    def trim(self, before: int) -> None:
+        """Delete the oldest records, as retention does."""
+        store = self.engine.outbox.store
+        trim(store, store.log.topic("events"), [OffsetRange(0, 0, before)], unless=lambda tx: False)
 
     def why(self, subject: str, **options: Any) -> list[Answer]:
         """Ask, in the engine's time."""
@@ -598,11 +611,10 @@ def test_care_after_a_crash_is_told(shop: Shop) -> None:
 def test_what_is_next_is_in_work(shop: Shop) -> None:
     shop.subscribe()
     shop.drain()
-    shop.publish(1, key="a")
-    shop.publish(2, key="b")
-    id = shop.publish(3, key="a")
-    last = shop.publish(4, key=None)
-    shop.engine.another().drain()
+    shop.log(1, key="a")
+    shop.log(2, key="b")
+    id = shop.log(3, key="a")
+    last = shop.log(4, key=None)
     member = shop.owner()
     assert shop.one(shop.ids[1]).sentence == (
         f"{shop.ids[1]} (key b) is in work in group g, or next: 1 record of events/0 comes before it; "
@@ -631,10 +643,9 @@ def test_what_is_next_is_in_work(shop: Shop) -> None:
 def test_what_is_done_beyond_the_cursor_is_delivered(shop: Shop) -> None:
     """A partition is worked by many hands: the cursor has a bit for each record that is done beyond it."""
     logged(shop, 1)
-    shop.publish(2, key="b")
-    last = shop.publish(3, key="c")
-    again = shop.publish(4, key="b")
-    shop.engine.another().drain()
+    shop.log(2, key="b")
+    last = shop.log(3, key="c")
+    again = shop.log(4, key="b")
     shop.change("UPDATE penstock_cursor SET passed = '02'")
     shop.owner()
     codes = [shop.one(id).code for id in shop.ids]
@@ -664,8 +675,7 @@ def test_a_record_that_retention_has_removed_is_gone(shop: Shop) -> None:
     shop.advance(60)
     young = shop.publish(2)
     shop.drain()
-    shop.change('DELETE FROM penstock_log WHERE "offset" = 0')
-    shop.change("UPDATE penstock_head SET start_offset = 1")
+    shop.trim(1)
     answer = shop.one(id)
     assert answer.sentence == (
         f"record {id} is not in the log: retention has removed what was published at its time."
@@ -677,17 +687,15 @@ def test_a_record_that_retention_has_removed_is_gone(shop: Shop) -> None:
 
 def test_a_dead_letter_is_found_when_its_record_is_gone(shop: Shop) -> None:
     first, _ = held(shop)
-    shop.change('DELETE FROM penstock_log WHERE "offset" = 0')
+    shop.engine.lose(0)
     assert shop.one(first).code is Code.HELD
     assert (shop.one("k").code, shop.one("k").id) == (Code.HELD, first)
 
 
 def test_a_waiting_record_is_found_when_only_its_copy_is_left(shop: Shop) -> None:
     first, second = failed(shop)
-    same = 'FROM penstock_log l WHERE l."offset" = penstock_lane_entry."offset"'
-    shop.change(f"UPDATE penstock_lane_entry SET id = (SELECT l.id {same}), key = (SELECT l.key {same})")
-    shop.change("UPDATE penstock_lane_entry SET type = 't', timestamp_ms = 0")
-    shop.change("DELETE FROM penstock_log")
+    shop.trim(3)
+    assert shop.engine.offsets() == []
     assert (shop.one(first).code, shop.one(second).code) == (Code.PARKED, Code.BEHIND)
     assert shop.one("k").code is Code.PARKED
 

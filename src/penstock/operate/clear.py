@@ -2,7 +2,8 @@
 
 One transaction takes away what is staged, scheduled, waiting and dead, moves every head's start to its end
 and every cursor there, in a new epoch; from then on no group meets the old records. They are deleted after
-it, in bounded transactions. Should that be cut short, clearing again goes on with it.
+it, in bounded transactions. Should that be cut short, clearing again goes on with it. A log that is not in
+the database is emptied as the last thing before the commit: what the audit says was cleared is cleared.
 """
 
 from dataclasses import dataclass
@@ -64,15 +65,12 @@ def clear(
             Resetting(group, topic.id, living=member.living, touch=lambda *_: None).place(tx, ends)
         total = cleared.staged + cleared.scheduled + cleared.records
         audit.write(tx, "topic clear", {"topic": name}, total, own_ms(clock), actor=actor)
-        if store.is_one:
-            log.clear(topic)
+        log.clear(topic)
         return cleared, topic
 
     if dry_run:
         return store.database.look(count)
     cleared, topic = store.database.run(empty)
-    if not store.is_one:
-        store.log.clear(topic)
     store.log.sweep(topic)
     return cleared
 

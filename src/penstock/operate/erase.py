@@ -98,7 +98,9 @@ class _Eraser:
         done += self._run(partial(self._unpublished, "scheduled"))
         for find in (self._logged, self._kept):
             for topic, places, ids in self._by_topic(find()):
-                done += self._run(partial(self._erase, topic, places, ids))
+                if not self._store.is_one:
+                    done += self._run(partial(self._erase, topic, places, ids, False))
+                done += self._run(partial(self._erase, topic, places, ids, True))
         return done
 
     def _run(self, work: "partial[Erased]") -> Erased:
@@ -133,8 +135,14 @@ class _Eraser:
         self._finish(tx, [row[1] for row in rows], done)
         return done
 
-    def _erase(self, topic: Topic, places: list[Position], ids: list[str], tx: Transaction) -> Erased:
-        """Erase records of one topic everywhere: domains and cursors first, in their order; the log last."""
+    def _erase(
+        self, topic: Topic, places: list[Position], ids: list[str], also_logged: bool, tx: Transaction
+    ) -> Erased:
+        """Erase records of one topic everywhere: domains, then cursors, each in their order; last the log.
+
+        A log that is not in the database is not rolled back with it, and its tags are how the rest is found:
+        there a transaction without it comes first, so that a crash after the log has let go leaves nothing.
+        """
         groups = sorted(row[0] for row in tx.rows("delivery", "groups_on_topic", topic_id=topic.id))
         for domain in sorted((Domain(group, topic.id) for group in groups), key=lambda each: each.name):
             touch(tx, domain)
@@ -142,7 +150,9 @@ class _Eraser:
         for group in groups:
             letters = DeadLetters(group, topic.id, living=self._member.living, touch=_touched)
             decided += letters.erase(tx, places)
-        logged = self._store.log_in(tx).erase(topic, places, owner=self._owner) if topic.name else 0
+        log, logged = self._store.log_in(tx), 0
+        if topic.name and also_logged:
+            logged = log.erase(topic, places, owner=self._owner)
         done = Erased(logged=logged, waiting=decided.alone, dead=decided.count)
         self._finish(tx, ids, done)
         return done

@@ -19,6 +19,7 @@ from penstock.errors import (
     UnknownTopic,
 )
 from penstock.log.contract import (
+    LAST_OFFSET,
     OUTBOX_PARTITIONS,
     Appended,
     Batch,
@@ -42,14 +43,18 @@ from penstock.model.partition import MURMUR3, check_partitioner, check_partition
 @dataclass
 class _Partition:
     start: int = 0
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[Entry | None] = field(default_factory=list)  # None: it was lost
 
     @property
     def bounds(self) -> Bounds:
         return Bounds(self.start, self.start + len(self.entries))
 
     def between(self, low: int, high: int) -> list[Entry]:
-        return self.entries[max(0, low - self.start) : max(0, high - self.start)]
+        held = self.entries[max(0, low - self.start) : max(0, high - self.start)]
+        return [each for each in held if each is not None]
+
+    def put(self, offset: int, entry: Entry | None) -> None:
+        self.entries[offset - self.start] = entry
 
 
 @dataclass
@@ -216,9 +221,10 @@ class ListLog(Log):
 
     def first_offsets(self, topic: Topic, positions: Sequence[Position]) -> dict[int, int]:
         """Return where partitions go on."""
-        bounds = self.all_bounds(topic)
-        places = {n: (max(offset, bounds[n].start), bounds[n].end) for n, offset in positions if n in bounds}
-        return {number: offset for number, (offset, end) in places.items() if offset < end}
+        with self._lock:
+            ranges = [OffsetRange(number, offset, LAST_OFFSET) for number, offset in positions]
+            firsts = [next(self._all(topic, [each]), None) for each in ranges]
+        return {each.partition: each.offset for each in firsts if each is not None}
 
     def offsets_at(
         self, topic: Topic, timestamp_ms: int, ranges: Sequence[OffsetRange] | None = None
@@ -242,14 +248,20 @@ class ListLog(Log):
     def find_id(
         self, topic: Topic, id: str, *, since_ms: int | None, walk: int, partition: int | None = None
     ) -> Search:
-        """Look at everything: a list has no index, and no need of one."""
+        """Look for a record by its id."""
+        ranges, cut, gone = list[OffsetRange](), False, False
         with self._lock:
             bounds = self.all_bounds(topic)
-            numbers = bounds if partition is None else [partition]
-            ranges = [OffsetRange(number, *bounds[number]) for number in numbers]
+            begins = {} if since_ms is None else self.offsets_at(topic, since_ms)
+            for number in bounds if partition is None else bounds.keys() & {partition}:
+                start, end = bounds[number]
+                low = max(start, end - walk) if since_ms is None else begins[number]
+                high = min(end, low + walk)
+                cut |= high < end or (since_ms is None and low > start)
+                gone |= start > 0 and (since_ms is None or low == start)
+                ranges.append(OffsetRange(number, low, high))
             found = next((each for each in self._all(topic, ranges) if each.id == id), None)
-        gone = any(each.low for each in ranges)
-        return Search(None if found is None else _bared(found), cut=False, gone=gone)
+        return Search(None if found is None else _bared(found)._replace(owner=None), cut, gone)
 
     def find_key(
         self, topic: Topic, within: OffsetRange, key: bytes, *, limit: int, last: bool = False
@@ -294,10 +306,10 @@ class ListLog(Log):
             deleted = 0
             for number, _, high in ranges:
                 partition = held.partitions[number]
+                deleted += len(partition.between(0, high))
                 count = max(0, min(high, partition.bounds.end) - partition.start)
                 del partition.entries[:count]
                 partition.start += count
-                deleted += count
             return deleted
 
     def clear(self, topic: Topic) -> None:
@@ -314,9 +326,8 @@ class ListLog(Log):
             held = self._held(topic)
             for entry in self.at(topic, positions):
                 if entry.type != ERASED and owner in (None, entry.owner):
-                    partition = held.partitions[entry.partition]
                     erased = entry._replace(key=None, value=None, headers=None, owner=None, type=ERASED)
-                    partition.entries[entry.offset - partition.start] = erased
+                    held.partitions[entry.partition].put(entry.offset, erased)
                     count += 1
         return count
 
@@ -344,6 +355,20 @@ class ListLog(Log):
             held = self._by_id.get(topic.id)
             return {} if held is None else {reader: dict(each) for reader, each in held.holds.items()}
 
+    # -- damage, as a test may do it
+
+    def lose(self, topic: Topic, positions: Collection[Position]) -> None:
+        """Lose records, as a damaged disk would: their offsets are given, and nothing is there."""
+        with self._lock:
+            for each in self.at(topic, positions):
+                self._held(topic).partitions[each.partition].put(each.offset, None)
+
+    def falsify(self, topic: Topic, position: Position, value: bytes | None) -> None:
+        """Give a record another value, which nothing else does."""
+        with self._lock:
+            for each in self.at(topic, [position]):
+                self._held(topic).partitions[each.partition].put(each.offset, each._replace(value=value))
+
     # -- inside
 
     def _held(self, topic: Topic) -> _Held:
@@ -360,7 +385,8 @@ class ListLog(Log):
     def _owned(self, owner: str) -> Iterator[tuple[int, Entry]]:
         for id, held in self._by_id.items():
             for partition in held.partitions:
-                yield from ((id, _bared(each)) for each in partition.entries if each.owner == owner)
+                entries = partition.between(*partition.bounds)
+                yield from ((id, _bared(each)) for each in entries if each.owner == owner)
 
 
 def _shown(entry: Entry, *, bare: bool) -> Entry:

@@ -557,7 +557,7 @@ WHERE name = ANY(:names::text[]) AND seen_ms < now_ms(:now_ms) - 3600000;
 -- name: gauge_cursors
 -- How far each group is behind the ends of the log, how many of its cursors one member owns, and how many nobody does who
 -- lives; reads the cursors, locks nothing.
-SELECT g.name, sum(greatest(0, h.place - c."offset")), count(*) FILTER (WHERE c.owner = :owner),
+SELECT g.name, sum(greatest(0, coalesce(h.place, 0) - c."offset")), count(*) FILTER (WHERE c.owner = :owner),
        count(*) FILTER (WHERE c.owner IS NULL OR c.owner <> ALL(:living::text[]))
 FROM penstock_group g
 CROSS JOIN penstock_cursor c ON c.group_id = g.id
