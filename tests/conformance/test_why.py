@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from penstock.delivery.trim import trim
+from penstock.delivery.retention_trim import trim
 
 from penstock.clock import SYSTEM, from_ms
 from penstock.delivery.store import GroupStore
