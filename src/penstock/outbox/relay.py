@@ -2,95 +2,210 @@
 
 Two places cannot commit at once, so the log comes first, idempotently, and the rows are deleted after it. The
 rows of one slot for one topic are the batches of one producer, in the slot's epoch: a sequencer that was
-replaced is refused by the log. After a crash in between, the rows are still there; the log says which records
-it has of that producer's last batch, and those are only deleted.
+replaced is refused by the log. Whatever ends a move in between leaves the producer's last batch in doubt: it
+is in the log, and its rows may still be there, picked next time with others, in part, or not at all. So a
+relay that has not seen the commit of a producer's last batch deletes the rows of that batch, wherever they
+are, and appends the next one in another transaction: only the last batch can be in doubt. Until then such an
+event can be cancelled although it is in the log.
+
+Rows are locked when they are read: who cancels or erases one waits, and then finds it in the log.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from penstock.errors import UnknownTopic
-from penstock.log.contract import Batch, Log, Position, Producer, Topic
+from penstock.errors import (
+    OutOfSequence,
+    PartitionerDiffers,
+    PartitionsDiffer,
+    PickChanged,
+    TopicVanished,
+    UnknownTopic,
+)
+from penstock.log.contract import Appended, Batch, Log, Position, Producer, Topic
 from penstock.log.entry import Content
 from penstock.log.sql.database import Transaction
 from penstock.log.sql.heads import HeadKey
 
-from .move import Pick, Picked
+from .move import Pick
+
+_TABLES = ("scheduled", "staged")
 
 
-class _Run(NamedTuple):
-    """The rows of one slot for one topic, in order."""
+class Relayed(NamedTuple):
+    """What a move did: how many rows are gone, and where the partitions end that it added to.
+
+    `left`: some of the picked rows are still there, to be moved next.
+    """
+
+    moved: int
+    left: bool
+    ends: dict[HeadKey, int]
+
+
+class _Source(NamedTuple):
+    """Whose rows are one producer's batches."""
 
     slot: int
     topic: str
-    contents: list[Content]
 
-    @property
-    def producer(self) -> str:
-        return f"outbox/{self.slot}/{self.topic}"
+
+class _Place(NamedTuple):
+    """Where a producer goes on: the number of its next record in its epoch."""
+
+    epoch: int
+    sequence: int
+
+
+class _Unsure(NamedTuple):
+    """Where a producer goes on as the log says, and its last batch, which may be in doubt."""
+
+    place: _Place
+    last: Appended | None
 
 
 class Relay:
-    """Moves what one sequencer has picked. One thread at a time."""
+    """Moves what one sequencer has picked, in transactions: `begin`, perhaps `move`, then `committed`.
+
+    One thread at a time.
+    """
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._topics: dict[str, Topic] = {}
+        self._outbox = ""
+        self._places: dict[_Source, _Place] = {}  # of producers whose last batch is committed here too,
+        self._moving: dict[_Source, _Place] = {}  # and of those that append in the transaction under way
 
-    def move(self, tx: Transaction, picks: Sequence[Pick], epochs: Mapping[int, int]) -> dict[HeadKey, int]:
-        """Append what was picked, delete it, and return where the partitions end that it was added to."""
-        runs = list(_runs(tx, picks))
-        self._find_topics({run.topic for run in runs})
-        batches = [
-            self._batch(run, epochs[run.slot])
-            for run in (self._unmoved(each) for each in runs)
-            if run.contents
-        ]
-        given = self._log.append_all(batches)
+    def begin(self) -> None:
+        """Begin a transaction: where those go on that moved in one not seen to be committed is in doubt."""
+        for each in self._moving:
+            self._places.pop(each, None)
+        self._moving = {}
+
+    def move(self, tx: Transaction, picks: Sequence[Pick], epochs: Mapping[int, int]) -> Relayed:
+        """Append what was picked and delete it. Raises ProducerFenced when another goes on with a slot."""
+        self._outbox = self._outbox or _name(tx)
+        sources = sorted({_Source(row.slot, row.topic) for pick in picks for row in pick.rows})
+        topics = {name: self._topic(name) for name in sorted({each.topic for each in sources})}
+        unsure = self._unsure(sources, epochs)
+        settled = self._settle(tx, unsure, topics)
+        picks = [pick for pick in (_without(each, settled.keys()) for each in picks) if pick.rows]
+        ends = self._append(_runs(tx, picks), topics, unsure)
+        deleted = sum(tx.change("outbox", f"delete_{pick.table}", **pick.ids) for pick in picks)
+        return Relayed(deleted + sum(settled.values()), bool(settled), ends)
+
+    def committed(self) -> None:
+        """End a transaction that is committed: the rows that it moved are gone for good."""
+        self._places |= self._moving
+        self._moving = {}
+
+    def _topic(self, name: str) -> Topic:
+        try:
+            return self._log.topic(name)
+        except UnknownTopic:
+            try:
+                return self._log.create_topic(name)
+            except (PartitionsDiffer, PartitionerDiffers):  # somebody else has made it, in another way
+                return self._log.topic(name)
+
+    def _unsure(self, sources: Sequence[_Source], epochs: Mapping[int, int]) -> dict[_Source, _Unsure]:
+        """Return the producers of which this relay has not seen a batch committed in their epoch."""
+        found = {}
+        for each in sources:
+            place, epoch = self._places.get(each), epochs[each.slot]
+            if place is None or place.epoch != epoch:
+                last = self._log.last_batch(self._producer(each))
+                sequence = 0 if last is None else last.sequence + len(last.positions)
+                found[each] = _Unsure(_Place(epoch, sequence), last)
+        return found
+
+    def _settle(
+        self, tx: Transaction, unsure: Mapping[_Source, _Unsure], topics: Mapping[str, Topic]
+    ) -> dict[_Source, int]:
+        """Delete what is left of batches in doubt; return how many rows that were, of which sources."""
+        settled = {}
+        for source, (_, last) in unsure.items():
+            topic = topics[source.topic]
+            if last is not None and last.topic_id == topic.id:
+                params = {**source._asdict(), "ids": self._ids(topic, last.positions)}
+                gone = sum(tx.change("outbox", f"settle_{table}", **params) for table in _TABLES)
+                if gone:
+                    settled[source] = gone
+        return settled
+
+    def _producer(self, source: _Source) -> str:
+        return f"{self._outbox}/{source.slot}/{source.topic}"
+
+    def _ids(self, topic: Topic, positions: Sequence[Position]) -> list[str]:
+        return [each.id for each in self._log.at(topic, positions, bare=True)]
+
+    def _append(
+        self,
+        runs: Mapping[_Source, list[Content]],
+        topics: Mapping[str, Topic],
+        unsure: Mapping[_Source, _Unsure],
+    ) -> dict[HeadKey, int]:
+        """Append the batches, and return where the partitions end that they went to."""
+        batches = {}
+        for source, contents in runs.items():
+            place = unsure[source].place if source in unsure else self._places[source]
+            producer = Producer(self._producer(source), *place)
+            batches[source] = Batch(source.topic, contents, producer=producer)
+            self._moving[source] = place._replace(sequence=place.sequence + len(contents))
         ends: dict[HeadKey, int] = {}
-        for batch, positions in zip(batches, given, strict=True):
-            topic = self._topics[batch.topic]
+        given = self._append_all(list(batches.values()))
+        for (source, batch), positions in zip(batches.items(), given, strict=True):
+            topic = topics[source.topic]
+            if source in unsure:
+                self._check(batch, topic, positions)
             for partition, offset in dict(positions).items():
                 self._log.durable(topic, Position(partition, offset))
                 ends[HeadKey(topic.id, partition)] = offset + 1
-        for pick in picks:
-            if pick.rows:
-                tx.change("outbox", f"delete_{pick.table}", **pick.ids)
         return ends
 
-    def _find_topics(self, names: set[str]) -> None:
-        for name in sorted(names):
-            try:
-                self._topics[name] = self._log.topic(name)
-            except UnknownTopic:
-                self._topics[name] = self._log.create_topic(name)
+    def _append_all(self, batches: list[Batch]) -> list[list[Position]]:
+        """Append batches; the move is tried again if the log has changed since it was looked at."""
+        try:
+            return self._log.append_all(batches) if batches else []
+        except UnknownTopic:
+            raise TopicVanished from None
+        except OutOfSequence as exc:
+            raise PickChanged(sum(len(each.contents) for each in batches), 0) from exc
 
-    def _unmoved(self, run: _Run) -> _Run:
-        """Return a run without the records that the log has already: those of a batch left in doubt."""
-        last = self._log.last_batch(run.producer)
-        if last is None or last.topic_id != self._topics[run.topic].id:
-            return run
-        there = {each.id for each in self._log.at(self._topics[run.topic], last.positions, bare=True)}
-        return run._replace(contents=[each for each in run.contents if each.id not in there])
+    def _check(self, batch: Batch, topic: Topic, positions: list[Position]) -> None:
+        """Make sure that the first batch of an epoch is the one that the log has.
 
-    def _batch(self, run: _Run, epoch: int) -> Batch:
-        last = self._log.last_batch(run.producer)
-        sequence = 0 if last is None else last.sequence + len(last.positions)
-        return Batch(run.topic, run.contents, producer=Producer(run.producer, epoch, sequence))
+        One that a replaced sequencer appended since the look at the last batch has the same number, so that
+        the log may take ours for a repetition of it. The move is tried again, and finds the other one.
+        """
+        ids = [each.id for each in batch.contents]
+        if sorted(self._ids(topic, positions)) != sorted(ids):
+            raise PickChanged(len(ids), len(positions))
 
 
-def _runs(tx: Transaction, picks: Sequence[Pick]) -> Iterator[_Run]:
-    found: dict[tuple[int, str], list[Content]] = {}
+def _name(tx: Transaction) -> str:
+    """Return what names this outbox among all that write to the log; one from a backup is another."""
+    ((id,),) = tx.rows("log", "meta_read", name="log_id")
+    ((incarnation,),) = tx.rows("log", "meta_read", name="incarnation")
+    return f"outbox/{id}.{incarnation}"
+
+
+def _without(pick: Pick, sources: Collection[_Source]) -> Pick:
+    return Pick(pick.table, [row for row in pick.rows if (row.slot, row.topic) not in sources])
+
+
+def _runs(tx: Transaction, picks: Sequence[Pick]) -> dict[_Source, list[Content]]:
+    """Return what the picked rows hold, in order; those that were erased since are not there any more."""
+    found: dict[_Source, list[Content]] = {}
+    for source, content in _contents(tx, picks):
+        found.setdefault(source, []).append(content)
+    return found
+
+
+def _contents(tx: Transaction, picks: Sequence[Pick]) -> Iterator[tuple[_Source, Content]]:
     for pick in picks:
-        if pick.rows:
-            rows = tx.rows("outbox", f"contents_{pick.table}", **pick.ids)
-            contents = {seq: Content(*rest) for seq, *rest in rows}
-            for row in pick.rows:
-                _put(found, row, contents)
-    for (slot, topic), each in found.items():
-        yield _Run(slot, topic, each)
-
-
-def _put(found: dict[tuple[int, str], list[Content]], row: Picked, contents: Mapping[int, Content]) -> None:
-    if row.seq in contents:  # else it was cancelled or erased since it was picked
-        found.setdefault((row.slot, row.topic), []).append(contents[row.seq])
+        rows = tx.rows("outbox", f"contents_{pick.table}", **pick.ids)
+        contents = {seq: Content(*rest) for seq, *rest in rows}
+        for row in pick.rows:
+            if row.seq in contents:
+                yield _Source(row.slot, row.topic), contents[row.seq]

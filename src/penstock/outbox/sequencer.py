@@ -21,7 +21,7 @@ from penstock.log.store import Store
 from penstock.settings import Settings, setting
 
 from .move import Pick, move, picked
-from .relay import Relay
+from .relay import Relay, Relayed
 
 AFTER_FENCE = points.declare("sequencer.after_fence", "The slots are locked; nothing is picked.")
 AFTER_PICK = points.declare("sequencer.after_pick", "Rows are picked; nothing is written.")
@@ -91,9 +91,14 @@ class Sequencer:
 
     def _fenced(self, fence: Fence, slots: list[int]) -> Pass:
         """Move in a transaction that begins by locking the slots."""
-        return self._database.run(lambda tx: self._move(tx, fence, slots), first=[fence.locking(slots)])
+        done = self._database.run(lambda tx: self._move(tx, fence, slots), first=[fence.locking(slots)])
+        if self._relay is not None:
+            self._relay.committed()
+        return done
 
     def _move(self, tx: Transaction, fence: Fence, slots: list[int]) -> Pass:
+        if self._relay is not None:
+            self._relay.begin()
         mine = set(locked(tx.opened[0]))
         points.reach(AFTER_FENCE)
         slots, asked = [slot for slot in slots if slot in mine], len(slots)
@@ -101,22 +106,21 @@ class Sequencer:
             return Pass(0, asked, False)
         picks = self._pick(tx, slots)
         points.reach(AFTER_PICK)
-        ends: Ends = {}
-        moved = sum(len(pick.rows) for pick in picks)
-        if moved:
-            moved, ends = self._moved(tx, picks, fence)
+        moved, left, ends = Relayed(0, False, {})
+        if any(pick.rows for pick in picks):
+            moved, left, ends = self._moved(tx, picks, fence)
             self._topics = {row.topic for pick in picks for row in pick.rows}
         points.reach(BEFORE_COMMIT)
-        return Pass(moved, asked - len(slots), self._full(picks, len(slots)), ends)
+        return Pass(moved, asked - len(slots), self._full(picks, len(slots)) or left, ends)
 
-    def _moved(self, tx: Transaction, picks: list[Pick], fence: Fence) -> tuple[int, Ends]:
-        """Move what was picked; return how much, and where the partitions end that it was added to."""
+    def _moved(self, tx: Transaction, picks: list[Pick], fence: Fence) -> Relayed:
+        """Move what was picked."""
         if self._relay is not None:
-            return sum(len(pick.rows) for pick in picks), self._relay.move(tx, picks, fence.epochs)
+            return self._relay.move(tx, picks, fence.epochs)
         in_one = "writing_with" not in self._database.dialect.lacks
         raised = move(tx, picks, self._kept, in_one_statement=in_one, now_ms=own_ms(self._clock))
         ends = {HeadKey(one.topic_id, one.partition): one.base + one.added for one in raised}
-        return sum(one.added for one in raised), ends
+        return Relayed(sum(one.added for one in raised), False, ends)
 
     def _pick(self, tx: Transaction, slots: list[int]) -> list[Pick]:
         """Pick due rows, then staged ones; the order in which they get their offsets.
@@ -125,17 +129,17 @@ class Sequencer:
         """
         limit = self._settings.batch_records
         self._per_slot = max(self._per_slot, -(-limit // len(slots)))
-        due, staged, topics = tx.execute_all(
-            [
-                Call("outbox", "pick_due", {"slots": slots, "limit": limit, "now_ms": own_ms(self._clock)}),
-                Call("outbox", "pick_staged", {"slots": slots, "limit": limit, "per_slot": self._per_slot}),
-                keeping(() if self._relay is not None else self._topics),
-            ]
-        )
+        calls = [
+            Call("outbox", "pick_due", {"slots": slots, "limit": limit, "now_ms": own_ms(self._clock)}),
+            Call("outbox", "pick_staged", {"slots": slots, "limit": limit, "per_slot": self._per_slot}),
+        ]
+        if self._relay is None:
+            calls.append(keeping(self._topics))
+        due, staged, *topics = tx.execute_all(calls)
         picks = [Pick("scheduled", picked(due.rows)), Pick("staged", picked(staged.rows))]
         if len(due.rows) == limit:  # staged rows follow what was due before them, so they wait for the rest
             del picks[1]
-        self._kept = kept(topics.rows)
+        self._kept = kept(row for each in topics for row in each.rows)
         return picks
 
     def _full(self, picks: list[Pick], slots: int) -> bool:

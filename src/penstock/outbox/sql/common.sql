@@ -86,18 +86,30 @@ ORDER BY due_ms, seq LIMIT :limit
 FOR UPDATE SKIP LOCKED;
 
 -- name: contents_staged
--- What staged rows hold; walks the primary key, locks nothing.
+-- What staged rows hold that are to be moved; walks the primary key, locks them, so that who erases one waits for the move.
 SELECT seq, id, key, type, value, headers, timestamp_ms, owner FROM penstock_staged
-WHERE slot = ANY(:slots::smallint[]) AND seq = ANY(:seqs::bigint[]);
+WHERE slot = ANY(:slots::smallint[]) AND seq = ANY(:seqs::bigint[])
+FOR UPDATE;
 
 -- name: keys_staged
 -- The keys and ids of staged rows; walks the primary key, locks nothing.
 SELECT seq, key, id FROM penstock_staged WHERE slot = ANY(:slots::smallint[]) AND seq = ANY(:seqs::bigint[]);
 
 -- name: contents_scheduled
--- What scheduled rows hold; walks the primary key, locks nothing.
+-- What scheduled rows hold that are to be moved; walks the primary key, and locks rows that the pick has locked already.
 SELECT seq, id, key, type, value, headers, timestamp_ms, owner FROM penstock_scheduled
-WHERE slot = ANY(:slots::smallint[]) AND seq = ANY(:seqs::bigint[]);
+WHERE slot = ANY(:slots::smallint[]) AND seq = ANY(:seqs::bigint[])
+FOR UPDATE;
+
+-- name: settle_staged
+-- Remove the staged rows of a batch that is in the log, after a move that was cut short; walks the primary key of the slot,
+-- locks those rows.
+DELETE FROM penstock_staged WHERE slot = :slot AND topic = :topic AND id = ANY(:ids::text[]);
+
+-- name: settle_scheduled
+-- Remove the scheduled rows of a batch that is in the log, after a move that was cut short; walks ix_penstock_scheduled_id,
+-- locks those rows and waits for a caller who is cancelling one.
+DELETE FROM penstock_scheduled WHERE id = ANY(:ids::text[]) AND slot = :slot AND topic = :topic;
 
 -- name: keys_scheduled
 -- The keys and ids of scheduled rows; walks the primary key, locks nothing.
