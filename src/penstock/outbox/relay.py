@@ -18,7 +18,7 @@ from penstock.log.sql.heads import HeadKey
 from .move import Pick, Picked
 
 
-class _Run(NamedTuple):
+class _SlotRun(NamedTuple):
     """The rows of one slot for one topic, in order."""
 
     slot: int
@@ -65,7 +65,7 @@ class Relay:
             except UnknownTopic:
                 self._topics[name] = self._log.create_topic(name)
 
-    def _unmoved(self, run: _Run) -> _Run:
+    def _unmoved(self, run: _SlotRun) -> _SlotRun:
         """Return a run without the records that the log has already: those of a batch left in doubt."""
         last = self._log.last_batch(run.producer)
         if last is None or last.topic_id != self._topics[run.topic].id:
@@ -73,13 +73,13 @@ class Relay:
         there = {each.id for each in self._log.at(self._topics[run.topic], last.positions, bare=True)}
         return run._replace(contents=[each for each in run.contents if each.id not in there])
 
-    def _batch(self, run: _Run, epoch: int) -> Batch:
+    def _batch(self, run: _SlotRun, epoch: int) -> Batch:
         last = self._log.last_batch(run.producer)
         sequence = 0 if last is None else last.sequence + len(last.positions)
         return Batch(run.topic, run.contents, producer=Producer(run.producer, epoch, sequence))
 
 
-def _runs(tx: Transaction, picks: Sequence[Pick]) -> Iterator[_Run]:
+def _runs(tx: Transaction, picks: Sequence[Pick]) -> Iterator[_SlotRun]:
     found: dict[tuple[int, str], list[Content]] = {}
     for pick in picks:
         if pick.rows:
@@ -88,7 +88,7 @@ def _runs(tx: Transaction, picks: Sequence[Pick]) -> Iterator[_Run]:
             for row in pick.rows:
                 _put(found, row, contents)
     for (slot, topic), each in found.items():
-        yield _Run(slot, topic, each)
+        yield _SlotRun(slot, topic, each)
 
 
 def _put(found: dict[tuple[int, str], list[Content]], row: Picked, contents: Mapping[int, Content]) -> None:

@@ -36,7 +36,7 @@ class SequencerSettings(Settings, room="sequencer"):
     batch_records: int = setting(2000, "Most rows moved in one transaction.", at_least=1, at_most=100_000)
 
 
-Ends = Mapping[HeadKey, int]
+HeadEnds = Mapping[HeadKey, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Pass:
     moved: int
     fenced: int  # slots that turned out to belong to someone else
     full: bool  # it stopped at its limit, so more is waiting
-    ends: Ends = field(default_factory=dict)  # where the partitions it added to now end
+    ends: HeadEnds = field(default_factory=dict)  # where the partitions it added to now end
 
 
 _NOTHING = Pass(0, 0, False)
@@ -100,7 +100,7 @@ class Sequencer:
             return Pass(0, asked, False)
         picks = self._pick(tx, slots)
         points.reach(AFTER_PICK)
-        ends: Ends = {}
+        ends: HeadEnds = {}
         moved = sum(len(pick.rows) for pick in picks)
         if moved:
             moved, ends = self._moved(tx, picks, fence)
@@ -108,7 +108,7 @@ class Sequencer:
         points.reach(BEFORE_COMMIT)
         return Pass(moved, asked - len(slots), self._full(picks, len(slots)), ends)
 
-    def _moved(self, tx: Transaction, picks: list[Pick], fence: Fence) -> tuple[int, Ends]:
+    def _moved(self, tx: Transaction, picks: list[Pick], fence: Fence) -> tuple[int, HeadEnds]:
         """Move what was picked; return how much, and where the partitions end that it was added to."""
         if self._relay is not None:
             return sum(len(pick.rows) for pick in picks), self._relay.move(tx, picks, fence.epochs)

@@ -16,7 +16,7 @@ from penstock.clock import Clock
 from penstock.log.contract import Log, Topic
 from penstock.membership.member import Member
 from penstock.membership.serving import Domain
-from penstock.outbox.sequencer import Ends
+from penstock.outbox.sequencer import HeadEnds
 
 from .calling.runner import Runner
 from .group.read_cache import ReadCache
@@ -86,7 +86,7 @@ class DeliveryLoop:
         self._ends.ring()
         self._wake.set()
 
-    def grown(self, ends: Ends) -> None:
+    def grown(self, ends: HeadEnds) -> None:
         """Say how far the log has grown: no look is needed to know it."""
         self._ends.grown(ends)
         self._wake.set()
