@@ -91,10 +91,6 @@ class DeliveryLoop:
         self._ends.grown(ends)
         self._wake.set()
 
-    def rate_share(self, group: str, topic: str) -> float | None:
-        """Return which part of its rates a group may use here, if that is known."""
-        return self._runner.share(group, topic)
-
     def stop(self, grace_seconds: float) -> None:
         """Start nothing more, wait so long for what runs, settle it and give everything back."""
         if self._grace_ends is None:  # else somebody was in a hurry already

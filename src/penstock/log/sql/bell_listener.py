@@ -6,7 +6,6 @@ When it cannot hear (a pooler in between, the database away) the loops that it w
 slower; it tries again from time to time.
 """
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from secrets import token_hex
@@ -19,8 +18,6 @@ from penstock.errors import BellUnheard
 from .address import without_password
 from .contract import NotificationListener
 from .database import Database
-
-logger = logging.getLogger("penstock.bell")
 
 LOGGED = "logged"  # the text of a notification: records came into the log
 _STAGED = "staged"  # or events were staged; the slots follow if they are known
