@@ -9,7 +9,7 @@ import click
 
 from penstock.errors import Undecodable, UnknownDeadLetter
 from penstock.operate import dead
-from penstock.operate.dead import DeadLetter, DeadRecord, Outcome, Selection
+from penstock.operate.dead import DeadLetter, DeadRecord, DeadSelection, LetterOutcome
 
 from .exit_codes import FAILED
 from .options import Decorator, after_option, json_option, limit_option, opened, store_options
@@ -139,7 +139,7 @@ def discard_letters(**given: Any) -> None:
 
 def _decide(
     given: dict[str, Any],
-    act: Callable[..., Outcome],
+    act: Callable[..., LetterOutcome],
     words: tuple[str, str],
     *,
     last: bool = False,
@@ -147,7 +147,7 @@ def _decide(
 ) -> None:
     url, prefix, schema = (given.pop(name) for name in ("url", "prefix", "schema"))
     as_json, dry_run = given.pop("as_json"), given.pop("dry_run")
-    selection = Selection(**given)
+    selection = DeadSelection(**given)
     with opened(url, prefix, schema) as store:
         done = act(store, selection, dry_run=dry_run)
     if as_json:

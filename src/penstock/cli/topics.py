@@ -9,7 +9,7 @@ import click
 from penstock.log.contract import OUTBOX_PARTITIONS
 from penstock.operate import topics
 from penstock.operate.clear import Cleared, clear
-from penstock.operate.topics import UNLIMITED, Topic
+from penstock.operate.topics import UNLIMITED, TopicShown
 
 from .options import after_option, json_option, limit_option, opened, store_options
 from .output import cell, moment, print_json, print_more, print_page, print_table, whole
@@ -201,7 +201,7 @@ def _or_unlimited(text: str | None, read: Callable[[str], Any], option: str) -> 
         raise click.BadParameter(exc.message, param_hint=option) from None
 
 
-def _kept(topic: Topic) -> str:
+def _kept(topic: TopicShown) -> str:
     """Return what is kept of a topic, in words; what is as the settings say is left out."""
     parts = []
     for value, text in (
@@ -221,7 +221,7 @@ def _lost(cleared: Cleared) -> str:
     )
 
 
-def _row(each: Topic) -> tuple[str, ...]:
+def _row(each: TopicShown) -> tuple[str, ...]:
     groups = ", ".join(each.groups) or "none"
     texts = each.name, str(each.partitions), str(each.records), _kept(each), groups
     return tuple(map(cell, texts))

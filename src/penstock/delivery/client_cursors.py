@@ -18,7 +18,7 @@ from .group_kind import GroupKind, join_group
 
 
 class ClientCommit(NamedTuple):
-    """Where a client is in a partition: the next offset it wants. `metadata` is its own."""
+    """Where a client is in a partition: the next offset it wants. `metadata` is its own, kept as it is."""
 
     offset: int
     metadata: str | None = None

@@ -45,7 +45,7 @@ class Trimmed:
         return Trimmed(total, other.full)
 
 
-class _Head(NamedTuple):
+class _KeptPartition(NamedTuple):
     """A partition that holds something."""
 
     partition: int
@@ -161,7 +161,7 @@ class Retention:
         full |= any(limits[head.partition] == head.start + share < head.ceiling for head in going)
         return ranges, full
 
-    def _heads(self, plan: _Plan) -> list[_Head]:
+    def _heads(self, plan: _Plan) -> list[_KeptPartition]:
         """Return the partitions that hold something, each with the slowest of those it is kept for."""
         params = {"topic_id": plan.topic.id, "seen_since": self._rule.seen_since_ms(plan.now_ms)}
         held: dict[int, int] = dict(
@@ -172,12 +172,12 @@ class Retention:
                 held[partition] = min(offset, held.get(partition, offset))
         bounds = self._store.log.all_bounds(plan.topic)
         return [
-            _Head(partition, start, end, held.get(partition))
+            _KeptPartition(partition, start, end, held.get(partition))
             for partition, (start, end) in sorted(bounds.items())
             if start < end
         ]
 
-    def _aged(self, plan: _Plan, heads: Sequence[_Head]) -> set[int]:
+    def _aged(self, plan: _Plan, heads: Sequence[_KeptPartition]) -> set[int]:
         """Return the partitions whose oldest record is too old."""
         if plan.limits.older_than_ms is None:
             return set()
@@ -186,7 +186,7 @@ class Retention:
         young = {each.partition for each in found if each.timestamp_ms >= plan.limits.older_than_ms}
         return {head.partition for head in heads} - young
 
-    def _goes(self, plan: _Plan, head: _Head, excess: dict[int, int], aged: set[int]) -> bool:
+    def _goes(self, plan: _Plan, head: _KeptPartition, excess: dict[int, int], aged: set[int]) -> bool:
         return (
             self._is_passed(plan, head)
             or head.partition in aged
@@ -194,17 +194,17 @@ class Retention:
             or excess.get(head.partition, 0) > 0
         )
 
-    def _is_passed(self, plan: _Plan, head: _Head) -> bool:
+    def _is_passed(self, plan: _Plan, head: _KeptPartition) -> bool:
         """Return whether all that groups have passed goes: a topic that keeps nothing, and has a reader."""
         return plan.limits.passed and head.held is not None
 
-    def _by_count(self, plan: _Plan, head: _Head) -> int:
+    def _by_count(self, plan: _Plan, head: _KeptPartition) -> int:
         return 0 if plan.limits.records is None else head.end - plan.limits.records
 
     def _limits(
         self,
         plan: _Plan,
-        heads: Sequence[_Head],
+        heads: Sequence[_KeptPartition],
         share: int,
         excess: dict[int, int],
         aged: set[int],
@@ -235,7 +235,7 @@ class Retention:
                 limits[partition] = max(limits[partition], reached)
         return {partition: min(limit, tops[partition]) for partition, limit in limits.items()}
 
-    def _excess(self, plan: _Plan, heads: Sequence[_Head]) -> dict[int, int]:
+    def _excess(self, plan: _Plan, heads: Sequence[_KeptPartition]) -> dict[int, int]:
         """Return by how many bytes each partition is too large, measuring what came since the last look."""
         if plan.limits.bytes is None:
             return {}

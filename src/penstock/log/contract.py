@@ -109,7 +109,7 @@ class Search(NamedTuple):
     gone: bool
 
 
-class Identity(NamedTuple):
+class LogIdentity(NamedTuple):
     """Which log this is. The incarnation rises when history is taken back, as by a restored backup."""
 
     id: str
@@ -122,7 +122,7 @@ class Log(ABC):
     # -- topics
 
     @abstractmethod
-    def identity(self) -> Identity:
+    def identity(self) -> LogIdentity:
         """Return the log's own id, given when it was made, and its incarnation."""
 
     @abstractmethod

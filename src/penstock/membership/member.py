@@ -23,7 +23,7 @@ from .domain import touch
 from .process import Process, this_process
 from .serving import NOTHING, SLOTS
 
-log = logging.getLogger("penstock.membership")
+logger = logging.getLogger("penstock.membership")
 
 AFTER_TAKE = points.declare("membership.after_take", "Slots have a new owner in the open transaction.")
 AFTER_RELEASE = points.declare(
@@ -99,7 +99,7 @@ class Member:
         if self._database.look(self._slots_seem_free):
             taken = self._database.run(self._take)
             if taken:
-                log.info("member %s took %d slots", self.id, len(taken))
+                logger.info("member %s took %d slots", self.id, len(taken))
             self._epochs.update(taken)
         return len(self._epochs)
 
@@ -168,7 +168,7 @@ class Member:
         owned = {row[0]: row[1] for row in rows}
         lost = self._epochs.keys() - owned.keys()
         if lost:
-            log.warning("member %s lost %d slots to another", self.id, len(lost))
+            logger.warning("member %s lost %d slots to another", self.id, len(lost))
         self._epochs = owned
 
     def _renewed(self, sent: float) -> None:

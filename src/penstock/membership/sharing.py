@@ -18,7 +18,7 @@ from .member import ClusterSettings, Member
 from .process import Process
 from .serving import NOTHING, SLOTS, Domain, Present, Serves, decode_serves
 
-log = logging.getLogger("penstock.membership")
+logger = logging.getLogger("penstock.membership")
 
 
 class SharingMember(Member):
@@ -115,7 +115,7 @@ class SharingMember(Member):
             self._database.run(self._give)
         taken = self._database.run(self._take_wanted) if due.keys() - given else 0
         if due:
-            log.info("member %s gave %d slots and took %d", self.id, len(given), taken)
+            logger.info("member %s gave %d slots and took %d", self.id, len(given), taken)
         if taken < len(due) - len(given):
             self._due.add(SLOTS)  # their last owner is in the middle of a move: they are free soon
         self._learn()

@@ -28,7 +28,6 @@ from .content import BINARY, CONTENT_TYPE, JSON, is_json
 from .record import RawHeaders, Record
 
 SPEC_VERSION = "1.0"
-JSON_EVENT = "application/cloudevents+json"
 _JSON_MARK = (CONTENT_TYPE, JSON.encode())
 _BLANKS = b" \t\r\n"  # what JSON allows around a value
 _REQUIRED = ("ce_specversion", "ce_id", "ce_type", "ce_source")

@@ -74,11 +74,6 @@ def context_of(headers: RawHeaders) -> Mapping[str, str]:
     return found
 
 
-def enter(entries: Mapping[str, str]) -> None:
-    """Make these the context from here on, for a context that ends by itself."""
-    _current.set(entries)
-
-
 @contextmanager
 def only(entries: Mapping[str, str]) -> Iterator[None]:
     """Make these the whole context of a block."""

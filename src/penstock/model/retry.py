@@ -26,7 +26,7 @@ from penstock.errors import InvalidPolicy
 
 from .causes import Matcher, any_matches, chain
 
-log = logging.getLogger("penstock.retry")
+logger = logging.getLogger("penstock.retry")
 
 Duration = timedelta | float  # a number is in seconds
 Predicate = Callable[[BaseException], bool]
@@ -212,7 +212,7 @@ class Custom(RetryPolicy):
             said = self.function(failures)
             wanted = said if isinstance(said, timedelta) else timedelta(seconds=said)
         except Exception:
-            log.warning(
+            logger.warning(
                 "the delay function of a Custom retry policy failed; waiting %d ms", longest, exc_info=True
             )
             return longest
@@ -233,5 +233,5 @@ def _ask(predicate: Predicate, error: BaseException) -> bool:
     try:
         return bool(predicate(error))
     except Exception:
-        log.warning("a retry_if predicate failed; the record is tried again", exc_info=True)
+        logger.warning("a retry_if predicate failed; the record is tried again", exc_info=True)
         return True

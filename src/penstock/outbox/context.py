@@ -14,7 +14,7 @@ from penstock.errors import InvalidInput, shown
 from penstock.model.context import TRACESTATE, check_entry, current, headers_of
 from penstock.model.record import RawHeaders
 
-log = logging.getLogger("penstock.context")
+logger = logging.getLogger("penstock.context")
 
 Provider = Callable[[], Mapping[str, str]]
 P = TypeVar("P", bound=Provider)
@@ -53,6 +53,6 @@ def _asked(provider: Provider) -> Mapping[str, str]:
         for name, value in given.items():
             check_entry(name, value)
     except Exception:
-        log.exception("context provider %r failed; events go without what it adds", provider)
+        logger.exception("context provider %r failed; events go without what it adds", provider)
         return {}
     return given

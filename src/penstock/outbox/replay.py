@@ -17,7 +17,7 @@ from penstock.errors import CommitOutcomeUnknown, InvalidInput, shown
 from penstock.log.sql.database import Database
 from penstock.model.token import GivenToken
 
-log = logging.getLogger("penstock.transactions")
+logger = logging.getLogger("penstock.transactions")
 T = TypeVar("T")
 TokensUsed = dict[int, list[GivenToken]]  # by the identity of a connection
 Begin = Callable[[], AbstractAsyncContextManager[Any]]
@@ -42,7 +42,7 @@ class _Try:
             raise CommitOutcomeUnknown(why, self.tokens) from error
         if self.seconds is None or not is_conflict(error):
             raise error
-        log.debug("transaction runs again after a conflict: %s", error)
+        logger.debug("transaction runs again after a conflict: %s", error)
         return self.seconds
 
 

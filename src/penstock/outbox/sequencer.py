@@ -37,7 +37,7 @@ class SequencerSettings(Settings, room="sequencer"):
     batch_records: int = setting(2000, "Most rows moved in one transaction.", at_least=1, at_most=100_000)
 
 
-Ends = Mapping[HeadKey, int]
+HeadEnds = Mapping[HeadKey, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Pass:
     moved: int
     fenced: int  # slots that turned out to belong to someone else
     full: bool  # it stopped at its limit, so more is waiting
-    ends: Ends = field(default_factory=dict)  # where the partitions it added to now end
+    ends: HeadEnds = field(default_factory=dict)  # where the partitions it added to now end
 
 
 _NOTHING = Pass(0, 0, False)

@@ -19,7 +19,7 @@ from penstock.settings import Settings, setting
 from .event import StagedEvent
 from .steps import Step, Steps, run
 
-Execute = Callable[[Step], Any]
+ExecuteStep = Callable[[Step], Any]
 _ROUNDS = 5  # each after the first means that an old row went away meanwhile
 
 
@@ -73,7 +73,7 @@ def find_steps(token: Token, now_ms: int, window_ms: int) -> Steps[str | None]:
 
 
 def look_up(
-    database: Database, on: Callable[[Any], Execute], token: Token, now_ms: int, window_ms: int
+    database: Database, on: Callable[[Any], ExecuteStep], token: Token, now_ms: int, window_ms: int
 ) -> str | None:
     """Look up a token on a connection of ours; `on` runs steps on one.
 
@@ -86,8 +86,8 @@ def look_up(
         return found
     try:
         with database.transaction() as tx:
-            raise _Answer(run(wait_steps(token, now_ms, window_ms), on(tx.conn)))
-    except _Answer as answer:
+            raise _TokenAnswer(run(wait_steps(token, now_ms, window_ms), on(tx.conn)))
+    except _TokenAnswer as answer:
         return answer.id
     except Exception as exc:
         if database.dialect.is_conflict(exc):
@@ -100,7 +100,7 @@ def look_up(
         raise translated from exc
 
 
-class _Answer(Exception):
+class _TokenAnswer(Exception):
     """Carries an answer out of a transaction that must be rolled back."""
 
     def __init__(self, id: str | None) -> None:

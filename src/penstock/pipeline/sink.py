@@ -14,7 +14,7 @@ from typing import Any
 from penstock.errors import InvalidOption, MissingExtra
 
 from .checkpoint import read_batch
-from .identity import ByOffsets, Identity, by_application, identity_of
+from .identity import BatchIdentity, ByOffsets, by_application, identity_of
 from .paths import is_table, table_path, tables_in
 from .table import DataFile, LakeTable, commit, discard
 from .writing import FileWriter
@@ -69,7 +69,7 @@ class Target:
         """Write a task's rows as files."""
         return Written(FileWriter(self.root, self.schema, self.by).write(batches))
 
-    def commit(self, messages: Sequence[WriterCommitMessage | None], identity: Identity) -> None:
+    def commit(self, messages: Sequence[WriterCommitMessage | None], identity: BatchIdentity) -> None:
         """Put a batch's files into their tables."""
         files = files_of(messages)
         if self.by is None:

@@ -16,7 +16,7 @@ from penstock.clock import Clock
 from penstock.log.contract import Log, Topic
 from penstock.membership.member import Member
 from penstock.membership.serving import Domain
-from penstock.outbox.sequencer import Ends
+from penstock.outbox.sequencer import HeadEnds
 
 from .calling.runner import Runner
 from .group.read_cache import ReadCache
@@ -86,14 +86,10 @@ class DeliveryLoop:
         self._ends.ring()
         self._wake.set()
 
-    def grown(self, ends: Ends) -> None:
+    def grown(self, ends: HeadEnds) -> None:
         """Say how far the log has grown: no look is needed to know it."""
         self._ends.grown(ends)
         self._wake.set()
-
-    def rate_share(self, group: str, topic: str) -> float | None:
-        """Return which part of its rates a group may use here, if that is known."""
-        return self._runner.share(group, topic)
 
     def stop(self, grace_seconds: float) -> None:
         """Start nothing more, wait so long for what runs, settle it and give everything back."""

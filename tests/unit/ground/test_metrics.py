@@ -6,22 +6,22 @@ from typing import Any
 import pytest
 
 from penstock import metrics
-from penstock.metrics import PUBLISHED, SERIES, Buckets, Kind, Series, snapshot
+from penstock.metrics import PUBLISHED, SERIES, Buckets, Series, SeriesKind, snapshot
 
 
 @pytest.fixture
 def counter() -> Series:
-    return Series("test_total", Kind.COUNTER, "Things.", ("topic", "kind"))
+    return Series("test_total", SeriesKind.COUNTER, "Things.", ("topic", "kind"))
 
 
 @pytest.fixture
 def gauge() -> Series:
-    return Series("test_now", Kind.GAUGE, "Things now.", ("topic",))
+    return Series("test_now", SeriesKind.GAUGE, "Things now.", ("topic",))
 
 
 @pytest.fixture
 def histogram() -> Series:
-    return Series("test_seconds", Kind.HISTOGRAM, "How long.", ("topic",))
+    return Series("test_seconds", SeriesKind.HISTOGRAM, "How long.", ("topic",))
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ def test_series_have_names_of_their_own_and_say_what_they_are() -> None:
     for series in SERIES:
         assert series.name.startswith("penstock_")
         assert series.help.endswith(".")
-        assert series.name.endswith("_total") == (series.kind is Kind.COUNTER)
+        assert series.name.endswith("_total") == (series.kind is SeriesKind.COUNTER)
 
 
 def test_a_new_histogram_has_a_place_above_the_last_bound() -> None:

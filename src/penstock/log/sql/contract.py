@@ -62,7 +62,7 @@ class TransactionState(Enum):
     LOST = auto()  # the connection is gone
 
 
-class Listener(Protocol):
+class NotificationListener(Protocol):
     """Waits for a sign from other connections that something may have come."""
 
     def wait(self, seconds: float) -> list[str]:
@@ -148,7 +148,7 @@ class Dialect(Protocol):
     def notify(self, conn: Any, channel: str, word: str) -> None:
         """Wake whoever listens on a channel, with a word; where the database cannot, nothing."""
 
-    def listen(self, channel: str) -> Listener:
+    def listen(self, channel: str) -> NotificationListener:
         """Begin to listen, on a connection of its own. Raises the driver's error."""
 
     def is_held(self) -> bool:

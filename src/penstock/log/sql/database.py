@@ -20,7 +20,7 @@ from .naming import Names
 from .second_forms import SecondForm, run
 from .statements import second_forms, statement
 
-log = logging.getLogger("penstock.database")
+logger = logging.getLogger("penstock.database")
 T = TypeVar("T")
 
 _REPLAYS = 10
@@ -170,7 +170,7 @@ class Database:
                     if translated is None:
                         raise
                     raise translated from exc
-                log.debug("transaction runs again after a conflict: %s", exc)
+                logger.debug("transaction runs again after a conflict: %s", exc)
             self._closed.wait(pause + random.uniform(0, pause / 2))
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
         raise AssertionError("unreachable")

@@ -17,9 +17,9 @@ from ..contract import (
     Batch,
     Bounds,
     Chunk,
-    Identity,
     Keep,
     Log,
+    LogIdentity,
     OffsetRange,
     Position,
     Search,
@@ -59,13 +59,13 @@ class SqlLog(Log):
 
     # -- topics
 
-    def identity(self) -> Identity:
+    def identity(self) -> LogIdentity:
         """Return the ids that stand in the database."""
 
-        def look(tx: Transaction) -> Identity:
+        def look(tx: Transaction) -> LogIdentity:
             ((id,),) = tx.rows("log", "meta_read", name="log_id")
             ((incarnation,),) = tx.rows("log", "meta_read", name="incarnation")
-            return Identity(str(id), int(incarnation))
+            return LogIdentity(str(id), int(incarnation))
 
         return self._look(look)
 

@@ -5,12 +5,15 @@ from datetime import datetime
 from enum import Enum
 
 
-class Kind(Enum):
+class QuestionKind(Enum):
     """What was asked about."""
 
     ID = "id"
     KEY = "key"
     GROUP = "group"
+
+
+Kind = QuestionKind  # the old name
 
 
 class Code(Enum):
@@ -67,7 +70,7 @@ class Answer:
     """
 
     subject: str
-    kind: Kind
+    kind: QuestionKind
     group: str | None = None
     code: Code
     sentence: str

@@ -12,7 +12,7 @@ from .delivery import GroupDelivery
 from .partition_work import PartitionWork, Taken, put_back
 from .runs import task_of
 
-_Run = list[Taken]  # of one partition, the oldest first
+_PartitionRun = list[Taken]  # of one partition, the oldest first
 
 
 class TransactionalDelivery:
@@ -40,7 +40,7 @@ class TransactionalDelivery:
             limit = min(limit, self._most - self._out)
         if limit <= 0:
             return []
-        single, shared = list[_Run](), list[_Run]()
+        single, shared = list[_PartitionRun](), list[_PartitionRun]()
         try:
             self._choose(limit, single, shared)
             cut = self.group.reader.fetch([each for some in single + shared for each in some])
@@ -79,7 +79,7 @@ class TransactionalDelivery:
 
     # -- inside
 
-    def _choose(self, limit: int, single: list[_Run], shared: list[_Run]) -> None:
+    def _choose(self, limit: int, single: list[_PartitionRun], shared: list[_PartitionRun]) -> None:
         """Take what may run now: what must go alone, and what can go together, for so many units."""
         group, now_ms, room = self.group, self._clock.now_ms(), limit * UNIT_RECORDS
         for work in group.partitions.in_turn():
@@ -106,7 +106,7 @@ class TransactionalDelivery:
             else:
                 put_back(mine)
 
-    def _take(self, work: PartitionWork, now_ms: int, most: int) -> _Run:
+    def _take(self, work: PartitionWork, now_ms: int, most: int) -> _PartitionRun:
         """Take what may run now, oldest first; one that failed, or undid a unit, by itself."""
         taken = sorted(work.machine.take(now_ms, 2 * UNIT_RECORDS, UNIT_RECORDS))
         apart = self._alone.get(work.number)
@@ -148,7 +148,7 @@ class TransactionalDelivery:
         partitions.needs_check = True
 
 
-def _part(some: _Run, cut: set[tuple[int, int]]) -> Part | None:
+def _part(some: _PartitionRun, cut: set[tuple[int, int]]) -> Part | None:
     """Return the records of one partition as tasks; those whose handler is gone are done."""
     work = some[0][0]
     tasks = list[HandlerTask]()
