@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import sqlite3
 import subprocess
@@ -110,13 +111,16 @@ def refused(
     """Run a worker that ends at once, in this process; give its exit code and what it said."""
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    known = set(sys.modules)
+    logger, known = logging.getLogger("penstock"), set(sys.modules)
+    handlers, level = [*logger.handlers], logger.level
 
     def run(*arguments: str) -> tuple[object, str]:
         left = refusal(SystemExit, main, ["worker", *arguments])
         return left.code, capsys.readouterr().err
 
     yield run
+    logger.handlers[:] = handlers
+    logger.setLevel(level)
     for name in ("shop", "broken", "bare"):
         if name not in known:
             sys.modules.pop(name, None)
