@@ -25,7 +25,7 @@ def written() -> dict[str, str]:
 
 
 def drift(folder: Path) -> Iterator[str]:
-    """Yield a sentence per page that is not what the code says."""
+    """Yield one sentence for each page that is not what the code says."""
     pages = written()
     for name, wanted in pages.items():
         path = folder / name

@@ -44,7 +44,7 @@ class Series:
 
     def add(self, amount: float = 1, **labels: str) -> None:
         """Raise a counter."""
-        assert self.kind is SeriesKind.COUNTER, f"{self.name} is no counter"
+        assert self.kind is SeriesKind.COUNTER, f"{self.name} is not a counter"
         assert amount >= 0, f"{self.name} cannot be raised by {amount}"
         key = self._key(labels)
         with self._lock:
@@ -52,18 +52,18 @@ class Series:
 
     def set(self, value: float, **labels: str) -> None:
         """Set a gauge."""
-        assert self.kind is SeriesKind.GAUGE, f"{self.name} is no gauge"
+        assert self.kind is SeriesKind.GAUGE, f"{self.name} is not a gauge"
         with self._lock:
             self._values[self._key(labels)] = value
 
     def forget(self, *values: str) -> None:
-        """Drop the value of some label values: what it was about is no more."""
+        """Drop the value of some label values: what they stood for is gone."""
         with self._lock:
             self._values.pop(values, None)
 
     def observe(self, *seconds: float, **labels: str) -> None:
         """Add one observation, or many at once, to a histogram."""
-        assert self.kind is SeriesKind.HISTOGRAM, f"{self.name} is no histogram"
+        assert self.kind is SeriesKind.HISTOGRAM, f"{self.name} is not a histogram"
         with self._lock:
             buckets = self._values.setdefault(self._key(labels), Buckets())
             for each in seconds:

@@ -22,7 +22,7 @@ def made_elsewhere(root: Path) -> Iterator[str]:
 
 
 def breaches(declared: Iterable[Series], table: tuple[Series, ...]) -> Iterator[str]:
-    """Yield a sentence per series that is missing from the table, badly named or not explained."""
+    """Yield one sentence for each series that is missing from the table, badly named or not explained."""
     for series in declared:
         if series not in table:
             yield f"{series.name} is not in SERIES"

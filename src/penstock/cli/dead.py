@@ -110,7 +110,7 @@ def requeue_letters(
 
     Those whose keys have gone on without them come back alone, out of order; with --last all do, once what
     waits of their keys now is done. Headers are changed for this group only. Safe while workers run, and to
-    run again. Exits with 1 when the record of --id is no dead letter.
+    run again. Exits with 1 when the record of --id is not a dead letter.
     """
     pairs = [_header(each) for each in set_headers]
     act = partial(dead.requeue, last=last, set_headers=pairs, drop_headers=drop_headers)
@@ -132,7 +132,7 @@ def skip_letters(**given: Any) -> None:
 def discard_letters(**given: Any) -> None:
     """Let dead letters go; keys that waited for them go on.
 
-    Their records stay in the log. Exits with 1 when the record of --id is no dead letter.
+    Their records stay in the log. Exits with 1 when the record of --id is not a dead letter.
     """
     _decide(given, dead.discard, ("discarded", "would be discarded"))
 

@@ -200,7 +200,7 @@ def _follow(running: Any, asked: Event, stop_seconds: float) -> None:
     deadline: float | None = None
     active = True
     while active:
-        active = running.active  # asked before the progress, so that the last batch is told, too
+        active = running.active  # read before the progress, so that the last batch is shown, too
         for each in running.progress():
             rows, batches = rows + each.rows, batches + 1
             line.show(

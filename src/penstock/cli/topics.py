@@ -85,7 +85,11 @@ def show_topic(
 @click.argument("name")
 @store_options
 @click.option(
-    "--partitions", type=int, default=OUTBOX_PARTITIONS, show_default=True, help="How many; fixed for ever."
+    "--partitions",
+    type=int,
+    default=OUTBOX_PARTITIONS,
+    show_default=True,
+    help="How many; cannot be changed later.",
 )
 @json_option
 def create_topic(
@@ -103,9 +107,9 @@ def create_topic(
 @command.command("set")
 @click.argument("name")
 @store_options
-@click.option("--retention", help="Keep records so long: 30d, 12h, 0, or forever.")
+@click.option("--retention", help="Keep records this long: 30d, 12h, 0, or forever.")
 @click.option("--max-bytes", help="Keep so much of each partition: 10GB, 512MiB, or unlimited.")
-@click.option("--max-records", help="Keep so many of each partition, or unlimited.")
+@click.option("--max-records", help="Keep at most this many records of each partition, or unlimited.")
 @click.option("--default", is_flag=True, help="Keep what the settings say.")
 @json_option
 def set_topic(
@@ -121,8 +125,8 @@ def set_topic(
 ) -> None:
     """Say how long and how much of a topic is kept.
 
-    What is not said stays as it is. Whatever is kept, nothing goes that a group has yet to read. A
-    retention of 0 keeps no more than that.
+    Limits that are not given stay as they are. Whatever they are, nothing goes that a group has yet to read.
+    A retention of 0 keeps no more than that.
     """
     age: timedelta | int | None = _or_unlimited(retention, duration, "--retention")
     with opened(url, prefix, schema) as store:
@@ -175,7 +179,7 @@ def delete_topic(
 ) -> None:
     """Delete a topic with its records and every group's place in it.
 
-    Refused while members serve it. What is staged or scheduled for it makes it anew: clear it first.
+    Refused while members serve it. What is staged or scheduled for it makes it again: clear it first.
     """
     with opened(url, prefix, schema) as store:
         topic = topics.show(store, name)

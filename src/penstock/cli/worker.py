@@ -1,4 +1,4 @@
-"""`penstock worker`: run the handlers of one outbox or of several until told to stop."""
+"""`penstock worker`: run the handlers of one outbox or of several until it is stopped."""
 
 import logging
 
@@ -42,7 +42,7 @@ def _numbers(text: str) -> list[int]:
     for part in text.split(","):
         low, dash, high = part.strip().partition("-")
         if not low.isdecimal() or (dash and not high.isdecimal()) or (dash and int(high) < int(low)):
-            raise click.BadParameter(f"{part!r} is no range such as 0-63", param_hint="--partitions")
+            raise click.BadParameter(f"{part!r} is not a range such as 0-63", param_hint="--partitions")
         numbers.update(range(int(low), int(high or low) + 1))
     return sorted(numbers)
 

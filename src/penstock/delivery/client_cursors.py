@@ -1,6 +1,6 @@
 """Cursors of clients: an offset for each partition, and what the client said with it.
 
-A client group has no owners, lanes or done sets: whoever speaks for it commits where it is, and is told. The
+A client group has no owners, lanes or done sets: its clients commit where they are, and ask for it again. The
 last commit counts; who may commit is for the coordinator above to decide.
 """
 

@@ -2,8 +2,8 @@
 
 One decision is one transaction on one group and topic, in this order: the domain is touched, the cursors are
 locked, the letters are removed, and lanes and entries are written by what was removed. So a decision that is
-repeated or in doubt finds nothing left to decide. The cursors whose lanes changed are to be taken afresh:
-their epoch rises, so that an owner with an older view cannot write over it.
+repeated, because its outcome was not known, finds nothing left to decide. The cursors whose lanes changed are
+to be taken again: their epoch rises, so that an owner with an older view cannot write over it.
 
 Invariant: an offset that was passed as dead is an entry of one lane once its letter is requeued, and of none
 once it is discarded; a lane is held exactly as long as a letter holds it.
@@ -49,7 +49,7 @@ class _LockedCursor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What became of some letters: decided on, of these put back alone, and to be delivered anyway."""
+    """How many letters were decided on; how many of them were put back alone, or will be delivered anyway."""
 
     count: int = 0
     alone: int = 0
@@ -62,8 +62,8 @@ class Decided:
 class DeadLetters:
     """The dead letters of one group on one topic, for those who decide on them.
 
-    `living` tells the members that may still be at work; `touch` makes the owners look, and comes before all
-    other locks.
+    `living` returns the members that may still be at work; `touch` makes the owners look, and takes its lock
+    before all others.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class DeadLetters:
         """Forget records whose content is erased: letters and waiting entries, with what they said of them.
 
         Later records of their lanes go on; a lane that nobody waits in vanishes, and its name with it. An
-        owner that has one in its memory takes the partition afresh, and finds the record erased.
+        owner that has one in its memory takes the partition again, and finds the record erased.
         """
         cursors = self._hold(tx, places)
         letters = self._letters(tx, "dead_take", cursors, places)
@@ -254,7 +254,7 @@ class DeadLetters:
         cursors: dict[int, _LockedCursor],
         requeued: Collection[LetterPlace],
     ) -> None:
-        """Have partitions taken afresh; a record that had killed its workers may be tried again."""
+        """Make owners take partitions again; a record that had crashed its workers may be tried again."""
         rows = [(each, (each, cursors[each].trying) in requeued) for each in sorted(partitions)]
         if rows:
             seized = Rows.of("partition anew", rows)

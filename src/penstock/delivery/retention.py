@@ -6,7 +6,7 @@ decided here; deleting them is the log's (`trim.py`). A batch is one short trans
 are one. Two passes at once delete the same records once.
 
 Bytes are measured only where a topic limits them, and each record once: a pass adds what came since the last
-one and takes off what it deletes. The sum lives in memory; a new process measures the topic anew.
+one and takes off what it deletes. The sum lives in memory; a new process measures the topic again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -72,7 +72,7 @@ class _Plan(NamedTuple):
     now_ms: int
 
 
-Noted = Callable[[Transaction, str, int], None]  # of a topic so many records go, in this transaction
+Noted = Callable[[Transaction, str, int], None]  # how many records of a topic go, in this transaction
 
 
 def _nothing_noted(tx: Transaction, topic: str, count: int) -> None:
@@ -112,7 +112,7 @@ class Retention:
                 try:
                     count = self._trim(plan, batch)
                 except StillNeeded:
-                    break  # nothing is deleted; the next pass plans anew
+                    break  # nothing is deleted; the next pass plans again
                 points.reach(AFTER_BATCH)
                 name = plan.topic.name
                 deleted[name] = deleted.get(name, 0) + count
@@ -142,7 +142,7 @@ class Retention:
         yield from plans[self._first :] + plans[: self._first]
 
     def _ranges(self, plan: _Plan, budget: int) -> tuple[list[OffsetRange], bool]:
-        """Return what of a topic may go, about so many records, and whether there may be more."""
+        """Return which records of a topic may go, about `budget` of them, and whether there may be more."""
         if plan.limits.is_everything:
             return [], False
         heads = [each for each in self._heads(plan) if each.held is not None or not self._rule.needs_reader]
@@ -243,7 +243,7 @@ class Retention:
         for head in heads:
             place = plan.topic.id, head.partition
             known = self._measured.get(place)
-            if known is None or known.start != head.start:  # another process has deleted here: begin anew
+            if known is None or known.start != head.start:  # another process has deleted here: begin again
                 known = self._measured[place] = _Measured(head.start, head.start, 0)
             if known.end < head.end:
                 news.append(OffsetRange(head.partition, known.end, head.end))
@@ -281,7 +281,7 @@ class Retention:
 
 
 def _batches(ranges: Sequence[OffsetRange], size: int) -> Iterator[list[OffsetRange]]:
-    """Yield the ranges in lots of so many records; a long range is cut, in its order."""
+    """Yield the ranges in lots of that many records; a long range is cut, in its order."""
     batch: list[OffsetRange] = []
     room = size
     for partition, start, high in ranges:

@@ -34,7 +34,7 @@ AFTER_RELEASE = points.declare("delivery.after_release", "Cursors are given back
 
 logger = logging.getLogger("penstock.delivery")
 
-CRASHES_UNTIL_DEAD = 3  # a record that took so many processes with it is given up
+CRASHES_UNTIL_DEAD = 3  # a record that has crashed this many processes is given up
 
 Living = Callable[[Transaction], list[str]]
 _DEAD = f"group_id topic_id partition place lane holding failures reason died_ms {COLUMNS}"
@@ -107,7 +107,7 @@ class GroupStore:
     def owned(self) -> dict[int, tuple[int, bool]]:
         """Return the partitions owned, each with its epoch and whether it should be kept.
 
-        Those of a paused group should be let go.
+        Those of a paused group should be released.
         """
         rows = self._database.look(
             lambda tx: tx.rows("delivery", "cursors_owned", owner=self._owner, **self._ids)

@@ -19,7 +19,7 @@ from penstock.model.record import Record
 
 from .entry import Content, Entry, content_of, record_of
 
-OUTBOX_PARTITIONS = SLOTS  # of a topic that comes to be by publishing to it
+OUTBOX_PARTITIONS = SLOTS  # of a topic that is created by publishing to it
 DEFAULT_MAX_BYTES = 16 * 1024 * 1024
 LAST_OFFSET = (1 << 63) - 1
 
@@ -299,7 +299,7 @@ class Log(ABC):
 
     @abstractmethod
     def reach(self, topic: Topic, ranges: Sequence[OffsetRange], sizes: Sequence[int]) -> dict[int, int]:
-        """Return how far each range goes to hold so many bytes: the offset after the last record of these."""
+        """Return where each range has held that many bytes: the offset after the last of those records."""
 
     @abstractmethod
     def trim(
@@ -336,7 +336,7 @@ class Log(ABC):
 
     @abstractmethod
     def owned(self, owner: str, limit: int) -> list[tuple[int, Entry]]:
-        """Return records with an owner tag, bare, each with the id of its topic; up to so many."""
+        """Return records with an owner tag, bare, each with the id of its topic; up to that many."""
 
     @abstractmethod
     def count_owned(self, owner: str) -> int:

@@ -61,7 +61,7 @@ def content_of(record: Record) -> Content:
 
 
 def record_of(topic: str, entry: Entry, fence: int | None = None) -> Record:
-    """Return an entry as people see it. Raises Undecodable for headers that are none."""
+    """Return an entry as people see it. Raises Undecodable when the headers cannot be read."""
     record, error = readable(topic, entry, fence)
     if error is not None:
         raise error

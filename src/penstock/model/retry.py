@@ -79,7 +79,7 @@ class RetryPolicy:
             self._set(name, self._as_tuple(name))
 
     def base_delay_ms(self, failures: int) -> int:
-        """Return the delay after so many failures, before jitter, in milliseconds."""
+        """Return the delay after that many failures, before jitter, in milliseconds."""
         raise NotImplementedError(f"{type(self).__name__} gives no delay")
 
     def delay_after(self, failures: int, rng: Random = random) -> timedelta:
@@ -183,7 +183,7 @@ class Exponential(RetryPolicy):
 
 @dataclass(frozen=True)
 class PowerOfTwo(RetryPolicy):
-    """2, 4, 8, 16 and 32 seconds: five retries unless told otherwise."""
+    """2, 4, 8, 16 and 32 seconds: five retries by default."""
 
     max_retries: int = field(default=5, kw_only=True)
     max_delay: Duration = _duration(timedelta(hours=1))

@@ -29,7 +29,7 @@ _LONGEST_ACTOR = 255
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One thing that somebody did. `subject` says to what, `count` to how many."""
+    """One action of a person. `subject` says on what, `count` on how many."""
 
     id: int
     at: datetime

@@ -1,9 +1,9 @@
 """Dead letters: list, show, requeue, skip, discard.
 
 A requeued record goes back to the head of the lane it holds, before all later records of its key. One that
-did not hold its lane (its key went on without it), or that is put last, comes back alone, out of order by
-nature: the result says how many. A skipped one stays a dead letter while its key goes on. All may be run
-while workers run, and again when in doubt: what is decided is decided once.
+did not hold its lane (its key went on without it), or that is put last, comes back alone, and so
+out of order: the result says how many. A skipped one stays a dead letter while its key goes on. All may be
+called while workers run, and called again when the outcome is not known: each letter is decided on once.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -77,8 +77,8 @@ class DeadSelection:
     """What to act on: of one group the letters of a record id, a key, a type or a time, or all.
 
     Of one topic or any; `since` is the first moment of death, `before` the first one after. Raises
-    InvalidTime, and InvalidSelection when nothing narrows it and `all` is not said, or when both are, or
-    when the time is empty.
+    InvalidTime, and InvalidSelection when nothing narrows it and `all` is not set, or when both are, or
+    when the span of time is empty.
     """
 
     group: str
@@ -106,8 +106,8 @@ Selection = DeadSelection  # the old name
 class LetterOutcome:
     """What a requeue, a skip or a discard did, or would do.
 
-    `out_of_order`: of these came back alone, since their keys had gone on or they were put last. `unedited`:
-    of these are to be read from the log anyway, after a reset, so that their headers stay as they are.
+    `out_of_order`: how many came back alone, since their keys had gone on or they were put last. `unedited`:
+    how many are to be read from the log anyway, after a reset, so that their headers stay as they are.
     """
 
     count: int
@@ -313,7 +313,7 @@ def _note(
 
 
 def _batches(store: Store, group: int, selection: DeadSelection) -> Iterator[list[Row]]:
-    """Yield the places of what is selected, in the order of the log: each once, also if it dies anew."""
+    """Yield the places of what is selected, in the order of the log: each once, also if it dies again."""
     topic = None if selection.topic is None else store.log.topic(selection.topic).id
     times = selection.since, selection.before
     params = {"group_id": group, "topic_id": topic}

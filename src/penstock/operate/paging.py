@@ -11,7 +11,7 @@ import msgspec
 from penstock.errors import InvalidPage
 from penstock.log.sql.contract import Row
 
-PAGE_ROWS = 16  # of a page, unless told otherwise
+PAGE_ROWS = 16  # of a page, by default
 LONGEST = 1000
 LAST = (1 << 63) - 1  # the greatest number that a row can hold
 

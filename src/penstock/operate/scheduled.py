@@ -58,7 +58,7 @@ class ScheduledRecord:
 class ScheduledSelection:
     """Which scheduled events: those of an id, a topic, a key, an owner, or due before a moment.
 
-    All that is said must be so of an event; nothing said means all. Raises InvalidTime, InvalidTopic.
+    An event must match all that is given; nothing given means all events. Raises InvalidTime, InvalidTopic.
     """
 
     id: str | None = None
@@ -75,7 +75,7 @@ class ScheduledSelection:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether anything is said."""
+        """Whether anything is given."""
         return any(each is not None for each in (self.id, self.topic, self.key, self.owner, self.before))
 
     def params(self) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def cancel(
 ) -> int:
     """Take scheduled events back; return how many. In transactions of its own, so it cannot be undone.
 
-    Raises InvalidSelection when nothing narrows it and `all` is not said, or when both are.
+    Raises InvalidSelection when nothing narrows it and `all` is not set, or when both are.
     """
     if selection.is_narrow == all:
         raise InvalidSelection("say which scheduled events: by id, topic, key, owner or time; or all")

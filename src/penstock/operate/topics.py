@@ -29,7 +29,7 @@ UNLIMITED = retention_rule.UNLIMITED
 class TopicShown:
     """A topic. `records`: offsets it keeps.
 
-    `retention_*`: how long, how much and how many are kept; None: as the settings say, UNLIMITED: for ever.
+    `retention_*`: how long, how much and how many are kept; None: as the settings say, UNLIMITED: forever.
     """
 
     name: str
@@ -140,7 +140,7 @@ def set_retention(
     clock: Clock = SYSTEM,
     actor: str | None = None,
 ) -> TopicShown:
-    """Say what is kept of a topic; what is not said stays. `default`: all as the settings say.
+    """Set what is kept of a topic; limits that are not given stay. `default`: all as in the settings.
 
     Any of them may be UNLIMITED. An age of 0 keeps what some group has not passed, and no more. Raises
     InvalidRetention, InvalidSelection, UnknownTopic.
@@ -177,7 +177,7 @@ def delete(
 ) -> int:
     """Remove a topic with all its records and every group's place in it; return how many records it had.
 
-    What is staged or scheduled for it stays, and makes it anew. Raises UnknownTopic, InvalidTopic, and
+    What is staged or scheduled for it stays, and makes it again. Raises UnknownTopic, InvalidTopic, and
     TopicBusy while living members serve it, unless forced.
     """
 

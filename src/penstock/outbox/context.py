@@ -2,7 +2,7 @@
 
 Asked once for each call of `publish` or `publish_many`. First the context variable (`penstock.context`),
 then OpenTelemetry's open span, then the providers in the order they were registered: later ones win, and an
-event's own headers win over all. A provider that fails costs the event nothing but what it would have said.
+event's own headers win over all. If a provider fails, the event is published without its headers.
 """
 
 import logging

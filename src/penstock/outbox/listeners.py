@@ -1,12 +1,11 @@
 """Listeners: functions of the publishing process that are called after the commit.
 
-Drivers tell when a transaction has ended, not how, and none of them tells of a savepoint that was rolled
-back. So a publish that a listener wants writes one row more beside its events, a mark: the id of the first
-of them, in `token`. Once the transaction has ended, the mark is there exactly if it has committed. The same
-on every kind of connection, nothing is asked of the caller's own, and nothing is written when no listener
-wants the events.
+Drivers show when a transaction has ended, not how, and none of them shows a savepoint that was rolled back.
+So a publish that a listener wants writes one more row beside its events, a mark: the id of the first of them,
+in `token`. Once the transaction has ended, the mark is there exactly if it has committed. This works on every
+kind of connection, asks nothing of the caller's own, and writes nothing when no listener wants the events.
 
-Best effort: what this process does not live to call is not called. Whoever must be called is a handler.
+Best effort: if this process dies, its listeners are not called. What must be called is a handler.
 """
 
 import logging
@@ -32,7 +31,7 @@ _MOST_WAITING = 10_000  # publishes whose end is not known yet
 
 
 class ListenersSettings(Settings, room="listeners"):
-    """What functions of the publishing process are told after a commit."""
+    """Whether functions of the publishing process are called after a commit."""
 
     enabled: bool = setting(True, "Call the listeners of this process.")
     publish_after_save: bool = setting(True, "Give listeners what was published, once it has committed.")

@@ -262,7 +262,7 @@ class Publisher:
     def run_in_tx(self, work: Callable[[Any], T], /) -> T:
         """Run `work(conn)` in a transaction of the outbox, again when others made it fail; return its result.
 
-        Up to ten times, after a deadlock, a serialization failure or a lock not had in time: so `work` may be
+        Up to ten times, after a deadlock, a serialization failure or a lock time-out: so `work` may be
         called several times. Raises CommitOutcomeUnknown, with the tokens it published with, when the
         connection is lost while it commits: that is never run again.
         """

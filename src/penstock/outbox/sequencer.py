@@ -3,7 +3,7 @@
 One pass: a look without locks for slots that have something; then one transaction that locks and fences
 those slots, picks due rows and then staged rows on a snapshot newer than the lock, and moves them. What
 commits later than the pick is found by a later pass; nothing is remembered between passes that could hide
-a row (a remembered floor would let a late committer's event follow a newer one of its key).
+a row (with a remembered lower bound, an event that commits late would follow a newer one of its key).
 """
 
 from collections.abc import Collection, Mapping

@@ -144,7 +144,7 @@ def files_of(messages: Sequence[Any]) -> list[DataFile]:
 def _target(options: Mapping[str, str], schema: StructType, overwrite: bool) -> Target:
     if overwrite:
         raise InvalidOption(
-            "mode", "overwrite", "append; to make a table anew: penstock pipeline reset --rebuild"
+            "mode", "overwrite", "append; to make a table again: penstock pipeline reset --rebuild"
         )
     by = options.get("tableBy") or None
     arrow = _nullable(to_arrow_schema(schema, timezone="UTC"))

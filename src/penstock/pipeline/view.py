@@ -33,7 +33,7 @@ class Heads:
 
 
 class TopicView:
-    """One topic of one log. Each call looks anew."""
+    """One topic of one log. Each call looks again."""
 
     def __init__(self, url: str, names: Names, topic: str) -> None:
         if url.startswith("memory://"):

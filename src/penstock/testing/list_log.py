@@ -282,7 +282,7 @@ class ListLog(Log):
             }
 
     def reach(self, topic: Topic, ranges: Sequence[OffsetRange], sizes: Sequence[int]) -> dict[int, int]:
-        """Return how far each range goes to hold so many bytes."""
+        """Return how far each range goes to hold that many bytes."""
         found = {}
         with self._lock:
             for each, wanted in zip(ranges, sizes, strict=True):

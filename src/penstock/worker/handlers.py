@@ -38,9 +38,7 @@ class Handlers:
         self._handlers.append(handler)
         self._subscriptions = None
         if self.is_served:
-            logger.warning(
-                "handler %s is registered too late for the worker that runs; start it anew", handler.id
-            )
+            logger.warning("handler %s is registered too late for the running worker; restart it", handler.id)
         return handler
 
     @property

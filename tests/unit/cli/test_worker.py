@@ -155,7 +155,7 @@ def test_a_second_signal_waits_for_no_handler(folder: Path) -> None:
         (["nothing:outbox"], "there is no module 'nothing' here"),
         (["shop:nothing"], "shop has no 'nothing'"),
         (["shop:other"], "shop:other is str, not an Outbox"),
-        (["shop:outbox", "--partitions", "5-1"], "'5-1' is no range such as 0-63"),
+        (["shop:outbox", "--partitions", "5-1"], "'5-1' is not a range such as 0-63"),
         ([], "Missing argument 'MODULE:OUTBOX...'"),
     ],
 )

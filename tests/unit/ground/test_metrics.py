@@ -69,11 +69,11 @@ def test_a_gauge_is_set(gauge: Series) -> None:
 
 
 def test_a_series_takes_only_what_its_kind_can(counter: Series, gauge: Series, histogram: Series) -> None:
-    with pytest.raises(AssertionError, match="test_now is no counter"):
+    with pytest.raises(AssertionError, match="test_now is not a counter"):
         gauge.add(1, topic="a")
-    with pytest.raises(AssertionError, match="test_seconds is no gauge"):
+    with pytest.raises(AssertionError, match="test_seconds is not a gauge"):
         histogram.set(1, topic="a")
-    with pytest.raises(AssertionError, match="test_total is no histogram"):
+    with pytest.raises(AssertionError, match="test_total is not a histogram"):
         counter.observe(1, topic="a", kind="x")
 
 

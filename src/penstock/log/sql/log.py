@@ -192,7 +192,7 @@ class SqlLog(Log):
         return dict(self._rows("sizes", topic, ranges=ranges_table(ranges)))
 
     def reach(self, topic: Topic, ranges: Sequence[OffsetRange], sizes: Sequence[int]) -> dict[int, int]:
-        """Return how far each range goes to hold so many bytes."""
+        """Return how far each range goes to hold that many bytes."""
         table = Rows(**ranges_table(ranges).columns, bytes=list(sizes))
         return dict(self._rows("reach", topic, ranges=table))
 
@@ -255,7 +255,7 @@ class SqlLog(Log):
 
 
 def is_cut(entries: Sequence[Entry], max_bytes: int) -> bool:
-    """Return whether a read up to so many bytes may have left some out after its last record."""
+    """Return whether a read up to that many bytes may have left some out after its last record."""
     size = 0
     for each in entries:
         size += len(each.value or b"") + len(each.key or b"") + len(each.headers or b"") + ENTRY_BYTES

@@ -42,7 +42,7 @@ class Code(Enum):
 
     @property
     def waits(self) -> bool:
-        """Whether what it is said of is still to be delivered."""
+        """Whether the record or group it is about still has something to deliver."""
         return self not in _ENDS
 
 

@@ -16,7 +16,7 @@ from penstock.log.sql.contract import Row
 from penstock.log.sql.database import Transaction
 from penstock.model.partition import key_hash, partition_for, slot
 
-WALK = 5_000  # records of a partition that are looked at for an id or a key, unless told to look at all
+WALK = 5_000  # records of a partition that are looked at for an id or a key, unless all are asked for
 STAGED_WALK = 200_000  # staged rows that are looked at for an id or a key
 _ALL = 1 << 62
 

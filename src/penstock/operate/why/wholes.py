@@ -96,7 +96,7 @@ def _ended(group: StoredGroup, topic: Topic, reason: Reason) -> Reason:
 
 
 def _worst(topic: Topic, places: list[PartitionStanding]) -> tuple[Served, str]:
-    """Return the worst that can be said of who works on some partitions, and of which it is said."""
+    """Return the worst state of service among some partitions, and which of them have it."""
     worst = min((each.served for each in places), key=lambda each: _WORST.index(each.service))
     alike = [each.partition for each in places if each.served.service is worst.service]
     if len(alike) == 1:

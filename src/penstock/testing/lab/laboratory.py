@@ -97,7 +97,7 @@ class CrashLab:
     def replay(self, seed: int) -> Report:
         """Play the one round that a finding's seed means. Raises LabFailed as `run` does."""
         if not 1 <= seed < _LAST_DRAWN:
-            raise LabFailed(f"seed {seed} is none of its own; take it from a finding")
+            raise LabFailed(f"seed {seed} is not one of its seeds; take one from a finding")
         return self._play(lambda places: [seed], None)
 
     def _drawn(self, seed: int, rounds: int) -> list[int]:

@@ -10,7 +10,7 @@ from ..handler import Handler
 from ..task import HandlerTask
 from .attempt import count
 
-_MANY = 256  # so many results are not kept waiting, even while handlers are busy
+_MANY = 256  # with this many results the delivery loop is woken, even while handlers are busy
 
 TaskResult = tuple[HandlerTask, Verdict | None, float]  # with the seconds it took; None: it was not begun
 

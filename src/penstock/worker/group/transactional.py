@@ -16,7 +16,7 @@ _PartitionRun = list[Taken]  # of one partition, the oldest first
 
 
 class TransactionalDelivery:
-    """Hands out what a group's delivery has in units of work, and takes note of how they end.
+    """Hands out a group's records in units of work, and notes how they end.
 
     Everything but that is the group's: taking, reading, settling what is not in a unit. A partition is in one
     unit at a time and worked there in the order of offsets; partitions run beside each other. A record that
@@ -35,7 +35,7 @@ class TransactionalDelivery:
         self._alone: dict[int, int] = {}  # the record of a partition that undid a unit
 
     def start_units(self, limit: int) -> list[Unit]:
-        """Hand out up to so many units: what may run now, spread over them."""
+        """Hand out up to that many units: what may run now, spread over them."""
         if self._most is not None:
             limit = min(limit, self._most - self._out)
         if limit <= 0:
@@ -80,7 +80,7 @@ class TransactionalDelivery:
     # -- inside
 
     def _choose(self, limit: int, single: list[_PartitionRun], shared: list[_PartitionRun]) -> None:
-        """Take what may run now: what must go alone, and what can go together, for so many units."""
+        """Take what may run now: what must go alone, and what can go together, for that many units."""
         group, now_ms, room = self.group, self._clock.now_ms(), limit * UNIT_RECORDS
         for work in group.partitions.in_turn():
             if len(single) + bool(shared) >= limit and (not shared or room <= 0):
@@ -181,7 +181,7 @@ def _undo(unit: Unit, works: dict[int, PartitionWork], called: int) -> None:
 
 
 def _spread(parts: list[Part], count: int) -> list[list[Part]]:
-    """Return the parts of so many units, about as many records in each; a part is not divided."""
+    """Return the parts of that many units, about as many records in each; a part is not divided."""
     units, share = list[list[Part]](), sum(len(part.tasks) for part in parts) / max(1, count)
     size = 0.0
     for part in parts:
