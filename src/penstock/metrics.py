@@ -101,9 +101,7 @@ PUBLISH_SECONDS = Series(
 )
 SEQUENCED = Series("penstock_sequenced_total", SeriesKind.COUNTER, "Events moved from staging into the log.")
 _HANDLER = ("group", "handler")
-DELIVERED = Series(
-    "penstock_delivered_total", SeriesKind.COUNTER, "Records their handler is done with.", _HANDLER
-)
+DELIVERED = Series("penstock_delivered_total", SeriesKind.COUNTER, "Records that were handled.", _HANDLER)
 PARKED = Series(
     "penstock_parked_total",
     SeriesKind.COUNTER,

@@ -13,7 +13,7 @@ _COLUMNS = ("at", "who", "action", "to what", "count")
 @click.command("audit")
 @store_options
 @click.option("--action", help="Only this action, such as 'dead requeue'.")
-@click.option("--actor", help="Only what this one did.")
+@click.option("--actor", help="Only what this person did.")
 @limit_option
 @after_option
 @json_option

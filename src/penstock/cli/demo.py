@@ -41,7 +41,7 @@ def command(orders: int, folder: Path | None, lake: bool) -> None:
 
     Each order and its event are written in one transaction. Every fifth payment is declined after both
     were written, so the transaction is rolled back: neither may be left behind. Two worker processes hand the
-    events to two groups of handlers; one of them is killed meanwhile, and one order cannot be mailed. Then
+    events to two groups of handlers; one of them is killed on the way, and one order cannot be mailed. Then
     Spark puts the events into Delta tables, and the revenue of each minute into another.
     """
     if folder is not None:

@@ -30,9 +30,9 @@ _SIGNS = {
 def command(url: str | None, as_json: bool) -> None:
     """Show what this machine has and what each missing part would enable.
 
-    With a store: also whether its workers hear the bell, or why they have to look by themselves, and which
+    With a store: also whether its workers hear the bell, or why they have to poll, and which
     groups have had no member for so long that retention does not wait for them.
-    Exits with 1 when something that every use needs is broken.
+    Exits with 1 when a required part is broken.
     """
     findings = [*examine(Path.cwd()), *_of_store(url)]
     if as_json:

@@ -47,7 +47,7 @@ def list_events(url: str, prefix: str, schema: str | None, state: str, as_json: 
 @click.option("--before", type=at_moment, required=True, help="Only those before this moment.")
 @click.option("--topic", help="Only this topic.")
 @click.option("--group", help="Only this group, of what is dead.")
-@click.option("--dry-run", is_flag=True, help="Change nothing; say how many it would be.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; show how many it would be.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 def delete_events(

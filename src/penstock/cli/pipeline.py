@@ -46,7 +46,7 @@ def _job_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--allow-loss", is_flag=True, help="Go on when retention has removed what was not read yet."
         ),
-        click.option("--batch-records", type=click.IntRange(1), help="Most records of one micro-batch."),
+        click.option("--batch-records", type=click.IntRange(1), help="The most records in one micro-batch."),
         click.option("--master", help="Where Spark runs.  [default: the setting pipeline.master]"),
         click.option("--conf", "conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's own."),
     ]

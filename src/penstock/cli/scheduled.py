@@ -20,7 +20,7 @@ _COLUMNS = ("due", "topic", "key", "owner", "type", "id")
 
 @click.group("scheduled")
 def command() -> None:
-    """List, show, cancel or hasten events that wait for their time."""
+    """List, show, cancel or run now the events that wait for their time."""
 
 
 @command.command("list")
@@ -80,7 +80,7 @@ def show_scheduled(id: str, url: str, prefix: str, schema: str | None, as_json: 
 @click.option("--owner", help="Those of this owner.")
 @click.option("--before", type=at_moment, help="Those due before this moment.")
 @click.option("--all", "all", is_flag=True, help="All of them.")
-@click.option("--dry-run", is_flag=True, help="Change nothing; say how many it would be.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; show how many it would be.")
 @json_option
 def cancel_scheduled(
     url: str,

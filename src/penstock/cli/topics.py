@@ -95,7 +95,7 @@ def show_topic(
 def create_topic(
     name: str, url: str, prefix: str, schema: str | None, partitions: int, as_json: bool
 ) -> None:
-    """Make a topic; one that is there with as many partitions is left as it is."""
+    """Make a topic; one that exists with the same number of partitions is left as it is."""
     with opened(url, prefix, schema) as store:
         made = topics.create(store, name, partitions=partitions)
     if as_json:
@@ -108,9 +108,9 @@ def create_topic(
 @click.argument("name")
 @store_options
 @click.option("--retention", help="Keep records this long: 30d, 12h, 0, or forever.")
-@click.option("--max-bytes", help="Keep so much of each partition: 10GB, 512MiB, or unlimited.")
+@click.option("--max-bytes", help="Keep at most this much of each partition: 10GB, 512MiB, or unlimited.")
 @click.option("--max-records", help="Keep at most this many records of each partition, or unlimited.")
-@click.option("--default", is_flag=True, help="Keep what the settings say.")
+@click.option("--default", is_flag=True, help="Keep what the settings specify.")
 @json_option
 def set_topic(
     name: str,
@@ -147,7 +147,7 @@ def set_topic(
 @command.command("clear")
 @click.argument("name")
 @store_options
-@click.option("--dry-run", is_flag=True, help="Change nothing; say how many it would be.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; show how many it would be.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 def clear_topic(
@@ -171,7 +171,7 @@ def clear_topic(
 @command.command("delete")
 @click.argument("name")
 @store_options
-@click.option("--force", is_flag=True, help="Although members serve it.")
+@click.option("--force", is_flag=True, help="Delete it even while members serve it.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 def delete_topic(

@@ -15,11 +15,14 @@ _A = {QuestionKind.ID: "an id", QuestionKind.KEY: "a key", QuestionKind.GROUP: "
 @click.argument("subject", metavar="KEY|ID|GROUP")
 @store_options
 @click.option(
-    "--as", "kind", type=click.Choice([each.value for each in QuestionKind]), help="What it is, if in doubt."
+    "--as",
+    "kind",
+    type=click.Choice([each.value for each in QuestionKind]),
+    help="What it is, if it could be several.",
 )
 @click.option("--group", help="Only this group.")
 @click.option("--topic", help="Only this topic.")
-@click.option("--key", help="The key of the record: then only its partition is looked at for the id.")
+@click.option("--key", help="The key of the record: the id is then looked for in its partition only.")
 @click.option("--scan", is_flag=True, help="Look through the whole log for it.")
 @json_option
 def command(

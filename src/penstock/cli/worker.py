@@ -15,10 +15,10 @@ _LEVELS = ("debug", "info", "warning", "error")
 @click.argument("targets", metavar="MODULE:OUTBOX...", nargs=-1, required=True)
 @click.option("--partitions", metavar="A-B", help="Serve only these partitions: 0-63, or 0-63,128-191.")
 @click.option(
-    "--log-level", type=click.Choice(_LEVELS), default="info", show_default=True, help="What to tell."
+    "--log-level", type=click.Choice(_LEVELS), default="info", show_default=True, help="How much to log."
 )
 def command(targets: tuple[str, ...], partitions: str | None, log_level: str) -> None:
-    """Run the handlers of an outbox until told to stop.
+    """Run the handlers of an outbox until it is stopped.
 
     MODULE:OUTBOX names the outbox in your code, such as shop:outbox; the current folder is searched too. Name
     several to serve several stores in one process. On SIGTERM or Ctrl-C it starts nothing more, waits for

@@ -28,7 +28,9 @@ from .wait_state import WaitState
 
 BEFORE_SETTLE = points.declare("delivery.before_settle", "Records are handled; nothing is written yet.")
 BEFORE_COMMIT = points.declare("delivery.before_commit", "Cursors and lanes are written; not committed.")
-AFTER_SETTLE = points.declare("delivery.after_settle", "The settling is committed; nobody has been told.")
+AFTER_SETTLE = points.declare(
+    "delivery.after_settle", "The settlement is committed; no other thread knows yet."
+)
 AFTER_TAKE = points.declare("delivery.after_take", "Cursors have a new owner in the open transaction.")
 AFTER_RELEASE = points.declare("delivery.after_release", "Cursors are given back and committed.")
 
@@ -223,7 +225,7 @@ class GroupStore:
     def _tell_paused(self, paused: bool) -> None:
         """Say once that the group is paused, and once that it goes on."""
         if paused != self._was_paused:
-            logger.info("group %s %s", self._group, "is paused: it is given nothing" if paused else "goes on")
+            logger.info("group %s %s", self._group, "is paused: it gets no records" if paused else "goes on")
         self._was_paused = paused
 
     def _is_mine(self, filters: str) -> bool:

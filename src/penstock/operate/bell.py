@@ -1,4 +1,4 @@
-"""Whether the workers of a store hear its bell, or have to look by themselves."""
+"""Whether the workers of a store hear its bell, or have to poll."""
 
 from penstock.backoff import PollingSettings
 from penstock.errors import BellUnheard, Error

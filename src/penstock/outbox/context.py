@@ -53,6 +53,6 @@ def _asked(provider: Provider) -> Mapping[str, str]:
         for name, value in given.items():
             check_entry(name, value)
     except Exception:
-        logger.exception("context provider %r failed; events go without what it adds", provider)
+        logger.exception("context provider %r failed; events are published without its headers", provider)
         return {}
     return given

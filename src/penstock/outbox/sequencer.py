@@ -28,7 +28,7 @@ AFTER_PICK = points.declare("sequencer.after_pick", "Rows are picked; nothing is
 BEFORE_COMMIT = points.declare(
     "sequencer.before_commit", "Rows are in the log and gone from staging; not committed."
 )
-AFTER_COMMIT = points.declare("sequencer.after_commit", "The move is committed; nobody has been told.")
+AFTER_COMMIT = points.declare("sequencer.after_commit", "The move is committed; no other thread knows yet.")
 
 
 class SequencerSettings(Settings, room="sequencer"):
