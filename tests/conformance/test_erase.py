@@ -13,6 +13,7 @@ from penstock.delivery.verdict import Parked
 from penstock.errors import InvalidOwner, InvalidType
 from penstock.log.contract import Keep
 from penstock.log.sql.database import Database
+from penstock.log.sql.topics import forget_topic
 from penstock.membership.member import ClusterSettings, Member
 from penstock.model.retry import Fixed
 from penstock.operate import audit
@@ -26,7 +27,10 @@ from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from penstock.testing.outbox_suite import in_one_partition, logged
 from penstock.worker.group.delivery import GroupDelivery
 from tests.conformance.engines import StoreEngine
-from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
+from tests.conformance.stores import (
+    kind_or_lists,  # noqa: F401 - the fixture `kind`
+    sql_log_only,
+)
 
 MARK = "zz-marker-zz"
 SOON = timedelta(seconds=1)
@@ -419,3 +423,19 @@ def test_erased_records_are_deleted_by_retention_like_any_other(
     erase(database, "me", clock=engine.clock)
     engine.clock.advance(timedelta(days=8))
     assert retain(database, clock=engine.clock).count == 3
+
+
+@sql_log_only
+def test_records_that_a_deleted_topic_has_left_do_not_hide_the_others(
+    engine: StoreEngine, database: Database
+) -> None:
+    """A deletion that was cut short leaves rows; more of them than a batch."""
+    with engine.connect() as conn:
+        for topic, count in (("gone", 600), ("events", 10)):
+            many = [{"type": "t", "value": 1, "key": "k"}] * count
+            engine.outbox.publish_many(conn, many, topic=topic, owner="ada")
+        conn.commit()
+    engine.outbox.drain()
+    database.run(lambda tx: forget_topic(tx, "gone"))
+    assert erase(database, "ada", clock=engine.clock).logged == 610
+    assert engine.outbox.log.count_owned("ada") == 0

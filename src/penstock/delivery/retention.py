@@ -2,8 +2,8 @@
 
 What is too old, too many or too large goes, whichever comes first (`RetentionRule`); nothing goes that a
 handler group which was seen lately has not passed, nor what a reader holds in the log. Which ranges go is
-decided here; deleting them is the log's (`trim.py`). A batch is one short transaction where log and database
-are one. Two passes at once delete the same records once.
+decided here; deleting them is the log's (`retention_trim.py`). A batch is one short transaction where log and
+database are one. Two passes at once delete the same records once.
 
 Bytes are measured only where a topic limits them, and each record once: a pass adds what came since the last
 one and takes off what it deletes. The sum lives in memory; a new process measures the topic again.
@@ -260,6 +260,12 @@ class Retention:
 
     # -- how it goes
 
+    def _is_held(self, tx: Transaction, topic: Topic, ranges: Sequence[OffsetRange]) -> bool:
+        """Return whether a reader holds records of some ranges, perhaps since they were planned."""
+        highs = {each.partition: each.high for each in ranges}
+        holds = self._store.log_in(tx).holds(topic).values()
+        return any(offset < highs.get(number, 0) for each in holds for number, offset in each.items())
+
     def _trim(self, plan: _Plan, ranges: Sequence[OffsetRange]) -> int:
         """Delete what was planned, unless a group was reset or came back since: its cursor is asked again."""
         seen_since = self._rule.seen_since_ms(plan.now_ms)
@@ -269,7 +275,9 @@ class Retention:
             self._store,
             plan.topic,
             ranges,
-            unless=lambda tx: bool(behind(tx, plan.topic, ranges, seen_since)),
+            unless=lambda tx: (
+                bool(behind(tx, plan.topic, ranges, seen_since)) or self._is_held(tx, plan.topic, ranges)
+            ),
             note=lambda tx, count: self._note(tx, plan.topic.name, count),
         )
         for partition, low, high in ranges if measures else ():

@@ -22,6 +22,7 @@ from .entry import Content, Entry, content_of, record_of
 OUTBOX_PARTITIONS = SLOTS  # of a topic that is created by publishing to it
 DEFAULT_MAX_BYTES = 16 * 1024 * 1024
 LAST_OFFSET = (1 << 63) - 1
+_LOOK = 100  # offsets that a read by hand looks at together, at least
 
 
 class Keep(NamedTuple):
@@ -198,10 +199,10 @@ class Log(ABC):
         """
 
     @abstractmethod
-    def all_bounds(self, topic: Topic, *, pinned: bool = False) -> dict[int, Bounds]:
+    def all_bounds(self, topic: Topic, *, pinned: Collection[int] = ()) -> dict[int, Bounds]:
         """Return what every partition holds; nothing for a topic that is gone.
 
-        Pinned, in a transaction that the log is part of: nothing is trimmed there until it ends.
+        In a transaction that the log is part of, pinned partitions are not trimmed until it ends.
         """
 
     @abstractmethod
@@ -234,9 +235,9 @@ class Log(ABC):
 
     @abstractmethod
     def find_id(
-        self, topic: Topic, id: str, *, since_ms: int | None, walk: int, partition: int | None = None
+        self, topic: Topic, id: str, *, since_ms: int | None, walk: int | None, partition: int | None = None
     ) -> Search:
-        """Look for a record by its id, at up to `walk` records of each partition.
+        """Look for a record by its id, at up to `walk` records of each partition; None: at all of them.
 
         From where the records of a moment begin; without a moment among the last ones.
         """
@@ -262,14 +263,22 @@ class Log(ABC):
         """
         found = self.topic(topic)
         check_partition(found, partition)
-        entries, at = list[Entry](), offset
+        entries, at, left, look = list[Entry](), offset, max_bytes, 0
         while len(entries) < limit and 0 <= at <= LAST_OFFSET:
-            wanted = OffsetRange(partition, at, min(at + limit - len(entries), LAST_OFFSET))
-            chunk = self.read_ranges(found, [wanted], max_bytes=max_bytes)
+            wanted = OffsetRange(partition, at, min(at + max(limit - len(entries), look), LAST_OFFSET))
+            chunk = self.read_ranges(found, [wanted], max_bytes=left)
             entries += [each for each in chunk.entries if each.type != ERASED]
-            if chunk.cut or not chunk.entries:
+            left -= sum(each.content.size for each in chunk.entries)
+            at = chunk.entries[-1].offset + 1 if chunk.entries else at
+            if entries and (chunk.cut or left <= 0):
                 break
-            at = chunk.entries[-1].offset + 1  # erased records count for nothing: read on
+            if at < wanted.high and not chunk.cut:  # the end, or records are missing here
+                firsts = self.first_offsets(found, [Position(partition, at)])
+                if partition not in firsts:
+                    break
+                at = firsts[partition]
+            look = _LOOK  # erased records count for nothing, and would cost a look each
+        del entries[limit:]
         if not entries or entries[0].offset != offset:
             bounds = self.bounds(topic, partition)
             if not bounds.start <= offset <= bounds.end:

@@ -81,7 +81,7 @@ def _lock(tx: Transaction, log: Log, topic: Topic, groups: list[int]) -> dict[in
     numbers = list(range(topic.partitions))
     for group in sorted(groups):
         tx.rows("delivery", "cursors_hold", partitions=numbers, group_id=group, topic_id=topic.id)
-    bounds = log.all_bounds(topic, pinned=True)
+    bounds = log.all_bounds(topic, pinned=numbers)
     if not bounds:
         raise UnknownTopic(topic.name)
     return {number: each.end for number, each in bounds.items()}

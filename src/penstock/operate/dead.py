@@ -152,7 +152,10 @@ def show(store: Store, group: str, topic: str, partition: int, offset: int) -> D
     rows = store.database.look(lambda tx: tx.rows("delivery", "dead_find", **place))
     if not rows:
         raise UnknownDeadLetter(f"{topic}/{partition}/{offset} of group {group}")
-    return _dead_record(*with_topic_names(store.log, rows, id_at=2, name_at=6))
+    named = with_topic_names(store.log, rows, id_at=2, name_at=6)
+    if not named:  # its topic was deleted meanwhile
+        raise UnknownDeadLetter(f"{topic}/{partition}/{offset} of group {group}")
+    return _dead_record(named[0])
 
 
 @operation

@@ -8,6 +8,7 @@ the same keys go on in order.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import partial
 from hashlib import sha256
@@ -17,6 +18,7 @@ from operator import itemgetter
 from penstock import points
 from penstock.clock import SYSTEM, Clock, own_ms
 from penstock.delivery.dead import DeadLetters, Decided
+from penstock.errors import UnknownTopic
 from penstock.log.contract import Position, Topic
 from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
@@ -151,8 +153,9 @@ class _Eraser:
             letters = DeadLetters(group, topic.id, living=self._member.living, touch=_touched)
             decided += letters.erase(tx, places)
         log, logged = self._store.log_in(tx), 0
-        if topic.name and also_logged:
-            logged = log.erase(topic, places, owner=self._owner)
+        if also_logged:
+            with suppress(UnknownTopic):  # a topic that is gone may have left records behind, or not
+                logged = log.erase(topic, places, owner=self._owner)
         done = Erased(logged=logged, waiting=decided.alone, dead=decided.count)
         self._finish(tx, ids, done)
         return done

@@ -251,7 +251,7 @@ def _on_topics(tx: Transaction, log: Log, numbers: list[int]) -> dict[int, list[
     dead = {row[:2]: row[2] for row in tx.rows("delivery", "group_dead", groups=numbers)}
     progress = progress_of(log, tx.rows("delivery", "group_places", groups=numbers))
     found: dict[int, list[GroupTopic]] = {}
-    for each in progress:
+    for each in sorted(progress, key=lambda each: each.topic.name):
         place = each.group_id, each.topic.id
         waiting, held = lanes.get(place, (0, 0))
         lag = max(0, each.lag - passed.get(place, 0))

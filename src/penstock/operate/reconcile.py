@@ -92,7 +92,7 @@ def reconcile(
     bounds = store.log.all_bounds(found)
     if not bounds:
         raise UnknownTopic(topic)
-    counted = _counted(store.log, found, bounds)
+    counted = _counted(store.log, found, bounds, names=against is not None)
     figures = []
     if against is not None:
         figures.append(_committed(store, counted, bounds, against, by))
@@ -132,29 +132,37 @@ class _Counted:
     names: Counter[tuple[str, bytes | None]] = field(default_factory=Counter)  # id and key, of the rest
 
 
-def _counted(log: Log, topic: Topic, bounds: dict[int, Bounds]) -> _Counted:
+def _counted(log: Log, topic: Topic, bounds: dict[int, Bounds], *, names: bool) -> _Counted:
     """Walk the log once, without values; bounds are raised where retention has deleted meanwhile."""
     found = _Counted()
     for number in sorted(bounds):
+        held = _count(log, topic, number, bounds[number], found, names=names)
         start, end = bounds[number]
-        held, ids = list[tuple[int, int, int]](), set[str]()
-        for entry in _entries(log, topic, number, start, end):
-            found.records += 1
-            found.doubled += entry.id in ids
-            ids.add(entry.id)
-            if held and held[-1][2] == entry.offset:
-                held[-1] = (number, held[-1][1], entry.offset + 1)
-            else:
-                held.append((number, entry.offset, entry.offset + 1))
-            if entry.type == ERASED:
-                found.erased[number, entry.offset] = entry.id
-            else:
-                found.names[entry.id, entry.key] += 1
         if sum(high - low for _, low, high in held) != end - start:
-            start = log.all_bounds(topic).get(number, Bounds(end, end)).start
-            bounds[number] = Bounds(min(start, end), end)
+            start = min(log.all_bounds(topic).get(number, Bounds(end, end)).start, end)
+            bounds[number] = Bounds(start, end)
         found.missing += gaps(held, {number: bounds[number]})
+        found.records += sum(high - max(low, start) for _, low, high in held if high > start)
     return found
+
+
+def _count(
+    log: Log, topic: Topic, number: int, bounds: Bounds, found: _Counted, *, names: bool
+) -> list[tuple[int, int, int]]:
+    """Count what a partition holds, names only if they are asked for; return its offsets as runs."""
+    held, ids = list[tuple[int, int, int]](), set[str]()
+    for entry in _entries(log, topic, number, *bounds):
+        found.doubled += entry.id in ids
+        ids.add(entry.id)
+        if held and held[-1][2] == entry.offset:
+            held[-1] = (number, held[-1][1], entry.offset + 1)
+        else:
+            held.append((number, entry.offset, entry.offset + 1))
+        if entry.type == ERASED:
+            found.erased[number, entry.offset] = entry.id
+        elif names:
+            found.names[entry.id, entry.key] += 1
+    return held
 
 
 def _entries(log: Log, topic: Topic, number: int, low: int, high: int) -> Iterator[Entry]:

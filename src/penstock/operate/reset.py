@@ -121,7 +121,7 @@ def _targets(log: Log, topic: Topic, to: To, partition: int | None) -> dict[int,
 
 def _check_kept(log: Log, topic: Topic, moves: list[Move]) -> None:
     """Have it done again if retention has deleted meanwhile; while the bounds are pinned it cannot."""
-    bounds = log.all_bounds(topic, pinned=True)
+    bounds = log.all_bounds(topic, pinned=[each.partition for each in moves])
     kept = sum(bounds[each.partition].start <= each.to_offset for each in moves if each.partition in bounds)
     if kept < len(moves):
         raise PickChanged(len(moves), kept)

@@ -193,7 +193,7 @@ class ListLog(Log):
         """Return the next offset of every partition."""
         return {number: bounds.end for number, bounds in self.all_bounds(topic).items()}
 
-    def all_bounds(self, topic: Topic, *, pinned: bool = False) -> dict[int, Bounds]:
+    def all_bounds(self, topic: Topic, *, pinned: Collection[int] = ()) -> dict[int, Bounds]:
         """Return what every partition holds; it is part of no transaction, so nothing is pinned."""
         with self._lock:
             held = self._by_id.get(topic.id)
@@ -246,7 +246,7 @@ class ListLog(Log):
             }
 
     def find_id(
-        self, topic: Topic, id: str, *, since_ms: int | None, walk: int, partition: int | None = None
+        self, topic: Topic, id: str, *, since_ms: int | None, walk: int | None, partition: int | None = None
     ) -> Search:
         """Look for a record by its id."""
         ranges, cut, gone = list[OffsetRange](), False, False
@@ -255,10 +255,11 @@ class ListLog(Log):
             begins = {} if since_ms is None else self.offsets_at(topic, since_ms)
             for number in bounds if partition is None else bounds.keys() & {partition}:
                 start, end = bounds[number]
-                low = max(start, end - walk) if since_ms is None else begins[number]
-                high = min(end, low + walk)
+                low = start if walk is None else max(start, end - walk)
+                low = low if since_ms is None or walk is None else begins[number]
+                high = end if walk is None else min(end, low + walk)
                 cut |= high < end or (since_ms is None and low > start)
-                gone |= start > 0 and (since_ms is None or low == start)
+                gone |= start > 0 and (since_ms is None or begins[number] == start)
                 ranges.append(OffsetRange(number, low, high))
             found = next((each for each in self._all(topic, ranges) if each.id == id), None)
         return Search(None if found is None else _bared(found)._replace(owner=None), cut, gone)

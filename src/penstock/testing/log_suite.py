@@ -252,6 +252,13 @@ class ReadSuite:
                 (record,) = log.read("t", 0, offset, max_bytes=max_bytes)
                 assert record.offset == offset
 
+    def test_erased_records_are_passed_over(self, log: Log) -> None:
+        """However many there are, and however few records are asked for."""
+        ids = _filled(log, 300)
+        log.erase(log.topic("t"), [Position(1, offset) for offset in range(1, 290)])
+        assert [record.id for record in log.read("t", 1, 1, 1)] == ids[290:291]
+        assert [record.id for record in log.read("t", 1)] == [ids[0], *ids[290:]]
+
     def test_at_the_end_there_is_nothing(self, log: Log) -> None:
         """Which is no error: the next record will come there."""
         _filled(log, 3)

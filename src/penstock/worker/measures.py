@@ -3,9 +3,10 @@
 They are read in one transaction, so that they fit together; every count has a bound.
 """
 
+from typing import Any
+
 from penstock import metrics
 from penstock.delivery.unread import measure
-from penstock.log.sql.contract import Rows
 from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 from penstock.membership.member import Member
@@ -54,18 +55,22 @@ class Measures:
         living = self._member.living(tx)
         who = {"owner": self._member.id, "living": living}
         groups: dict[str, dict[Series, int]] = {}
-        for name, *counts in tx.rows("delivery", "gauge_cursors", ends=self._ends(tx), **who):
-            groups[name] = dict(zip(_BY_GROUP, map(int, counts), strict=False))
+        for name, counts in self._cursors(tx, who).items():
+            groups[name] = dict(zip(_BY_GROUP, counts, strict=False))
         for name, *counts in tx.rows("delivery", "gauge_waiting"):
             groups.setdefault(name, {}).update(zip(_BY_GROUP[3:], counts, strict=True))
         (slots,) = tx.rows("membership", "gauge_slots", **who)
         (backlog,) = tx.rows("outbox", "gauge_backlog", most=_COUNTED)
         return groups, [len(living), *slots, *backlog]
 
-    def _ends(self, tx: Transaction) -> Rows:
-        """Return where every partition of the log ends."""
+    def _cursors(self, tx: Transaction, who: dict[str, Any]) -> dict[str, list[int]]:
+        """Return of each group how far it is behind, and how many cursors we own and nobody owns."""
         log = self._store.log_in(tx)
-        ends = [(topic.id, *end) for topic in log.topics() for end in log.ends(topic).items()]
-        columns = zip(*ends, strict=True) if ends else ((), (), ())
-        topics, partitions, places = (list(each) for each in columns)
-        return Rows(topic_id=topics, partition=partitions, place=places)
+        ends = {topic.id: log.ends(topic) for topic in log.topics()}
+        found: dict[str, list[int]] = {}
+        for name, topic_id, partition, offset, mine, free in tx.rows("delivery", "gauge_cursors", **who):
+            counts = found.setdefault(name, [0, 0, 0])
+            counts[0] += max(0, ends.get(topic_id, {}).get(partition, 0) - offset)
+            counts[1] += bool(mine)
+            counts[2] += bool(free)
+        return found

@@ -130,7 +130,7 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
       AND (h.place > c."offset" OR EXISTS (
             SELECT 1 FROM penstock_lane l
             WHERE l.group_id = c.group_id AND l.topic_id = c.topic_id AND l.partition = c.partition
-              AND l.state <> 'held' AND l.due_ms <= now_ms(:now_ms)))
+              AND NOT l.held AND l.due_ms <= now_ms(:now_ms)))
     ORDER BY c.partition FOR UPDATE OF c SKIP LOCKED))
 RETURNING partition, "offset", epoch, version, passed, crashes, trying;
 
@@ -145,7 +145,7 @@ WHERE (c.owner IS NULL OR c.owner <> ALL(:living::text[]))
   AND (h.place > c."offset" OR EXISTS (
         SELECT 1 FROM penstock_lane l
         WHERE l.group_id = c.group_id AND l.topic_id = c.topic_id AND l.partition = c.partition
-          AND l.state <> 'held' AND l.due_ms <= now_ms(:now_ms)))
+          AND NOT l.held AND l.due_ms <= now_ms(:now_ms)))
 ORDER BY c.partition FOR UPDATE OF c SKIP LOCKED;
 
 -- name: cursors_take_write
@@ -481,22 +481,24 @@ SELECT l.partition, l.lane
 FROM rows(:lanes, partition integer, lane text) AS w
 CROSS JOIN penstock_lane l ON l.group_id = :group_id AND l.topic_id = :topic_id AND l.partition = w.partition
  AND l.lane = w.lane
-WHERE l.state = 'held';
+WHERE l.held;
 
 -- name: lanes_load
 -- The waiting lanes of some partitions; walks the primary key, locks nothing.
-SELECT partition, lane, state, failures, due_ms, reason FROM penstock_lane
+SELECT partition, lane,
+       CASE WHEN held THEN 'held' WHEN state <> 'snoozed' AND (failures > 0 OR due_ms > 0) THEN 'retrying' ELSE state END,
+       failures, due_ms, reason FROM penstock_lane
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[]);
 
 -- name: lanes_put
--- Write down lanes that wait; walks the primary key. The cursors' locks are held already.
+-- Write down lanes that wait, also in the column that the version before reads; walks the primary key. The cursors' locks are held already.
 -- without on_conflict: update_or_insert_each(lanes, lanes_put_update, lanes_put_insert)
-INSERT INTO penstock_lane (group_id, topic_id, partition, lane, state, failures, due_ms, reason)
-SELECT :group_id, :topic_id, l.partition, l.lane, l.state, l.failures, l.due_ms, l.reason
+INSERT INTO penstock_lane (group_id, topic_id, partition, lane, held, state, failures, due_ms, reason)
+SELECT :group_id, :topic_id, l.partition, l.lane, l.state = 'held', l.state, l.failures, l.due_ms, l.reason
 FROM rows(:lanes, partition integer, lane text, state text, failures integer, due_ms bigint, reason text) AS l
 WHERE true
 ON CONFLICT (group_id, topic_id, partition, lane)
-DO UPDATE SET state = excluded.state, failures = excluded.failures, due_ms = excluded.due_ms, reason = excluded.reason;
+DO UPDATE SET held = excluded.held, state = excluded.state, failures = excluded.failures, due_ms = excluded.due_ms, reason = excluded.reason;
 
 -- name: lanes_put_update
 -- The second form of lanes_put, for one that is there already; walks the primary key, locks that row.
@@ -511,7 +513,7 @@ VALUES (:group_id, :topic_id, :partition, :lane, :state, :failures, :due_ms, :re
 -- name: lanes_unhold
 -- Let the lanes of some partitions go on that no letter holds any more; walks the primary keys, each once. The cursors'
 -- locks are held already.
-UPDATE penstock_lane SET state = 'slow', failures = 0, due_ms = 0, reason = :reason
+UPDATE penstock_lane SET held = false, state = 'slow', failures = 0, due_ms = 0, reason = :reason
 WHERE group_id = :group_id AND topic_id = :topic_id AND state = 'held' AND partition = ANY(:partitions::integer[])
   AND (partition, lane) NOT IN (
     SELECT d.partition, d.lane FROM penstock_dead d WHERE d.group_id = :group_id AND d.topic_id = :topic_id AND d.holding);
@@ -555,34 +557,33 @@ WHERE name = ANY(:names::text[]) AND seen_ms < now_ms(:now_ms) - 3600000;
 -- == Measures
 
 -- name: gauge_cursors
--- How far each group is behind the ends of the log, how many of its cursors one member owns, and how many nobody does who
--- lives; reads the cursors, locks nothing.
-SELECT g.name, sum(greatest(0, coalesce(h.place, 0) - c."offset")), count(*) FILTER (WHERE c.owner = :owner),
-       count(*) FILTER (WHERE c.owner IS NULL OR c.owner <> ALL(:living::text[]))
+-- Where each group of handlers is in every partition, and whether one member owns it, or nobody who lives; reads the
+-- cursors, locks nothing. Held against the ends of the log in Python: joined with a list, SQLite walks it for each cursor.
+SELECT g.name, c.topic_id, c.partition, c."offset", c.owner = :owner,
+       c.owner IS NULL OR c.owner <> ALL(:living::text[])
 FROM penstock_group g
 CROSS JOIN penstock_cursor c ON c.group_id = g.id
-LEFT JOIN rows(:ends, topic_id integer, partition integer, place bigint) AS h
-  ON h.topic_id = c.topic_id AND h.partition = c.partition
-GROUP BY g.name;
+WHERE g.kind = 'handler';
 
 -- name: gauge_waiting
 -- How many lanes of each group wait by themselves, how many for a person, and how many dead letters it has; reads the lanes and
 -- walks the letters' primary key, locks nothing.
 SELECT g.name,
-       (SELECT count(*) FROM penstock_lane l WHERE l.group_id = g.id AND l.state <> 'held'),
-       (SELECT count(*) FROM penstock_lane l WHERE l.group_id = g.id AND l.state = 'held'),
+       (SELECT count(*) FROM penstock_lane l WHERE l.group_id = g.id AND NOT l.held),
+       (SELECT count(*) FROM penstock_lane l WHERE l.group_id = g.id AND l.held),
        (SELECT count(*) FROM penstock_dead d WHERE d.group_id = g.id)
 FROM penstock_group g;
 
 -- == Retention: what groups still need
 
 -- name: cursors_slowest
--- The slowest cursor in each partition of the groups that hold records back: those of a kind that does, seen lately. Walks the
+-- The slowest cursor in each partition of the groups that hold records back: those of a kind that does,
+-- seen lately; every group, if that is asked from the beginning of time. Walks the
 -- groups and, for each, the primary key; locks nothing.
 SELECT c.partition, min(c."offset")
 FROM penstock_group g
 CROSS JOIN penstock_cursor c ON c.group_id = g.id AND c.topic_id = :topic_id
-WHERE g.holds AND greatest(g.seen_ms, g.created_ms) >= :seen_since
+WHERE (g.holds OR :seen_since = 0) AND greatest(g.seen_ms, g.created_ms) >= :seen_since
 GROUP BY c.partition;
 
 -- name: cursors_behind
@@ -592,7 +593,7 @@ SELECT DISTINCT g.name
 FROM rows(:ranges, partition integer, low bigint, high bigint) AS w
 CROSS JOIN penstock_group g
 CROSS JOIN penstock_cursor c ON c.group_id = g.id AND c.topic_id = :topic_id AND c.partition = w.partition
-WHERE g.holds AND greatest(g.seen_ms, g.created_ms) >= :seen_since AND c."offset" < w.high
+WHERE (g.holds OR :seen_since = 0) AND greatest(g.seen_ms, g.created_ms) >= :seen_since AND c."offset" < w.high
 ORDER BY g.name;
 
 -- name: cursors_hold_some
@@ -701,11 +702,11 @@ DELETE FROM penstock_lane_entry WHERE group_id = :group_id;
 
 -- name: group_filters
 -- All groups with their filters; reads the table, which is small.
-SELECT name, filters FROM penstock_group ORDER BY name;
+SELECT name, filters FROM penstock_group WHERE kind = 'handler' ORDER BY name;
 
 -- name: group_lanes
 -- How many lanes of groups wait by themselves, and how many for a person; walks the primary key.
-SELECT group_id, topic_id, sum(CASE WHEN state = 'held' THEN 0 ELSE 1 END), sum(CASE WHEN state = 'held' THEN 1 ELSE 0 END)
+SELECT group_id, topic_id, sum(CASE WHEN held THEN 0 ELSE 1 END), sum(CASE WHEN held THEN 1 ELSE 0 END)
 FROM penstock_lane
 WHERE group_id = ANY(:groups::integer[])
 GROUP BY group_id, topic_id;
@@ -786,9 +787,9 @@ SELECT id, name, created_ms, filters, paused_ms, seen_ms FROM penstock_group WHE
 -- name: lanes_by_partition
 -- What waits in the lanes of a group on a topic: held, resting until later and the first of these, and due; walks the
 -- primary key, locks nothing.
-SELECT partition, count(CASE WHEN state = 'held' THEN 1 END), count(CASE WHEN state <> 'held' AND due_ms > :now_ms THEN 1 END),
-       min(CASE WHEN state <> 'held' AND due_ms > :now_ms THEN due_ms END),
-       count(CASE WHEN state <> 'held' AND due_ms <= :now_ms THEN 1 END)
+SELECT partition, count(CASE WHEN held THEN 1 END), count(CASE WHEN NOT held AND due_ms > :now_ms THEN 1 END),
+       min(CASE WHEN NOT held AND due_ms > :now_ms THEN due_ms END),
+       count(CASE WHEN NOT held AND due_ms <= :now_ms THEN 1 END)
 FROM penstock_lane WHERE group_id = :group_id AND topic_id = :topic_id GROUP BY partition;
 
 -- name: lane_head
@@ -901,4 +902,4 @@ SELECT (SELECT count(*) FROM penstock_lane_entry WHERE owner = :owner),
 
 -- name: lanes_next
 -- When the next lane after a moment is due that waits by itself; reads the lanes, locks nothing.
-SELECT min(due_ms) FROM penstock_lane WHERE state <> 'held' AND due_ms > :now_ms::bigint;
+SELECT min(due_ms) FROM penstock_lane WHERE NOT held AND due_ms > :now_ms::bigint;

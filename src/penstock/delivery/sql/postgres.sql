@@ -144,14 +144,16 @@ WHERE l.group_id = :group_id AND l.topic_id = :topic_id AND l.partition = ANY(:p
 -- name: lanes_list
 -- A page of waiting lanes, by group, topic, partition and lane, after one of them; with `lane` those of one key, also where
 -- a record of it is retried alone. Walks the primary key, locks nothing.
-SELECT l.group_id, l.topic_id, l.partition, l.lane, g.name, l.state, l.failures, l.due_ms, l.reason
+SELECT l.group_id, l.topic_id, l.partition, l.lane, g.name,
+       CASE WHEN l.held THEN 'held' WHEN l.state <> 'snoozed' AND (l.failures > 0 OR l.due_ms > 0) THEN 'retrying' ELSE l.state END,
+       l.failures, l.due_ms, l.reason
 FROM penstock_lane l
 JOIN penstock_group g ON g.id = l.group_id
 WHERE (l.group_id, l.topic_id, l.partition, l.lane)
       > (:after_group::bigint, :after_topic::bigint, :after_partition::bigint, :after_lane::text)
   AND (:group_id::integer IS NULL OR l.group_id = :group_id::integer)
   AND (:topic_id::integer IS NULL OR l.topic_id = :topic_id::integer)
-  AND (:held::boolean IS NULL OR (l.state = 'held') = :held::boolean)
+  AND (:held::boolean IS NULL OR l.held = :held::boolean)
   AND (:lane::text IS NULL OR l.lane = :lane::text
        OR (l.lane ~ '^#[0-9]+#' AND substr(l.lane, strpos(substr(l.lane, 2), '#') + 2) = :lane::text))
 ORDER BY l.group_id, l.topic_id, l.partition, l.lane
@@ -160,8 +162,8 @@ LIMIT :limit;
 -- name: lanes_unhold
 -- Let the lanes of some partitions go on that no letter holds any more; walks the primary keys. The cursors' locks are held
 -- already.
-UPDATE penstock_lane l SET state = 'slow', failures = 0, due_ms = 0, reason = :reason
-WHERE l.group_id = :group_id AND l.topic_id = :topic_id AND l.state = 'held' AND l.partition = ANY(:partitions::integer[])
+UPDATE penstock_lane l SET held = false, state = 'slow', failures = 0, due_ms = 0, reason = :reason
+WHERE l.group_id = :group_id AND l.topic_id = :topic_id AND l.held AND l.partition = ANY(:partitions::integer[])
   AND NOT EXISTS (
     SELECT 1 FROM penstock_dead d
     WHERE d.group_id = l.group_id AND d.topic_id = l.topic_id AND d.partition = l.partition AND d.lane = l.lane
@@ -230,7 +232,8 @@ ORDER BY g.name;
 
 -- name: lanes_of_key
 -- The lane of a key in a partition, and those of records of it that are retried alone; walks the primary key, locks nothing.
-SELECT lane, state, failures, due_ms, reason FROM penstock_lane
+SELECT lane, CASE WHEN held THEN 'held' WHEN state <> 'snoozed' AND (failures > 0 OR due_ms > 0) THEN 'retrying' ELSE state END,
+       failures, due_ms, reason FROM penstock_lane
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition
   AND (lane = :lane::text OR (lane ~ '^#[0-9]+#' AND substr(lane, strpos(substr(lane, 2), '#') + 2) = :lane::text))
 ORDER BY lane;

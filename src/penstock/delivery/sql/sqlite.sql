@@ -40,13 +40,15 @@ WHERE coalesce(bytes, 0) < :max_bytes;
 -- name: lanes_list
 -- A page of waiting lanes, by group, topic, partition and lane, after one of them; with `lane` those of one key, also where
 -- a record of it is retried alone. Walks the primary key: the cross joins keep SQLite from another order.
-SELECT l.group_id, l.topic_id, l.partition, l.lane, g.name, l.state, l.failures, l.due_ms, l.reason
+SELECT l.group_id, l.topic_id, l.partition, l.lane, g.name,
+       CASE WHEN l.held THEN 'held' WHEN l.state <> 'snoozed' AND (l.failures > 0 OR l.due_ms > 0) THEN 'retrying' ELSE l.state END,
+       l.failures, l.due_ms, l.reason
 FROM penstock_lane l
 CROSS JOIN penstock_group g ON g.id = l.group_id
 WHERE (l.group_id, l.topic_id, l.partition, l.lane) > (:after_group, :after_topic, :after_partition, :after_lane)
   AND (:group_id IS NULL OR l.group_id = :group_id)
   AND (:topic_id IS NULL OR l.topic_id = :topic_id)
-  AND (:held IS NULL OR (l.state = 'held') = :held)
+  AND (:held IS NULL OR l.held = :held)
   AND (:lane IS NULL OR l.lane = :lane
        OR (l.lane GLOB '#[0-9]*' AND substr(l.lane, instr(substr(l.lane, 2), '#') + 2) = :lane))
 ORDER BY l.group_id, l.topic_id, l.partition, l.lane
@@ -56,7 +58,8 @@ LIMIT :limit;
 
 -- name: lanes_of_key
 -- The lane of a key in a partition, and those of records of it that are retried alone; walks the primary key.
-SELECT lane, state, failures, due_ms, reason FROM penstock_lane
+SELECT lane, CASE WHEN held THEN 'held' WHEN state <> 'snoozed' AND (failures > 0 OR due_ms > 0) THEN 'retrying' ELSE state END,
+       failures, due_ms, reason FROM penstock_lane
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition
   AND (lane = :lane OR (lane GLOB '#[0-9]*' AND substr(lane, instr(substr(lane, 2), '#') + 2) = :lane))
 ORDER BY lane;

@@ -133,9 +133,9 @@ WHERE topic_id = :topic_id AND partition = :partition;
 SELECT partition, start_offset, next_offset FROM penstock_head WHERE topic_id = :topic_id ORDER BY partition;
 
 -- name: heads_pin
--- Where all partitions of a topic begin and end, and let nobody append or trim there until the transaction ends; walks the
--- primary key, locks the rows in order.
-SELECT partition, start_offset, next_offset FROM penstock_head WHERE topic_id = :topic_id
+-- Let nobody append to some partitions or trim them until the transaction ends; walks the primary key, locks the rows in
+-- order.
+SELECT partition FROM penstock_head WHERE topic_id = :topic_id AND partition = ANY(:partitions::integer[])
 ORDER BY partition FOR UPDATE;
 
 -- name: heads_to_end

@@ -118,9 +118,11 @@ class SqlLog(Log):
         """Return the next offset of every partition that ever held something."""
         return {partition: end for partition, _, end in self._rows("heads_list", topic)}
 
-    def all_bounds(self, topic: Topic, *, pinned: bool = False) -> dict[int, Bounds]:
+    def all_bounds(self, topic: Topic, *, pinned: Collection[int] = ()) -> dict[int, Bounds]:
         """Return what every partition holds."""
-        rows = self._rows("heads_pin" if pinned else "heads_all", topic)
+        if pinned:
+            self._rows("heads_pin", topic, partitions=sorted(pinned))
+        rows = self._rows("heads_all", topic)
         return {partition: Bounds(start, end) for partition, start, end in rows}
 
     def bounds(self, topic: str, partition: int) -> Bounds:
@@ -171,7 +173,7 @@ class SqlLog(Log):
         return dict(self._rows("offsets_at", topic, ranges=ranges_table(ranges), cutoff_ms=timestamp_ms))
 
     def find_id(
-        self, topic: Topic, id: str, *, since_ms: int | None, walk: int, partition: int | None = None
+        self, topic: Topic, id: str, *, since_ms: int | None, walk: int | None, partition: int | None = None
     ) -> Search:
         """Look for a record by its id."""
         params: dict[str, Any] = {"since_ms": since_ms, "walk": walk, "partition": partition}
@@ -240,6 +242,9 @@ class SqlLog(Log):
 
         def put(tx: Transaction) -> None:
             find_topic(tx, topic.name, keep=True)
+            tx.rows(
+                "log", "heads_pin", topic_id=topic.id, partitions=sorted(offsets)
+            )  # a trim waits, and asks
             tx.change("log", "holds_delete", topic_id=topic.id, reader=reader)
             if offsets:
                 tx.change("log", "hold_put", topic_id=topic.id, reader=reader, holds=holds)

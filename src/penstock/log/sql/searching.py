@@ -15,7 +15,7 @@ from .database import Transaction
 
 
 def find_id(
-    tx: Transaction, topic: Topic, id: str, *, since_ms: int | None, walk: int, partition: int | None
+    tx: Transaction, topic: Topic, id: str, *, since_ms: int | None, walk: int | None, partition: int | None
 ) -> Search:
     """Look for a record, in the partition first that it has without a key."""
     rows = tx.rows("log", "search_starts", topic_id=topic.id, time_ms=since_ms)
@@ -25,8 +25,11 @@ def find_id(
     rows.sort(key=lambda row: row[0] != own)
     ranges, cut, gone = list[OffsetRange](), False, False
     for number, start, end, mark, first_ms in rows:
-        low = max(start, end - walk) if since_ms is None else max(start, mark or 0)
-        high = min(end, low + walk)
+        if walk is None:
+            low, high = start, end
+        else:
+            low = max(start, end - walk) if since_ms is None else max(start, mark or 0)
+            high = min(end, low + walk)
         cut |= high < end or (since_ms is None and low > start)
         gone |= start > 0 and (since_ms is None or first_ms is None or first_ms >= since_ms)
         if low < high:

@@ -163,8 +163,8 @@ class Finder:
     def _logged(self, topic: Topic, id: str, key: str | None) -> Logged | Missing:
         """Look in the log, from the moment on that the id holds."""
         number = None if key is None else partition_of(topic, key)
-        since_ms = 0 if self._everything else moment_of(id)
-        search = self._log.find_id(topic, id, since_ms=since_ms, walk=self.walk, partition=number)
+        walk = None if self._everything else self.walk
+        search = self._log.find_id(topic, id, since_ms=moment_of(id), walk=walk, partition=number)
         if search.found is not None:
             return _logged(topic, search.found)
         return Missing(search.cut, search.gone)

@@ -178,12 +178,14 @@ CREATE TABLE penstock_domain (
     PRIMARY KEY (name)
 ) WITH (fillfactor = 50);
 
--- A lane that waits. state: retrying, snoozed, requeued, last, slow or held (for a person). reason: for people.
+-- A lane that waits. state: retrying, snoozed, requeued, last, slow or held (for a person). reason: for people. held: for
+-- workers of the version before.
 CREATE TABLE penstock_lane (
     group_id  integer NOT NULL,
     topic_id  integer NOT NULL,
     partition integer NOT NULL,
     lane      text COLLATE "C" NOT NULL,
+    held      boolean NOT NULL,
     failures  integer NOT NULL,
     due_ms    bigint NOT NULL,
     reason    text NOT NULL,

@@ -176,12 +176,14 @@ CREATE TABLE penstock_domain (
     PRIMARY KEY (name)
 ) WITHOUT ROWID;
 
--- A lane that waits. state: retrying, snoozed, requeued, last, slow or held (for a person). reason: for people.
+-- A lane that waits. state: retrying, snoozed, requeued, last, slow or held (for a person). reason: for people. held: for
+-- workers of the version before.
 CREATE TABLE penstock_lane (
     group_id  INTEGER NOT NULL,
     topic_id  INTEGER NOT NULL,
     partition INTEGER NOT NULL,
     lane      TEXT NOT NULL,
+    held      INTEGER NOT NULL,
     failures  INTEGER NOT NULL,
     due_ms    INTEGER NOT NULL,
     reason    TEXT NOT NULL,

@@ -27,7 +27,8 @@ ALTER TABLE penstock_group ADD COLUMN holds boolean NOT NULL DEFAULT true;
 ALTER TABLE penstock_cursor ADD COLUMN metadata text;
 
 -- What a lane waits for: retrying, snoozed, requeued, last, slow or held; its reason is for people. Until now the reason
--- decided, so a failure by the name of slow was taken for a lane that had none.
+-- decided, so a failure by the name of slow was taken for a lane that had none. The column held stays for a release: workers
+-- of the version before, which still run, read and write it.
 ALTER TABLE penstock_lane ADD COLUMN state text NOT NULL DEFAULT 'retrying';
 UPDATE penstock_lane SET state = CASE
     WHEN held THEN 'held'
@@ -36,4 +37,3 @@ UPDATE penstock_lane SET state = CASE
     WHEN failures = 0 AND due_ms = 0 AND reason = 'requeued, behind what waits of its key' THEN 'last'
     WHEN reason = 'snoozed' THEN 'snoozed'
     ELSE 'retrying' END;
-ALTER TABLE penstock_lane DROP COLUMN held;
