@@ -432,8 +432,8 @@ def test_records_that_a_deleted_topic_has_left_do_not_hide_the_others(
     """A deletion that was cut short leaves rows; more of them than a batch."""
     with engine.connect() as conn:
         for topic, count in (("gone", 600), ("events", 10)):
-            many = [{"type": "t", "value": 1, "key": "k"}] * count
-            engine.outbox.publish_many(conn, many, topic=topic, owner="ada")
+            many = [{"type": "t", "value": 1, "key": "k", "owner": "ada"}] * count
+            engine.outbox.publish_many(conn, many, topic=topic)
         conn.commit()
     engine.outbox.drain()
     database.run(lambda tx: forget_topic(tx, "gone"))
