@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from penstock.delivery.retention_trim import trim
 
 from penstock.clock import SYSTEM, from_ms
+from penstock.delivery.retention_trim import trim
 from penstock.delivery.store import GroupStore
 from penstock.errors import UnknownGroup
 from penstock.log.contract import OffsetRange
