@@ -1,7 +1,7 @@
 """Peers: other libraries that we compare with, each in a virtual environment of its own.
 
 Owns `.bench/venvs/`. An environment is named after what is in it, so other requirements or another Python
-make another one. Its mark is written last: a folder without the mark is half-made and is made anew.
+make another one. Its mark is written last: a folder without the mark is half-made and is made again.
 """
 
 import hashlib

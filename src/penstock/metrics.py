@@ -15,7 +15,7 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 Labels = tuple[str, ...]
 
 
-class Kind(Enum):
+class SeriesKind(Enum):
     """What the numbers of a series mean."""
 
     COUNTER = "counter"  # only grows
@@ -37,14 +37,14 @@ class Buckets:
 class Series:
     """One named series; its values are kept by the values of its labels."""
 
-    def __init__(self, name: str, kind: Kind, help: str, labels: Labels = ()) -> None:
+    def __init__(self, name: str, kind: SeriesKind, help: str, labels: Labels = ()) -> None:
         self.name, self.kind, self.help, self.labels = name, kind, help, labels
         self._values: dict[Labels, Any] = {}
         self._lock = Lock()
 
     def add(self, amount: float = 1, **labels: str) -> None:
         """Raise a counter."""
-        assert self.kind is Kind.COUNTER, f"{self.name} is no counter"
+        assert self.kind is SeriesKind.COUNTER, f"{self.name} is not a counter"
         assert amount >= 0, f"{self.name} cannot be raised by {amount}"
         key = self._key(labels)
         with self._lock:
@@ -52,18 +52,18 @@ class Series:
 
     def set(self, value: float, **labels: str) -> None:
         """Set a gauge."""
-        assert self.kind is Kind.GAUGE, f"{self.name} is no gauge"
+        assert self.kind is SeriesKind.GAUGE, f"{self.name} is not a gauge"
         with self._lock:
             self._values[self._key(labels)] = value
 
     def forget(self, *values: str) -> None:
-        """Drop the value of some label values: what it was about is no more."""
+        """Drop the value of some label values: what they stood for is gone."""
         with self._lock:
             self._values.pop(values, None)
 
     def observe(self, *seconds: float, **labels: str) -> None:
         """Add one observation, or many at once, to a histogram."""
-        assert self.kind is Kind.HISTOGRAM, f"{self.name} is no histogram"
+        assert self.kind is SeriesKind.HISTOGRAM, f"{self.name} is not a histogram"
         with self._lock:
             buckets = self._values.setdefault(self._key(labels), Buckets())
             for each in seconds:
@@ -94,70 +94,88 @@ class Series:
 
 
 PUBLISHED = Series(
-    "penstock_published_total", Kind.COUNTER, "Events staged in a caller's transaction.", ("topic",)
+    "penstock_published_total", SeriesKind.COUNTER, "Events staged in a caller's transaction.", ("topic",)
 )
 PUBLISH_SECONDS = Series(
-    "penstock_publish_seconds", Kind.HISTOGRAM, "How long a call of publish or publish_many took."
+    "penstock_publish_seconds", SeriesKind.HISTOGRAM, "How long a call of publish or publish_many took."
 )
-SEQUENCED = Series("penstock_sequenced_total", Kind.COUNTER, "Events moved from staging into the log.")
+SEQUENCED = Series("penstock_sequenced_total", SeriesKind.COUNTER, "Events moved from staging into the log.")
 _HANDLER = ("group", "handler")
-DELIVERED = Series("penstock_delivered_total", Kind.COUNTER, "Records their handler is done with.", _HANDLER)
+DELIVERED = Series("penstock_delivered_total", SeriesKind.COUNTER, "Records that were handled.", _HANDLER)
 PARKED = Series(
-    "penstock_parked_total", Kind.COUNTER, "Attempts after which a record is tried again later.", _HANDLER
+    "penstock_parked_total",
+    SeriesKind.COUNTER,
+    "Attempts after which a record is tried again later.",
+    _HANDLER,
 )
-DEAD = Series("penstock_dead_total", Kind.COUNTER, "Records given up and kept as dead letters.", _HANDLER)
+DEAD = Series(
+    "penstock_dead_total", SeriesKind.COUNTER, "Records given up and kept as dead letters.", _HANDLER
+)
 TRIMMED = Series(
-    "penstock_trimmed_total", Kind.COUNTER, "Records that retention deleted from the log.", ("topic",)
+    "penstock_trimmed_total", SeriesKind.COUNTER, "Records that retention deleted from the log.", ("topic",)
 )
 UNREAD = Series(
-    "penstock_unread_records", Kind.GAUGE, "Records in the log of a topic that no group reads.", ("topic",)
+    "penstock_unread_records",
+    SeriesKind.GAUGE,
+    "Records in the log of a topic that no group reads.",
+    ("topic",),
 )
 HANDLER_SECONDS = Series(
-    "penstock_handler_seconds", Kind.HISTOGRAM, "How long a call of a handler took, per record.", _HANDLER
+    "penstock_handler_seconds",
+    SeriesKind.HISTOGRAM,
+    "How long a call of a handler took, per record.",
+    _HANDLER,
 )
 COMPLETED_BY_FALLBACK = Series(
     "penstock_completed_by_fallback_total",
-    Kind.COUNTER,
+    SeriesKind.COUNTER,
     "Of the delivered records, those that only the fallback of their handler completed.",
     _HANDLER,
 )
 FALLBACK_SECONDS = Series(
-    "penstock_fallback_seconds", Kind.HISTOGRAM, "How long a call of a fallback took.", _HANDLER
+    "penstock_fallback_seconds", SeriesKind.HISTOGRAM, "How long a call of a fallback took.", _HANDLER
 )
 STAGED = Series(
-    "penstock_staged_records", Kind.GAUGE, "Events that are not in the log yet, counted up to 100,000."
+    "penstock_staged_records", SeriesKind.GAUGE, "Events that are not in the log yet, counted up to 100,000."
 )
 SCHEDULED = Series(
-    "penstock_scheduled_records", Kind.GAUGE, "Events that wait for their time, counted up to 100,000."
+    "penstock_scheduled_records", SeriesKind.GAUGE, "Events that wait for their time, counted up to 100,000."
 )
 _GROUP = ("group",)
 PENDING = Series(
     "penstock_pending_records",
-    Kind.GAUGE,
+    SeriesKind.GAUGE,
     "Records between a group's cursors and the end of the log.",
     _GROUP,
 )
-DEAD_RECORDS = Series("penstock_dead_records", Kind.GAUGE, "Dead letters of a group.", _GROUP)
+DEAD_RECORDS = Series("penstock_dead_records", SeriesKind.GAUGE, "Dead letters of a group.", _GROUP)
 WAITING_LANES = Series(
-    "penstock_waiting_lanes", Kind.GAUGE, "Keys of a group that wait for a retry or their turn.", _GROUP
+    "penstock_waiting_lanes", SeriesKind.GAUGE, "Keys of a group that wait for a retry or their turn.", _GROUP
 )
-HELD_LANES = Series("penstock_held_lanes", Kind.GAUGE, "Keys of a group that wait for a person.", _GROUP)
+HELD_LANES = Series(
+    "penstock_held_lanes", SeriesKind.GAUGE, "Keys of a group that wait for a person.", _GROUP
+)
 ASSIGNED = Series(
-    "penstock_partitions_assigned", Kind.GAUGE, "Partitions of a group that this process owns.", _GROUP
+    "penstock_partitions_assigned", SeriesKind.GAUGE, "Partitions of a group that this process owns.", _GROUP
 )
 UNASSIGNED = Series(
-    "penstock_partitions_unassigned", Kind.GAUGE, "Partitions of a group that nobody alive owns.", _GROUP
+    "penstock_partitions_unassigned",
+    SeriesKind.GAUGE,
+    "Partitions of a group that nobody alive owns.",
+    _GROUP,
 )
 SLOTS_ASSIGNED = Series(
-    "penstock_slots_assigned", Kind.GAUGE, "Of the 256 slots of the sequencer, those this process owns."
+    "penstock_slots_assigned", SeriesKind.GAUGE, "Of the 256 slots of the sequencer, those this process owns."
 )
 SLOTS_UNASSIGNED = Series(
-    "penstock_slots_unassigned", Kind.GAUGE, "Of the 256 slots of the sequencer, those nobody alive owns."
+    "penstock_slots_unassigned",
+    SeriesKind.GAUGE,
+    "Of the 256 slots of the sequencer, those nobody alive owns.",
 )
-MEMBERS = Series("penstock_members", Kind.GAUGE, "Processes that are at work on the store.")
+MEMBERS = Series("penstock_members", SeriesKind.GAUGE, "Processes that are at work on the store.")
 LISTENER_FAILURES = Series(
     "penstock_listener_failures_total",
-    Kind.COUNTER,
+    SeriesKind.COUNTER,
     "Calls of a listener, after a commit, that failed.",
     ("listener",),
 )

@@ -72,7 +72,7 @@ def kill() -> None:
 
 
 def pause() -> None:
-    """Stop this process as SIGSTOP does, until somebody sends SIGCONT."""
+    """Stop this process as SIGSTOP does, until it gets SIGCONT."""
     # To this very thread: a signal to the process may reach another thread first, and this one would go on.
     signal.pthread_kill(get_ident(), signal.SIGSTOP)
 

@@ -109,7 +109,7 @@ class Declared:
         return f"--{self.room}-{self.name}".replace("_", "-")
 
 
-# `setting` is no field specifier here: a type checker would then look for `default=` and miss ours.
+# `setting` is not a field specifier here: a type checker would then look for `default=` and miss ours.
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class Settings:
     """Base of a room's settings: subclass it with `room=...` and declare each field with `setting`."""

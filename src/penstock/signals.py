@@ -1,7 +1,7 @@
-"""Hearing SIGINT and SIGTERM without the danger of a signal handler.
+"""Receiving SIGINT and SIGTERM without the dangers of a signal handler.
 
 Python runs a signal handler in the main thread, between any two of its instructions: also while that thread
-holds the lock of an Event. A handler that sets the same Event then waits for itself, for ever. So ours only
+holds the lock of an Event. A handler that sets the same Event then waits for itself, forever. So ours only
 puts the number into a queue that may be entered twice, and a thread of its own does the rest.
 """
 

@@ -137,7 +137,7 @@ class _Borrowed(PoolProxiedConnection):
         self._end("connection.detach()")
 
     def invalidate(self, e: BaseException | None = None, soft: bool = False) -> None:
-        """Take note that the connection is gone; whoever lent it finds out by himself."""
+        """Do nothing: the owner of the connection finds out by itself that it is gone."""
         self._is_valid = False
 
     @property

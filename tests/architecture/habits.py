@@ -1,4 +1,4 @@
-"""Rules on what a file may call and how it is named, one function each: they yield a sentence per breach."""
+"""Rules on what a file may call and how it is named, one function each. Each breach is one sentence."""
 
 import ast
 from collections.abc import Iterator

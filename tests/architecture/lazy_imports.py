@@ -24,7 +24,7 @@ COUNTED: Table = {
 
 
 def breaches(root: Path, counted: Table) -> Iterator[str]:
-    """Yield a sentence per file whose imports inside functions are not those of the table."""
+    """Yield one sentence for each file whose imports inside functions are not those of the table."""
     found = Counter(
         path.relative_to(root).as_posix()
         for path in [root / "__init__.py", *modules(root)]

@@ -27,7 +27,7 @@ ONLY = {"pipeline": {"log", "wire", "model"} | GROUND}  # rooms that may import 
 
 
 def breaches(root: Path) -> Iterator[str]:
-    """Yield a sentence per file that is in no room and per import that does not point downward."""
+    """Yield one sentence for each file that is in no room and per import that does not point downward."""
     for path in modules(root):
         room, file = room_of(path, root), path.relative_to(root)
         if room not in RANK:

@@ -16,7 +16,7 @@ _QUOTED = re.compile(r"'[^']*'")
 
 
 def breaches(root: Path) -> Iterator[str]:
-    """Yield a sentence per breach in a statement; schema, drop and migrations are scripts and free."""
+    """Yield one sentence for each breach in a statement; schema, drop and migrations are scripts and free."""
     for path in sorted(root.rglob("*.sql")):
         if path.parent.name == "sql":
             for what in _faults_of_file(path.read_text("utf-8"), _indexes(root, path.stem)):

@@ -33,7 +33,7 @@ _LOG_TABLE = re.compile(r"\bpenstock_log\b")
 
 
 def breaches(root: Path) -> Iterator[str]:
-    """Yield a sentence per statement that touches a table of another room, and per exception nobody needs."""
+    """Yield a sentence for each foreign table that a statement touches, and each exception nobody needs."""
     used = set()
     for path in sorted(root.glob("*/sql/*.sql")):
         room = path.parent.parent.name

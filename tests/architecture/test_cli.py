@@ -10,7 +10,7 @@ from tests.architecture.source import ROOT, assert_none
 
 
 def breaches(listed: Mapping[str, str], commands: Mapping[str, click.Command]) -> Iterator[str]:
-    """Yield a sentence per command that is not listed, not there, or described by other words."""
+    """Yield one sentence for each command that is not listed, not there, or described by other words."""
     yield from (f"{name} is not in COMMANDS" for name in sorted(commands.keys() - listed.keys()))
     yield from (f"{name} is in COMMANDS and has no file" for name in sorted(listed.keys() - commands.keys()))
     for name in sorted(commands.keys() & listed.keys()):

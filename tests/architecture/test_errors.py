@@ -16,7 +16,7 @@ _DRAWN = re.compile(r"^ {4}((?:[│ ] {3})*(?:[├└]── )?)([A-Z]\w*)", re.
 
 
 def code_breaches(classes: Sequence[type[Error]]) -> Iterator[str]:
-    """Yield a sentence per class whose code is borrowed, taken or no plain word, or that has no docstring."""
+    """Yield a sentence for each class that has no docstring, or no plain code of its own."""
     owners: dict[str, str] = {}
     for cls in classes:
         if "code" not in vars(cls):
@@ -30,7 +30,7 @@ def code_breaches(classes: Sequence[type[Error]]) -> Iterator[str]:
 
 
 def table_breaches(codes: set[str], table: Mapping[str, object]) -> Iterator[str]:
-    """Yield a sentence per code that a face's table lacks, and per row for a code that is no more."""
+    """Yield one sentence for each code that a face's table lacks, and per row for a code that is no more."""
     yield from (f"{code} is missing" for code in sorted(codes - table.keys()))
     yield from (f"{code} is stale" for code in sorted(table.keys() - codes))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock import metrics
-from penstock.metrics import Kind, Series
+from penstock.metrics import Series, SeriesKind
 from tests.architecture.source import ROOT, assert_none, modules, parsed, plant, room_of
 
 
@@ -22,15 +22,15 @@ def made_elsewhere(root: Path) -> Iterator[str]:
 
 
 def breaches(declared: Iterable[Series], table: tuple[Series, ...]) -> Iterator[str]:
-    """Yield a sentence per series that is missing from the table, badly named or not explained."""
+    """Yield one sentence for each series that is missing from the table, badly named or not explained."""
     for series in declared:
         if series not in table:
             yield f"{series.name} is not in SERIES"
         if not series.name.startswith("penstock_"):
             yield f"{series.name} does not begin with penstock_"
-        if series.name.endswith("_total") != (series.kind is Kind.COUNTER):
+        if series.name.endswith("_total") != (series.kind is SeriesKind.COUNTER):
             yield f"{series.name}: a counter, and nothing else, ends in _total"
-        if series.kind is Kind.HISTOGRAM and not series.name.endswith("_seconds"):
+        if series.kind is SeriesKind.HISTOGRAM and not series.name.endswith("_seconds"):
             yield f"{series.name}: a histogram has its unit in its name"
         if not series.help.endswith("."):
             yield f"{series.name} is not explained by a sentence"
@@ -55,11 +55,11 @@ def test_a_series_is_made_in_the_one_table_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("series", "words"),
     [
-        (Series("published_total", Kind.COUNTER, "Events."), "begin with penstock_"),
-        (Series("penstock_published", Kind.COUNTER, "Events."), "ends in _total"),
-        (Series("penstock_depth_total", Kind.GAUGE, "Events."), "ends in _total"),
-        (Series("penstock_wait", Kind.HISTOGRAM, "Waiting."), "unit in its name"),
-        (Series("penstock_depth", Kind.GAUGE, ""), "not explained"),
+        (Series("published_total", SeriesKind.COUNTER, "Events."), "begin with penstock_"),
+        (Series("penstock_published", SeriesKind.COUNTER, "Events."), "ends in _total"),
+        (Series("penstock_depth_total", SeriesKind.GAUGE, "Events."), "ends in _total"),
+        (Series("penstock_wait", SeriesKind.HISTOGRAM, "Waiting."), "unit in its name"),
+        (Series("penstock_depth", SeriesKind.GAUGE, ""), "not explained"),
     ],
     ids=lambda case: getattr(case, "name", case),
 )
@@ -69,6 +69,6 @@ def test_a_planted_breach_is_found(series: Series, words: str) -> None:
 
 
 def test_a_series_outside_the_table_or_twice_in_it_is_found() -> None:
-    series = Series("penstock_depth", Kind.GAUGE, "Events waiting.")
+    series = Series("penstock_depth", SeriesKind.GAUGE, "Events waiting.")
     assert list(breaches([series], ())) == ["penstock_depth is not in SERIES"]
     assert list(breaches([series], (series, series))) == ["two series have one name"]

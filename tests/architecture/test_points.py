@@ -25,7 +25,7 @@ def declarations(root: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def breaches(root: Path) -> Iterator[str]:
-    """Yield a sentence per point that is not dotted, not of its room, not explained or not the only one."""
+    """Yield a sentence for each point that is not dotted, of its room, explained and the only one."""
     found = list(declarations(root))
     for name, count in Counter(name for _, name, _ in found).items():
         if count > 1:

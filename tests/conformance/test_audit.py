@@ -15,7 +15,7 @@ from penstock.model.retry import Fixed
 from penstock.operate import audit as auditing
 from penstock.operate import dead, groups
 from penstock.operate.audit import audit, write
-from penstock.operate.dead import Selection
+from penstock.operate.dead import DeadSelection
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from tests.conformance.engines import StoreEngine
 
@@ -37,15 +37,15 @@ def test_decisions_on_dead_letters_are_audited_without_any_payload(
     subscribe(engine.outbox, "g", seen, retry=NEVER)
     publish_values(engine, 1, key="o-1")
     engine.outbox.drain()
-    by_key = Selection(group="g", key="o-1")
+    by_key = DeadSelection(group="g", key="o-1")
     dead.requeue(database, by_key, dry_run=True, clock=engine.clock)
     assert audit(database).items == []
     dead.requeue(database, by_key, clock=engine.clock)
     engine.outbox.drain()
-    dead.discard(database, Selection(group="g", all=True), clock=engine.clock, actor="anna")
-    dead.discard(database, Selection(group="g", all=True), clock=engine.clock)
+    dead.discard(database, DeadSelection(group="g", all=True), clock=engine.clock, actor="anna")
+    dead.discard(database, DeadSelection(group="g", all=True), clock=engine.clock)
     moments = from_ms(0), from_ms(engine.clock.now_ms()) + timedelta(hours=1)
-    dead.discard(database, Selection(group="g", since=moments[0], before=moments[1]), clock=engine.clock)
+    dead.discard(database, DeadSelection(group="g", since=moments[0], before=moments[1]), clock=engine.clock)
     newest, oldest = audit(database).items
     assert (newest.action, newest.actor, newest.count) == ("dead discard", "anna", 1)
     assert newest.subject == {"group": "g", "all": True}

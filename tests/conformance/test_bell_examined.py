@@ -8,7 +8,7 @@ from penstock.log.sql import bell_listener
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
 from penstock.operate.bell import examine_bell
-from penstock.operate.doctor import Finding, State
+from penstock.operate.doctor import DoctorFinding, PartState
 from tests.conformance.engines import StoreEngine
 from tests.services.pooler import TransactionPooler
 
@@ -27,7 +27,7 @@ def pooler(engine: StoreEngine) -> Iterator[TransactionPooler]:
         yield made
 
 
-def found(url: str, listen_url: str | None = None) -> Finding:
+def found(url: str, listen_url: str | None = None) -> DoctorFinding:
     database = open_database(url, Names(), listen_url=listen_url)
     try:
         return examine_bell(database)
@@ -37,7 +37,7 @@ def found(url: str, listen_url: str | None = None) -> Finding:
 
 def test_a_bell_that_is_heard(engine: StoreEngine) -> None:
     finding = found(engine.url)
-    assert finding.state is State.OK
+    assert finding.state is PartState.OK
     assert finding.found.startswith("listening")
 
 
@@ -47,7 +47,7 @@ def test_a_pooler_in_between_is_named_with_the_remedy(
 ) -> None:
     monkeypatch.setattr(bell_listener, "_TEST_SECONDS", 0.2)
     finding = found(pooler.url)
-    assert finding.state is State.LOW
+    assert finding.state is PartState.LOW
     assert finding.found == "polling, up to 1 s late, because a pooler stands in between"
     assert "PENSTOCK_BELL_LISTEN_URL" in finding.remedy
 
@@ -55,7 +55,7 @@ def test_a_pooler_in_between_is_named_with_the_remedy(
 @on_postgres
 def test_a_listen_url_is_shown_without_its_password(engine: StoreEngine, pooler: TransactionPooler) -> None:
     finding = found(pooler.url, engine.url.replace("postgres@", "postgres:secret@"))
-    assert finding.state is State.OK
+    assert finding.state is PartState.OK
     assert finding.found.startswith("listening at listen_url postgresql://postgres@")
     assert "secret" not in finding.found
 
@@ -66,14 +66,14 @@ def test_a_listen_url_that_leads_through_a_pooler_is_found_out(
 ) -> None:
     monkeypatch.setattr(bell_listener, "_TEST_SECONDS", 0.2)
     finding = found(engine.url, pooler.url)
-    assert finding.state is State.LOW
+    assert finding.state is PartState.LOW
     assert "a pooler stands in between at listen_url" in finding.found
 
 
 @on_postgres
 def test_a_listen_url_that_leads_nowhere(engine: StoreEngine) -> None:
     finding = found(engine.url, "postgresql://postgres@127.0.0.1:1/x")
-    assert finding.state is State.LOW
+    assert finding.state is PartState.LOW
     assert "cannot be reached" in finding.found
 
 

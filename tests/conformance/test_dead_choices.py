@@ -14,7 +14,7 @@ from penstock.membership.member import ClusterSettings, Member
 from penstock.model.retry import Fixed
 from penstock.operate import dead
 from penstock.operate.audit import audit
-from penstock.operate.dead import Outcome, Selection, dead_letters, show
+from penstock.operate.dead import DeadSelection, LetterOutcome, dead_letters, show
 from penstock.operate.lanes import LaneState, lanes
 from penstock.operate.retention import retain
 from penstock.operate.topics import set_retention
@@ -24,7 +24,7 @@ from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 
 NEVER = Fixed(timedelta(seconds=1), max_retries=0)
-ALL = Selection(group="g", all=True)
+ALL = DeadSelection(group="g", all=True)
 
 
 @pytest.fixture
@@ -36,17 +36,17 @@ def database(engine: StoreEngine) -> Iterator[Database]:
 
 
 @pytest.fixture
-def act(engine: StoreEngine, database: Database) -> Callable[..., Outcome]:
+def act(engine: StoreEngine, database: Database) -> Callable[..., LetterOutcome]:
     """Give a way to decide, in the engine's time."""
 
-    def decided(name: str, selection: Selection = ALL, **options: Any) -> Outcome:
-        done: Outcome = getattr(dead, name)(database, selection, clock=engine.clock, **options)
+    def decided(name: str, selection: DeadSelection = ALL, **options: Any) -> LetterOutcome:
+        done: LetterOutcome = getattr(dead, name)(database, selection, clock=engine.clock, **options)
         return done
 
     return decided
 
 
-Act = Callable[..., Outcome]
+Act = Callable[..., LetterOutcome]
 
 
 class Handler(Seen):
@@ -91,15 +91,15 @@ def test_n_05_a_skipped_letter_stays_and_its_key_goes_on(
     engine: StoreEngine, database: Database, act: Act
 ) -> None:
     seen = poisoned(engine, 1, 2, 3)
-    assert act("skip", dry_run=True) == Outcome(1)
-    assert act("skip") == Outcome(1)
-    assert act("skip") == Outcome(0)  # it holds its key no more
+    assert act("skip", dry_run=True) == LetterOutcome(1)
+    assert act("skip") == LetterOutcome(1)
+    assert act("skip") == LetterOutcome(0)  # it holds its key no more
     assert [lane.state for lane in lanes(database, clock=engine.clock).items] == [LaneState.SLOW]
     assert drained(engine, seen) == [2, 3]
     (letter,) = dead_letters(database).items
     assert (letter.offset, letter.holding) == (0, False)
     publish_values(engine, 4)
-    assert act("requeue") == Outcome(1, out_of_order=1)
+    assert act("requeue") == LetterOutcome(1, out_of_order=1)
     assert sorted(drained(engine, seen)) == [1, 4]
     assert lanes(database, clock=engine.clock).items == []
 
@@ -111,11 +111,13 @@ def test_a_lane_that_one_of_two_letters_is_skipped_of_waits_for_the_other(
     publish_values(engine, 1, 2, 3)
     engine.outbox.drain()
     (first,) = dead_letters(database).items
-    act("skip", Selection(group="g", id=first.id))
+    act("skip", DeadSelection(group="g", id=first.id))
     engine.outbox.drain()
     newest, _ = dead_letters(database).items
     assert [each.holding for each in dead_letters(database).items] == [True, False]
-    assert act("skip", dry_run=True) == act("skip", Selection(group="g", id=newest.id)) == Outcome(1)
+    assert (
+        act("skip", dry_run=True) == act("skip", DeadSelection(group="g", id=newest.id)) == LetterOutcome(1)
+    )
     assert drained(engine, seen) == [3]
 
 
@@ -126,8 +128,8 @@ def test_u_05_what_is_requeued_last_comes_after_all_that_waits_of_its_key(
     engine: StoreEngine, database: Database, act: Act
 ) -> None:
     seen = poisoned(engine, 1, 2, 3)
-    assert act("requeue", last=True, dry_run=True) == Outcome(1, out_of_order=1)
-    assert act("requeue", last=True) == Outcome(1, out_of_order=1)
+    assert act("requeue", last=True, dry_run=True) == LetterOutcome(1, out_of_order=1)
+    assert act("requeue", last=True) == LetterOutcome(1, out_of_order=1)
     assert dead_letters(database).items == []
     waiting = {lane.alone: lane.waiting for lane in lanes(database, clock=engine.clock).items}
     assert waiting == {None: 2, 0: 1}
@@ -157,7 +159,7 @@ def test_what_is_requeued_last_waits_while_its_key_is_parked(
 
 def test_what_is_requeued_last_alone_is_delivered_at_once(engine: StoreEngine, act: Act) -> None:
     seen = poisoned(engine, 1)
-    assert act("requeue", last=True) == Outcome(1, out_of_order=1)
+    assert act("requeue", last=True) == LetterOutcome(1, out_of_order=1)
     assert drained(engine, seen) == [1]
 
 
@@ -187,7 +189,7 @@ def test_a_record_that_comes_back_alone_is_seen_by_an_owner_at_work(
     engine.outbox.log.append("events", [a_record("k")], partition=letter.partition)  # it has work
     (partition,) = store.take(member.living)
     assert partition == letter.partition
-    assert act("requeue", last=last) == Outcome(1, out_of_order=1)
+    assert act("requeue", last=last) == LetterOutcome(1, out_of_order=1)
     assert partition not in store.owned()
 
 
@@ -211,7 +213,7 @@ def test_u_05_a_record_comes_back_with_its_headers_edited_for_this_group_alone(
         "set_headers": {"changed": "new", "added": "a"},
         "drop_headers": ["gone", "never"],
     }
-    assert act("requeue", **edits) == Outcome(1)
+    assert act("requeue", **edits) == LetterOutcome(1)
     assert drained(engine, seen) == [1, 2]
     assert seen.headers == [
         {"kept": "k", "changed": "new", "added": "a"},

@@ -29,7 +29,7 @@ from penstock.model.outcome import Cancel
 from penstock.model.record import Record
 from penstock.model.retry import Fixed
 from penstock.operate import dead
-from penstock.operate.dead import DeadLetter, Outcome, Selection, dead_letters
+from penstock.operate.dead import DeadLetter, DeadSelection, LetterOutcome, dead_letters
 from penstock.operate.lanes import LaneState, WaitingLane, lanes
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from penstock.testing.outbox_suite import in_one_partition
@@ -40,7 +40,7 @@ from tests.crash.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("brisk")
 NEVER = Fixed(timedelta(seconds=1), max_retries=0)
-EVERYTHING = Selection(group="g", all=True)
+EVERYTHING = DeadSelection(group="g", all=True)
 
 
 @pytest.fixture
@@ -52,26 +52,26 @@ def database(engine: StoreEngine) -> Iterator[Database]:
 
 
 @pytest.fixture
-def requeue(engine: StoreEngine, database: Database) -> Callable[..., Outcome]:
+def requeue(engine: StoreEngine, database: Database) -> Callable[..., LetterOutcome]:
     """Give a way to requeue, in the engine's time."""
 
-    def act(selection: Selection = EVERYTHING, **options: Any) -> Outcome:
+    def act(selection: DeadSelection = EVERYTHING, **options: Any) -> LetterOutcome:
         return dead.requeue(database, selection, clock=engine.clock, **options)
 
     return act
 
 
 @pytest.fixture
-def discard(engine: StoreEngine, database: Database) -> Callable[..., Outcome]:
+def discard(engine: StoreEngine, database: Database) -> Callable[..., LetterOutcome]:
     """Give a way to discard, in the engine's time."""
 
-    def act(selection: Selection = EVERYTHING, **options: Any) -> Outcome:
+    def act(selection: DeadSelection = EVERYTHING, **options: Any) -> LetterOutcome:
         return dead.discard(database, selection, clock=engine.clock, **options)
 
     return act
 
 
-Act = Callable[..., Outcome]
+Act = Callable[..., LetterOutcome]
 
 
 def poisoned(engine: StoreEngine, *values: int, poison: int = 1, **options: Any) -> Seen:
@@ -134,7 +134,7 @@ def test_a_requeued_record_is_delivered_first_and_the_waiting_ones_follow(
     assert (letter.failures, letter.holding, letter.key, letter.offset) == (3, True, "k", 1)
     (lane,) = all_lanes(database, engine)
     assert (lane.state, lane.key, lane.waiting) == (LaneState.HELD, "k", 2)
-    assert requeue() == Outcome(1)
+    assert requeue() == LetterOutcome(1)
     assert all_letters(database) == []
     (lane,) = all_lanes(database, engine)
     assert (lane.state, lane.failures, lane.waiting) == (LaneState.DUE, 0, 3)
@@ -157,13 +157,13 @@ def test_a_requeued_record_that_fails_again_has_all_its_retries_anew(
         engine.clock.advance(timedelta(seconds=1))
     assert seen.values() == [1, 1, 1, 1]
     assert [(each.failures, each.holding) for each in all_letters(database)] == [(2, True)]
-    assert requeue() == Outcome(1)
+    assert requeue() == LetterOutcome(1)
     assert drained(engine, seen) == [1, 2]
 
 
 def test_a_discarded_record_frees_its_key(engine: StoreEngine, database: Database, discard: Act) -> None:
     seen = poisoned(engine, 1, 2, 3)
-    assert discard() == Outcome(1)
+    assert discard() == LetterOutcome(1)
     (lane,) = all_lanes(database, engine)
     assert (lane.state, lane.waiting) == (LaneState.SLOW, 2)
     assert drained(engine, seen) == [2, 3]
@@ -175,7 +175,7 @@ def test_a_discarded_record_with_none_behind_it_leaves_no_lane(
 ) -> None:
     seen = poisoned(engine, 1)
     assert [each.state for each in all_lanes(database, engine)] == [LaneState.HELD]
-    assert discard() == Outcome(1)
+    assert discard() == LetterOutcome(1)
     assert (all_letters(database), all_lanes(database, engine)) == ([], [])
     publish_values(engine, 2)
     assert drained(engine, seen) == [2]
@@ -190,7 +190,7 @@ def test_a_record_whose_key_went_on_comes_back_alone(
     seen = poisoned(engine, 1, 2, **options)
     assert seen.values() == [1, 2]
     assert [each.holding for each in all_letters(database)] == [False]
-    assert requeue() == Outcome(1, out_of_order=1)
+    assert requeue() == LetterOutcome(1, out_of_order=1)
     (lane,) = all_lanes(database, engine)
     assert (lane.key, lane.alone, lane.waiting) == ("k", 0, 1)
     publish_values(engine, 3)
@@ -212,7 +212,7 @@ def test_a_cancelled_record_comes_back_alone_also_while_another_holds_its_key(
     publish_values(engine, 1, 2, 3)
     engine.outbox.drain()
     assert [(each.offset, each.holding) for each in all_letters(database)] == [(1, True), (0, False)]
-    assert requeue() == Outcome(2, out_of_order=1)
+    assert requeue() == LetterOutcome(2, out_of_order=1)
     assert {(each.alone, each.waiting) for each in all_lanes(database, engine)} == {(0, 1), (None, 2)}
     came = drained(engine, seen)
     assert sorted(came) == [1, 2, 3]
@@ -224,7 +224,7 @@ def test_a_discarded_record_that_held_nothing_disturbs_nobody(
 ) -> None:
     poisoned(engine, 1, 2, on_exhausted="release")
     before = rows(engine, "partition, owner, epoch, version", "cursor")
-    assert discard() == Outcome(1)
+    assert discard() == LetterOutcome(1)
     assert all_letters(database) == []
     assert rows(engine, "partition, owner, epoch, version", "cursor") == before
 
@@ -234,13 +234,13 @@ def test_run_twice_it_finds_nothing_more(
 ) -> None:
     seen = poisoned(engine, 1, 2)
     before = rows(engine, "partition, epoch", "cursor")
-    assert requeue() == Outcome(1)
+    assert requeue() == LetterOutcome(1)
     after = rows(engine, "partition, epoch", "cursor")
-    assert requeue() == discard() == Outcome(0)
+    assert requeue() == discard() == LetterOutcome(0)
     assert sum(b != a for a, b in zip(before, after, strict=True)) == 1
     assert rows(engine, "partition, epoch", "cursor") == after
     assert drained(engine, seen) == [1, 2]
-    assert requeue() == Outcome(0)
+    assert requeue() == LetterOutcome(0)
     assert drained(engine, seen) == []
 
 
@@ -253,7 +253,7 @@ def test_two_at_once_put_a_record_back_once(engine: StoreEngine, database: Datab
     engine.outbox.drain()
     together = Barrier(3)
 
-    def act(function: Callable[..., Outcome]) -> int:
+    def act(function: Callable[..., LetterOutcome]) -> int:
         together.wait()
         return function(database, EVERYTHING, clock=engine.clock).count
 
@@ -272,10 +272,10 @@ def test_a_dry_run_counts_and_changes_nothing(
     subscribe(engine.outbox, "released", released, retry=NEVER, on_exhausted="release")
     engine.outbox.drain()
     before = [rows(engine, "*", table) for table in ("cursor", "lane", "lane_entry", "dead")]
-    assert requeue(dry_run=True) == discard(dry_run=True) == Outcome(1)
-    everything = Selection(group="released", all=True)
-    assert requeue(everything, dry_run=True) == Outcome(1, out_of_order=1)
-    assert discard(everything, dry_run=True) == Outcome(1)
+    assert requeue(dry_run=True) == discard(dry_run=True) == LetterOutcome(1)
+    everything = DeadSelection(group="released", all=True)
+    assert requeue(everything, dry_run=True) == LetterOutcome(1, out_of_order=1)
+    assert discard(everything, dry_run=True) == LetterOutcome(1)
     assert [rows(engine, "*", table) for table in ("cursor", "lane", "lane_entry", "dead")] == before
 
 
@@ -294,7 +294,7 @@ def test_more_than_a_batch_is_done_in_several(
                 engine.outbox.publish(conn, "t", 1, key=f"k-{number}", topic=topic)
         conn.commit()
     engine.outbox.drain()
-    assert requeue(dry_run=True) == requeue() == Outcome(16)
+    assert requeue(dry_run=True) == requeue() == LetterOutcome(16)
     assert len(drained(engine, seen)) == 16
     assert len(all_letters(database, group="other")) == 8
 
@@ -317,24 +317,24 @@ def test_what_dies_anew_meanwhile_is_not_taken_again_by_the_same_command(
         return done
 
     monkeypatch.setattr(database, "run", then_drained)
-    assert dead.requeue(database, EVERYTHING, clock=engine.clock) == Outcome(3)
+    assert dead.requeue(database, EVERYTHING, clock=engine.clock) == LetterOutcome(3)
     assert len(seen) == 6
 
 
 @pytest.mark.parametrize(
     ("selection", "left"),
     [
-        (Selection(group="g", key="a"), {"b/x", "b/y"}),
-        (Selection(group="g", type="x"), {"a/y", "b/y"}),
-        (Selection(group="g", key="b", type="y"), {"a/x", "a/y", "b/x"}),
-        (Selection(group="g", key="nobody"), {"a/x", "a/y", "b/x", "b/y"}),
-        (Selection(group="g", all=True), set()),
-        (Selection(group="g", all=True, topic="events"), set()),
+        (DeadSelection(group="g", key="a"), {"b/x", "b/y"}),
+        (DeadSelection(group="g", type="x"), {"a/y", "b/y"}),
+        (DeadSelection(group="g", key="b", type="y"), {"a/x", "a/y", "b/x"}),
+        (DeadSelection(group="g", key="nobody"), {"a/x", "a/y", "b/x", "b/y"}),
+        (DeadSelection(group="g", all=True), set()),
+        (DeadSelection(group="g", all=True, topic="events"), set()),
     ],
     ids=["key", "type", "both", "nobody", "all", "topic"],
 )
 def test_only_what_is_selected_is_decided(
-    selection: Selection, left: set[str], engine: StoreEngine, database: Database, discard: Act
+    selection: DeadSelection, left: set[str], engine: StoreEngine, database: Database, discard: Act
 ) -> None:
     seen = Seen(1)
     subscribe(engine.outbox, "g", seen, on_failure="dead")
@@ -351,29 +351,29 @@ def test_one_record_is_selected_by_its_id(engine: StoreEngine, database: Databas
     publish_values(engine, 1, 1, 1)
     engine.outbox.drain()
     middle = next(each for each in all_letters(database) if each.offset == 1)
-    assert requeue(Selection(group="g", id=middle.id)).count == 1
+    assert requeue(DeadSelection(group="g", id=middle.id)).count == 1
     assert [each.offset for each in all_letters(database)] == [2, 0]
 
 
 def test_a_selection_says_what_it_means() -> None:
     for given in ({}, {"topic": "events"}, {"all": True, "key": "k"}):
         with pytest.raises(InvalidSelection):
-            Selection(group="g", **given)
+            DeadSelection(group="g", **given)
 
 
 def test_unknown_names_are_refused(engine: StoreEngine, database: Database, requeue: Act) -> None:
     poisoned(engine, 1)
     for name in ("nobody", "nobody\0", "nobody\udc80"):
         with pytest.raises(UnknownGroup):
-            requeue(Selection(group=name, all=True))
+            requeue(DeadSelection(group=name, all=True))
         with pytest.raises(UnknownGroup):
             dead_letters(database, group=name)
     with pytest.raises(UnknownTopic):
-        requeue(Selection(group="g", all=True, topic="nothing"))
+        requeue(DeadSelection(group="g", all=True, topic="nothing"))
     for odd in ("\0", "\udc80"):
-        assert requeue(Selection(group="g", key=odd)) == Outcome(0)
-        assert requeue(Selection(group="g", type=odd)) == Outcome(0)
-        assert requeue(Selection(group="g", id=odd)) == Outcome(0)
+        assert requeue(DeadSelection(group="g", key=odd)) == LetterOutcome(0)
+        assert requeue(DeadSelection(group="g", type=odd)) == LetterOutcome(0)
+        assert requeue(DeadSelection(group="g", id=odd)) == LetterOutcome(0)
 
 
 # --- beside an owner ---------------------------------------------------------------------------
@@ -404,7 +404,7 @@ class Owner:
 
 @pytest.mark.parametrize("deciding", [dead.requeue, dead.discard], ids=["requeue", "discard"])
 def test_an_owner_with_an_older_view_cannot_write_over_it(
-    deciding: Callable[..., Outcome], engine: StoreEngine, database: Database
+    deciding: Callable[..., LetterOutcome], engine: StoreEngine, database: Database
 ) -> None:
     """Its settling is refused, and all that it had out is delivered: nothing lost, nothing out of order."""
     in_one_partition(engine)
@@ -417,7 +417,7 @@ def test_an_owner_with_an_older_view_cannot_write_over_it(
     for offset, key in enumerate("kkkoo"):
         machine.feed(offset, key, wanted=True)
     assert [each.offset for each in machine.take(0, 10)] == [3]
-    assert deciding(database, EVERYTHING, clock=engine.clock) == Outcome(1)
+    assert deciding(database, EVERYTHING, clock=engine.clock) == LetterOutcome(1)
     machine.finish(3, Passed())
     assert not owner.settles()
     owner.member.leave()
@@ -526,7 +526,7 @@ def test_a_running_worker_notices(engine: StoreEngine, database: Database) -> No
         publish_values(engine, 1, 2, 3)
         wait_until(lambda: all_letters(database), "the record is dead")
         seen.failing.clear()
-        assert dead.requeue(database, EVERYTHING) == Outcome(1)
+        assert dead.requeue(database, EVERYTHING) == LetterOutcome(1)
         wait_until(lambda: len(seen) >= 4, "the worker has delivered what was requeued")
     finally:
         stop.set()
@@ -546,8 +546,8 @@ def test_a_record_that_is_to_be_read_again_anyway_is_not_doubled(
     seen = poisoned(engine, 1, 2)
     change(engine, "UPDATE penstock_cursor SET \"offset\" = 0, passed = ''")
     change(engine, "DELETE FROM penstock_lane_entry")
-    assert requeue() == Outcome(1)
-    assert (rows(engine, "lane, held", "lane"), rows(engine, "lane, partition", "lane_entry")) == ([], [])
+    assert requeue() == LetterOutcome(1)
+    assert (rows(engine, "lane, state", "lane"), rows(engine, "lane, partition", "lane_entry")) == ([], [])
     assert drained(engine, seen) == [1, 2]
 
 
@@ -561,7 +561,7 @@ def test_a_record_that_waits_in_a_lane_already_is_not_doubled(
         'INSERT INTO penstock_lane_entry (group_id, topic_id, partition, "offset", lane) '
         'SELECT group_id, topic_id, partition, "offset", lane FROM penstock_dead',
     )
-    assert requeue() == Outcome(1)
+    assert requeue() == LetterOutcome(1)
     assert drained(engine, seen) == [1, 2]
 
 
@@ -579,9 +579,9 @@ def test_a_lane_goes_on_only_when_no_letter_holds_it_any_more(
     )
     change(engine, second)
     change(engine, 'DELETE FROM penstock_lane_entry WHERE "offset" = 1')
-    assert requeue(Selection(group="g", type="t")) == Outcome(1)
+    assert requeue(DeadSelection(group="g", type="t")) == LetterOutcome(1)
     assert [each.state for each in all_lanes(database, engine)] == [LaneState.HELD]
-    assert requeue(Selection(group="g", id="second")) == Outcome(1)
+    assert requeue(DeadSelection(group="g", id="second")) == LetterOutcome(1)
     assert drained(engine, seen) == [1, 2, 3]
 
 
@@ -592,7 +592,7 @@ def test_a_record_that_the_log_no_longer_has_is_requeued_from_its_letter(
     in_one_partition(engine)
     seen = poisoned(engine, 1, 2)
     engine.lose(0)
-    assert requeue() == Outcome(1)
+    assert requeue() == LetterOutcome(1)
     assert drained(engine, seen) == [1, 2]
     assert all_lanes(database, engine) == []
 
@@ -826,14 +826,14 @@ def test_letters_are_picked_by_when_they_died(
     assert [each.key for each in all_letters(database, since=second, before=third)] == ["k-2"]
     for since, before in ((second, second), (third, first)):
         with pytest.raises(InvalidSelection, match="earlier"):
-            Selection(group="g", since=since, before=before)
+            DeadSelection(group="g", since=since, before=before)
         with pytest.raises(InvalidSelection, match="earlier"):
             dead_letters(database, since=since, before=before)
     with pytest.raises(InvalidSelection, match="contradict"):
-        Selection(group="g", since=first, all=True)
+        DeadSelection(group="g", since=first, all=True)
     with pytest.raises(InvalidTime):
-        Selection(group="g", since=first.replace(tzinfo=None))
-    assert requeue(Selection(group="g", before=second), dry_run=True).count == 1
-    assert requeue(Selection(group="g", before=second)).count == 1
-    assert discard(Selection(group="g", since=third)).count == 1
+        DeadSelection(group="g", since=first.replace(tzinfo=None))
+    assert requeue(DeadSelection(group="g", before=second), dry_run=True).count == 1
+    assert requeue(DeadSelection(group="g", before=second)).count == 1
+    assert discard(DeadSelection(group="g", since=third)).count == 1
     assert [each.key for each in all_letters(database)] == ["k-2"]

@@ -21,7 +21,7 @@ from penstock.membership.member import ClusterSettings, Member
 from penstock.model.record import Record
 from penstock.model.retry import Fixed
 from penstock.operate import dead
-from penstock.operate.dead import Outcome, Selection, dead_letters
+from penstock.operate.dead import DeadSelection, LetterOutcome, dead_letters
 from penstock.operate.lanes import LaneState, lanes
 from penstock.operate.retention import retain
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
@@ -168,26 +168,28 @@ class Story:
 
     def decide(self) -> None:
         group, name = self.rng.choice(list(self.groups)), self.rng.choice([*KEYS, None])
-        picked = Selection(group=group, all=True) if name is None else Selection(group=group, key=name)
+        picked = (
+            DeadSelection(group=group, all=True) if name is None else DeadSelection(group=group, key=name)
+        )
         keys = [key for each, key in self.keys[group].items() if name in (None, each)]
         holding, loose = sum(len(key.dead) for key in keys), sum(len(key.loose) for key in keys)
         clock, choice = self.engine.clock, self.rng.choice(["requeue", "requeue", "last", "skip", "discard"])
         if choice == "requeue":
-            wanted = Outcome(holding + loose, out_of_order=loose)
+            wanted = LetterOutcome(holding + loose, out_of_order=loose)
             assert dead.requeue(self.database, picked, clock=clock) == wanted
             for key in keys:
                 key.requeue()
         elif choice == "last":
-            wanted = Outcome(holding + loose, out_of_order=holding + loose)
+            wanted = LetterOutcome(holding + loose, out_of_order=holding + loose)
             assert dead.requeue(self.database, picked, last=True, clock=clock) == wanted
             for key in keys:
                 key.requeue_last()
         elif choice == "skip":
-            assert dead.skip(self.database, picked, clock=clock) == Outcome(holding)
+            assert dead.skip(self.database, picked, clock=clock) == LetterOutcome(holding)
             for key in keys:
                 key.skip()
         else:
-            assert dead.discard(self.database, picked, clock=clock) == Outcome(holding + loose)
+            assert dead.discard(self.database, picked, clock=clock) == LetterOutcome(holding + loose)
             for key in keys:
                 key.dead, key.loose = [], []
 
@@ -244,7 +246,7 @@ class Story:
         """Heal everything, put everything back, and see that all that is left comes, and in order."""
         self.failing = set()
         for group in self.groups:
-            dead.requeue(self.database, Selection(group=group, all=True), clock=self.engine.clock)
+            dead.requeue(self.database, DeadSelection(group=group, all=True), clock=self.engine.clock)
             for key in self.keys[group].values():
                 key.requeue()
         self.engine.clock.advance(DELAY)

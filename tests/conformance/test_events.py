@@ -21,7 +21,7 @@ from penstock.model.display import display_name
 from penstock.model.retry import Fixed
 from penstock.operate import groups, reset
 from penstock.operate.audit import audit
-from penstock.operate.events import Event, State, delete, events
+from penstock.operate.events import Event, EventState, delete, events
 from penstock.operate.records import delete_done, delete_records
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from tests.conformance.engines import StoreEngine
@@ -45,7 +45,7 @@ def now(engine: StoreEngine) -> datetime:
     return from_ms(engine.clock.now_ms())
 
 
-def listed(database: Database, state: State | str, limit: int = 1000, **said: str) -> list[Event]:
+def listed(database: Database, state: EventState | str, limit: int = 1000, **said: str) -> list[Event]:
     """Return all events in a state, page by page."""
     found, after = list[Event](), None
     while True:
@@ -59,7 +59,7 @@ def listed(database: Database, state: State | str, limit: int = 1000, **said: st
 
 def by_state(database: Database) -> dict[str, int]:
     """Return how many events are in each state, of those that have any."""
-    counted = {state.value: len(listed(database, state)) for state in State}
+    counted = {state.value: len(listed(database, state)) for state in EventState}
     return {state: count for state, count in counted.items() if count}
 
 
@@ -105,14 +105,14 @@ def test_an_event_has_the_name_that_the_view_gives_it(engine: StoreEngine, datab
     with engine.connect() as conn:
         cursor = conn.execute("SELECT id, name FROM penstock_events")
         names = dict(cursor.fetchall())
-    for state in State:
+    for state in EventState:
         for each in listed(database, state):
             assert each.name == names[each.id]
 
 
 def test_an_event_says_where_it_is(engine: StoreEngine, database: Database) -> None:
     mixed(engine)
-    for state in State:
+    for state in EventState:
         for each in listed(database, state):
             assert each.state == state.value
     record = listed(database, "pending")[0]
@@ -128,15 +128,15 @@ def test_pages_of_every_state_join_without_gap_or_overlap(
     limit: int, engine: StoreEngine, database: Database
 ) -> None:
     mixed(engine)
-    for state in State:
+    for state in EventState:
         assert listed(database, state, limit) == listed(database, state)
 
 
 def test_a_listing_is_narrowed_by_topic_and_group(engine: StoreEngine, database: Database) -> None:
     mixed(engine)
     engine.outbox.log.create_topic("other", partitions=1)
-    for state in State:
-        of_other = 1 if state is State.SCHEDULED else 0
+    for state in EventState:
+        of_other = 1 if state is EventState.SCHEDULED else 0
         assert len(listed(database, state, topic="other")) == of_other
         assert len(listed(database, state, topic="events")) == len(listed(database, state)) - of_other
     assert len(listed(database, "waiting", group="parks")) == 2
@@ -149,7 +149,7 @@ def test_a_listing_that_cannot_be_is_refused(database: Database) -> None:
     for each in ("scheduled", "staged", "pending", "done"):
         with pytest.raises(InvalidSelection, match=f"what is {each} belongs to no group"):
             events(database, each, group="g")
-    for state in State:
+    for state in EventState:
         for limit in (0, -1, 1001):
             with pytest.raises(InvalidPage, match="the limit"):
                 events(database, state, limit=limit)
@@ -165,9 +165,9 @@ def test_a_listing_that_cannot_be_is_refused(database: Database) -> None:
 # --- deleting a state before a moment ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("state", [State.STAGED, State.PENDING, State.WAITING])
+@pytest.mark.parametrize("state", [EventState.STAGED, EventState.PENDING, EventState.WAITING])
 def test_what_is_yet_to_be_delivered_is_not_deleted_by_its_time(
-    state: State, engine: StoreEngine, database: Database
+    state: EventState, engine: StoreEngine, database: Database
 ) -> None:
     """T-22: pending is refused."""
     mixed(engine)

@@ -31,7 +31,7 @@ from penstock.model.retry import Fixed
 from penstock.operate import dead, groups
 from penstock.operate.audit import audit
 from penstock.operate.clear import clear
-from penstock.operate.dead import Selection, dead_letters
+from penstock.operate.dead import DeadSelection, dead_letters
 from penstock.operate.groups import Forgotten, Group
 from penstock.operate.lanes import LaneState, lanes
 from penstock.operate.lookup import group_id
@@ -432,7 +432,7 @@ def test_a_dead_letter_below_the_target_still_holds_its_key(
     assert (lane.state, lane.waiting) == (LaneState.HELD, 0)
     assert drained(engine, seen) == []
     seen.failing.clear()
-    dead.requeue(database, Selection(group="g", all=True), clock=engine.clock)
+    dead.requeue(database, DeadSelection(group="g", all=True), clock=engine.clock)
     assert drained(engine, seen) == [1, 2, 3]
     resets("latest", drop_parked=True)
 

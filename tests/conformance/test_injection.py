@@ -141,7 +141,7 @@ def test_names_in_operations_are_values(engine: StoreEngine) -> None:
         refusal(InvalidTopic, clear, database, attack)
         refusal(UnknownScheduled, scheduled.show, database, attack)
         refusal(UnknownScheduled, scheduled.run_now, database, attack)
-        which = scheduled.Selection
+        which = scheduled.ScheduledSelection
         for selection in (which(id=attack), which(key=attack), which(owner=attack)):
             assert scheduled.cancel(database, selection) == 0
         assert audit(database, action=attack, actor=attack).items == []

@@ -9,9 +9,9 @@ from penstock import metrics
 from penstock.delivery.store import GroupStore
 from penstock.log.sql.database import Database
 from penstock.membership.member import ClusterSettings, Member
-from penstock.metrics import SERIES, Kind, Series
+from penstock.metrics import SERIES, Series, SeriesKind
 from penstock.model.retry import Fixed
-from penstock.operate.dead import Selection, requeue
+from penstock.operate.dead import DeadSelection, requeue
 from penstock.operate.groups import delete
 from penstock.operate.lanes import LaneState, lanes
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
@@ -147,7 +147,7 @@ def test_n_34_a_worker_takes_them(engine: StoreEngine) -> None:
 
 def counted(series: Series) -> float:
     return sum(
-        value if series.kind is not Kind.HISTOGRAM else sum(value.counts)
+        value if series.kind is not SeriesKind.HISTOGRAM else sum(value.counts)
         for value in series.values().values()
     )
 
@@ -202,7 +202,7 @@ def test_n_05_a_held_key_is_seen_in_listing_and_series_and_flows_again_after_a_r
     assert [lane.state for lane in lanes(database, held=True, clock=engine.clock).items] == [LaneState.HELD]
     assert (metrics.HELD_LANES.values(), metrics.DEAD_RECORDS.values()) == ({("g",): 1}, {("g",): 1})
     seen.failing.clear()
-    requeue(database, Selection(group="g", key="k"), clock=engine.clock)
+    requeue(database, DeadSelection(group="g", key="k"), clock=engine.clock)
     engine.outbox.drain()
     measures.take()
     assert seen.values() == [1, 1, 2, 3]

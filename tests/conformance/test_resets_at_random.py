@@ -19,7 +19,7 @@ from penstock.log.sql.database import Database
 from penstock.membership.member import ClusterSettings, Member
 from penstock.model.retry import Fixed
 from penstock.operate import dead, groups
-from penstock.operate.dead import Outcome, Selection, dead_letters
+from penstock.operate.dead import DeadSelection, LetterOutcome, dead_letters
 from penstock.operate.lanes import LaneState, lanes
 from penstock.operate.reset import reset
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
@@ -146,14 +146,14 @@ class Story:
 
     def decide(self) -> None:
         name = self.rng.choice([*KEYS, None])
-        picked = Selection(group="g", all=True) if name is None else Selection(group="g", key=name)
+        picked = DeadSelection(group="g", all=True) if name is None else DeadSelection(group="g", key=name)
         keys = [key for each, key in self.keys.items() if name in (None, each)]
         count, clock = sum(len(key.letters) for key in keys), self.engine.clock
         if self.rng.random() < 0.6:
-            wanted = Outcome(count, out_of_order=sum(map(self.requeue, keys)))
+            wanted = LetterOutcome(count, out_of_order=sum(map(self.requeue, keys)))
             assert dead.requeue(self.database, picked, clock=clock) == wanted
         else:
-            assert dead.discard(self.database, picked, clock=clock) == Outcome(count)
+            assert dead.discard(self.database, picked, clock=clock) == LetterOutcome(count)
             for key in keys:
                 if key.held:
                     key.calm()
@@ -260,7 +260,7 @@ class Story:
         self.failing = set()
         if self.paused:
             self.pause()
-        dead.requeue(self.database, Selection(group="g", all=True), clock=self.engine.clock)
+        dead.requeue(self.database, DeadSelection(group="g", all=True), clock=self.engine.clock)
         for key in self.keys.values():
             self.requeue(key)
         self.engine.clock.advance(DELAY)

@@ -19,8 +19,8 @@ from penstock.log.store import store_of
 from penstock.membership.member import ClusterSettings, Member
 from penstock.model.retry import Fixed
 from penstock.operate import dead
-from penstock.operate.dead import Outcome, Selection
-from penstock.operate.doctor import State
+from penstock.operate.dead import DeadSelection, LetterOutcome
+from penstock.operate.doctor import PartState
 from penstock.operate.lanes import lanes
 from penstock.operate.reconcile import reconcile
 from penstock.operate.retention import examine_groups, planned, retain
@@ -339,7 +339,7 @@ def test_a_group_that_was_not_seen_for_long_holds_nothing_back_and_goes_on_at_th
     engine.clock.advance(SOON)
     assert trimmed() == {"events": 299}
     (finding,) = examine_groups(database, engine.clock)
-    assert (finding.part, finding.state) == ("Group g", State.LOW)
+    assert (finding.part, finding.state) == ("Group g", PartState.LOW)
     assert "298 records it had not passed are deleted" in finding.found
     assert "penstock groups delete g" in finding.remedy
     publish_values(engine, 300, 301)
@@ -428,8 +428,8 @@ def test_a_record_that_dies_after_its_row_is_gone_keeps_its_payload(
     letter = dead.show(database, "g", "events", 0, 0)
     assert (letter.record.value, letter.letter.holding) == (1, True)
     assert rows(engine, "SELECT owner FROM penstock_dead") == [("me",)]
-    everything = Selection(group="g", all=True)
-    assert dead.requeue(database, everything, clock=engine.clock) == Outcome(1)
+    everything = DeadSelection(group="g", all=True)
+    assert dead.requeue(database, everything, clock=engine.clock) == LetterOutcome(1)
     publish_values(engine, 3)
     assert healed(engine, seen) == [1, 2, 3]
 
@@ -443,7 +443,7 @@ def test_a_held_key_is_requeued_in_order_after_its_rows_are_gone(
     assert trimmed() == {"events": 3}
     (lane,) = lanes(database, clock=engine.clock).items
     assert lane.waiting == 2
-    assert dead.requeue(database, Selection(group="g", key="k"), clock=engine.clock) == Outcome(1)
+    assert dead.requeue(database, DeadSelection(group="g", key="k"), clock=engine.clock) == LetterOutcome(1)
     assert healed(engine, seen) == [1, 2, 3]
 
 
@@ -452,7 +452,7 @@ def test_a_requeued_record_survives_retention_before_it_is_tried(
 ) -> None:
     in_one_partition(engine)
     seen = delivered(engine, 1, 2, failing=(1,), retry=Fixed(SOON, max_retries=0))
-    dead.requeue(database, Selection(group="g", key="k"), clock=engine.clock)
+    dead.requeue(database, DeadSelection(group="g", key="k"), clock=engine.clock)
     keep(engine, age_ms=0)
     assert trimmed() == {"events": 2}
     assert healed(engine, seen) == [1, 2]

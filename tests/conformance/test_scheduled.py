@@ -12,7 +12,7 @@ from penstock.log.sql.database import Database
 from penstock.operate import scheduled
 from penstock.operate.audit import audit
 from penstock.operate.erase import digest
-from penstock.operate.scheduled import ALL, Selection
+from penstock.operate.scheduled import ALL, ScheduledSelection
 from penstock.testing.handling_suite import Seen, subscribe
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
@@ -47,7 +47,7 @@ def ids(engine: StoreEngine) -> list[str]:
 
 
 def listed(database: Database, **said: Any) -> list[str]:
-    return [each.id for each in scheduled.scheduled(database, Selection(**said), limit=1000).items]
+    return [each.id for each in scheduled.scheduled(database, ScheduledSelection(**said), limit=1000).items]
 
 
 def test_the_next_due_comes_first_and_pages_join(
@@ -76,9 +76,9 @@ def test_they_are_listed_by_what_one_looks_for(
     assert listed(database, key="k-1", owner="anna") == [ids[1]]
     assert listed(database, key="nobody") == listed(database, owner="\0") == []
     with pytest.raises(InvalidTopic):
-        Selection(topic="no topic")
+        ScheduledSelection(topic="no topic")
     with pytest.raises(InvalidTime):
-        Selection(before=datetime(2026, 1, 1))  # noqa: DTZ001 - the naive one is what is refused
+        ScheduledSelection(before=datetime(2026, 1, 1))  # noqa: DTZ001 - the naive one is what is refused
 
 
 def test_a_page_that_cannot_be_is_refused(engine: StoreEngine, database: Database, ids: list[str]) -> None:
@@ -86,7 +86,7 @@ def test_a_page_that_cannot_be_is_refused(engine: StoreEngine, database: Databas
         with pytest.raises(InvalidPage):
             scheduled.scheduled(database, **refused)
     late = scheduled.scheduled(database, limit=5).after
-    ends = Selection(before=from_ms(engine.clock.now_ms()) + 3 * HOUR)
+    ends = ScheduledSelection(before=from_ms(engine.clock.now_ms()) + 3 * HOUR)
     with pytest.raises(InvalidPage, match="before the moment"):
         scheduled.scheduled(database, ends, after=late)
 
@@ -103,7 +103,7 @@ def test_cancelling_takes_back_what_matches_and_no_more(
     engine: StoreEngine, database: Database, ids: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scheduled, "BATCH", 2)
-    anna = Selection(owner="anna")
+    anna = ScheduledSelection(owner="anna")
     assert scheduled.cancel(database, anna, dry_run=True) == 3
     assert listed(database) == ids
     assert scheduled.cancel(database, anna, clock=engine.clock) == 3

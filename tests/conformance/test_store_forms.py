@@ -105,7 +105,7 @@ def test_an_operation_changes_the_same_through_each(told: StoreEngine) -> None:
             publish_values(told, *range(2 - number))
             told.outbox.drain()  # what is staged makes it anew
     names = [each.name for each in topics.topics(told.outbox).items]
-    assert names == [each.name for each in told.outbox.log.topics()] == ["events", "t-0", "t-1", "t-2"]
+    assert names == [each.name for each in told.outbox.log.topics()] == ["t-0", "t-1", "t-2"]
 
 
 def test_what_has_a_store_leads_to_it(engine: StoreEngine) -> None:

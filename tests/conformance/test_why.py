@@ -24,10 +24,10 @@ from penstock.model.outcome import Cancel, Snooze
 from penstock.model.record import Record
 from penstock.model.retry import Fixed
 from penstock.operate import dead, scheduled
-from penstock.operate.dead import Selection
+from penstock.operate.dead import DeadSelection
 from penstock.operate.erase import erase
 from penstock.operate.reset import reset
-from penstock.operate.why import Answer, Code, Kind, finding, why
+from penstock.operate.why import Answer, Code, QuestionKind, finding, why
 from penstock.testing.handling_suite import Seen, subscribe
 from penstock.testing.outbox_suite import in_one_partition
 from penstock.testing.records import a_record
@@ -150,7 +150,7 @@ def test_a_scheduled_record_is_not_due(shop: Shop) -> None:
     id = shop.publish(1, at=timedelta(hours=3))
     answer = shop.one(id)
     assert answer.sentence == f"{id} (key k) is scheduled: it becomes due in 3 h (03:00:00 UTC)."
-    assert (answer.code, answer.kind, answer.group) == (Code.NOT_DUE, Kind.ID, None)
+    assert (answer.code, answer.kind, answer.group) == (Code.NOT_DUE, QuestionKind.ID, None)
     assert answer.until == shop.engine.clock.now() + timedelta(hours=3)
     assert (
         shop.one("k").sentence == f"k is scheduled: its next event, {id}, becomes due in 3 h (03:00:00 UTC)."
@@ -265,7 +265,7 @@ def test_a_failed_record_is_parked_and_the_next_of_its_key_is_behind_it(shop: Sh
     assert (parked.group, parked.place, parked.also, parked.commands) == ("g", "events/0/0", (), ())
     of_key = shop.one("k")
     assert of_key.sentence == f"k waits in group g: its record events/0/0 {state}"
-    assert (of_key.code, of_key.kind, of_key.id) == (Code.PARKED, Kind.KEY, first)
+    assert (of_key.code, of_key.kind, of_key.id) == (Code.PARKED, QuestionKind.KEY, first)
     assert shop.one("other").sentence == (
         "nothing of other waits in group g: the last record, events/0/2, was delivered."
     )
@@ -363,7 +363,7 @@ def test_a_dead_letter_holds_its_key(shop: Shop) -> None:
 def test_a_record_in_the_log_behind_a_dead_letter_is_behind_it(shop: Shop) -> None:
     first, _ = held(shop)
     shop.engine.outbox.log.append("events", [a_record("k", id="late")])
-    answer = shop.one("late", kind=Kind.ID)
+    answer = shop.one("late", kind=QuestionKind.ID)
     assert answer.code is Code.BEHIND
     assert answer.sentence.startswith(
         "late (key k) waits in group g behind events/0/0 of the same key, which died"
@@ -373,7 +373,7 @@ def test_a_record_in_the_log_behind_a_dead_letter_is_behind_it(shop: Shop) -> No
 
 def test_a_requeued_record_is_in_work_again(shop: Shop) -> None:
     first, _ = held(shop)
-    dead.requeue(shop.database, Selection(group="g", all=True), clock=shop.engine.clock)
+    dead.requeue(shop.database, DeadSelection(group="g", all=True), clock=shop.engine.clock)
     assert shop.one(first).sentence == (
         f"{first} (key k) waits in group g: it was requeued and is tried again now; a member is about to "
         f"take it."
@@ -713,7 +713,7 @@ def test_a_discarded_record_is_told(shop: Shop, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("PENSTOCK_ACTOR", "ada")
     first, second = held(shop)
     shop.change("UPDATE penstock_group SET filters = '[[\"events:*\"]]'")
-    dead.discard(shop.database, Selection(group="g", id=first), clock=shop.engine.clock)
+    dead.discard(shop.database, DeadSelection(group="g", id=first), clock=shop.engine.clock)
     shop.advance(60)
     answer = shop.one(first)
     assert answer.sentence == (
@@ -731,7 +731,7 @@ def test_a_discarded_record_is_told(shop: Shop, monkeypatch: pytest.MonkeyPatch)
     doubt = "the group was reset past it."
     assert (shop.one(first).code, shop.one(second).code) == (Code.DELIVERED, Code.HELD)
     assert shop.one(first).sentence == f"{sure}its dead letter was discarded or {doubt}"
-    dead.discard(shop.database, Selection(group="g", key="k"), clock=shop.engine.clock)
+    dead.discard(shop.database, DeadSelection(group="g", key="k"), clock=shop.engine.clock)
     assert shop.one(second).sentence.endswith(f"0/1, unless its dead letter was discarded or {doubt}")
     assert shop.one("other").sentence.endswith(f"was delivered, unless {doubt}")
 
@@ -739,7 +739,7 @@ def test_a_discarded_record_is_told(shop: Shop, monkeypatch: pytest.MonkeyPatch)
 def test_a_cancelled_record_is_told(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_ACTOR", "ada")
     id = shop.publish(1, at=10 * SECOND)
-    scheduled.cancel(shop.database, scheduled.Selection(id=id), clock=shop.engine.clock)
+    scheduled.cancel(shop.database, scheduled.ScheduledSelection(id=id), clock=shop.engine.clock)
     answer = shop.one(id)
     assert answer.code is Code.CANCELLED
     assert answer.sentence == f"record {id} was scheduled, and cancelled just now (00:00:00 UTC) by ada."
@@ -754,12 +754,12 @@ def test_an_unknown_id_and_a_cancelled_one_are_not_there(shop: Shop) -> None:
     assert answer.sentence == (
         f"record {id} is not there: never published, rolled back, or cancelled before it was due."
     )
-    assert (answer.code, answer.kind) == (Code.UNKNOWN, Kind.ID)
+    assert (answer.code, answer.kind) == (Code.UNKNOWN, QuestionKind.ID)
     nothing = shop.one("k")
     assert nothing.sentence == (
         "no record of key k is there: never published, rolled back, or cancelled before it was due."
     )
-    assert (nothing.code, nothing.kind) == (Code.UNKNOWN, Kind.KEY)
+    assert (nothing.code, nothing.kind) == (Code.UNKNOWN, QuestionKind.KEY)
 
 
 # --- what it is taken for, and where it is looked for --------------------------------------------
@@ -770,13 +770,13 @@ def test_a_subject_is_an_id_then_a_group_then_a_key(shop: Shop) -> None:
     id = shop.publish(1, key="g")
     shop.publish(2, key=id)
     shop.drain()
-    assert [shop.one(each).kind for each in (id, "g")] == [Kind.ID, Kind.GROUP]
-    assert shop.one("g", kind=Kind.KEY).place == "events/0/0"
-    assert shop.one(id, kind=Kind.KEY).place == "events/0/1"
+    assert [shop.one(each).kind for each in (id, "g")] == [QuestionKind.ID, QuestionKind.GROUP]
+    assert shop.one("g", kind=QuestionKind.KEY).place == "events/0/0"
+    assert shop.one(id, kind=QuestionKind.KEY).place == "events/0/1"
     with pytest.raises(UnknownGroup):
-        shop.why(id, kind=Kind.GROUP)
+        shop.why(id, kind=QuestionKind.GROUP)
     shop.engine.outbox.log.append("events", [a_record("a", id="r-1")])
-    assert (shop.one("r-1").kind, shop.one("r-1").place) == (Kind.ID, "events/0/2")
+    assert (shop.one("r-1").kind, shop.one("r-1").place) == (QuestionKind.ID, "events/0/2")
 
 
 def test_each_group_has_its_answer(shop: Shop) -> None:
@@ -838,10 +838,11 @@ def test_a_search_that_was_cut_says_so(shop: Shop, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(finding, "WALK", 3)
     shop.engine.outbox.log.append("events", [a_record("x", id=f"r-{n}") for n in range(4)])
     assert [shop.one(f"r-{n}").code for n in (0, 1)] == [Code.UNKNOWN, Code.NO_HANDLER]
-    assert shop.one("r-0", kind=Kind.ID).sentence == "record r-0 is not where it was looked for."
+    assert shop.one("r-0", kind=QuestionKind.ID).sentence == "record r-0 is not where it was looked for."
     assert shop.one("r-0", everything=True).code is Code.NO_HANDLER
     assert (
-        shop.one("nothing", kind=Kind.KEY).sentence == "no record of key nothing is where it was looked for."
+        shop.one("nothing", kind=QuestionKind.KEY).sentence
+        == "no record of key nothing is where it was looked for."
     )
     unknown = "019b76da-a800-7316-939d-3abfcb8ecd68"
     monkeypatch.setattr(finding, "WALK", 5_000)
@@ -872,7 +873,12 @@ def test_a_group_with_nothing_to_do_is_told(shop: Shop) -> None:
     worker = shop.worker()
     answer = shop.one("g")
     assert answer.sentence == "group g has nothing to do on events: all is delivered."
-    assert (answer.code, answer.kind, answer.place, answer.also) == (Code.DELIVERED, Kind.GROUP, "events", ())
+    assert (answer.code, answer.kind, answer.place, answer.also) == (
+        Code.DELIVERED,
+        QuestionKind.GROUP,
+        "events",
+        (),
+    )
     worker.leave()
     assert shop.one("g").also == (NOBODY,)
 
@@ -988,4 +994,4 @@ def test_strange_keys_are_found(shop: Shop, key: str) -> None:
     shop.engine.outbox.log.append("events", records)
     shop.drain()
     assert [shop.one(id).code for id in ("r-1", "r-2")] == [Code.PARKED, Code.BEHIND]
-    assert shop.one(key, kind=Kind.KEY).code is Code.PARKED
+    assert shop.one(key, kind=QuestionKind.KEY).code is Code.PARKED

@@ -1,4 +1,4 @@
-"""Cancel and reschedule against a running move: "in time" is never a lie, and neither waits for ever."""
+"""Cancel and reschedule against a running move: "in time" is never a lie, and neither waits forever."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_an_owner_stopped_between_passes_moves_nothing_when_it_wakes(
             wait_until(partial(owns_all, heir), "the heir owns every slot")
             stale.resume()
             assert stale.says() == {"moved": len(KEYS), "fenced": 0}  # what it had done before
-            if sleepwalking:  # it believes in its lease for ever, so only the fence stops it
+            if sleepwalking:  # it believes in its lease forever, so only the fence stops it
                 for _ in range(3):
                     refused = stale.says()
                     assert (refused["moved"], refused["fenced"] > 0) == (0, True)

@@ -22,6 +22,7 @@ from penstock.model.record import Record
 from tests.crash.store import Store, a_sequencer, a_service, running
 
 WRITERS = 8
+WRITERS_OF_A_FILE = 3  # it has one at a time and no queue: of many, some would wait for longer than they may
 ROLLED_BACK = 0.15
 FEWEST_APPENDED = 20
 LONGEST_DELAY_SECONDS = 0.004
@@ -48,8 +49,9 @@ class Traffic:
 
         They go on until everything beside them has had its turn, however late the machine gives it one.
         """
-        with ThreadPoolExecutor(WRITERS) as pool:
-            for done in [pool.submit(self._write, number, events // WRITERS) for number in range(WRITERS)]:
+        count = WRITERS if self.store.on_postgres else WRITERS_OF_A_FILE
+        with ThreadPoolExecutor(count) as pool:
+            for done in [pool.submit(self._write, number, events // count) for number in range(count)]:
                 done.result()
 
     def is_contended(self) -> bool:
@@ -87,6 +89,8 @@ class Traffic:
                 except Undone:
                     conn.rollback()
                     self.rolled_back += ids
+                if not self.store.on_postgres:  # the others, who have no queue, get a chance
+                    time.sleep(rng.uniform(0, LONGEST_DELAY_SECONDS))
 
     def _transact(self, conn: Any, rng: random.Random, places: list[tuple[str, str]], ids: list[str]) -> None:
         self.store.begin(conn)

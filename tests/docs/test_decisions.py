@@ -15,7 +15,7 @@ _FILE = re.compile(r"(\d{4})-[a-z0-9]+(-[a-z0-9]+)*\.md")
 
 
 def breaches(folder: Path) -> Iterator[str]:
-    """Yield a sentence per decision that is out of number or does not answer the questions."""
+    """Yield one sentence for each decision that is out of number or does not answer the questions."""
     for wanted, path in enumerate(sorted(folder.glob("*.md")), 1):
         named = _FILE.fullmatch(path.name)
         if named is None or int(named[1]) != wanted:

@@ -23,7 +23,7 @@ def targets(page: Path) -> Iterator[tuple[int, str, Path, str]]:
 
 
 def broken(page: Path) -> Iterator[str]:
-    """Yield a sentence per link of a page that leads nowhere."""
+    """Yield one sentence for each link of a page that leads nowhere."""
     for line, link, file, anchor in targets(page):
         if not file.exists():
             yield f"{name_of(page)}:{line}: {link}: there is no such file"

@@ -138,5 +138,5 @@ def test_no_java_at_all_is_one_sentence(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(java, "find_spec", lambda name: None)
-    with pytest.raises(NoJava, match="Java 17 or later, and here is none"):
+    with pytest.raises(NoJava, match="Java 17 or later, and found none"):
         run("lake", "--url", "sqlite:///x.db", "--to", str(tmp_path / "t"))

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.errors import InvalidOption
 from penstock.pipeline.columns import COLUMNS
-from penstock.pipeline.options import Place, read_options
+from penstock.pipeline.options import ReadingPlace, read_options
 
 URL = "sqlite:///shop.db"
 
@@ -13,7 +13,7 @@ def test_what_is_left_out_has_a_default() -> None:
     options = read_options({"url": URL})
     assert options.topic == "events"
     assert options.columns == tuple(COLUMNS)
-    assert (options.starting, options.ending) == (Place("earliest"), Place("latest"))
+    assert (options.starting, options.ending) == (ReadingPlace("earliest"), ReadingPlace("latest"))
     assert options.max_records is None
     assert options.fail_on_loss
     assert not options.may_cut
@@ -21,7 +21,7 @@ def test_what_is_left_out_has_a_default() -> None:
 
 def test_offsets_are_given_as_to_the_kafka_source() -> None:
     place = read_options({"url": URL, "startingOffsets": '{"events": {"0": 12, "1": -1}}'}).starting
-    assert place == Place("earliest", offsets={0: 12, 1: -1})
+    assert place == ReadingPlace("earliest", offsets={0: 12, 1: -1})
 
 
 @pytest.mark.parametrize("moment", ["1700000000000", "2023-11-14T22:13:20Z", "2023-11-14T23:13:20+01:00"])

@@ -26,13 +26,13 @@ from penstock.membership.sharing import SharingMember
 from penstock.model.record import Record
 from penstock.model.retry import Fixed
 from penstock.operate import dead
-from penstock.operate.dead import Selection
+from penstock.operate.dead import DeadSelection
 from penstock.operate.groups import pause, resume
-from penstock.operate.why import Answer, Code, Kind, why
+from penstock.operate.why import Answer, Code, QuestionKind, why
 from penstock.operate.why.finding import Finder
 from penstock.operate.why.history import History
 from penstock.operate.why.members import Members, Served, Service
-from penstock.operate.why.standing import Cursor, Reader
+from penstock.operate.why.standing import Cursor, StandingReader
 from penstock.testing import FakeClock
 from tests.property.why_model import DELAY_MS, Key, Mode
 from tests.services.budget import Budget
@@ -162,7 +162,9 @@ class Story:
         if by_id:
             numbers = [self.rng.choice(numbers)]
         picked = (
-            Selection(group=mode, id=self.events[numbers[0]].id) if by_id else Selection(group=mode, key=name)
+            DeadSelection(group=mode, id=self.events[numbers[0]].id)
+            if by_id
+            else DeadSelection(group=mode, key=name)
         )
         if self.rng.random() < 0.5:
             assert dead.requeue(self.database, picked, clock=self.clock).count == len(numbers)
@@ -231,7 +233,7 @@ class Story:
             assert answer.code is hindered or answer.also, answer
 
     def check_key(self, name: str) -> None:
-        answers = self.ask(name, kind=Kind.KEY)
+        answers = self.ask(name, kind=QuestionKind.KEY)
         mine = [event for event in self.events if event.key == name]
         if not mine:
             assert [each.code for each in answers] == [Code.UNKNOWN]
@@ -305,9 +307,9 @@ def _nothing(*args: Any, **options: Any) -> Any:
 PLANTED: dict[str, tuple[type, str, Any]] = {
     "forgets what is passed": (Cursor, "is_passed", lambda self, offset: False),
     "takes all for passed": (Cursor, "is_passed", lambda self, offset: True),
-    "sees no earlier record": (Reader, "_earlier", _nothing),
-    "sees no lanes": (Reader, "lanes", lambda *args: []),
-    "sees no letters": (Reader, "letters", lambda *args, **options: []),
+    "sees no earlier record": (StandingReader, "_earlier", _nothing),
+    "sees no lanes": (StandingReader, "lanes", lambda *args: []),
+    "sees no letters": (StandingReader, "letters", lambda *args, **options: []),
     "sees no discards": (History, "discarded", _nothing),
     "has no doubts": (History, "doubts", lambda *args: []),
     "sees every member as alive": (Members, "of_partition", lambda *args: Served(Service.COMING)),

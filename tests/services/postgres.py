@@ -123,7 +123,7 @@ class PostgresServer:
         try:
             self._pg_ctl(account, "stop", "-m", "fast")
         except PostgresUnavailable:
-            # A client that hangs must not keep the server alive for ever; the data is thrown away.
+            # A client that hangs must not keep the server alive forever; the data is thrown away.
             self._pg_ctl(account, "stop", "-m", "immediate")
 
     def _pg_ctl(self, account: Account, verb: str, *options: str) -> None:

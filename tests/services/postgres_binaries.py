@@ -47,7 +47,7 @@ class Account:
     def run(self, command: list[str], folder: Path, output: Path) -> int:
         """Run a command as this account from `folder` and return its exit code.
 
-        Its words go to a file: a server started by it would keep a pipe open for ever.
+        Its words go to a file: a server started by it would keep a pipe open forever.
         """
         other = self.uid != os.geteuid()
         with output.open("ab") as words:

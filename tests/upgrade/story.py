@@ -222,10 +222,10 @@ class Story:
         database = self._outbox.database
         for name, key in (("requeued", "h-4"), ("edited", "h-5"), ("last", "h-6")):
             how = {"last": name == "last", "set_headers": {"from": "a person"} if name == "edited" else None}
-            selected = dead.Selection(group="mail", key=key)
+            selected = dead.DeadSelection(group="mail", key=key)
             assert dead.requeue(database, selected, **how | self._db).count == 1
-        assert dead.skip(database, dead.Selection(group="mail", key="h-3"), **self._db).count == 1
-        assert dead.discard(database, dead.Selection(group="mail", key="h-7"), **self._db).count == 1
+        assert dead.skip(database, dead.DeadSelection(group="mail", key="h-3"), **self._db).count == 1
+        assert dead.discard(database, dead.DeadSelection(group="mail", key="h-7"), **self._db).count == 1
         assert reset.reset(database, "replay", topic=LEDGER, to="earliest", **self._db).again == 6
         for label in [each for each, fate in self.fates["replay"].items() if fate == "now"]:
             if label in self._passed["replay"]:
@@ -302,7 +302,7 @@ class Story:
         self._say(EVENTS, "o-1", ["owned-far/0"], **far, at=FAR, owner="customer-7")
         cancelled = dict.fromkeys(TOPICS, "never")
         id = self._say(EVENTS, "d-2", ["taken-back/0"], **cancelled, at=FAR)
-        chosen = scheduled.Selection(id=id)
+        chosen = scheduled.ScheduledSelection(id=id)
         assert scheduled.cancel(self._outbox.database, chosen, **self._db) == 1
 
     # -- what they are made of

@@ -72,7 +72,7 @@ def test_what_was_not_done_arrives_once_in_the_order_of_each_key(upgraded: KeptS
     assert groups.resume(database, "search", clock=clock)
     assert upgraded.drained() == expected("paused")
     for key in ("h-1", "h-2"):
-        assert dead.requeue(database, dead.Selection(group="mail", key=key), clock=clock).count == 1
+        assert dead.requeue(database, dead.DeadSelection(group="mail", key=key), clock=clock).count == 1
     assert upgraded.drained() == expected("dead", "held")
     assert upgraded.drain_to(RETRY_AT + timedelta(days=1)) == {}
 
@@ -262,12 +262,12 @@ def test_dead_letters_are_listed_shown_requeued_and_discarded(upgraded: KeptStor
     assert (shown.record.value, shown.letter.reason) == ("held/0", "Fatal: there is no such address")
     upgraded.subscribe("mail")
     upgraded.drained()
-    assert dead.discard(database, dead.Selection(group="mail", key="h-1"), clock=clock).count == 1
+    assert dead.discard(database, dead.DeadSelection(group="mail", key="h-1"), clock=clock).count == 1
     assert upgraded.drained() == {"mail": {"h-1": ["held/1", "held/2", "held/3"]}}
-    done = dead.requeue(database, dead.Selection(group="mail", key="c-1"), clock=clock)
+    done = dead.requeue(database, dead.DeadSelection(group="mail", key="c-1"), clock=clock)
     assert (done.count, done.out_of_order) == (1, 1)
     assert upgraded.drained() == {"mail": {"c-1": ["cancelled/0"]}}
-    dead.discard(database, dead.Selection(group="mail", all=True), clock=clock)
+    dead.discard(database, dead.DeadSelection(group="mail", all=True), clock=clock)
     assert dead.dead_letters(database, group="mail").items == []
 
 

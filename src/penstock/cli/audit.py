@@ -2,7 +2,7 @@
 
 import click
 
-from penstock.operate.audit import Entry, audit
+from penstock.operate.audit import AuditEntry, audit
 
 from .options import after_option, json_option, limit_option, opened, store_options
 from .output import cell, moment, print_page
@@ -13,7 +13,7 @@ _COLUMNS = ("at", "who", "action", "to what", "count")
 @click.command("audit")
 @store_options
 @click.option("--action", help="Only this action, such as 'dead requeue'.")
-@click.option("--actor", help="Only what this one did.")
+@click.option("--actor", help="Only what this person did.")
 @limit_option
 @after_option
 @json_option
@@ -37,7 +37,7 @@ def command(
     print_page("audit", found, _COLUMNS, _row, none="nothing was done that is audited", as_json=as_json)
 
 
-def _row(each: Entry) -> tuple[str, ...]:
+def _row(each: AuditEntry) -> tuple[str, ...]:
     subject = " ".join(f"{name}={value}" for name, value in each.subject.items())
     texts = moment(each.at), each.actor, each.action, subject, str(each.count)
     return tuple(map(cell, texts))

@@ -9,7 +9,7 @@ import click
 
 from penstock.errors import Undecodable, UnknownDeadLetter
 from penstock.operate import dead
-from penstock.operate.dead import DeadLetter, DeadRecord, Outcome, Selection
+from penstock.operate.dead import DeadLetter, DeadRecord, DeadSelection, LetterOutcome
 
 from .exit_codes import FAILED
 from .options import Decorator, after_option, json_option, limit_option, opened, store_options
@@ -90,7 +90,7 @@ def _deciding(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--since", type=at_moment, help="Those that died at or after this moment."),
         click.option("--before", type=at_moment, help="Those that died before this moment."),
         click.option("--all", "all", is_flag=True, help="All of the group."),
-        click.option("--dry-run", is_flag=True, help="Change nothing; say how many it would be."),
+        click.option("--dry-run", is_flag=True, help="Change nothing; show how many it would be."),
         json_option,
     ]
     for option in reversed(options):
@@ -102,15 +102,15 @@ def _deciding(function: Callable[..., Any]) -> Callable[..., Any]:
 @_deciding
 @click.option("--last", is_flag=True, help="Behind all that waits of their keys, not before it.")
 @click.option("--header", "set_headers", multiple=True, metavar="NAME=VALUE", help="Give them this header.")
-@click.option("--drop-header", "drop_headers", multiple=True, metavar="NAME", help="Take this header away.")
+@click.option("--drop-header", "drop_headers", multiple=True, metavar="NAME", help="Remove this header.")
 def requeue_letters(
     last: bool, set_headers: tuple[str, ...], drop_headers: tuple[str, ...], **given: Any
 ) -> None:
-    """Have dead letters delivered again, before the later records of their keys.
+    """Deliver dead letters again, before the later records of their keys.
 
     Those whose keys have gone on without them come back alone, out of order; with --last all do, once what
     waits of their keys now is done. Headers are changed for this group only. Safe while workers run, and to
-    run again. Exits with 1 when the record of --id is no dead letter.
+    run again. Exits with 1 when the record of --id is not a dead letter.
     """
     pairs = [_header(each) for each in set_headers]
     act = partial(dead.requeue, last=last, set_headers=pairs, drop_headers=drop_headers)
@@ -130,16 +130,16 @@ def skip_letters(**given: Any) -> None:
 @command.command("discard")
 @_deciding
 def discard_letters(**given: Any) -> None:
-    """Let dead letters go; keys that waited for them go on.
+    """Remove dead letters; keys that waited for them go on.
 
-    Their records stay in the log. Exits with 1 when the record of --id is no dead letter.
+    Their records stay in the log. Exits with 1 when the record of --id is not a dead letter.
     """
     _decide(given, dead.discard, ("discarded", "would be discarded"))
 
 
 def _decide(
     given: dict[str, Any],
-    act: Callable[..., Outcome],
+    act: Callable[..., LetterOutcome],
     words: tuple[str, str],
     *,
     last: bool = False,
@@ -147,7 +147,7 @@ def _decide(
 ) -> None:
     url, prefix, schema = (given.pop(name) for name in ("url", "prefix", "schema"))
     as_json, dry_run = given.pop("as_json"), given.pop("dry_run")
-    selection = Selection(**given)
+    selection = DeadSelection(**given)
     with opened(url, prefix, schema) as store:
         done = act(store, selection, dry_run=dry_run)
     if as_json:

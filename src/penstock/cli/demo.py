@@ -13,11 +13,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from penstock.clock import SYSTEM
 from penstock.errors import MissingExtra, PipelineError
 from penstock.log.store import open_store
-from penstock.operate.dead import Selection, dead_letters, requeue
+from penstock.operate.dead import DeadSelection, dead_letters, requeue
 from penstock.operate.why import why
 from penstock.testing.shop import POISON, Shop, ShopWorker, Tally
 
-_PATIENCE_SECONDS = 120.0
+_LONGEST_WAIT_SECONDS = 120.0
 
 
 @click.command("demo")
@@ -41,7 +41,7 @@ def command(orders: int, folder: Path | None, lake: bool) -> None:
 
     Each order and its event are written in one transaction. Every fifth payment is declined after both
     were written, so the transaction is rolled back: neither may be left behind. Two worker processes hand the
-    events to two groups of handlers; one of them is killed meanwhile, and one order cannot be mailed. Then
+    events to two groups of handlers; one of them is killed on the way, and one order cannot be mailed. Then
     Spark puts the events into Delta tables, and the revenue of each minute into another.
     """
     if folder is not None:
@@ -113,15 +113,15 @@ def _deliver(shop: Shop) -> None:
             click.echo(f"  $ penstock why {POISON}\n  {answer.sentence}")
         click.echo(f"  its address is put right, and it is requeued: {POISON}")
         shop.put_right(POISON)
-        requeue(store, Selection(group="mailer", key=POISON))
+        requeue(store, DeadSelection(group="mailer", key=POISON))
         _wait(lambda: shop.mailed().keys() >= orders and shop.booked() >= orders)
     finally:
         store.close()
 
 
 def _wait(condition: Callable[[], object]) -> None:
-    """Wait until something is so; after long enough the counts at the end will tell what is not."""
-    pause, end = Event(), SYSTEM.monotonic() + _PATIENCE_SECONDS
+    """Wait until a condition holds; after the longest wait, the counts at the end show what is missing."""
+    pause, end = Event(), SYSTEM.monotonic() + _LONGEST_WAIT_SECONDS
     while not condition() and SYSTEM.monotonic() < end:
         pause.wait(0.02)
 

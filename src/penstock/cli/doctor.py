@@ -7,18 +7,18 @@ import click
 from penstock.log.sql.dialects import FORMS
 from penstock.log.store import open_store
 from penstock.operate.bell import examine_bell
-from penstock.operate.doctor import Finding, State, examine, healthy
+from penstock.operate.doctor import DoctorFinding, PartState, examine, healthy
 from penstock.operate.retention import examine_groups
 from penstock.outbox.bell import BellSettings
 
 from .output import print_json, print_table
 
 _SIGNS = {
-    State.OK: "[green]ok[/]",
-    State.MISSING: "[dim]–[/]",
-    State.NOTE: "[cyan]note[/]",
-    State.LOW: "[yellow]low[/]",
-    State.BROKEN: "[red]no[/]",
+    PartState.OK: "[green]ok[/]",
+    PartState.MISSING: "[dim]–[/]",
+    PartState.NOTE: "[cyan]note[/]",
+    PartState.LOW: "[yellow]low[/]",
+    PartState.BROKEN: "[red]no[/]",
 }
 
 
@@ -30,9 +30,9 @@ _SIGNS = {
 def command(url: str | None, as_json: bool) -> None:
     """Show what this machine has and what each missing part would enable.
 
-    With a store: also whether its workers hear the bell, or why they have to look by themselves, and which
+    With a store: also whether its workers hear the bell, or why they have to poll, and which
     groups have had no member for so long that retention does not wait for them.
-    Exits with 1 when something that every use needs is broken.
+    Exits with 1 when a required part is broken.
     """
     findings = [*examine(Path.cwd()), *_of_store(url)]
     if as_json:
@@ -52,7 +52,7 @@ def command(url: str | None, as_json: bool) -> None:
     click.get_current_context().exit(0 if healthy(findings) else 1)
 
 
-def _of_store(url: str | None) -> list[Finding]:
+def _of_store(url: str | None) -> list[DoctorFinding]:
     if url is None:
         return []
     store = open_store(url, listen_url=BellSettings.load().listen_url)
@@ -62,5 +62,5 @@ def _of_store(url: str | None) -> list[Finding]:
         store.close()
 
 
-def _remedy(state: State, remedy: str) -> str:
-    return "" if state is State.OK else remedy.replace("[", "\\[")
+def _remedy(state: PartState, remedy: str) -> str:
+    return "" if state is PartState.OK else remedy.replace("[", "\\[")

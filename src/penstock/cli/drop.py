@@ -11,11 +11,11 @@ from .output import print_json
 
 @click.command("drop")
 @store_options
-@click.option("--force", is_flag=True, help="Although members are at work.")
+@click.option("--force", is_flag=True, help="Drop them even while members are at work.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 def command(url: str, prefix: str, schema: str | None, force: bool, yes: bool, as_json: bool) -> None:
-    """Drop Penstock's tables, with all that is in them.
+    """Drop Penstock's tables and everything in them.
 
     The opposite of migrate: only the tables of this prefix and schema, and nothing brings them back. It says
     what will be lost and asks for the prefix, unless --yes. Refused while members are at work.

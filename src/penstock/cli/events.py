@@ -6,14 +6,14 @@ from typing import Any
 import click
 
 from penstock.operate import events
-from penstock.operate.events import DELETABLE, Event, State
+from penstock.operate.events import DELETABLE, Event, EventState
 
 from .options import after_option, json_option, limit_option, opened, store_options
 from .output import cell, moment, print_json, print_page
 from .units import moment as at_moment
 
 _COLUMNS = ("at", "topic", "record", "key", "type", "group", "id")
-_STATES = click.Choice([each.value for each in State])
+_STATES = click.Choice([each.value for each in EventState])
 
 
 @click.group("events")
@@ -47,7 +47,7 @@ def list_events(url: str, prefix: str, schema: str | None, state: str, as_json: 
 @click.option("--before", type=at_moment, required=True, help="Only those before this moment.")
 @click.option("--topic", help="Only this topic.")
 @click.option("--group", help="Only this group, of what is dead.")
-@click.option("--dry-run", is_flag=True, help="Change nothing; say how many it would be.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; show how many it would be.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 def delete_events(
@@ -67,7 +67,7 @@ def delete_events(
     Scheduled: due before it. Dead: died before it. What is yet to be delivered is refused.
     """
     with opened(url, prefix, schema) as store:
-        if not (dry_run or yes) and State(state) in DELETABLE:
+        if not (dry_run or yes) and EventState(state) in DELETABLE:
             told = events.delete(store, state, before, dry_run=True, **filters)
             click.confirm(f"{_said(told, state, before)}. Delete them?", abort=True)
         count = events.delete(store, state, before, dry_run=dry_run, **filters)

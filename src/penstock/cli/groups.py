@@ -106,9 +106,9 @@ def show_group(
 @store_options
 @json_option
 def pause_group(name: str, url: str, prefix: str, schema: str | None, as_json: bool) -> None:
-    """Give a group nothing until it is resumed.
+    """Stop delivery to a group until it is resumed.
 
-    Workers finish what runs and let its partitions go within a second or so. Its records are kept.
+    Workers finish what runs and release its partitions within a second or so. Its records are kept.
     """
     with opened(url, prefix, schema) as store:
         changed = groups.pause(store, name)
@@ -149,9 +149,9 @@ def reset_group(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Move a group to another place in a topic: back, to have records again, or forward, to skip some.
+    """Move a group to another place in a topic: back, to receive records again, or forward, to skip some.
 
-    Safe beside running workers; each key stays in order. A MOMENT is such as 2026-11-16T02:00 (UTC, or with a
+    Safe beside running workers; each key stays in order. A MOMENT looks like 2026-11-16T02:00 (UTC, or with a
     zone): the first record at or after it. What waits in lanes before the new place stays, unless dropped;
     dead letters stay, marked.
     """
@@ -193,7 +193,7 @@ def delete_group(
 ) -> None:
     """Forget a group: its cursors, waiting lanes and dead letters.
 
-    Refused while members serve it. The log stays; a group of that name begins anew.
+    Refused while members serve it. The log stays; a group of that name begins again.
     """
     with opened(url, prefix, schema) as store:
         if not (dry_run or yes):

@@ -17,13 +17,13 @@ _COLUMNS = ("group", "topic", "match", "handler", "retry", "from", "then", "boun
 @click.command("handlers")
 @click.argument("target", metavar="MODULE:OUTBOX")
 @click.option("--group", help="Only this group.")
-@click.option("--type", "type", help="Only those that may be given this event type, the first asked first.")
+@click.option("--type", "type", help="Only those that match this event type, the first choice first.")
 @json_option
 def command(target: str, group: str | None, type: str | None, as_json: bool) -> None:
     """List the handlers of an outbox, each with its match, its retry policy and its bounds.
 
     `from` says whose retry policy counts: that of the handler object, of its decorator, of the outbox or of
-    the settings. Nothing of the store is asked. Exits with 1 when no handler matches.
+    the settings. The store is not read. Exits with 1 when no handler matches.
     """
     outbox = load(target, "shop:outbox")
     if not isinstance(outbox, Outbox):

@@ -25,7 +25,7 @@ def command(target: str, seed: int | None, rounds: int | None, draw: int | None,
     """Kill your handlers at every commit point, and show which are not idempotent.
 
     MODULE:LAB names a penstock.testing.CrashLab in your code, such as tests.lab:lab; the current folder is
-    searched too. Exits with 1 when a round ends otherwise than without a kill.
+    searched too. Exits with 1 when a round ends differently from the run without kills.
     """
     lab = load(target, "tests.lab:lab")
     if not isinstance(lab, CrashLab):

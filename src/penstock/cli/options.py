@@ -27,9 +27,9 @@ prefix_option: Decorator = click.option(
 schema_option: Decorator = click.option("--schema", help="The database schema of the tables (PostgreSQL).")
 json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 limit_option: Decorator = click.option(
-    "--limit", type=int, default=PAGE_ROWS, show_default=True, help="Most rows to list."
+    "--limit", type=int, default=PAGE_ROWS, show_default=True, help="How many rows to list at most."
 )
-after_option: Decorator = click.option("--after", help="Go on from where the page before ended.")
+after_option: Decorator = click.option("--after", help="Continue where the previous page ended.")
 
 
 def store_options(function: Callable[..., Any]) -> Callable[..., Any]:

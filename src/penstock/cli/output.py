@@ -25,7 +25,7 @@ def print_json(value: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows under headings, as wide as the terminal; plain text when it is no terminal."""
+    """Print rows under headings, as wide as the terminal; plain text when the output is not a terminal."""
     table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in rows:
         table.add_row(*row)

@@ -46,7 +46,7 @@ def _job_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--allow-loss", is_flag=True, help="Go on when retention has removed what was not read yet."
         ),
-        click.option("--batch-records", type=click.IntRange(1), help="Most records of one micro-batch."),
+        click.option("--batch-records", type=click.IntRange(1), help="The most records in one micro-batch."),
         click.option("--master", help="Where Spark runs.  [default: the setting pipeline.master]"),
         click.option("--conf", "conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's own."),
     ]
@@ -200,7 +200,7 @@ def _follow(running: Any, asked: Event, stop_seconds: float) -> None:
     deadline: float | None = None
     active = True
     while active:
-        active = running.active  # asked before the progress, so that the last batch is told, too
+        active = running.active  # read before the progress, so that the last batch is shown, too
         for each in running.progress():
             rows, batches = rows + each.rows, batches + 1
             line.show(

@@ -8,7 +8,7 @@ import click
 
 from penstock.errors import Undecodable, UnknownScheduled
 from penstock.operate import scheduled
-from penstock.operate.scheduled import Scheduled, ScheduledRecord, Selection
+from penstock.operate.scheduled import ScheduledEvent, ScheduledRecord, ScheduledSelection
 
 from .exit_codes import FAILED
 from .options import after_option, json_option, limit_option, opened, store_options
@@ -20,7 +20,7 @@ _COLUMNS = ("due", "topic", "key", "owner", "type", "id")
 
 @click.group("scheduled")
 def command() -> None:
-    """List, show, cancel or hasten events that wait for their time."""
+    """List, show, cancel or run now the events that wait for their time."""
 
 
 @command.command("list")
@@ -44,7 +44,7 @@ def list_scheduled(
     **paged: Any,
 ) -> None:
     """List events that wait for their time, the next due first."""
-    selection = Selection(topic=topic, key=key, owner=owner, before=before)
+    selection = ScheduledSelection(topic=topic, key=key, owner=owner, before=before)
     with opened(url, prefix, schema) as store:
         found = scheduled.scheduled(store, selection, **paged)
     print_page(
@@ -80,7 +80,7 @@ def show_scheduled(id: str, url: str, prefix: str, schema: str | None, as_json: 
 @click.option("--owner", help="Those of this owner.")
 @click.option("--before", type=at_moment, help="Those due before this moment.")
 @click.option("--all", "all", is_flag=True, help="All of them.")
-@click.option("--dry-run", is_flag=True, help="Change nothing; say how many it would be.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; show how many it would be.")
 @json_option
 def cancel_scheduled(
     url: str,
@@ -100,7 +100,7 @@ def cancel_scheduled(
     An event that a sequencer is just moving is not taken back, and not counted. Exits with 1 when the one of
     --id is not scheduled.
     """
-    selection = Selection(id=id, topic=topic, key=key, owner=owner, before=before)
+    selection = ScheduledSelection(id=id, topic=topic, key=key, owner=owner, before=before)
     with opened(url, prefix, schema) as store:
         count = scheduled.cancel(store, selection, all=all, dry_run=dry_run)
     if as_json:
@@ -127,7 +127,7 @@ def run_now(id: str, url: str, prefix: str, schema: str | None, as_json: bool) -
         click.echo(f"event {line(id)} is due now")
 
 
-def _row(each: Scheduled) -> tuple[str, ...]:
+def _row(each: ScheduledEvent) -> tuple[str, ...]:
     texts = moment(each.due_at), each.topic, each.key or "", each.owner or "", each.type, each.id
     return tuple(map(cell, texts))
 

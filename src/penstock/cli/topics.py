@@ -9,7 +9,7 @@ import click
 from penstock.log.contract import OUTBOX_PARTITIONS
 from penstock.operate import topics
 from penstock.operate.clear import Cleared, clear
-from penstock.operate.topics import UNLIMITED, Topic
+from penstock.operate.topics import UNLIMITED, TopicShown
 
 from .options import after_option, json_option, limit_option, opened, store_options
 from .output import cell, moment, print_json, print_more, print_page, print_table, whole
@@ -85,13 +85,17 @@ def show_topic(
 @click.argument("name")
 @store_options
 @click.option(
-    "--partitions", type=int, default=OUTBOX_PARTITIONS, show_default=True, help="How many; fixed for ever."
+    "--partitions",
+    type=int,
+    default=OUTBOX_PARTITIONS,
+    show_default=True,
+    help="How many; cannot be changed later.",
 )
 @json_option
 def create_topic(
     name: str, url: str, prefix: str, schema: str | None, partitions: int, as_json: bool
 ) -> None:
-    """Make a topic; one that is there with as many partitions is left as it is."""
+    """Make a topic; one that exists with the same number of partitions is left as it is."""
     with opened(url, prefix, schema) as store:
         made = topics.create(store, name, partitions=partitions)
     if as_json:
@@ -103,10 +107,10 @@ def create_topic(
 @command.command("set")
 @click.argument("name")
 @store_options
-@click.option("--retention", help="Keep records so long: 30d, 12h, 0, or forever.")
-@click.option("--max-bytes", help="Keep so much of each partition: 10GB, 512MiB, or unlimited.")
-@click.option("--max-records", help="Keep so many of each partition, or unlimited.")
-@click.option("--default", is_flag=True, help="Keep what the settings say.")
+@click.option("--retention", help="Keep records this long: 30d, 12h, 0, or forever.")
+@click.option("--max-bytes", help="Keep at most this much of each partition: 10GB, 512MiB, or unlimited.")
+@click.option("--max-records", help="Keep at most this many records of each partition, or unlimited.")
+@click.option("--default", is_flag=True, help="Keep what the settings specify.")
 @json_option
 def set_topic(
     name: str,
@@ -121,8 +125,8 @@ def set_topic(
 ) -> None:
     """Say how long and how much of a topic is kept.
 
-    What is not said stays as it is. Whatever is kept, nothing goes that a group has yet to read. A
-    retention of 0 keeps no more than that.
+    Limits that are not given stay as they are. Whatever they are, nothing goes that a group has yet to read.
+    A retention of 0 keeps no more than that.
     """
     age: timedelta | int | None = _or_unlimited(retention, duration, "--retention")
     with opened(url, prefix, schema) as store:
@@ -143,7 +147,7 @@ def set_topic(
 @command.command("clear")
 @click.argument("name")
 @store_options
-@click.option("--dry-run", is_flag=True, help="Change nothing; say how many it would be.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; show how many it would be.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 def clear_topic(
@@ -167,7 +171,7 @@ def clear_topic(
 @command.command("delete")
 @click.argument("name")
 @store_options
-@click.option("--force", is_flag=True, help="Although members serve it.")
+@click.option("--force", is_flag=True, help="Delete it even while members serve it.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 def delete_topic(
@@ -175,7 +179,7 @@ def delete_topic(
 ) -> None:
     """Delete a topic with its records and every group's place in it.
 
-    Refused while members serve it. What is staged or scheduled for it makes it anew: clear it first.
+    Refused while members serve it. What is staged or scheduled for it makes it again: clear it first.
     """
     with opened(url, prefix, schema) as store:
         topic = topics.show(store, name)
@@ -201,7 +205,7 @@ def _or_unlimited(text: str | None, read: Callable[[str], Any], option: str) -> 
         raise click.BadParameter(exc.message, param_hint=option) from None
 
 
-def _kept(topic: Topic) -> str:
+def _kept(topic: TopicShown) -> str:
     """Return what is kept of a topic, in words; what is as the settings say is left out."""
     parts = []
     for value, text in (
@@ -221,7 +225,7 @@ def _lost(cleared: Cleared) -> str:
     )
 
 
-def _row(each: Topic) -> tuple[str, ...]:
+def _row(each: TopicShown) -> tuple[str, ...]:
     groups = ", ".join(each.groups) or "none"
     texts = each.name, str(each.partitions), str(each.records), _kept(each), groups
     return tuple(map(cell, texts))

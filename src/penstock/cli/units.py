@@ -20,7 +20,7 @@ def duration(text: str) -> timedelta:
     """Return the duration that a text such as 30d or 90min names; a number without a unit is 0 only."""
     found = _DURATION.fullmatch(text.strip())
     if found is None or (found[2] is None and float(found[1])):
-        raise click.BadParameter(f"{text!r} is no duration such as 30d, 12h, 90min or 45s")
+        raise click.BadParameter(f"{text!r} is not a duration such as 30d, 12h, 90min or 45s")
     try:
         return timedelta(seconds=float(found[1]) * _SECONDS[found[2] or "s"])
     except OverflowError:
@@ -31,7 +31,7 @@ def size(text: str) -> int:
     """Return the bytes that a text such as 10GB names; kilo and the like are 1000, with an i 1024."""
     found = _SIZE.fullmatch(text.strip())
     if found is None:
-        raise click.BadParameter(f"{text!r} is no size such as 10GB, 512MiB or 1000")
+        raise click.BadParameter(f"{text!r} is not a size such as 10GB, 512MiB or 1000")
     power = " KMGT".index((found[2] or " ").upper())
     return int(float(found[1]) * (1024 if found[3] else 1000) ** power)
 
@@ -39,7 +39,7 @@ def size(text: str) -> int:
 def count(text: str) -> int:
     """Return the whole number that a text names."""
     if not re.fullmatch(r"-?\d{1,30}", text.strip()):
-        raise click.BadParameter(f"{text!r} is no whole number")
+        raise click.BadParameter(f"{text!r} is not a whole number")
     return int(text)
 
 
@@ -56,7 +56,7 @@ def moment(text: str) -> datetime:
     """Return the moment that a text names."""
     found = moment_of(text)
     if found is None:
-        raise click.BadParameter(f"{text!r} is no moment such as 2026-11-16T02:00 (UTC) or 2026-11-16")
+        raise click.BadParameter(f"{text!r} is not a moment such as 2026-11-16T02:00 (UTC) or 2026-11-16")
     return found
 
 

@@ -2,24 +2,27 @@
 
 import click
 
-from penstock.operate.why import Answer, Code, Kind, why
+from penstock.operate.why import Answer, Code, QuestionKind, why
 
 from .exit_codes import FAILED
 from .options import json_option, opened, store_options
 from .output import line, print_json, whole
 
-_A = {Kind.ID: "an id", Kind.KEY: "a key", Kind.GROUP: "a group"}
+_A = {QuestionKind.ID: "an id", QuestionKind.KEY: "a key", QuestionKind.GROUP: "a group"}
 
 
 @click.command("why")
 @click.argument("subject", metavar="KEY|ID|GROUP")
 @store_options
 @click.option(
-    "--as", "kind", type=click.Choice([each.value for each in Kind]), help="What it is, if in doubt."
+    "--as",
+    "kind",
+    type=click.Choice([each.value for each in QuestionKind]),
+    help="What it is, if it could be several.",
 )
 @click.option("--group", help="Only this group.")
 @click.option("--topic", help="Only this topic.")
-@click.option("--key", help="The key of the record: then only its partition is looked at for the id.")
+@click.option("--key", help="The key of the record: the id is then looked for in its partition only.")
 @click.option("--scan", is_flag=True, help="Look through the whole log for it.")
 @json_option
 def command(
@@ -44,7 +47,7 @@ def command(
         found = why(
             store,
             subject,
-            kind=None if kind is None else Kind(kind),
+            kind=None if kind is None else QuestionKind(kind),
             group=group,
             topic=topic,
             key=key,

@@ -1,4 +1,4 @@
-"""`penstock worker`: run the handlers of one outbox or of several until told to stop."""
+"""`penstock worker`: run the handlers of one outbox or of several until it is stopped."""
 
 import logging
 
@@ -15,10 +15,10 @@ _LEVELS = ("debug", "info", "warning", "error")
 @click.argument("targets", metavar="MODULE:OUTBOX...", nargs=-1, required=True)
 @click.option("--partitions", metavar="A-B", help="Serve only these partitions: 0-63, or 0-63,128-191.")
 @click.option(
-    "--log-level", type=click.Choice(_LEVELS), default="info", show_default=True, help="What to tell."
+    "--log-level", type=click.Choice(_LEVELS), default="info", show_default=True, help="How much to log."
 )
 def command(targets: tuple[str, ...], partitions: str | None, log_level: str) -> None:
-    """Run the handlers of an outbox until told to stop.
+    """Run the handlers of an outbox until it is stopped.
 
     MODULE:OUTBOX names the outbox in your code, such as shop:outbox; the current folder is searched too. Name
     several to serve several stores in one process. On SIGTERM or Ctrl-C it starts nothing more, waits for
@@ -42,7 +42,7 @@ def _numbers(text: str) -> list[int]:
     for part in text.split(","):
         low, dash, high = part.strip().partition("-")
         if not low.isdecimal() or (dash and not high.isdecimal()) or (dash and int(high) < int(low)):
-            raise click.BadParameter(f"{part!r} is no range such as 0-63", param_hint="--partitions")
+            raise click.BadParameter(f"{part!r} is not a range such as 0-63", param_hint="--partitions")
         numbers.update(range(int(low), int(high or low) + 1))
     return sorted(numbers)
 

@@ -1,6 +1,6 @@
 """Cursors of clients: an offset for each partition, and what the client said with it.
 
-A client group has no owners, lanes or done sets: whoever speaks for it commits where it is, and is told. The
+A client group has no owners, lanes or done sets: its clients commit where they are, and ask for it again. The
 last commit counts; who may commit is for the coordinator above to decide.
 """
 
@@ -18,7 +18,7 @@ from .group_kind import GroupKind, join_group
 
 
 class ClientCommit(NamedTuple):
-    """Where a client is in a partition: the next offset it wants. `metadata` is its own."""
+    """Where a client is in a partition: the next offset it wants. `metadata` is its own, kept as it is."""
 
     offset: int
     metadata: str | None = None

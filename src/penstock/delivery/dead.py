@@ -2,8 +2,8 @@
 
 One decision is one transaction on one group and topic, in this order: the domain is touched, the cursors are
 locked, the letters are removed, and lanes and entries are written by what was removed. So a decision that is
-repeated or in doubt finds nothing left to decide. The cursors whose lanes changed are to be taken afresh:
-their epoch rises, so that an owner with an older view cannot write over it.
+repeated, because its outcome was not known, finds nothing left to decide. The cursors whose lanes changed are
+to be taken again: their epoch rises, so that an owner with an older view cannot write over it.
 
 Invariant: an offset that was passed as dead is an entry of one lane once its letter is requeued, and of none
 once it is discarded; a lane is held exactly as long as a letter holds it.
@@ -20,12 +20,12 @@ from .done_set import DoneSet
 from .lane_names import alone_name
 from .wait_state import WaitState
 
-Place = tuple[int, int]  # partition, offset
+LetterPlace = tuple[int, int]  # partition, offset
 Edit = Callable[[bytes | None], bytes | None]  # from the headers of a record to those it shall have
 _LaneAt = tuple[int, str]  # partition, stored name
 
 
-class _Letter(NamedTuple):
+class _RemovedLetter(NamedTuple):
     """A letter that was removed."""
 
     partition: int
@@ -34,7 +34,7 @@ class _Letter(NamedTuple):
     holding: bool
 
     @property
-    def place(self) -> Place:
+    def place(self) -> LetterPlace:
         return self.partition, self.offset
 
     @property
@@ -42,14 +42,14 @@ class _Letter(NamedTuple):
         return self.partition, self.lane
 
 
-class _Cursor(NamedTuple):
+class _LockedCursor(NamedTuple):
     done: DoneSet
     trying: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What became of some letters: decided on, of these put back alone, and to be delivered anyway."""
+    """How many letters were decided on; how many of them were put back alone, or will be delivered anyway."""
 
     count: int = 0
     alone: int = 0
@@ -62,8 +62,8 @@ class Decided:
 class DeadLetters:
     """The dead letters of one group on one topic, for those who decide on them.
 
-    `living` tells the members that may still be at work; `touch` makes the owners look, and comes before all
-    other locks.
+    `living` returns the members that may still be at work; `touch` makes the owners look, and takes its lock
+    before all others.
     """
 
     def __init__(
@@ -78,7 +78,12 @@ class DeadLetters:
         self._living, self._touch = living, touch
 
     def requeue(
-        self, tx: Transaction, places: Collection[Place], *, last: bool = False, edit: Edit | None = None
+        self,
+        tx: Transaction,
+        places: Collection[LetterPlace],
+        *,
+        last: bool = False,
+        edit: Edit | None = None,
     ) -> Decided:
         """Put records back: at the head of the lane they hold, else in a lane of their own.
 
@@ -88,7 +93,7 @@ class DeadLetters:
         cursors = self._hold(tx, places)
         letters = self._letters(tx, "dead_peek", cursors, places)
         waiting, held = self._already(tx, letters), self._held(tx, letters)
-        heads, alone = list[_Letter](), list[_Letter]()
+        heads, alone = list[_RemovedLetter](), list[_RemovedLetter]()
         for each in letters:
             if each.place in waiting or each.offset not in cursors[each.partition].done:
                 continue  # it is to be delivered anyway
@@ -107,7 +112,7 @@ class DeadLetters:
         self._seize(tx, changed, cursors, {each.place for each in letters})
         return Decided(len(letters), len(alone), len(letters) - len(back))
 
-    def skip(self, tx: Transaction, places: Collection[Place]) -> Decided:
+    def skip(self, tx: Transaction, places: Collection[LetterPlace]) -> Decided:
         """Let lanes go on past the records that hold them; these stay dead letters."""
         cursors = self._hold(tx, places)
         letters = self._letters(tx, "dead_skip", cursors, places)
@@ -115,7 +120,7 @@ class DeadLetters:
         self._seize(tx, {partition for partition, _ in freed}, cursors, set())
         return Decided(len(letters))
 
-    def discard(self, tx: Transaction, places: Collection[Place]) -> Decided:
+    def discard(self, tx: Transaction, places: Collection[LetterPlace]) -> Decided:
         """Let records go; a lane that one of them held goes on with its later records."""
         cursors = self._hold(tx, places)
         letters = self._letters(tx, "dead_take", cursors, places)
@@ -123,11 +128,11 @@ class DeadLetters:
         self._seize(tx, {partition for partition, _ in freed}, cursors, set())
         return Decided(len(letters))
 
-    def erase(self, tx: Transaction, places: Collection[Place]) -> Decided:
+    def erase(self, tx: Transaction, places: Collection[LetterPlace]) -> Decided:
         """Forget records whose content is erased: letters and waiting entries, with what they said of them.
 
         Later records of their lanes go on; a lane that nobody waits in vanishes, and its name with it. An
-        owner that has one in its memory takes the partition afresh, and finds the record erased.
+        owner that has one in its memory takes the partition again, and finds the record erased.
         """
         cursors = self._hold(tx, places)
         letters = self._letters(tx, "dead_take", cursors, places)
@@ -141,16 +146,18 @@ class DeadLetters:
         self._seize(tx, changed | unread, cursors, set(places))
         return Decided(len(letters), len(entries))
 
-    def _entries(self, tx: Transaction, cursors: Collection[int], places: Iterable[Place]) -> list[_Letter]:
+    def _entries(
+        self, tx: Transaction, cursors: Collection[int], places: Iterable[LetterPlace]
+    ) -> list[_RemovedLetter]:
         """Take records out of the lanes they wait in."""
         rows = sorted(place for place in places if place[0] in cursors)
         if not rows:
             return []
         table = Rows.of("partition place", rows)
         found = tx.rows("delivery", "entries_take", entries=table, **self._ids)
-        return sorted(_Letter(partition, offset, lane, False) for partition, offset, lane in found)
+        return sorted(_RemovedLetter(partition, offset, lane, False) for partition, offset, lane in found)
 
-    def _behead(self, tx: Transaction, entries: Sequence[_Letter], freed: Collection[_LaneAt]) -> None:
+    def _behead(self, tx: Transaction, entries: Sequence[_RemovedLetter], freed: Collection[_LaneAt]) -> None:
         """Let lanes go on that lost their head, and drop those that lost all; what is held stays so."""
         firsts: dict[_LaneAt, int] = {}
         for each in entries:
@@ -168,42 +175,44 @@ class DeadLetters:
 
     # -- under the cursors' locks
 
-    def _hold(self, tx: Transaction, places: Iterable[Place]) -> dict[int, _Cursor]:
+    def _hold(self, tx: Transaction, places: Iterable[LetterPlace]) -> dict[int, _LockedCursor]:
         self._touch(tx, self._ids["group_id"], self._ids["topic_id"])
         partitions = sorted({partition for partition, _ in places})
         rows = tx.rows("delivery", "cursors_hold", partitions=partitions, **self._ids)
-        return {row[0]: _Cursor(DoneSet.stored(row[1], row[2]), row[3]) for row in rows}
+        return {row[0]: _LockedCursor(DoneSet.stored(row[1], row[2]), row[3]) for row in rows}
 
     def _letters(
-        self, tx: Transaction, name: str, cursors: Collection[int], places: Iterable[Place]
-    ) -> list[_Letter]:
+        self, tx: Transaction, name: str, cursors: Collection[int], places: Iterable[LetterPlace]
+    ) -> list[_RemovedLetter]:
         """Look at letters, or take them away, as a statement does."""
         rows = sorted(place for place in places if place[0] in cursors)
         if not rows:
             return []  # the topic was deleted meanwhile
         table = Rows.of("partition place", rows)
         found = tx.rows("delivery", name, letters=table, **self._ids)
-        return sorted(_Letter(partition, offset, lane, bool(hold)) for partition, offset, lane, hold in found)
+        return sorted(
+            _RemovedLetter(partition, offset, lane, bool(hold)) for partition, offset, lane, hold in found
+        )
 
-    def _already(self, tx: Transaction, letters: Sequence[_Letter]) -> set[Place]:
+    def _already(self, tx: Transaction, letters: Sequence[_RemovedLetter]) -> set[LetterPlace]:
         """Return which of the records wait in a lane already, as after a reset of the group."""
         if not letters:
             return set()
         table = Rows.of("partition place", [each.place for each in letters])
         return {(row[0], row[1]) for row in tx.rows("delivery", "entries_find", entries=table, **self._ids)}
 
-    def _held(self, tx: Transaction, letters: Sequence[_Letter]) -> set[_LaneAt]:
+    def _held(self, tx: Transaction, letters: Sequence[_RemovedLetter]) -> set[_LaneAt]:
         """Return the lanes that the letters have held."""
         lanes = sorted({each.lane_at for each in letters if each.holding})
         return self._lanes(tx, "lanes_held", lanes)
 
-    def _enter(self, tx: Transaction, letters: Sequence[_Letter]) -> None:
+    def _enter(self, tx: Transaction, letters: Sequence[_RemovedLetter]) -> None:
         """Let records wait in their lanes again, with the copies that their letters hold."""
         if letters:
             table = Rows.of("partition place lane", [(*each.place, each.lane) for each in letters])
             tx.change("delivery", "entries_return", entries=table, **self._ids)
 
-    def _edit(self, tx: Transaction, letters: Sequence[_Letter], edit: Edit) -> None:
+    def _edit(self, tx: Transaction, letters: Sequence[_RemovedLetter], edit: Edit) -> None:
         """Give records that wait again other headers."""
         if not letters:
             return
@@ -242,10 +251,10 @@ class DeadLetters:
         self,
         tx: Transaction,
         partitions: Iterable[int],
-        cursors: dict[int, _Cursor],
-        requeued: Collection[Place],
+        cursors: dict[int, _LockedCursor],
+        requeued: Collection[LetterPlace],
     ) -> None:
-        """Have partitions taken afresh; a record that had killed its workers may be tried again."""
+        """Make owners take partitions again; a record that had crashed its workers may be tried again."""
         rows = [(each, (each, cursors[each].trying) in requeued) for each in sorted(partitions)]
         if rows:
             seized = Rows.of("partition anew", rows)

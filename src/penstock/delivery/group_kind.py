@@ -14,7 +14,7 @@ class GroupKind(Enum):
 
     @property
     def holds(self) -> bool:
-        """Whether retention waits for a group of this kind, unless it is told otherwise."""
+        """Whether retention waits for a group of this kind, by default."""
         return self is GroupKind.HANDLER
 
 

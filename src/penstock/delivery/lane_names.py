@@ -5,7 +5,7 @@
 | `o-1`             | the key o-1, or of the keyless record with that id                |
 | `##1`             | the key #1: what begins with # has one # more                     |
 | `#7#o-1`          | the record at offset 7 of the key o-1, on its own (`alone_name`)   |
-| `\\x6f0a`          | a key that is no printable text, or begins with \\x: its bytes    |
+| `\\x6f0a`          | a key that is not printable text, or begins with \\x: its bytes    |
 """
 
 import re

@@ -1,7 +1,7 @@
 """Delivery in one partition for one group: a state machine without I/O.
 
-It is told which offsets the log holds and what became of those handed out; it says which may be handed out
-next, in which order, and what must be written down. Invariants:
+Its input is which offsets the log holds and what became of those handed out; its output is which may be
+handed out next, in which order, and what must be written down. Invariants:
 
 - what is out of one lane is a run of its oldest records, to be worked one after the other; when one of them
   does not pass, those behind it are taken back;
@@ -231,7 +231,7 @@ class Partition:
     # -- what goes out
 
     def take(self, now_ms: int, limit: int, run: int = 1) -> list[Delivery]:
-        """Hand out up to so many records, of each lane a run of up to so many, and mark them as out.
+        """Hand out up to that many records, of each lane a run of up to that many, and mark them as out.
 
         Deliveries of one lane that follow each other are a run, to be worked in that order.
         """
@@ -331,7 +331,7 @@ class Partition:
         self._dirty = True
 
     def settlement(self) -> Settlement | None:
-        """Return what changed since the last one, or None; if writing it fails, load the partition anew."""
+        """Return what changed since the last one, or None; if writing it fails, load the partition again."""
         if not self._dirty:
             return None
         lanes, gone = [], []

@@ -1,4 +1,4 @@
-"""Moving a group to another place in a topic: back, to have records again, or forward, to skip some.
+"""Moving a group to another place in a topic: back, to receive records again, or forward, to skip some.
 
 One reset is one transaction, in this order: the domain is touched, the cursors are locked, and by where they
 stand the entries, letters and lanes are changed; then each cursor is set, in a new epoch, so that nothing an
@@ -37,8 +37,8 @@ class Move:
 class Resetting:
     """Resets of one group on one topic.
 
-    `living` tells the members that may still be at work; `touch` makes the owners look, and comes before all
-    other locks.
+    `living` returns the members that may still be at work; `touch` makes the owners look, and takes its lock
+    before all others.
     """
 
     def __init__(

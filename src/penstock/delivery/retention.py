@@ -6,7 +6,7 @@ decided here; deleting them is the log's (`trim.py`). A batch is one short trans
 are one. Two passes at once delete the same records once.
 
 Bytes are measured only where a topic limits them, and each record once: a pass adds what came since the last
-one and takes off what it deletes. The sum lives in memory; a new process measures the topic anew.
+one and takes off what it deletes. The sum lives in memory; a new process measures the topic again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -45,7 +45,7 @@ class Trimmed:
         return Trimmed(total, other.full)
 
 
-class _Head(NamedTuple):
+class _KeptPartition(NamedTuple):
     """A partition that holds something."""
 
     partition: int
@@ -72,7 +72,7 @@ class _Plan(NamedTuple):
     now_ms: int
 
 
-Noted = Callable[[Transaction, str, int], None]  # of a topic so many records go, in this transaction
+Noted = Callable[[Transaction, str, int], None]  # how many records of a topic go, in this transaction
 
 
 def _nothing_noted(tx: Transaction, topic: str, count: int) -> None:
@@ -112,7 +112,7 @@ class Retention:
                 try:
                     count = self._trim(plan, batch)
                 except StillNeeded:
-                    break  # nothing is deleted; the next pass plans anew
+                    break  # nothing is deleted; the next pass plans again
                 points.reach(AFTER_BATCH)
                 name = plan.topic.name
                 deleted[name] = deleted.get(name, 0) + count
@@ -142,7 +142,7 @@ class Retention:
         yield from plans[self._first :] + plans[: self._first]
 
     def _ranges(self, plan: _Plan, budget: int) -> tuple[list[OffsetRange], bool]:
-        """Return what of a topic may go, about so many records, and whether there may be more."""
+        """Return which records of a topic may go, about `budget` of them, and whether there may be more."""
         if plan.limits.is_everything:
             return [], False
         heads = [each for each in self._heads(plan) if each.held is not None or not self._rule.needs_reader]
@@ -161,7 +161,7 @@ class Retention:
         full |= any(limits[head.partition] == head.start + share < head.ceiling for head in going)
         return ranges, full
 
-    def _heads(self, plan: _Plan) -> list[_Head]:
+    def _heads(self, plan: _Plan) -> list[_KeptPartition]:
         """Return the partitions that hold something, each with the slowest of those it is kept for."""
         params = {"topic_id": plan.topic.id, "seen_since": self._rule.seen_since_ms(plan.now_ms)}
         held: dict[int, int] = dict(
@@ -172,12 +172,12 @@ class Retention:
                 held[partition] = min(offset, held.get(partition, offset))
         bounds = self._store.log.all_bounds(plan.topic)
         return [
-            _Head(partition, start, end, held.get(partition))
+            _KeptPartition(partition, start, end, held.get(partition))
             for partition, (start, end) in sorted(bounds.items())
             if start < end
         ]
 
-    def _aged(self, plan: _Plan, heads: Sequence[_Head]) -> set[int]:
+    def _aged(self, plan: _Plan, heads: Sequence[_KeptPartition]) -> set[int]:
         """Return the partitions whose oldest record is too old."""
         if plan.limits.older_than_ms is None:
             return set()
@@ -186,7 +186,7 @@ class Retention:
         young = {each.partition for each in found if each.timestamp_ms >= plan.limits.older_than_ms}
         return {head.partition for head in heads} - young
 
-    def _goes(self, plan: _Plan, head: _Head, excess: dict[int, int], aged: set[int]) -> bool:
+    def _goes(self, plan: _Plan, head: _KeptPartition, excess: dict[int, int], aged: set[int]) -> bool:
         return (
             self._is_passed(plan, head)
             or head.partition in aged
@@ -194,17 +194,17 @@ class Retention:
             or excess.get(head.partition, 0) > 0
         )
 
-    def _is_passed(self, plan: _Plan, head: _Head) -> bool:
+    def _is_passed(self, plan: _Plan, head: _KeptPartition) -> bool:
         """Return whether all that groups have passed goes: a topic that keeps nothing, and has a reader."""
         return plan.limits.passed and head.held is not None
 
-    def _by_count(self, plan: _Plan, head: _Head) -> int:
+    def _by_count(self, plan: _Plan, head: _KeptPartition) -> int:
         return 0 if plan.limits.records is None else head.end - plan.limits.records
 
     def _limits(
         self,
         plan: _Plan,
-        heads: Sequence[_Head],
+        heads: Sequence[_KeptPartition],
         share: int,
         excess: dict[int, int],
         aged: set[int],
@@ -235,7 +235,7 @@ class Retention:
                 limits[partition] = max(limits[partition], reached)
         return {partition: min(limit, tops[partition]) for partition, limit in limits.items()}
 
-    def _excess(self, plan: _Plan, heads: Sequence[_Head]) -> dict[int, int]:
+    def _excess(self, plan: _Plan, heads: Sequence[_KeptPartition]) -> dict[int, int]:
         """Return by how many bytes each partition is too large, measuring what came since the last look."""
         if plan.limits.bytes is None:
             return {}
@@ -243,7 +243,7 @@ class Retention:
         for head in heads:
             place = plan.topic.id, head.partition
             known = self._measured.get(place)
-            if known is None or known.start != head.start:  # another process has deleted here: begin anew
+            if known is None or known.start != head.start:  # another process has deleted here: begin again
                 known = self._measured[place] = _Measured(head.start, head.start, 0)
             if known.end < head.end:
                 news.append(OffsetRange(head.partition, known.end, head.end))
@@ -281,7 +281,7 @@ class Retention:
 
 
 def _batches(ranges: Sequence[OffsetRange], size: int) -> Iterator[list[OffsetRange]]:
-    """Yield the ranges in lots of so many records; a long range is cut, in its order."""
+    """Yield the ranges in lots of that many records; a long range is cut, in its order."""
     batch: list[OffsetRange] = []
     room = size
     for partition, start, high in ranges:

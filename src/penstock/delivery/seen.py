@@ -1,4 +1,4 @@
-"""Which groups have a member: noted at most once an hour, for retention to know which may still come back."""
+"""Noting which groups have a member, at most once an hour: retention waits for those that may come back."""
 
 from collections.abc import Collection
 

@@ -27,13 +27,15 @@ from .wait_state import WaitState
 
 BEFORE_SETTLE = points.declare("delivery.before_settle", "Records are handled; nothing is written yet.")
 BEFORE_COMMIT = points.declare("delivery.before_commit", "Cursors and lanes are written; not committed.")
-AFTER_SETTLE = points.declare("delivery.after_settle", "The settling is committed; nobody has been told.")
+AFTER_SETTLE = points.declare(
+    "delivery.after_settle", "The settlement is committed; no other thread knows yet."
+)
 AFTER_TAKE = points.declare("delivery.after_take", "Cursors have a new owner in the open transaction.")
 AFTER_RELEASE = points.declare("delivery.after_release", "Cursors are given back and committed.")
 
 logger = logging.getLogger("penstock.delivery")
 
-CRASHES_UNTIL_DEAD = 3  # a record that took so many processes with it is given up
+CRASHES_UNTIL_DEAD = 3  # a record that has crashed this many processes is given up
 
 Living = Callable[[Transaction], list[str]]
 _DEAD = f"group_id topic_id partition place lane holding failures reason died_ms {COLUMNS}"
@@ -106,7 +108,7 @@ class GroupStore:
     def owned(self) -> dict[int, tuple[int, bool]]:
         """Return the partitions owned, each with its epoch and whether it should be kept.
 
-        Those of a paused group should be let go.
+        Those of a paused group should be released.
         """
         rows = self._database.look(
             lambda tx: tx.rows("delivery", "cursors_owned", owner=self._owner, **self._ids)
@@ -222,7 +224,7 @@ class GroupStore:
     def _tell_paused(self, paused: bool) -> None:
         """Say once that the group is paused, and once that it goes on."""
         if paused != self._was_paused:
-            logger.info("group %s %s", self._group, "is paused: it is given nothing" if paused else "goes on")
+            logger.info("group %s %s", self._group, "is paused: it gets no records" if paused else "goes on")
         self._was_paused = paused
 
     def _is_mine(self, filters: str) -> bool:

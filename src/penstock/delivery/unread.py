@@ -1,6 +1,7 @@
 """Records that no group reads: in the log of a topic, and nobody has a cursor there.
 
-No error, since a reader may come later; but often a handler that was never registered, so a series says it.
+This is not an error, since a reader may come later; but often a handler was never registered, so a metric
+counts them.
 """
 
 from penstock import metrics

@@ -19,7 +19,7 @@ from penstock.model.record import Record
 
 from .entry import Content, Entry, content_of, record_of
 
-OUTBOX_PARTITIONS = SLOTS  # of a topic that comes to be by publishing to it
+OUTBOX_PARTITIONS = SLOTS  # of a topic that is created by publishing to it
 DEFAULT_MAX_BYTES = 16 * 1024 * 1024
 LAST_OFFSET = (1 << 63) - 1
 
@@ -109,7 +109,7 @@ class Search(NamedTuple):
     gone: bool
 
 
-class Identity(NamedTuple):
+class LogIdentity(NamedTuple):
     """Which log this is. The incarnation rises when history is taken back, as by a restored backup."""
 
     id: str
@@ -122,7 +122,7 @@ class Log(ABC):
     # -- topics
 
     @abstractmethod
-    def identity(self) -> Identity:
+    def identity(self) -> LogIdentity:
         """Return the log's own id, given when it was made, and its incarnation."""
 
     @abstractmethod
@@ -299,7 +299,7 @@ class Log(ABC):
 
     @abstractmethod
     def reach(self, topic: Topic, ranges: Sequence[OffsetRange], sizes: Sequence[int]) -> dict[int, int]:
-        """Return how far each range goes to hold so many bytes: the offset after the last record of these."""
+        """Return where each range has held that many bytes: the offset after the last of those records."""
 
     @abstractmethod
     def trim(
@@ -336,7 +336,7 @@ class Log(ABC):
 
     @abstractmethod
     def owned(self, owner: str, limit: int) -> list[tuple[int, Entry]]:
-        """Return records with an owner tag, bare, each with the id of its topic; up to so many."""
+        """Return records with an owner tag, bare, each with the id of its topic; up to that many."""
 
     @abstractmethod
     def count_owned(self, owner: str) -> int:

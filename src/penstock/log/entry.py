@@ -61,7 +61,7 @@ def entry_of(position: tuple[int, int], content: Content) -> Entry:
 
 
 def is_cut(entries: Iterable[Entry], max_bytes: int) -> bool:
-    """Return whether a read up to so many bytes may have left some out after its last record."""
+    """Return whether a read up to that many bytes may have left some out after its last record."""
     return sum(each.size for each in entries) >= max_bytes
 
 
@@ -72,7 +72,7 @@ def content_of(record: Record) -> Content:
 
 
 def record_of(topic: str, entry: Entry, fence: int | None = None) -> Record:
-    """Return an entry as people see it. Raises Undecodable for headers that are none."""
+    """Return an entry as people see it. Raises Undecodable when the headers cannot be read."""
     record, error = readable(topic, entry, fence)
     if error is not None:
         raise error

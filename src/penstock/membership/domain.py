@@ -1,8 +1,9 @@
-"""The sharing of domains: who should own each row is worked out by whoever holds the domain's row.
+"""The sharing of domains: the member that holds the lock of a domain's row computes who should own each row.
 
-A `View` is what the rows say at one moment; `changes` says what should be written, without I/O. Looked at
-without a lock a view is a hint; only one read under the domains' locks is written by. It writes wishes
-(`owner_wanted`): the owner and its epoch change when the owner releases and the wanted one takes.
+A `View` is what the rows say at one moment; `changes` computes, without I/O, what should be written. A view
+that was read without a lock is only a hint; changes are written only from one that was read under the
+domains' locks. They set `owner_wanted`; the owner and its epoch change when the owner releases and the wanted
+one takes.
 
 Lock order: domains, by name; then groups; then slots or cursors.
 """
@@ -70,7 +71,7 @@ def touch(tx: Transaction, domain: Domain) -> None:
 
 
 def lock(tx: Transaction, domains: Iterable[Domain], *, wait: bool) -> list[Domain]:
-    """Lock domains; pass by those that somebody else is working on, or wait for them."""
+    """Lock domains; skip those that another member has locked, or wait for them."""
     by_name = {domain.name: domain for domain in domains}
     rows = tx.rows("membership", "domains_wait" if wait else "domains_lock", names=sorted(by_name))
     return [by_name[row[0]] for row in rows]

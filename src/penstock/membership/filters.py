@@ -44,7 +44,7 @@ def succeed(stored: Sequence[Filter], living: Sequence[Filter]) -> list[Filter]:
     known = list(stored)
     while (following := _following(known, living)) is not None:
         known = [following, *(each for each in known if each != following)]
-    # What a living member has is not forgotten: two that are new to each other would take turns for ever.
+    # What a living member has is not forgotten: else two new versions would take turns forever.
     return [each for rank, each in enumerate(known) if rank < REMEMBERED or each in living]
 
 

@@ -23,7 +23,7 @@ from .domain import touch
 from .process import Process, this_process
 from .serving import NOTHING, SLOTS
 
-log = logging.getLogger("penstock.membership")
+logger = logging.getLogger("penstock.membership")
 
 AFTER_TAKE = points.declare("membership.after_take", "Slots have a new owner in the open transaction.")
 AFTER_RELEASE = points.declare(
@@ -38,16 +38,16 @@ class ClusterSettings(Settings, room="cluster"):
         timedelta(seconds=5), "Time between two heartbeats.", at_least=0.01
     )
     lease_ttl: timedelta = setting(
-        timedelta(seconds=30), "A member silent for so long may be replaced.", at_least=0.1
+        timedelta(seconds=30), "A member that is silent for this long may be replaced.", at_least=0.1
     )
     node_removal_after: timedelta = setting(
-        timedelta(seconds=300), "A dead member's row is removed after so long.", at_least=1
+        timedelta(seconds=300), "How long the row of a dead member is kept.", at_least=1
     )
     rebalance_interval: timedelta = setting(
         timedelta(seconds=10), "Time between two looks at who should own what.", at_least=0.01
     )
     gather_joins: timedelta = setting(
-        timedelta(seconds=3), "New members wait so long for others, and share the work in one go.", at_least=0
+        timedelta(seconds=3), "How long new members wait for others to join with them.", at_least=0
     )
 
     def __post_init__(self) -> None:
@@ -86,7 +86,7 @@ class Member:
         self._renewed(sent)
 
     def heartbeat(self) -> None:
-        """Renew the lease, joining anew if others have removed this member, and learn what is still owned."""
+        """Renew the lease, joining again if this member was removed, and learn what it still owns."""
         sent = self._clock.monotonic()
         if self._database.run(lambda tx: tx.change("membership", "member_beat", id=self.id, **self._times())):
             self._renewed(sent)
@@ -99,7 +99,7 @@ class Member:
         if self._database.look(self._slots_seem_free):
             taken = self._database.run(self._take)
             if taken:
-                log.info("member %s took %d slots", self.id, len(taken))
+                logger.info("member %s took %d slots", self.id, len(taken))
             self._epochs.update(taken)
         return len(self._epochs)
 
@@ -153,7 +153,7 @@ class Member:
     def living(self, tx: Transaction) -> list[str]:
         """Return the members that may still be at work, this one included.
 
-        Whoever takes by this list must first hold a lock that all takers hold, or it would rob a member
+        A member that takes by this list must first hold a lock that all takers hold, or it would rob a member
         that has joined and taken since.
         """
         rows = tx.rows("membership", "member_list", now_ms=own_ms(self._clock))
@@ -168,7 +168,7 @@ class Member:
         owned = {row[0]: row[1] for row in rows}
         lost = self._epochs.keys() - owned.keys()
         if lost:
-            log.warning("member %s lost %d slots to another", self.id, len(lost))
+            logger.warning("member %s lost %d slots to another", self.id, len(lost))
         self._epochs = owned
 
     def _renewed(self, sent: float) -> None:

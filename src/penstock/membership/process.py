@@ -1,8 +1,8 @@
 """Which process a member is, and whether a process of this machine is dead for certain.
 
 A member on this very host whose process has gone can be replaced at once, without waiting for its lease.
-"This host" means the same boot and the same process namespace; where that cannot be known (no /proc), nobody
-is ever judged dead and the lease decides.
+"This host" means the same boot and the same process namespace; where that cannot be known (no /proc), no
+process is ever taken for dead and the lease decides.
 """
 
 import os
@@ -21,7 +21,7 @@ class Process:
     started: str
 
     def is_surely_dead(self) -> bool:
-        """Return whether it ran on this host and is no more."""
+        """Return whether it ran on this host and has ended."""
         return bool(self.host) and self.host == _host() and _started(self.pid) not in (self.started, None)
 
 

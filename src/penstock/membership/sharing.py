@@ -1,7 +1,7 @@
 """A member that shares the work: it says what it serves, owns what it should, and hands over the rest.
 
-Who should own what is worked out by any member (`rebalance`), never for itself alone, and stands in the
-rows as a wish. Each learns by the domains' versions (`look`) that something changed, releases what others
+Any member computes who should own what (`rebalance`), for all members at once, and writes it into the rows as
+the wanted owner. Each learns from the domains' versions (`look`) that something changed, releases what others
 should own and takes what it should own once that is free. Slots are exchanged here; cursors by the store of
 delivery, which raises the version with `domain.touch` in its releasing transaction.
 """
@@ -18,7 +18,7 @@ from .member import ClusterSettings, Member
 from .process import Process
 from .serving import NOTHING, SLOTS, Domain, Present, Serves, decode_serves
 
-log = logging.getLogger("penstock.membership")
+logger = logging.getLogger("penstock.membership")
 
 
 class SharingMember(Member):
@@ -50,7 +50,7 @@ class SharingMember(Member):
         super().join()
 
     def heartbeat(self) -> None:
-        """Renew the lease, joining anew if needed; learn what is still owned, and who runs on this host."""
+        """Renew the lease, joining again if needed; learn what is still owned, and who runs on this host."""
         super().heartbeat()
         rows = self._database.look(
             lambda tx: tx.rows("membership", "member_list", now_ms=own_ms(self._clock))
@@ -73,7 +73,7 @@ class SharingMember(Member):
     def rebalance(self) -> None:
         """See to it that every row of the domains served here has an owner it should have.
 
-        Costs a look when all is well. Domains that somebody else is working on are passed by.
+        Costs one query when nothing changes. Domains that another member has locked are skipped.
         """
         view, living, dead = self._database.look(self._hint)
         self._due |= view.due(self.id, living)
@@ -115,7 +115,7 @@ class SharingMember(Member):
             self._database.run(self._give)
         taken = self._database.run(self._take_wanted) if due.keys() - given else 0
         if due:
-            log.info("member %s gave %d slots and took %d", self.id, len(given), taken)
+            logger.info("member %s gave %d slots and took %d", self.id, len(given), taken)
         if taken < len(due) - len(given):
             self._due.add(SLOTS)  # their last owner is in the middle of a move: they are free soon
         self._learn()

@@ -22,7 +22,7 @@ def chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def reason(error: BaseException, at_most: int) -> str:
-    """Return the whole chain in words, the root cause first, within so many characters."""
+    """Return the whole chain in words, the root cause first, within that many characters."""
     text = " <- ".join(reversed([_words(each) for each in chain(error)]))
     return text if len(text) <= at_most else text[: at_most - 1] + "…"
 

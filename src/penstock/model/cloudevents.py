@@ -28,14 +28,13 @@ from .content import BINARY, CONTENT_TYPE, JSON, is_json
 from .record import RawHeaders, Record
 
 SPEC_VERSION = "1.0"
-JSON_EVENT = "application/cloudevents+json"
 _JSON_MARK = (CONTENT_TYPE, JSON.encode())
 _BLANKS = b" \t\r\n"  # what JSON allows around a value
 _REQUIRED = ("ce_specversion", "ce_id", "ce_type", "ce_source")
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """A record and the source it is said to come from."""
+    """A record and the source that it names."""
 
     record: Record
     source: str
@@ -108,7 +107,7 @@ class _JsonEvent(msgspec.Struct, omit_defaults=True):
 def to_json(envelope: Envelope) -> bytes:
     """Return the JSON form; JSON data stands in it as it is, other bytes in base64.
 
-    Raises InvalidEnvelope for a key of bytes that are no text, or a time out of range.
+    Raises InvalidEnvelope for a key of bytes that are not text, or a time out of range.
     """
     record = envelope.record
     content_type = record.headers.get(CONTENT_TYPE) or JSON

@@ -17,8 +17,8 @@ _KINDS = "a dataclass, a msgspec Struct or a pydantic v2 model"
 class Codec(Protocol):
     """What turns the events of one class into bytes and back: Protobuf, Avro, or anything else.
 
-    `content_type` is stored beside the bytes, in the header of that name. What `decode` raises means that the
-    bytes are no such event: the record is not tried again.
+    `content_type` is stored beside the bytes, in the header of that name. If `decode` raises, the
+    bytes are not such an event: the record is not tried again.
     """
 
     content_type: str

@@ -46,7 +46,7 @@ def context(values: Mapping[str, str] | None = None, /, **named: str) -> Iterato
 
 
 def check_entry(name: object, value: object) -> None:
-    """Refuse what can be no header, or not be told from others by its name. Raises InvalidHeaders."""
+    """Refuse what cannot be a header, or has a name that means something else. Raises InvalidHeaders."""
     if not isinstance(value, str):
         raise InvalidHeaders(name, f"in a context its value must be a string, not {type(value).__name__}")
     check_header(name, value)
@@ -72,11 +72,6 @@ def context_of(headers: RawHeaders) -> Mapping[str, str]:
     if _PARENT.fullmatch(texts.get(TRACEPARENT, "")):
         found |= {name: texts[name] for name in _TRACE if name in texts}
     return found
-
-
-def enter(entries: Mapping[str, str]) -> None:
-    """Make these the context from here on, for a context that ends by itself."""
-    _current.set(entries)
 
 
 @contextmanager

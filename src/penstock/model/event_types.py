@@ -2,7 +2,7 @@
 
 The stored name is the one given here, never a class path, so a class may be renamed or moved freely; old
 names live on as aliases, each with a function that brings an old value up to date where it needs one. A type
-may have parents: names or classes that handlers can ask for to be given all that is beneath.
+may have parents: names or classes; a handler that asks for one is given all types below it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -219,5 +219,5 @@ def _parents(cls: type, names: tuple[str, ...], parents: Parents) -> tuple[Paren
 
 
 def _same_class(one: type, other: type) -> bool:
-    """Return whether two classes are one: a module that is loaded again defines its classes anew."""
+    """Return whether two classes are one: a module that is loaded again defines its classes again."""
     return (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)

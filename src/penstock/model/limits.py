@@ -103,7 +103,7 @@ _LAST_MS = to_ms(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC))
 
 
 def _pairs(headers: Headers) -> Iterator[tuple[object, object]]:
-    """Yield names with values; a string is no pair, though it may have two characters."""
+    """Yield names with values; a string is not a pair, even if it has two characters."""
     if isinstance(headers, Mapping):
         yield from headers.items()
     elif isinstance(headers, str | bytes) or not isinstance(headers, Iterable):

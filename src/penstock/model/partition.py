@@ -1,7 +1,7 @@
 """From a key to its place: hash, slot and partition.
 
 The function is murmur3 x86 32-bit, seed 0, without its top bit; never Python's `hash()`, which differs
-between processes. Slots and partitions are both taken from the same hash, so a key has one mover and one
+between processes. Slots and partitions are both taken from the same hash, so a key has one slot and one
 partition per topic wherever it is computed: here, in SQL, or in another language.
 
 A topic stores its partitioner. `murmur3` is ours; `kafka` places keys as Kafka's own clients do, for topics
@@ -29,7 +29,7 @@ def slot(hashed: int) -> int:
 
 
 def partition(hashed: int, partitions: int) -> int:
-    """Return the partition of a hash in a topic of so many partitions."""
+    """Return the partition of a hash in a topic of that many partitions."""
     return hashed % partitions
 
 

@@ -26,7 +26,7 @@ from penstock.errors import InvalidPolicy
 
 from .causes import Matcher, any_matches, chain
 
-log = logging.getLogger("penstock.retry")
+logger = logging.getLogger("penstock.retry")
 
 Duration = timedelta | float  # a number is in seconds
 Predicate = Callable[[BaseException], bool]
@@ -79,7 +79,7 @@ class RetryPolicy:
             self._set(name, self._as_tuple(name))
 
     def base_delay_ms(self, failures: int) -> int:
-        """Return the delay after so many failures, before jitter, in milliseconds."""
+        """Return the delay after that many failures, before jitter, in milliseconds."""
         raise NotImplementedError(f"{type(self).__name__} gives no delay")
 
     def delay_after(self, failures: int, rng: Random = random) -> timedelta:
@@ -183,7 +183,7 @@ class Exponential(RetryPolicy):
 
 @dataclass(frozen=True)
 class PowerOfTwo(RetryPolicy):
-    """2, 4, 8, 16 and 32 seconds: five retries unless told otherwise."""
+    """2, 4, 8, 16 and 32 seconds: five retries by default."""
 
     max_retries: int = field(default=5, kw_only=True)
     max_delay: Duration = _duration(timedelta(hours=1))
@@ -212,7 +212,7 @@ class Custom(RetryPolicy):
             said = self.function(failures)
             wanted = said if isinstance(said, timedelta) else timedelta(seconds=said)
         except Exception:
-            log.warning(
+            logger.warning(
                 "the delay function of a Custom retry policy failed; waiting %d ms", longest, exc_info=True
             )
             return longest
@@ -233,5 +233,5 @@ def _ask(predicate: Predicate, error: BaseException) -> bool:
     try:
         return bool(predicate(error))
     except Exception:
-        log.warning("a retry_if predicate failed; the record is tried again", exc_info=True)
+        logger.warning("a retry_if predicate failed; the record is tried again", exc_info=True)
         return True

@@ -5,7 +5,7 @@ from typing import Any
 
 from .retry import RetryPolicy
 
-_SHOWN = 5  # delays, before it is said that there are more
+_SHOWN = 5  # delays, before "…" stands for the rest
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 _MS = timedelta(milliseconds=1)
 

@@ -12,7 +12,7 @@ GivenToken = str | bytes | UUID
 
 
 class Token(NamedTuple):
-    """A checked token: what is stored, and what the caller gave, for messages of his own."""
+    """A checked token: what is stored, and what the caller gave, for use in messages."""
 
     hash: bytes
     given: GivenToken

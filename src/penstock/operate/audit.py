@@ -28,8 +28,8 @@ _LONGEST_ACTOR = 255
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One thing that somebody did. `subject` says to what, `count` to how many."""
+class AuditEntry:
+    """One action of a person. `subject` says on what, `count` on how many."""
 
     id: int
     at: datetime
@@ -37,6 +37,9 @@ class Entry:
     action: str
     subject: dict[str, Any]
     count: int
+
+
+Entry = AuditEntry  # the old name
 
 
 def write(
@@ -84,7 +87,7 @@ def audit(
     actor: str | None = None,
     after: str | None = None,
     limit: int = PAGE_ROWS,
-) -> Page[Entry]:
+) -> Page[AuditEntry]:
     """Return a page of the audit, the newest first. Raises InvalidPage."""
     check_limit(limit)
     (before,) = place_after(after, (int,), (LAST,))
@@ -97,9 +100,9 @@ def audit(
     return page(rows, limit, 1, _entry)
 
 
-def _entry(row: Row) -> Entry:
+def _entry(row: Row) -> AuditEntry:
     id, at_ms, actor, action, subject, count = row
-    return Entry(id, from_ms(at_ms), actor, action, msgspec.json.decode(subject), count)
+    return AuditEntry(id, from_ms(at_ms), actor, action, msgspec.json.decode(subject), count)
 
 
 def _storable(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Whether the workers of a store hear its bell, or have to look by themselves."""
+"""Whether the workers of a store hear its bell, or have to poll."""
 
 from penstock.backoff import PollingSettings
 from penstock.errors import BellUnheard, Error
@@ -7,7 +7,7 @@ from penstock.log.sql.bell_listener import listen
 from penstock.log.store import Store
 from penstock.outbox.bell import BellSettings
 
-from .doctor import Finding, State
+from .doctor import DoctorFinding, PartState
 from .operation import operation
 
 _PART, _ENABLES = "Bell", "handlers that start within milliseconds of a commit"
@@ -15,25 +15,27 @@ _REMEDY = "set bell.listen_url (PENSTOCK_BELL_LISTEN_URL) to an address of the d
 
 
 @operation
-def examine_bell(store: Store) -> Finding:
+def examine_bell(store: Store) -> DoctorFinding:
     """Listen as a worker would, and say how that went; with a server, one notification is sent."""
     dialect = store.database.dialect
     if not BellSettings.load().enabled:
-        return _polling(State.NOTE, "bell.enabled is off", "set bell.enabled")
+        return _polling(PartState.NOTE, "bell.enabled is off", "set bell.enabled")
     if not dialect.notifies:
-        return Finding(_PART, State.OK, "listening: a file counts its writes", _ENABLES)
+        return DoctorFinding(_PART, PartState.OK, "listening: a file counts its writes", _ENABLES)
     where = f" at listen_url {without_password(dialect.listen_url)}" if dialect.listen_url else ""
     try:
         listen(store.database).close()
     except BellUnheard as exc:
         cause = "a pooler stands in between" if exc.pooled else "a notification did not come back"
-        return _polling(State.LOW, cause + where, _REMEDY)
+        return _polling(PartState.LOW, cause + where, _REMEDY)
     except Exception as exc:
         known = exc if isinstance(exc, Error) else dialect.translate(exc)
-        return _polling(State.LOW, f"{known or exc}{where}", "see that the server can be reached")
-    return Finding(_PART, State.OK, "listening" + where, _ENABLES)
+        return _polling(PartState.LOW, f"{known or exc}{where}", "see that the server can be reached")
+    return DoctorFinding(_PART, PartState.OK, "listening" + where, _ENABLES)
 
 
-def _polling(state: State, cause: str, remedy: str) -> Finding:
+def _polling(state: PartState, cause: str, remedy: str) -> DoctorFinding:
     longest = PollingSettings.load().idle_seconds
-    return Finding(_PART, state, f"polling, up to {longest:g} s late, because {cause}", _ENABLES, remedy)
+    return DoctorFinding(
+        _PART, state, f"polling, up to {longest:g} s late, because {cause}", _ENABLES, remedy
+    )

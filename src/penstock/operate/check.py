@@ -31,13 +31,16 @@ class Weight(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckFinding:
     """Something that is not as it should be. `about`: the group, topic, handler or file."""
 
     weight: Weight
     about: str
     what: str
     remedy: str
+
+
+Finding = CheckFinding  # the old name
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ class Checked:
     """The handlers by group, and what was found."""
 
     handlers: tuple[CheckedHandler, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckFinding, ...]
 
     @property
     def is_well(self) -> bool:
@@ -106,30 +109,30 @@ def _groups(tx: Transaction) -> dict[str, Filter]:
     return found
 
 
-def _unserved(groups: Mapping[str, Filter], served: Mapping[str, Filter]) -> Iterator[Finding]:
+def _unserved(groups: Mapping[str, Filter], served: Mapping[str, Filter]) -> Iterator[CheckFinding]:
     for name, stored in groups.items():
         if name not in served:
             remedy = f"register a handler with group={name!r}, or `penstock groups delete {name}`"
-            yield Finding(Weight.PROBLEM, f"group {name}", "no handler here serves it", remedy)
+            yield CheckFinding(Weight.PROBLEM, f"group {name}", "no handler here serves it", remedy)
             continue
         left = [text for text in stored if not covers(served[name], (text,))]
         if left:
             weight = Weight.PROBLEM if len(left) == len(stored) else Weight.WARNING
             what = f"its filter wants {', '.join(left)}, and no handler here serves that"
-            yield Finding(
+            yield CheckFinding(
                 weight, f"group {name}", what, "register a handler for it, or leave it out for good"
             )
 
 
-def _unread(orphans: Mapping[str, int], served: set[str]) -> Iterator[Finding]:
+def _unread(orphans: Mapping[str, int], served: set[str]) -> Iterator[CheckFinding]:
     for topic, count in orphans.items():
         if topic not in served:
             remedy = f"register a handler with topic={topic!r}, or `penstock topics delete {topic}`"
             what = f"it has {count} records and no group reads it"
-            yield Finding(Weight.PROBLEM, f"topic {topic}", what, remedy)
+            yield CheckFinding(Weight.PROBLEM, f"topic {topic}", what, remedy)
 
 
-def _unknown_types(handlers: Handlers) -> Iterator[Finding]:
+def _unknown_types(handlers: Handlers) -> Iterator[CheckFinding]:
     """Find handlers for a type that no class is registered under, where events are classes."""
     names = handlers.types.names()
     for each in (handler for one in handlers.subscriptions() for handler in one.handlers) if names else ():
@@ -140,12 +143,12 @@ def _unknown_types(handlers: Handlers) -> Iterator[Finding]:
             and not names & handlers.types.beneath(match).keys()
         ):
             remedy = "fine if it is published without a class; else compare the spelling"
-            yield Finding(
+            yield CheckFinding(
                 Weight.WARNING, f"handler {each.id}", f"no event is registered as {match!r}", remedy
             )
 
 
-def _elsewhere(module: str, others: Mapping[str, Handlers]) -> Iterator[Finding]:
+def _elsewhere(module: str, others: Mapping[str, Handlers]) -> Iterator[CheckFinding]:
     """Find handlers of this program that another outbox has."""
     package = module.partition(".")[0]
     for name, registry in others.items():
@@ -154,10 +157,10 @@ def _elsewhere(module: str, others: Mapping[str, Handlers]) -> Iterator[Finding]
             if home == module or home.partition(".")[0] == package:
                 remedy = "register it with the outbox that the worker runs"
                 what = f"it is registered with another outbox, {name}"
-                yield Finding(Weight.PROBLEM, f"handler {each.id}", what, remedy)
+                yield CheckFinding(Weight.PROBLEM, f"handler {each.id}", what, remedy)
 
 
-def _unimported(module: str) -> Iterator[Finding]:
+def _unimported(module: str) -> Iterator[CheckFinding]:
     """Find files of the program's package that register handlers and were never imported."""
     package = sys.modules.get(module.partition(".")[0])
     folders = [Path(each) for each in getattr(package, "__path__", [])]
@@ -165,7 +168,7 @@ def _unimported(module: str) -> Iterator[Finding]:
     for path in sorted(path for folder in folders for path in folder.rglob("*.py")):
         if str(path) not in loaded and _registers(path):
             remedy = f"import it where {module} is, so that its handlers are registered"
-            yield Finding(Weight.PROBLEM, f"file {path}", "it has handlers and was not imported", remedy)
+            yield CheckFinding(Weight.PROBLEM, f"file {path}", "it has handlers and was not imported", remedy)
 
 
 def _registers(path: Path) -> bool:

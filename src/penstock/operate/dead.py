@@ -1,9 +1,9 @@
 """Dead letters: list, show, requeue, skip, discard.
 
 A requeued record goes back to the head of the lane it holds, before all later records of its key. One that
-did not hold its lane (its key went on without it), or that is put last, comes back alone, out of order by
-nature: the result says how many. A skipped one stays a dead letter while its key goes on. All may be run
-while workers run, and again when in doubt: what is decided is decided once.
+did not hold its lane (its key went on without it), or that is put last, comes back alone, and so
+out of order: the result says how many. A skipped one stays a dead letter while its key goes on. All may be
+called while workers run, and called again when the outcome is not known: each letter is decided on once.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any
 
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms, to_ms
-from penstock.delivery.dead import DeadLetters, Decided, Place
+from penstock.delivery.dead import DeadLetters, Decided, LetterPlace
 from penstock.errors import InvalidSelection, UnknownDeadLetter
 from penstock.log.sql.contract import Row
 from penstock.log.sql.database import Transaction
@@ -73,12 +73,12 @@ class DeadRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class DeadSelection:
     """What to act on: of one group the letters of a record id, a key, a type or a time, or all.
 
     Of one topic or any; `since` is the first moment of death, `before` the first one after. Raises
-    InvalidTime, and InvalidSelection when nothing narrows it and `all` is not said, or when both are, or
-    when the time is empty.
+    InvalidTime, and InvalidSelection when nothing narrows it and `all` is not set, or when both are, or
+    when the span of time is empty.
     """
 
     group: str
@@ -99,17 +99,23 @@ class Selection:
             raise InvalidSelection(f"all and {narrow[0]} contradict each other; say one of them")
 
 
+Selection = DeadSelection  # the old name
+
+
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class LetterOutcome:
     """What a requeue, a skip or a discard did, or would do.
 
-    `out_of_order`: of these came back alone, since their keys had gone on or they were put last. `unedited`:
-    of these are to be read from the log anyway, after a reset, so that their headers stay as they are.
+    `out_of_order`: how many came back alone, since their keys had gone on or they were put last. `unedited`:
+    how many are to be read from the log anyway, after a reset, so that their headers stay as they are.
     """
 
     count: int
     out_of_order: int = 0
     unedited: int = 0
+
+
+Outcome = LetterOutcome  # the old name
 
 
 @operation
@@ -170,7 +176,7 @@ def show_by_id(store: Store, id: str, *, group: str | None = None) -> list[DeadR
 @operation
 def requeue(
     store: Store,
-    selection: Selection,
+    selection: DeadSelection,
     *,
     last: bool = False,
     set_headers: Headers | None = None,
@@ -178,7 +184,7 @@ def requeue(
     dry_run: bool = False,
     clock: Clock = SYSTEM,
     actor: str | None = None,
-) -> Outcome:
+) -> LetterOutcome:
     """Put records back: at the head of their lane, in order; alone when their key has gone on.
 
     `last`: behind all that waits of their keys now, which go on at once; each alone. `set_headers` and
@@ -204,12 +210,12 @@ def requeue(
 @operation
 def skip(
     store: Store,
-    selection: Selection,
+    selection: DeadSelection,
     *,
     dry_run: bool = False,
     clock: Clock = SYSTEM,
     actor: str | None = None,
-) -> Outcome:
+) -> LetterOutcome:
     """Let keys go on past the records that hold them; these stay dead letters, to be decided on later.
 
     Counts those that held their key. Raises UnknownGroup, UnknownTopic.
@@ -229,12 +235,12 @@ def skip(
 @operation
 def discard(
     store: Store,
-    selection: Selection,
+    selection: DeadSelection,
     *,
     dry_run: bool = False,
     clock: Clock = SYSTEM,
     actor: str | None = None,
-) -> Outcome:
+) -> LetterOutcome:
     """Let records go; a lane that waited for one goes on with its later records.
 
     Raises UnknownGroup, UnknownTopic.
@@ -253,15 +259,15 @@ def discard(
 
 def _decide(
     store: Store,
-    selection: Selection,
-    decide: Callable[[DeadLetters, Transaction, list[Place]], Decided],
+    selection: DeadSelection,
+    decide: Callable[[DeadLetters, Transaction, list[LetterPlace]], Decided],
     note: Callable[[Transaction, int], None],
     *,
     dry_run: bool,
     clock: Clock,
     counted: Callable[[bool], Decided],
     edited: bool = False,
-) -> Outcome:
+) -> LetterOutcome:
     """Decide on what is selected, batch by batch; `counted` says what a dry run makes of one letter."""
     member = Member(store.database, ClusterSettings.load(), clock)  # only asked who lives; it never joins
     total, group = Decided(), group_id(store, selection.group)
@@ -274,13 +280,13 @@ def _decide(
             letters = DeadLetters(group, topic_id, living=member.living, touch=_touch)
             places = [(row[1], row[2]) for row in picked]
             total += store.database.run(partial(_run, decide, letters, places, note))
-    return Outcome(total.count, total.alone, total.anyway if edited else 0)
+    return LetterOutcome(total.count, total.alone, total.anyway if edited else 0)
 
 
 def _run(
-    decide: Callable[[DeadLetters, Transaction, list[Place]], Decided],
+    decide: Callable[[DeadLetters, Transaction, list[LetterPlace]], Decided],
     letters: DeadLetters,
-    places: list[Place],
+    places: list[LetterPlace],
     note: Callable[[Transaction, int], None],
     tx: Transaction,
 ) -> Decided:
@@ -292,7 +298,7 @@ def _run(
 
 def _note(
     action: str,
-    selection: Selection,
+    selection: DeadSelection,
     now_ms: int | None,
     actor: str | None,
     how: dict[str, Any],
@@ -306,8 +312,8 @@ def _note(
     audit.write(tx, action, subject | how, count, now_ms, actor=actor)
 
 
-def _batches(store: Store, group: int, selection: Selection) -> Iterator[list[Row]]:
-    """Yield the places of what is selected, in the order of the log: each once, also if it dies anew."""
+def _batches(store: Store, group: int, selection: DeadSelection) -> Iterator[list[Row]]:
+    """Yield the places of what is selected, in the order of the log: each once, also if it dies again."""
     topic = None if selection.topic is None else store.log.topic(selection.topic).id
     times = selection.since, selection.before
     params = {"group_id": group, "topic_id": topic}

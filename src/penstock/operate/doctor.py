@@ -25,7 +25,7 @@ LOW_DISK_BYTES = 1 << 30
 _JAVA_SECONDS = 20
 
 
-class State(Enum):
+class PartState(Enum):
     """How a part stands."""
 
     OK = "ok"
@@ -35,15 +35,21 @@ class State(Enum):
     BROKEN = "broken"  # required, and not usable
 
 
+State = PartState  # the old name
+
+
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """One part: what was found, what it is for, and what to do when it is not there."""
 
     part: str
-    state: State
+    state: PartState
     found: str
     enables: str
     remedy: str = ""
+
+
+Finding = DoctorFinding  # the old name
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +72,9 @@ EXTRAS = (
 )
 
 
-def examine(where: Path) -> list[Finding]:
+def examine(where: Path) -> list[DoctorFinding]:
     """Return a finding per part; `where` is the folder whose free disk counts."""
-    parts: tuple[Callable[[], Finding], ...] = (
+    parts: tuple[Callable[[], DoctorFinding], ...] = (
         _python,
         _sqlite,
         _sqlite_callers,
@@ -79,54 +85,54 @@ def examine(where: Path) -> list[Finding]:
     return [*(part() for part in parts), *_extras()]
 
 
-def healthy(findings: list[Finding]) -> bool:
+def healthy(findings: list[DoctorFinding]) -> bool:
     """Return whether nothing that is required is broken."""
-    return all(finding.state is not State.BROKEN for finding in findings)
+    return all(finding.state is not PartState.BROKEN for finding in findings)
 
 
-def _python() -> Finding:
+def _python() -> DoctorFinding:
     found = ".".join(map(str, sys.version_info[:3]))
-    state = State.OK if sys.version_info >= OLDEST_PYTHON else State.BROKEN
-    return Finding("Python", state, found, "everything", "install Python 3.11 or later")
+    state = PartState.OK if sys.version_info >= OLDEST_PYTHON else PartState.BROKEN
+    return DoctorFinding("Python", state, found, "everything", "install Python 3.11 or later")
 
 
-def _sqlite() -> Finding:
-    state = State.OK if sqlite3.sqlite_version_info >= OLDEST_SQLITE else State.BROKEN
+def _sqlite() -> DoctorFinding:
+    state = PartState.OK if sqlite3.sqlite_version_info >= OLDEST_SQLITE else PartState.BROKEN
     wanted = ".".join(map(str, OLDEST_SQLITE))
     remedy = f"use a Python whose SQLite is {wanted} or later"
-    return Finding(
+    return DoctorFinding(
         "SQLite", state, sqlite3.sqlite_version, "the embedded default: one file, no server", remedy
     )
 
 
-def _sqlite_callers() -> Finding:
+def _sqlite_callers() -> DoctorFinding:
     """Name the one case that no library on SQLite can help: a transaction that reads first, then writes."""
     found = "a transaction that reads before it writes may get 'database is locked'"
     remedy = (
         "begin it with BEGIN IMMEDIATE (SQLAlchemy: penstock.sqlalchemy.begin_immediate(engine), Django: "
         "transaction_mode), write first, or use outbox.transaction()"
     )
-    return Finding("SQLite callers", State.NOTE, found, "publishing from several processes", remedy)
+    return DoctorFinding("SQLite callers", PartState.NOTE, found, "publishing from several processes", remedy)
 
 
-def _disk(where: Path) -> Finding:
+def _disk(where: Path) -> DoctorFinding:
     free = shutil.disk_usage(where).free
-    state = State.OK if free >= LOW_DISK_BYTES else State.LOW
+    state = PartState.OK if free >= LOW_DISK_BYTES else PartState.LOW
     found = f"{free / (1 << 30):.1f} GiB free"
-    return Finding("Disk", state, found, "room for the log and its tables", "free some space")
+    return DoctorFinding("Disk", state, found, "room for the log and its tables", "free some space")
 
 
-def _postgres() -> Finding:
+def _postgres() -> DoctorFinding:
     server = shutil.which("postgres") or next(
         iter(sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))), None
     )
     found = _first_line([str(server), "--version"]) if server else ""
     remedy = "none is needed on this machine: any PostgreSQL 14 or later that a URL reaches will do"
-    state = State.OK if found else State.MISSING
-    return Finding("PostgreSQL", state, found or "no server here", "an outbox in PostgreSQL", remedy)
+    state = PartState.OK if found else PartState.MISSING
+    return DoctorFinding("PostgreSQL", state, found or "no server here", "an outbox in PostgreSQL", remedy)
 
 
-def _java() -> Finding:
+def _java() -> DoctorFinding:
     """Say which Java a pipeline would take: that of JAVA_HOME or PATH, or the one that pip brought."""
     home = os.environ.get("JAVA_HOME")
     programs = [str(Path(home) / "bin" / "java")] if home else []
@@ -136,17 +142,19 @@ def _java() -> Finding:
     found = new_enough or next(filter(None, said), "none")
     if not new_enough and find_spec(JAVA_FROM_PIP) is not None:
         new_enough = found = f"{JAVA_FROM_PIP} {metadata.version(JAVA_FROM_PIP)}, from pip"
-    state = State.OK if new_enough else State.MISSING
+    state = PartState.OK if new_enough else PartState.MISSING
     remedy = f"install Java {OLDEST_JAVA} or later, or: pip install {JAVA_FROM_PIP}"
-    return Finding("Java", state, found, "Spark: the pipelines into lakehouse tables", remedy)
+    return DoctorFinding("Java", state, found, "Spark: the pipelines into lakehouse tables", remedy)
 
 
-def _extras() -> Iterator[Finding]:
+def _extras() -> Iterator[DoctorFinding]:
     for extra in EXTRAS:
         there = find_spec(extra.module) is not None
         found = metadata.version(extra.distribution) if there else "not installed"
-        state = State.OK if there else State.MISSING
-        yield Finding(f"[{extra.name}]", state, found, extra.enables, f"pip install 'penstock[{extra.name}]'")
+        state = PartState.OK if there else PartState.MISSING
+        yield DoctorFinding(
+            f"[{extra.name}]", state, found, extra.enables, f"pip install 'penstock[{extra.name}]'"
+        )
 
 
 def _first_line(command: list[str]) -> str:

@@ -166,7 +166,7 @@ class _Eraser:
 
 
 def digest(owner: str) -> str:
-    """Return what the audit says of an owner: whoever knows the tag can find it, nobody can read it."""
+    """Return what the audit says of an owner: it can be found by the tag, but not read from there."""
     return sha256(owner.encode()).hexdigest()
 
 

@@ -37,7 +37,7 @@ from .paging import PAGE_ROWS, Page, check_limit, page, place_after
 from .records import delete_done
 
 
-class State(Enum):
+class EventState(Enum):
     """Where an event is on its way."""
 
     SCHEDULED = "scheduled"
@@ -48,9 +48,12 @@ class State(Enum):
     DEAD = "dead"
 
 
-OF_GROUPS = (State.WAITING, State.DEAD)
+State = EventState  # the old name
+
+
+OF_GROUPS = (EventState.WAITING, EventState.DEAD)
 _FIRST_PLACE = 0, 0, -1  # before all of topic, partition and offset
-DELETABLE = (State.SCHEDULED, State.DONE, State.DEAD)
+DELETABLE = (EventState.SCHEDULED, EventState.DONE, EventState.DEAD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ class Event:
 @operation
 def events(
     store: Store,
-    state: State | str,
+    state: EventState | str,
     *,
     topic: str | None = None,
     group: str | None = None,
@@ -91,24 +94,24 @@ def events(
     if topic is not None:
         check_topic(topic)
     _check_group(wanted, group)
-    if wanted is State.SCHEDULED:
+    if wanted is EventState.SCHEDULED:
         return _scheduled(store, topic, after, limit)
-    if wanted is State.DEAD:
+    if wanted is EventState.DEAD:
         return _dead(store, topic, group, after, limit)
-    if wanted is State.STAGED:
+    if wanted is EventState.STAGED:
         return _staged(store, topic, after, limit)
-    if wanted is State.WAITING:
+    if wanted is EventState.WAITING:
         return _waiting(store, ids(store, group, topic), after, limit)
     place = place_after(after, (int,) * 3, _FIRST_PLACE)
     only = None if topic is None else store.log.topic(topic).id
-    rows = list(islice(logged(store, wanted is State.PENDING, only, place), limit + 1))
+    rows = list(islice(logged(store, wanted is EventState.PENDING, only, place), limit + 1))
     return page(rows, limit, 3, lambda row: _logged(wanted, *row[3:]))
 
 
 @operation
 def delete(
     store: Store,
-    state: State | str,
+    state: EventState | str,
     before: datetime,
     *,
     topic: str | None = None,
@@ -129,24 +132,24 @@ def delete(
             "in every state, clear it"
         )
     how: dict[str, Any] = {"dry_run": dry_run, "clock": clock, "actor": actor}
-    if wanted is State.SCHEDULED:
-        return scheduled.cancel(store, scheduled.Selection(topic=topic, before=before), **how)
-    if wanted is State.DONE:
+    if wanted is EventState.SCHEDULED:
+        return scheduled.cancel(store, scheduled.ScheduledSelection(topic=topic, before=before), **how)
+    if wanted is EventState.DONE:
         return delete_done(store, before, topic=topic, **how).count
     readers = [group] if group is not None else _groups(store)
-    picked = [dead.Selection(group=each, topic=topic, before=before) for each in readers]
+    picked = [dead.DeadSelection(group=each, topic=topic, before=before) for each in readers]
     return sum(dead.discard(store, each, **how).count for each in picked)
 
 
-def _state(state: State | str) -> State:
+def _state(state: EventState | str) -> EventState:
     try:
-        return State(state)
+        return EventState(state)
     except ValueError:
-        known = ", ".join(each.value for each in State)
+        known = ", ".join(each.value for each in EventState)
         raise InvalidSelection(f"no event is in state {shown(state)}; there are {known}") from None
 
 
-def _check_group(state: State, group: str | None) -> None:
+def _check_group(state: EventState, group: str | None) -> None:
     if group is not None and state not in OF_GROUPS:
         raise InvalidSelection(f"what is {state.value} belongs to no group; leave the group out")
 
@@ -161,7 +164,7 @@ def _groups(store: Store) -> list[str]:
 
 
 def _scheduled(store: Store, topic: str | None, after: str | None, limit: int) -> Page[Event]:
-    found = scheduled.scheduled(store, scheduled.Selection(topic=topic), after=after, limit=limit)
+    found = scheduled.scheduled(store, scheduled.ScheduledSelection(topic=topic), after=after, limit=limit)
     return Page(
         [
             Event("scheduled", each.due_at, each.name, each.topic, None, None, each.key, each.type, each.id)
@@ -250,7 +253,7 @@ def _with_contents(log: Log, rows: list[Row]) -> list[Row]:
     return found
 
 
-def _logged(state: State, topic: str, entry: Entry) -> Event:
+def _logged(state: EventState, topic: str, entry: Entry) -> Event:
     type = entry.type or ""
     name = display_name(type, entry.partition, entry.timestamp_ms, entry.id)
     at, key = from_ms(entry.timestamp_ms), key_text(entry.key)

@@ -1,7 +1,7 @@
 """Groups: list, show, pause, resume, delete. Moving one to another place is in `reset.py`.
 
-A paused group is given nothing: whoever serves it finishes what runs, gives its partitions back within a
-second or so, and takes none until it is resumed. Its cursors stay, and hold retention back as before.
+A paused group gets no records: its members finish what runs, give its partitions back within a
+second or so, and take none until it is resumed. Its cursors stay, and hold retention back as before.
 """
 
 from collections.abc import Iterable

@@ -37,7 +37,7 @@ def with_topic_names(log: Log, rows: list[Row], *, id_at: int, name_at: int) -> 
 
 
 def storable(text: str) -> str:
-    """Return a text as every database takes it; what no row can hold becomes a text that none has."""
+    """Return a text that every database accepts; what no row can hold becomes a text that no row has."""
     return (
         text.replace("\0", "\N{REPLACEMENT CHARACTER}")
         .encode("utf-8", "surrogatepass")

@@ -4,18 +4,18 @@ import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
 from penstock.errors import InvalidPage
+from penstock.log.sql.contract import Row
 
-PAGE_ROWS = 16  # of a page, unless told otherwise
+PAGE_ROWS = 16  # of a page, by default
 LONGEST = 1000
 LAST = (1 << 63) - 1  # the greatest number that a row can hold
 
 T = TypeVar("T")
-Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)

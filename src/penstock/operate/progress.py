@@ -8,7 +8,7 @@ from penstock.log.contract import Bounds, Log, Position, Topic
 from penstock.log.sql.contract import Row
 
 
-class Progress(NamedTuple):
+class GroupProgress(NamedTuple):
     """A group on a topic: how many offsets it has before it, and when the oldest of these was published."""
 
     group_id: int
@@ -23,7 +23,7 @@ class _Reached(NamedTuple):
     offset: int
 
 
-def progress_of(log: Log, cursors: Iterable[Row]) -> Iterator[Progress]:
+def progress_of(log: Log, cursors: Iterable[Row]) -> Iterator[GroupProgress]:
     """Yield the progress of groups by their cursors: group, topic, partition and offset of each.
 
     The log is asked once for each topic, whatever the number of groups.
@@ -44,7 +44,7 @@ def progress_of(log: Log, cursors: Iterable[Row]) -> Iterator[Progress]:
         for group, reached in on_topic.items():
             lag = sum(max(0, _end(bounds, each.partition) - each.offset) for each in reached)
             oldest = min((times[each] for each in _unread(reached, bounds) if each in times), default=None)
-            yield Progress(group, topic, len(reached), lag, oldest)
+            yield GroupProgress(group, topic, len(reached), lag, oldest)
 
 
 def _end(bounds: dict[int, Bounds], partition: int) -> int:

@@ -4,7 +4,7 @@ Each figure is counted where the thing is: `logged` are rows of the log, held ag
 given and against distinct ids; `delivered` is what a group has passed, less what waits and what is dead;
 `table` are distinct places in the rows of tables, handed in as values; `committed` is the user's own table,
 only if asked. The log's ends are read first, and nothing after them counts. What retention has deleted lies
-before the start and is no fault; `erased` are records that kept their offset and lost their content.
+before the start and is not a fault; `erased` are records that kept their offset and lost their content.
 """
 
 from collections import Counter
@@ -47,7 +47,7 @@ class TableFigures:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number, and what is wrong with it: nothing, if it agrees with the log. `notes` are no faults."""
+    """One number, and what is wrong with it: nothing, if it agrees with the log. `notes` are not faults."""
 
     name: str
     count: int

@@ -79,7 +79,7 @@ def delete_records(
     while True:
         start, end = store.log.bounds(topic, partition)
         if total and before <= start:
-            return total  # somebody else has deleted the rest
+            return total  # another process has deleted the rest
         if not 0 <= before <= end:
             raise OffsetOutOfRange(topic, partition, before, start, end)
         if before <= start:
@@ -97,7 +97,7 @@ def delete_records(
 
 
 def _is_needed(tx: Transaction, topic: Topic, partition: int, before: int) -> bool:
-    """Refuse to delete what a group has yet to pass; whoever resets one later finds where it begins."""
+    """Refuse to delete what a group has yet to pass; a group that is reset later begins at what is left."""
     behind = tx.rows("delivery", "cursors_below", topic_id=topic.id, partition=partition, before=before)
     if behind:
         name, reached = behind[0]

@@ -1,4 +1,4 @@
-"""Resetting a group: to have records of a topic again, or to skip some. The rules are in `delivery.reset`."""
+"""Resetting a group: records of a topic come again, or are skipped. The rules are in `delivery.reset`."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -8,7 +8,7 @@ from penstock.delivery.retention_rule import RetentionSettings
 from penstock.log.store import Store
 from penstock.worker.retention import Housekeeping
 
-from .doctor import Finding, State
+from .doctor import DoctorFinding, PartState
 from .operation import operation
 
 
@@ -36,7 +36,7 @@ def planned(store: Store, topic: str | None = None, *, clock: Clock = SYSTEM) ->
 
 
 @operation
-def examine_groups(store: Store, clock: Clock = SYSTEM) -> list[Finding]:
+def examine_groups(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
     """Name the groups that had no member for so long that retention does not wait for them."""
     expires = RetentionSettings.load().group_expires
     params = {"now_ms": own_ms(clock), "expires_ms": expires // timedelta(milliseconds=1)}
@@ -51,9 +51,9 @@ def examine_groups(store: Store, clock: Clock = SYSTEM) -> list[Finding]:
         missed = max(0, starts.get((topic_id, partition), 0) - offset)
         lost_by[name, seen_ms] = lost_by.get((name, seen_ms), 0) + missed
     return [
-        Finding(
+        DoctorFinding(
             f"Group {name}",
-            State.LOW if lost else State.NOTE,
+            PartState.LOW if lost else PartState.NOTE,
             f"no member since {from_ms(seen_ms):%Y-%m-%d}: retention does not wait for it"
             + (f", {lost} records it had not passed are deleted" if lost else ""),
             "every record for each of its handlers",

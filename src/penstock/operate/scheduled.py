@@ -31,7 +31,7 @@ BATCH = 1000  # events cancelled in one transaction
 
 
 @dataclass(frozen=True, slots=True)
-class Scheduled:
+class ScheduledEvent:
     """An event that waits for its time. `name`: how listings call it."""
 
     due_at: datetime
@@ -43,19 +43,22 @@ class Scheduled:
     name: str = ""
 
 
+Scheduled = ScheduledEvent  # the old name
+
+
 @dataclass(frozen=True, slots=True)
 class ScheduledRecord:
     """A scheduled event with its record; that has no place in the log yet."""
 
-    event: Scheduled
+    event: ScheduledEvent
     record: Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class ScheduledSelection:
     """Which scheduled events: those of an id, a topic, a key, an owner, or due before a moment.
 
-    All that is said must be so of an event; nothing said means all. Raises InvalidTime, InvalidTopic.
+    An event must match all that is given; nothing given means all events. Raises InvalidTime, InvalidTopic.
     """
 
     id: str | None = None
@@ -72,7 +75,7 @@ class Selection:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether anything is said."""
+        """Whether anything is given."""
         return any(each is not None for each in (self.id, self.topic, self.key, self.owner, self.before))
 
     def params(self) -> dict[str, Any]:
@@ -88,13 +91,16 @@ class Selection:
         }
 
 
-ALL = Selection()
+Selection = ScheduledSelection  # the old name
+
+
+ALL = ScheduledSelection()
 
 
 @operation
 def scheduled(
-    store: Store, selection: Selection = ALL, *, after: str | None = None, limit: int = PAGE_ROWS
-) -> Page[Scheduled]:
+    store: Store, selection: ScheduledSelection = ALL, *, after: str | None = None, limit: int = PAGE_ROWS
+) -> Page[ScheduledEvent]:
     """Return a page of scheduled events, the next due first. Raises InvalidPage."""
     check_limit(limit)
     due_ms, seq = place_after(after, (int, int), (-1, 0))
@@ -120,7 +126,7 @@ def show(store: Store, id: str) -> ScheduledRecord:
 @operation
 def cancel(
     store: Store,
-    selection: Selection,
+    selection: ScheduledSelection,
     *,
     all: bool = False,
     dry_run: bool = False,
@@ -129,7 +135,7 @@ def cancel(
 ) -> int:
     """Take scheduled events back; return how many. In transactions of its own, so it cannot be undone.
 
-    Raises InvalidSelection when nothing narrows it and `all` is not said, or when both are.
+    Raises InvalidSelection when nothing narrows it and `all` is not set, or when both are.
     """
     if selection.is_narrow == all:
         raise InvalidSelection("say which scheduled events: by id, topic, key, owner or time; or all")
@@ -168,7 +174,7 @@ def _until_none(act: Any) -> Iterator[int]:
         yield count
 
 
-def _event(row: Row) -> Scheduled:
+def _event(row: Row) -> ScheduledEvent:
     due_ms, _, topic, key, owner, type, id = row[:7]
     text = None if key is None else key.decode("utf-8", "surrogateescape")
-    return Scheduled(from_ms(due_ms), topic, text, owner, type, id, display_name(type, None, due_ms, id))
+    return ScheduledEvent(from_ms(due_ms), topic, text, owner, type, id, display_name(type, None, due_ms, id))

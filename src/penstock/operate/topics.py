@@ -26,10 +26,10 @@ UNLIMITED = retention_rule.UNLIMITED
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class TopicShown:
     """A topic. `records`: offsets it keeps.
 
-    `retention_*`: how long, how much and how many are kept; None: as the settings say, UNLIMITED: for ever.
+    `retention_*`: how long, how much and how many are kept; None: as the settings say, UNLIMITED: forever.
     """
 
     name: str
@@ -42,6 +42,9 @@ class Topic:
     created_at: datetime
 
 
+Topic = TopicShown  # the old name
+
+
 @dataclass(frozen=True, slots=True)
 class TopicPartition:
     """One partition: the first offset kept and the next to be given."""
@@ -52,12 +55,12 @@ class TopicPartition:
 
 
 @operation
-def topics(store: Store, *, after: str | None = None, limit: int = PAGE_ROWS) -> Page[Topic]:
+def topics(store: Store, *, after: str | None = None, limit: int = PAGE_ROWS) -> Page[TopicShown]:
     """Return a page of the topics, by name. Raises InvalidPage."""
     check_limit(limit)
     (name,) = place_after(after, (str,), ("",))
 
-    def look(tx: Transaction) -> list[tuple[str, Topic]]:
+    def look(tx: Transaction) -> list[tuple[str, TopicShown]]:
         log = store.log_in(tx)
         found = [each for each in log.topics() if each.name > name][: limit + 1]
         groups = _groups(tx, [each.id for each in found[:limit]])
@@ -67,10 +70,10 @@ def topics(store: Store, *, after: str | None = None, limit: int = PAGE_ROWS) ->
 
 
 @operation
-def show(store: Store, name: str) -> Topic:
+def show(store: Store, name: str) -> TopicShown:
     """Return a topic. Raises UnknownTopic, InvalidTopic."""
 
-    def look(tx: Transaction) -> Topic:
+    def look(tx: Transaction) -> TopicShown:
         log = store.log_in(tx)
         topic = log.topic(name)
         return _shown(log, topic, _groups(tx, [topic.id]))
@@ -136,8 +139,8 @@ def set_retention(
     default: bool = False,
     clock: Clock = SYSTEM,
     actor: str | None = None,
-) -> Topic:
-    """Say what is kept of a topic; what is not said stays. `default`: all as the settings say.
+) -> TopicShown:
+    """Set what is kept of a topic; limits that are not given stay. `default`: all as in the settings.
 
     Any of them may be UNLIMITED. An age of 0 keeps what some group has not passed, and no more. Raises
     InvalidRetention, InvalidSelection, UnknownTopic.
@@ -174,7 +177,7 @@ def delete(
 ) -> int:
     """Remove a topic with all its records and every group's place in it; return how many records it had.
 
-    What is staged or scheduled for it stays, and makes it anew. Raises UnknownTopic, InvalidTopic, and
+    What is staged or scheduled for it stays, and makes it again. Raises UnknownTopic, InvalidTopic, and
     TopicBusy while living members serve it, unless forced.
     """
 
@@ -211,7 +214,7 @@ def _groups(tx: Transaction, ids: list[int]) -> dict[int, list[str]]:
     return found
 
 
-def _shown(log: Log, topic: LogTopic, groups: dict[int, list[str]]) -> Topic:
+def _shown(log: Log, topic: LogTopic, groups: dict[int, list[str]]) -> TopicShown:
     readers = tuple(groups.get(topic.id, []))
     records = _records(log, topic)
-    return Topic(topic.name, topic.partitions, records, readers, *topic.keep, from_ms(topic.created_ms))
+    return TopicShown(topic.name, topic.partitions, records, readers, *topic.keep, from_ms(topic.created_ms))

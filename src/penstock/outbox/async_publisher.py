@@ -141,12 +141,12 @@ class AsyncPublisher(Publisher):
         *,
         id: str | Iterable[str] = "id",
         on: str | Iterable[str] = ("insert", "update", "delete"),
-        names: declaration.Names = None,
-        key: declaration.Reader = None,
+        names: declaration.TypeNames = None,
+        key: declaration.ValueReader = None,
         value: declaration.Values = "image",
         exclude: str | Iterable[str] = (),
         topic: str = DEFAULT_TOPIC,
-        owner: declaration.Reader = None,
+        owner: declaration.ValueReader = None,
         connection: Callable[..., Any] | None = None,
     ) -> Repository[M]:
         """Declare the events of a plain class, for programs that write its rows with SQL of their own.

@@ -2,7 +2,7 @@
 
 Drivers have no hook for a commit. So a thread looks at the state of connections that staged something, which
 costs no I/O: several times a millisecond while that is new, then less often, and not at all after five
-seconds, when polling will do. It rings after a rollback too; that costs a look. Nothing is done on the
+seconds, when polling will do. It rings after a rollback too; that costs one query. Nothing is done on the
 caller's connection. After a ring it neither looks nor rings for a while: workers that are busy need no bell.
 """
 
@@ -19,8 +19,8 @@ from penstock.settings import Settings, setting
 _NEW_SECONDS, _FRESH_SECONDS, _OLD_SECONDS, _GIVEN_UP_SECONDS = 0.005, 0.05, 1.0, 5.0
 _SHORTEST_PAUSE, _SHORT_PAUSE, _PAUSE, _LONG_PAUSE = 0.0002, 0.001, 0.01, 0.1
 _BETWEEN_SECONDS = 0.02  # between two rings
-_AGAIN_SECONDS = 0.005  # a connection met again after so long has perhaps committed in between
-MOST_SLOTS = 32  # above it nobody is told which
+_AGAIN_SECONDS = 0.005  # a connection used again after this time may have committed in between
+MOST_SLOTS = 32  # above it, the slots are not named
 _UNKNOWN = -1
 UNKNOWN_SLOTS = (_UNKNOWN,)
 
@@ -39,7 +39,7 @@ class BellSettings(Settings, room="bell"):
 class Bell:
     """Watches connections and rings. Safe from any thread, and after a fork.
 
-    `ring` is told the slots in which something was staged, or None when they are not known or too many.
+    `ring` gets the slots in which something was staged, or None when they are unknown or too many.
     """
 
     def __init__(self, ring: Callable[[frozenset[int] | None], object]) -> None:
@@ -107,7 +107,7 @@ class Bell:
         now, pause = SYSTEM.monotonic(), _LONG_PAUSE
         ended = {self._again.popleft() for _ in range(len(self._again))}
         for key in list(self._watched):
-            watched = self._watched.pop(key)  # so that who publishes on it meanwhile is watched anew
+            watched = self._watched.pop(key)  # so that who publishes on it meanwhile is watched again
             reference, is_open, since, slots = watched
             conn, age = reference(), now - since
             if conn is None or age > _GIVEN_UP_SECONDS or not still_open(conn, is_open):

@@ -2,7 +2,7 @@
 
 Asked once for each call of `publish` or `publish_many`. First the context variable (`penstock.context`),
 then OpenTelemetry's open span, then the providers in the order they were registered: later ones win, and an
-event's own headers win over all. A provider that fails costs the event nothing but what it would have said.
+event's own headers win over all. If a provider fails, the event is published without its headers.
 """
 
 import logging
@@ -14,7 +14,7 @@ from penstock.errors import InvalidInput, shown
 from penstock.model.context import TRACESTATE, check_entry, current, headers_of
 from penstock.model.record import RawHeaders
 
-log = logging.getLogger("penstock.context")
+logger = logging.getLogger("penstock.context")
 
 Provider = Callable[[], Mapping[str, str]]
 P = TypeVar("P", bound=Provider)
@@ -53,6 +53,6 @@ def _asked(provider: Provider) -> Mapping[str, str]:
         for name, value in given.items():
             check_entry(name, value)
     except Exception:
-        log.exception("context provider %r failed; events go without what it adds", provider)
+        logger.exception("context provider %r failed; events are published without its headers", provider)
         return {}
     return given

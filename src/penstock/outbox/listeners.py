@@ -1,12 +1,11 @@
 """Listeners: functions of the publishing process that are called after the commit.
 
-Drivers tell when a transaction has ended, not how, and none of them tells of a savepoint that was rolled
-back. So a publish that a listener wants writes one row more beside its events, a mark: the id of the first
-of them, in `token`. Once the transaction has ended, the mark is there exactly if it has committed. The same
-on every kind of connection, nothing is asked of the caller's own, and nothing is written when no listener
-wants the events.
+Drivers show when a transaction has ended, not how, and none of them shows a savepoint that was rolled back.
+So a publish that a listener wants writes one more row beside its events, a mark: the id of the first of them,
+in `token`. Once the transaction has ended, the mark is there exactly if it has committed. This works on every
+kind of connection, asks nothing of the caller's own, and writes nothing when no listener wants the events.
 
-Best effort: what this process does not live to call is not called. Whoever must be called is a handler.
+Best effort: if this process dies, its listeners are not called. What must be called is a handler.
 """
 
 import logging
@@ -26,13 +25,13 @@ from .bell import Bell, IsOpen, reference_to, still_open
 from .event import StagedEvent
 from .steps import Step, Steps
 
-log = logging.getLogger("penstock.listeners")
+logger = logging.getLogger("penstock.listeners")
 
 _MOST_WAITING = 10_000  # publishes whose end is not known yet
 
 
 class ListenersSettings(Settings, room="listeners"):
-    """What functions of the publishing process are told after a commit."""
+    """Whether functions of the publishing process are called after a commit."""
 
     enabled: bool = setting(True, "Call the listeners of this process.")
     publish_after_save: bool = setting(True, "Give listeners what was published, once it has committed.")
@@ -52,7 +51,7 @@ class Listener:
     call: Callable[[Record], object]
 
 
-Call = tuple[Listener, Record]
+ListenerCall = tuple[Listener, Record]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ class _Publish:
     """Events of one call, and the connection whose transaction they wait for."""
 
     mark: str
-    calls: Sequence[Call]
+    calls: Sequence[ListenerCall]
     conn: Callable[[], Any]
     is_open: IsOpen
 
@@ -83,7 +82,7 @@ class Listeners:
         """Tell this one too."""
         self.all = (*self.all, listener)
 
-    def mark_steps(self, events: Sequence[StagedEvent]) -> Steps[Sequence[Call]]:
+    def mark_steps(self, events: Sequence[StagedEvent]) -> Steps[Sequence[ListenerCall]]:
         """Write the mark of a publish that some listener wants; return the calls that its commit means."""
         calls = [call for event in events for call in self._calls(_record_of(event))]
         if calls:
@@ -91,11 +90,11 @@ class Listeners:
             yield Step("token_take", [(first.id.encode(), first.id, first.timestamp_ms)])
         return calls
 
-    def watch(self, mark: str, calls: Sequence[Call], conn: Any, is_open: IsOpen) -> None:
+    def watch(self, mark: str, calls: Sequence[ListenerCall], conn: Any, is_open: IsOpen) -> None:
         """Make the calls once the transaction on a driver's connection has committed."""
         with self._lock:
             if len(self._waiting) == _MOST_WAITING:
-                log.warning("too many transactions wait for their end; listeners miss the oldest")
+                logger.warning("too many transactions wait for their end; listeners miss the oldest")
             self._waiting.append(_Publish(mark, calls, reference_to(conn), is_open))
         self._bell.watch(conn, is_open)
 
@@ -103,7 +102,7 @@ class Listeners:
         """Stop calling."""
         self._bell.close()
 
-    def _calls(self, record: Record) -> list[Call]:
+    def _calls(self, record: Record) -> list[ListenerCall]:
         return [(listener, record) for listener in self.all if _wants(listener, record)]
 
     def _look(self, slots: object = None) -> None:
@@ -117,7 +116,7 @@ class Listeners:
         try:
             committed = self._committed([each.mark for each in waiting], over)
         except Exception as exc:
-            log.warning("what has committed cannot be looked up, so listeners are not called: %s", exc)
+            logger.warning("what has committed cannot be looked up, so listeners are not called: %s", exc)
             return
         self._watch_on([each for each in waiting if each.mark not in committed | over])
         for each in waiting:
@@ -152,7 +151,7 @@ class Listeners:
         try:
             self._database.run(lambda tx: tx.change("outbox", "marks_drop", ids=marks))
         except Exception as exc:
-            log.debug("marks are left to retention: %s", exc)
+            logger.debug("marks are left to retention: %s", exc)
 
 
 def _found(tx: Transaction, marks: list[str]) -> set[str]:
@@ -176,7 +175,9 @@ def _call(listener: Listener, record: Record) -> None:
 
 def _failed(listener: Listener, record: Record) -> None:
     metrics.LISTENER_FAILURES.add(1, listener=listener.name)
-    log.exception("listener %s failed on %s %s (key %r)", listener.name, record.type, record.id, record.key)
+    logger.exception(
+        "listener %s failed on %s %s (key %r)", listener.name, record.type, record.id, record.key
+    )
 
 
 def _record_of(event: StagedEvent) -> Record:

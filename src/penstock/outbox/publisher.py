@@ -30,7 +30,7 @@ from .bell import MOST_SLOTS, UNKNOWN_SLOTS, Bell
 from .context import ContextProviders, Provider
 from .contract import Adapter, AsyncAdapter
 from .event import DEFAULT_TOPIC, StagedEvent, check_options, parts_of, staged_event
-from .listeners import Call, Listeners
+from .listeners import ListenerCall, Listeners
 from .replay import TokensUsed, run_in_tx
 from .scheduled import cancel_steps, reschedule_steps
 from .staging import Staged, stage_steps
@@ -100,12 +100,12 @@ class Publisher:
         model: C,
         *,
         on: str | Iterable[str] = ("insert", "update", "delete"),
-        names: declaration.Names = None,
-        key: declaration.Reader = None,
+        names: declaration.TypeNames = None,
+        key: declaration.ValueReader = None,
         value: declaration.Values = "image",
         exclude: str | Iterable[str] = (),
         topic: str = DEFAULT_TOPIC,
-        owner: declaration.Reader = None,
+        owner: declaration.ValueReader = None,
     ) -> C:
         """Publish an event for each row of a SQLAlchemy model that a flush inserts, updates or deletes.
 
@@ -262,7 +262,7 @@ class Publisher:
     def run_in_tx(self, work: Callable[[Any], T], /) -> T:
         """Run `work(conn)` in a transaction of the outbox, again when others made it fail; return its result.
 
-        Up to ten times, after a deadlock, a serialization failure or a lock not had in time: so `work` may be
+        Up to ten times, after a deadlock, a serialization failure or a lock time-out: so `work` may be
         called several times. Raises CommitOutcomeUnknown, with the tokens it published with, when the
         connection is lost while it commits: that is never run again.
         """
@@ -325,7 +325,7 @@ class Publisher:
         return staged.ids
 
     def _was_staged(
-        self, conn: Any, adapter: Adapter | AsyncAdapter, staged: Staged, calls: Sequence[Call]
+        self, conn: Any, adapter: Adapter | AsyncAdapter, staged: Staged, calls: Sequence[ListenerCall]
     ) -> None:
         """Let the bell and the listeners watch for the end of the transaction, and count."""
         events = staged.events

@@ -43,7 +43,7 @@ class Relayed(NamedTuple):
     ends: dict[HeadKey, int]
 
 
-class _Source(NamedTuple):
+class _RelaySource(NamedTuple):
     """Whose rows are one producer's batches."""
 
     slot: int
@@ -73,8 +73,8 @@ class Relay:
     def __init__(self, log: Log) -> None:
         self._log = log
         self._outbox = ""
-        self._places: dict[_Source, _Place] = {}  # of producers whose last batch is committed here too,
-        self._moving: dict[_Source, _Place] = {}  # and of those that append in the transaction under way
+        self._places: dict[_RelaySource, _Place] = {}  # of producers whose last batch is committed here too,
+        self._moving: dict[_RelaySource, _Place] = {}  # and of those that append in the transaction under way
 
     def begin(self) -> None:
         """Begin a transaction: where those go on that moved in one not seen to be committed is in doubt."""
@@ -85,7 +85,7 @@ class Relay:
     def move(self, tx: Transaction, picks: Sequence[Pick], epochs: Mapping[int, int]) -> Relayed:
         """Append what was picked and delete it. Raises ProducerFenced when another goes on with a slot."""
         self._outbox = self._outbox or _name(tx)
-        sources = sorted({_Source(row.slot, row.topic) for pick in picks for row in pick.rows})
+        sources = sorted({_RelaySource(row.slot, row.topic) for pick in picks for row in pick.rows})
         topics = {name: self._topic(name) for name in sorted({each.topic for each in sources})}
         unsure = self._unsure(sources, epochs)
         settled = self._settle(tx, unsure, topics)
@@ -108,7 +108,9 @@ class Relay:
             except (PartitionsDiffer, PartitionerDiffers):  # somebody else has made it, in another way
                 return self._log.topic(name)
 
-    def _unsure(self, sources: Sequence[_Source], epochs: Mapping[int, int]) -> dict[_Source, _Unsure]:
+    def _unsure(
+        self, sources: Sequence[_RelaySource], epochs: Mapping[int, int]
+    ) -> dict[_RelaySource, _Unsure]:
         """Return the producers of which this relay has not seen a batch committed in their epoch."""
         found = {}
         for each in sources:
@@ -120,8 +122,8 @@ class Relay:
         return found
 
     def _settle(
-        self, tx: Transaction, unsure: Mapping[_Source, _Unsure], topics: Mapping[str, Topic]
-    ) -> dict[_Source, int]:
+        self, tx: Transaction, unsure: Mapping[_RelaySource, _Unsure], topics: Mapping[str, Topic]
+    ) -> dict[_RelaySource, int]:
         """Delete what is left of batches in doubt; return how many rows that were, of which sources."""
         settled = {}
         for source, (_, last) in unsure.items():
@@ -133,7 +135,7 @@ class Relay:
                     settled[source] = gone
         return settled
 
-    def _producer(self, source: _Source) -> str:
+    def _producer(self, source: _RelaySource) -> str:
         return f"{self._outbox}/{source.slot}/{source.topic}"
 
     def _ids(self, topic: Topic, positions: Sequence[Position]) -> list[str]:
@@ -141,9 +143,9 @@ class Relay:
 
     def _append(
         self,
-        runs: Mapping[_Source, list[Content]],
+        runs: Mapping[_RelaySource, list[Content]],
         topics: Mapping[str, Topic],
-        unsure: Mapping[_Source, _Unsure],
+        unsure: Mapping[_RelaySource, _Unsure],
     ) -> dict[HeadKey, int]:
         """Append the batches, and return where the partitions end that they went to."""
         batches = {}
@@ -190,22 +192,22 @@ def _name(tx: Transaction) -> str:
     return f"outbox/{id}.{incarnation}"
 
 
-def _without(pick: Pick, sources: Collection[_Source]) -> Pick:
+def _without(pick: Pick, sources: Collection[_RelaySource]) -> Pick:
     return Pick(pick.table, [row for row in pick.rows if (row.slot, row.topic) not in sources])
 
 
-def _runs(tx: Transaction, picks: Sequence[Pick]) -> dict[_Source, list[Content]]:
+def _runs(tx: Transaction, picks: Sequence[Pick]) -> dict[_RelaySource, list[Content]]:
     """Return what the picked rows hold, in order; those that were erased since are not there any more."""
-    found: dict[_Source, list[Content]] = {}
+    found: dict[_RelaySource, list[Content]] = {}
     for source, content in _contents(tx, picks):
         found.setdefault(source, []).append(content)
     return found
 
 
-def _contents(tx: Transaction, picks: Sequence[Pick]) -> Iterator[tuple[_Source, Content]]:
+def _contents(tx: Transaction, picks: Sequence[Pick]) -> Iterator[tuple[_RelaySource, Content]]:
     for pick in picks:
         rows = tx.rows("outbox", f"contents_{pick.table}", **pick.ids)
         contents = {seq: Content(*rest) for seq, *rest in rows}
         for row in pick.rows:
             if row.seq in contents:
-                yield _Source(row.slot, row.topic), contents[row.seq]
+                yield _RelaySource(row.slot, row.topic), contents[row.seq]

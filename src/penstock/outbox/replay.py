@@ -1,9 +1,9 @@
-"""Running a caller's transaction again when others made it fail, and never when its end is unknown.
+"""Running a caller's transaction again when a conflict made it fail, and never when its outcome is unknown.
 
-Replayed is only what surely left nothing behind: a serialization failure, a deadlock, a lock or the
-writer's place not had in time. When the connection is lost while COMMIT runs, the transaction may stand or
-not, and running it again could do everything twice: then the caller gets `CommitOutcomeUnknown` and looks
-up the truth by its tokens.
+A transaction is replayed only when it certainly left nothing behind: after a serialization failure, a
+deadlock, or a lock that was not obtained in time. When the connection is lost while COMMIT runs, the
+transaction may have committed or not, and running it again could do everything twice: then the caller gets
+`CommitOutcomeUnknown` and looks up its tokens to find out.
 """
 
 import logging
@@ -17,7 +17,7 @@ from penstock.errors import CommitOutcomeUnknown, InvalidInput, shown
 from penstock.log.sql.database import Database
 from penstock.model.token import GivenToken
 
-log = logging.getLogger("penstock.transactions")
+logger = logging.getLogger("penstock.transactions")
 T = TypeVar("T")
 TokensUsed = dict[int, list[GivenToken]]  # by the identity of a connection
 Begin = Callable[[], AbstractAsyncContextManager[Any]]
@@ -42,7 +42,7 @@ class _Try:
             raise CommitOutcomeUnknown(why, self.tokens) from error
         if self.seconds is None or not is_conflict(error):
             raise error
-        log.debug("transaction runs again after a conflict: %s", error)
+        logger.debug("transaction runs again after a conflict: %s", error)
         return self.seconds
 
 
@@ -55,7 +55,7 @@ def run_in_tx(
 ) -> T:
     """Run `work(conn)` in a transaction, again after a conflict; return what it returns.
 
-    `used` is told which connection it has, and gathers the tokens; `rest` waits. Raises
+    `used` gets the connection, and gathers the tokens; `rest` waits. Raises
     CommitOutcomeUnknown, what `work` raises, or the conflict when it was met once too often.
     """
     dialect = database.dialect
@@ -86,7 +86,7 @@ async def arun_in_tx(
 ) -> T:
     """Run `await work(conn)` in the transaction of a block that `begin` gives; else as `run_in_tx`.
 
-    Raises InvalidInput when that is no async block.
+    Raises InvalidInput when that is not an async block.
     """
     for this in _tries():
         try:

@@ -1,7 +1,7 @@
 """Events for later: taking them back, and moving them to another time, while they wait in `scheduled`.
 
-The move steps over a row that a caller has locked, and a caller waits for a move that has it: whoever comes
-second finds nothing, so an answer "in time" is never a lie and neither can block the other for ever.
+The move skips a row that a caller has locked, and a caller waits for a move that has it locked. The second to
+come finds nothing, so the answer "in time" is always true and neither can block the other forever.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ def cancel_steps(
 ) -> Steps[int]:
     """Take scheduled events back, by id, key or owner; return how many were: those that were in time.
 
-    Raises InvalidSelection, or a subclass of InvalidInput for what can be no id, key, owner or topic.
+    Raises InvalidSelection, or a subclass of InvalidInput for what cannot be an id, key, owner or topic.
     """
     statement, which = _selected("cancel", id, key, owner, topic, limits)
     taken_back: int = yield Step(statement, [which], counts=True)
@@ -50,7 +50,7 @@ def reschedule_steps(
 def _selected(
     act: str, id: str | None, key: str | None, owner: str | None, topic: str, limits: LimitsSettings
 ) -> tuple[str, tuple[Any, ...]]:
-    """Return the statement for what is said, and the values that say it."""
+    """Return the statement for the selection, and its values."""
     said = [name for name, value in (("id", id), ("key", key), ("owner", owner)) if value is not None]
     if len(said) != 1:
         how = "nothing was said" if not said else f"{' and '.join(said)} were given"

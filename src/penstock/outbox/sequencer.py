@@ -3,7 +3,7 @@
 One pass: a look without locks for slots that have something; then one transaction that locks and fences
 those slots, picks due rows and then staged rows on a snapshot newer than the lock, and moves them. What
 commits later than the pick is found by a later pass; nothing is remembered between passes that could hide
-a row (a remembered floor would let a late committer's event follow a newer one of its key).
+a row (with a remembered lower bound, an event that commits late would follow a newer one of its key).
 """
 
 from collections.abc import Collection, Mapping
@@ -28,7 +28,7 @@ AFTER_PICK = points.declare("sequencer.after_pick", "Rows are picked; nothing is
 BEFORE_COMMIT = points.declare(
     "sequencer.before_commit", "Rows are in the log and gone from staging; not committed."
 )
-AFTER_COMMIT = points.declare("sequencer.after_commit", "The move is committed; nobody has been told.")
+AFTER_COMMIT = points.declare("sequencer.after_commit", "The move is committed; no other thread knows yet.")
 
 
 class SequencerSettings(Settings, room="sequencer"):
@@ -37,7 +37,7 @@ class SequencerSettings(Settings, room="sequencer"):
     batch_records: int = setting(2000, "Most rows moved in one transaction.", at_least=1, at_most=100_000)
 
 
-Ends = Mapping[HeadKey, int]
+HeadEnds = Mapping[HeadKey, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Pass:
     moved: int
     fenced: int  # slots that turned out to belong to someone else
     full: bool  # it stopped at its limit, so more is waiting
-    ends: Ends = field(default_factory=dict)  # where the partitions it added to now end
+    ends: HeadEnds = field(default_factory=dict)  # where the partitions it added to now end
 
 
 _NOTHING = Pass(0, 0, False)

@@ -1,10 +1,10 @@
 """Tokens: the same token again, within the window, is the same event.
 
 A row of `token` is written in the caller's own transaction, so a rollback leaves the token free. Of two
-transactions that use one token the second waits for the first: `ON CONFLICT DO NOTHING` says only that
-somebody had it, so a second statement asks who. Rows are taken in the order of their hashes: two callers
-with the same tokens in different orders would wait for each other. What is older than the window counts as
-not there, whether retention has removed it or not.
+transactions that use one token the second waits for the first: `ON CONFLICT DO NOTHING` says only that the
+token was taken, so a second statement asks for which event. Rows are taken in the order of their hashes: two
+callers with the same tokens in different orders would wait for each other. What is older than the window
+counts as not there, whether retention has removed it or not.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ from penstock.settings import Settings, setting
 from .event import StagedEvent
 from .steps import Step, Steps, run
 
-Execute = Callable[[Step], Any]
+ExecuteStep = Callable[[Step], Any]
 _ROUNDS = 5  # each after the first means that an old row went away meanwhile
 
 
@@ -27,7 +27,9 @@ class TokensSettings(Settings, room="tokens"):
     """How long an event published with a token is known by it."""
 
     window: timedelta = setting(
-        timedelta(days=7), "The same token again within so long is the same event.", at_least=1
+        timedelta(days=7),
+        "How long a token is remembered: used again within it, it means the same event.",
+        at_least=1,
     )
 
     @property
@@ -73,21 +75,21 @@ def find_steps(token: Token, now_ms: int, window_ms: int) -> Steps[str | None]:
 
 
 def look_up(
-    database: Database, on: Callable[[Any], Execute], token: Token, now_ms: int, window_ms: int
+    database: Database, on: Callable[[Any], ExecuteStep], token: Token, now_ms: int, window_ms: int
 ) -> str | None:
     """Look up a token on a connection of ours; `on` runs steps on one.
 
-    When it is not there, somebody may be about to commit it: then it is tried to take it, which waits for
-    him, and rolled back. Raises CommitOutcomeUnknown when he takes longer than a transaction of ours may
-    wait.
+    When it is not there, another transaction may be about to commit it. So we try to take the token, which
+    waits for that transaction, and roll back. Raises CommitOutcomeUnknown when that takes longer than a
+    transaction of ours may wait.
     """
     found = database.look(lambda tx: run(find_steps(token, now_ms, window_ms), on(tx.conn)))
     if found is not None:
         return found
     try:
         with database.transaction() as tx:
-            raise _Answer(run(wait_steps(token, now_ms, window_ms), on(tx.conn)))
-    except _Answer as answer:
+            raise _TokenAnswer(run(wait_steps(token, now_ms, window_ms), on(tx.conn)))
+    except _TokenAnswer as answer:
         return answer.id
     except Exception as exc:
         if database.dialect.is_conflict(exc):
@@ -100,7 +102,7 @@ def look_up(
         raise translated from exc
 
 
-class _Answer(Exception):
+class _TokenAnswer(Exception):
     """Carries an answer out of a transaction that must be rolled back."""
 
     def __init__(self, id: str | None) -> None:
@@ -118,7 +120,7 @@ def wait_steps(token: Token, now_ms: int, window_ms: int) -> Steps[str | None]:
 
 
 def trim_tokens(tx: Transaction, before_ms: int, limit: int) -> int:
-    """Remove tokens taken before a moment, the oldest first and at most so many; return how many.
+    """Remove tokens taken before a moment, the oldest first and at most that many; return how many.
 
     For retention: `before_ms` is no later than now minus `tokens.window`.
     """

@@ -26,7 +26,7 @@ _HEADING_LINES = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class MicroBatch:
     """One micro-batch. `ranges`: what is new of each source; None if a source is not Penstock's."""
 
     query_id: str
@@ -35,7 +35,7 @@ class Batch:
     stateful: bool
 
 
-def read_batch(checkpoint: str, number: int) -> Batch:
+def read_batch(checkpoint: str, number: int) -> MicroBatch:
     """Return what a checkpoint says of a batch. Raises InvalidOption if it says nothing."""
     folder = local_path("checkpointLocation", checkpoint)
     try:
@@ -56,7 +56,7 @@ def read_batch(checkpoint: str, number: int) -> Batch:
         else:
             ranges.append(Range.from_json(form))
     stateful = (folder / "state").is_dir()
-    return Batch(query_id, number, None if foreign else tuple(ranges), stateful)
+    return MicroBatch(query_id, number, None if foreign else tuple(ranges), stateful)
 
 
 def _sources(folder: Path, number: int) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from penstock.errors import InvalidOption, RangesDiffer, StateWithoutPast
 
-from .checkpoint import Batch
+from .checkpoint import MicroBatch
 from .offsets import Ends, Range
 
 Transactions = list[tuple[str, int]]
@@ -40,7 +40,7 @@ class Source:
     partitions: int
 
 
-class Identity(Protocol):
+class BatchIdentity(Protocol):
     """One batch, as tables know it."""
 
     def sources(self) -> list[Source]:
@@ -141,14 +141,14 @@ class ByEpoch:
         return f"penstock-query/{self.name}" if self.continues else self.name
 
 
-def identity_of(batch: Batch) -> Identity:
+def identity_of(batch: MicroBatch) -> BatchIdentity:
     """Return how tables know a micro-batch."""
     if batch.stateful or batch.ranges is None:
         return ByEpoch(batch.query_id, batch.number)
     return ByOffsets(batch.ranges)
 
 
-def by_application(name: str | None, version: str | None) -> Identity:
+def by_application(name: str | None, version: str | None) -> BatchIdentity:
     """Return how tables know a batch write. Raises InvalidOption."""
     if not name:
         raise InvalidOption("txnAppId", name, "a name for this job, so that a write that is repeated is seen")

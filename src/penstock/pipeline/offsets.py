@@ -87,7 +87,7 @@ def _numbered(ends: Sequence[int]) -> Ends:
 
 
 def admit(starts: Ends, ends: Ends, at_most: int) -> Ends:
-    """Return ends that let in at most so many records, each partition its share of what waits there."""
+    """Return ends that let in at most that many records, each partition its share of what waits there."""
     waiting = {partition: max(0, ends[partition] - start) for partition, start in starts.items()}
     total = sum(waiting.values())
     if total <= at_most:

@@ -20,7 +20,7 @@ _WORDS = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ReadingPlace:
     """Where reading begins or ends: the same word or moment for all partitions, or offsets of some.
 
     `otherwise` holds for the partitions that `offsets` does not name.
@@ -39,8 +39,8 @@ class SourceOptions:
     names: Names
     topic: str
     columns: tuple[str, ...]
-    starting: Place
-    ending: Place
+    starting: ReadingPlace
+    ending: ReadingPlace
     max_records: int | None
     tasks: int
     may_cut: bool
@@ -97,18 +97,18 @@ def _word(given: Mapping[str, str], name: str, default: bool) -> bool:
     return _WORDS[value.strip().lower()]
 
 
-def _place(given: Mapping[str, str], which: str, topic: str, default: str) -> Place:
+def _place(given: Mapping[str, str], which: str, topic: str, default: str) -> ReadingPlace:
     """Read `startingOffsets` or `startingTimestamp`; only one of the two may be given."""
     by_offset, by_time = f"{which}Offsets", f"{which}Timestamp"
     offsets, moment = given.get(by_offset), given.get(by_time)
     if offsets and moment:
         raise InvalidOption(by_time, moment, f"left out when {by_offset} is given")
     if moment:
-        return Place(default, timestamp_ms=_moment(by_time, moment))
+        return ReadingPlace(default, timestamp_ms=_moment(by_time, moment))
     word = (offsets or default).strip()
     if word in (EARLIEST, LATEST):
-        return Place(word)
-    return Place(default, offsets=_offsets(by_offset, word, topic))
+        return ReadingPlace(word)
+    return ReadingPlace(default, offsets=_offsets(by_offset, word, topic))
 
 
 def _moment(name: str, value: str) -> int:

@@ -25,7 +25,7 @@ try:
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
-Function = Callable[[DataFrame], DataFrame]
+FrameFunction = Callable[[DataFrame], DataFrame]
 _OURS = re.compile(r"penstock\.errors\.\w+: (?P<said>.+)")
 _PYTHON = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception): .+$", re.MULTILINE)
 
@@ -81,7 +81,7 @@ def start_lake(spark: SparkSession, job: Job) -> "Running":
     return _start(events(spark, job), job, {"tableBy": "type"})
 
 
-def start_function(spark: SparkSession, job: Job, name: str, function: Function) -> "Running":
+def start_function(spark: SparkSession, job: Job, name: str, function: FrameFunction) -> "Running":
     """Start a user's pipeline: the topic goes in, what comes out is appended to one table.
 
     Raises InvalidPipeline.

@@ -14,7 +14,7 @@ from typing import Any
 from penstock.errors import InvalidOption, MissingExtra
 
 from .checkpoint import read_batch
-from .identity import ByOffsets, Identity, by_application, identity_of
+from .identity import BatchIdentity, ByOffsets, by_application, identity_of
 from .paths import is_table, table_path, tables_in
 from .table import DataFile, LakeTable, commit, discard
 from .writing import FileWriter
@@ -69,7 +69,7 @@ class Target:
         """Write a task's rows as files."""
         return Written(FileWriter(self.root, self.schema, self.by).write(batches))
 
-    def commit(self, messages: Sequence[WriterCommitMessage | None], identity: Identity) -> None:
+    def commit(self, messages: Sequence[WriterCommitMessage | None], identity: BatchIdentity) -> None:
         """Put a batch's files into their tables."""
         files = files_of(messages)
         if self.by is None:
@@ -144,7 +144,7 @@ def files_of(messages: Sequence[Any]) -> list[DataFile]:
 def _target(options: Mapping[str, str], schema: StructType, overwrite: bool) -> Target:
     if overwrite:
         raise InvalidOption(
-            "mode", "overwrite", "append; to make a table anew: penstock pipeline reset --rebuild"
+            "mode", "overwrite", "append; to make a table again: penstock pipeline reset --rebuild"
         )
     by = options.get("tableBy") or None
     arrow = _nullable(to_arrow_schema(schema, timezone="UTC"))

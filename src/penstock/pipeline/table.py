@@ -18,7 +18,7 @@ from penstock import points
 from penstock.clock import SYSTEM
 from penstock.errors import MissingExtra, PipelineFailed, TableDiffers
 
-from .identity import Identity, Source, ends_in
+from .identity import BatchIdentity, Source, ends_in
 from .offsets import Ends
 from .paths import is_table, tables_in
 
@@ -116,7 +116,7 @@ class LakeTable:
         if found.to_json() != wanted.to_json():
             raise TableDiffers(self.path, _columns(found), _columns(wanted))
 
-    def append(self, files: Sequence[DataFile], schema: pa.Schema, identity: Identity) -> None:
+    def append(self, files: Sequence[DataFile], schema: pa.Schema, identity: BatchIdentity) -> None:
         """Add files and the batch's identity in one transaction. Raises CommitFailedError."""
         now_ms = SYSTEM.now_ms()
         transactions = [Transaction(name, version, now_ms) for name, version in identity.transactions(self)]
@@ -135,7 +135,7 @@ class LakeTable:
         _sync(Path(self.path) / "_delta_log" / f"{self._table.version():020}.json")
 
 
-def commit(path: Path, schema: pa.Schema, files: Sequence[DataFile], identity: Identity) -> bool:
+def commit(path: Path, schema: pa.Schema, files: Sequence[DataFile], identity: BatchIdentity) -> bool:
     """Put a batch into a table, made if it is not there; return False if it was there already.
 
     Raises RangesDiffer, StateWithoutPast, TableDiffers; nothing is written then.

@@ -10,7 +10,7 @@ from penstock.log.sql.naming import Names
 from penstock.log.store import open_store
 
 from .offsets import Ends, Piece, said
-from .options import LATEST, Place
+from .options import LATEST, ReadingPlace
 
 logger = logging.getLogger("penstock.pipeline")
 _EARLIEST_MARK, _LATEST_MARK = -2, -1  # as in Spark's Kafka source
@@ -33,7 +33,7 @@ class Heads:
 
 
 class TopicView:
-    """One topic of one log. Each call looks anew."""
+    """One topic of one log. Each call looks again."""
 
     def __init__(self, url: str, names: Names, topic: str) -> None:
         if url.startswith("memory://"):
@@ -56,7 +56,7 @@ class TopicView:
             raise UnknownTopic(self._name)
         return Heads(topic, bounds)
 
-    def resolve(self, place: Place, heads: Heads, option: str) -> Ends:
+    def resolve(self, place: ReadingPlace, heads: Heads, option: str) -> Ends:
         """Return the offsets that a place means now. Raises InvalidOption."""
         general = self._general(place, heads)
         if not place.offsets:
@@ -72,7 +72,7 @@ class TopicView:
                 raise InvalidOption(option, offset, f"at most {bounds.end}, the end of partition {partition}")
         return general
 
-    def _general(self, place: Place, heads: Heads) -> Ends:
+    def _general(self, place: ReadingPlace, heads: Heads) -> Ends:
         if place.timestamp_ms is not None:
             return self._log.offsets_at(heads.topic, place.timestamp_ms)
         return heads.ends() if place.otherwise == LATEST else heads.starts()

@@ -8,7 +8,7 @@ _START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class FakeClock:
-    """Time in a test's hand: `advance` moves both the calendar and the monotonic seconds."""
+    """A clock that a test controls: `advance` moves both the calendar and the monotonic seconds."""
 
     def __init__(self, start: datetime = _START) -> None:
         self._now_ms, self._monotonic = to_ms(start), 0.0

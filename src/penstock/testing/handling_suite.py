@@ -25,7 +25,7 @@ _PAST_ANY_RETRY = timedelta(seconds=60)
 
 
 class Seen(list[Record]):
-    """A handler that remembers what it was given, and fails on the values it is told to."""
+    """A handler that remembers what it was given, and fails on given values."""
 
     def __init__(self, *failing: object) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Draining with time in the hand: over every retry and every schedule, until nothing more will happen."""
+"""Draining while moving the clock: past every retry and every schedule, until nothing more will happen."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -22,7 +22,7 @@ def drain_until_idle(
     """Drain, move the clock to the next retry or scheduled event, drain again, until nothing waits for time.
 
     Return what all drains did together; `parked` is as the last of them that handed something out left it.
-    `clock` must be the outbox's own. `moved` is told each time it was moved.
+    `clock` must be the outbox's own. `moved` is called each time it was moved.
     """
     assert outbox._clock is clock, "the outbox has another clock; make it with this one"
     total = Counts()
@@ -38,7 +38,7 @@ def drain_until_idle(
         clock.advance(timedelta(milliseconds=due_ms - clock.now_ms()))
         moved(clock)
     raise AssertionError(
-        f"after {most_steps} steps, at {clock.now()}, more is still to come; does a handler snooze for ever?"
+        f"after {most_steps} steps, at {clock.now()}, more is still to come; does a handler snooze forever?"
     )
 
 

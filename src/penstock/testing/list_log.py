@@ -25,9 +25,9 @@ from penstock.log.contract import (
     Batch,
     Bounds,
     Chunk,
-    Identity,
     Keep,
     Log,
+    LogIdentity,
     OffsetRange,
     Position,
     Search,
@@ -41,7 +41,7 @@ from penstock.model.partition import MURMUR3, check_partitioner, check_partition
 
 
 @dataclass
-class _Partition:
+class _ListPartition:
     start: int = 0
     entries: list[Entry | None] = field(default_factory=list)  # None: it was lost
 
@@ -58,11 +58,11 @@ class _Partition:
 
 
 @dataclass
-class _Held:
+class _ListTopic:
     """A topic with its partitions and its readers' holds."""
 
     topic: Topic
-    partitions: list[_Partition]
+    partitions: list[_ListPartition]
     holds: dict[str, dict[int, int]] = field(default_factory=dict)
 
 
@@ -71,15 +71,15 @@ class ListLog(Log):
 
     def __init__(self, clock: Clock = SYSTEM) -> None:
         self._clock, self._lock = clock, RLock()
-        self._identity = Identity(str(uuid4()), 1)
-        self._by_id: dict[int, _Held] = {}
+        self._identity = LogIdentity(str(uuid4()), 1)
+        self._by_id: dict[int, _ListTopic] = {}
         self._ids: dict[str, int] = {}
         self._given = 0
         self._producers: dict[str, Appended] = {}
 
     # -- topics
 
-    def identity(self) -> Identity:
+    def identity(self) -> LogIdentity:
         """Return an id of its own: each is another log."""
         return self._identity
 
@@ -95,7 +95,7 @@ class ListLog(Log):
                 self._given += 1
                 self._ids[name] = self._given
                 topic = Topic(self._given, name, partitions, partitioner, self._clock.now_ms())
-                self._by_id[self._given] = _Held(topic, [_Partition() for _ in range(partitions)])
+                self._by_id[self._given] = _ListTopic(topic, [_ListPartition() for _ in range(partitions)])
             topic = self.topic(name)
         if topic.partitions != partitions:
             raise PartitionsDiffer(name, topic.partitions, partitions)
@@ -134,7 +134,7 @@ class ListLog(Log):
             plans = [self._planned(batch) for batch in batches]
             return [self._added(batch, *plan) for batch, plan in zip(batches, plans, strict=True)]
 
-    def _planned(self, batch: Batch) -> tuple[_Held, list[int] | None]:
+    def _planned(self, batch: Batch) -> tuple[_ListTopic, list[int] | None]:
         """Return the partition of each record; None for a batch that was appended before."""
         topic = self.topic(batch.topic)
         if batch.partition is not None:
@@ -164,7 +164,7 @@ class ListLog(Log):
             raise OutOfSequence(id, sequence, following)
         return False
 
-    def _added(self, batch: Batch, held: _Held, places: list[int] | None) -> list[Position]:
+    def _added(self, batch: Batch, held: _ListTopic, places: list[int] | None) -> list[Position]:
         if places is None:
             assert batch.producer is not None
             return list(self._producers[batch.producer.id].positions)
@@ -279,7 +279,7 @@ class ListLog(Log):
             return {each.partition: sum(entry.size for entry in self._all(topic, [each])) for each in ranges}
 
     def reach(self, topic: Topic, ranges: Sequence[OffsetRange], sizes: Sequence[int]) -> dict[int, int]:
-        """Return how far each range goes to hold so many bytes."""
+        """Return how far each range goes to hold that many bytes."""
         found = {}
         with self._lock:
             for each, wanted in zip(ranges, sizes, strict=True):
@@ -368,7 +368,7 @@ class ListLog(Log):
 
     # -- inside
 
-    def _held(self, topic: Topic) -> _Held:
+    def _held(self, topic: Topic) -> _ListTopic:
         if topic.id not in self._by_id:
             raise UnknownTopic(topic.name)
         return self._by_id[topic.id]

@@ -46,7 +46,7 @@ class ProducerSuite:
         refusal(InvalidPartitioner, log.create_topic, "u", partitioner="luck")
 
     def test_a_batch_that_is_sent_again_is_not_added_again(self, log: Log) -> None:
-        """It is told the positions of the first time, whatever came between."""
+        """It returns the positions of the first time, whatever came in between."""
         log.create_topic("t", partitions=1)
         batch = Batch("t", numbered(3), 0, Producer("p", 1, 0))
         first = log.append_all([batch])

@@ -343,7 +343,7 @@ class PublishingSuite:
         assert keys(logged(engine)) == ["a"]
 
     def test_topics_are_apart(self, engine: Engine) -> None:
-        """Each comes to be by the first event that goes there, with offsets of its own."""
+        """Each is created by the first event that goes there, with offsets of its own."""
         for name in ("orders", "users"):
             publish_keys(engine, "a", "a", topic=name)
         assert engine.outbox.drain().sequenced == 4

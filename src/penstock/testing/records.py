@@ -20,5 +20,5 @@ def a_record(key: str | None = "o-1", data: bytes | None = b"{}", **others: Any)
 
 
 def some_records(many: int, **others: Any) -> list[Record]:
-    """Return so many records."""
+    """Return that many records."""
     return [a_record(**others) for _ in range(many)]

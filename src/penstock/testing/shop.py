@@ -78,7 +78,7 @@ class Shop:
                 conn.execute(table)
 
     def trade(self, orders: int) -> Iterator[Tally]:
-        """Place so many orders, one transaction each; yield the tally after each."""
+        """Place that many orders, one transaction each; yield the tally after each."""
         tally = Tally()
         with closing(self._connect()) as conn:
             for number in range(1, orders + 1):

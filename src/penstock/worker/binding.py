@@ -118,7 +118,7 @@ class Binding:
         name = wanted if isinstance(wanted, str) else wanted.__qualname__
         raise InvalidHandler(
             self._group,
-            f"{_named(self.function)} asks for {name} in {typed.parameter!r}, which is no registered "
+            f"{_named(self.function)} asks for {name} in {typed.parameter!r}, which is not a registered "
             f"event nor a parent of one; {_ADVICE}",
         )
 

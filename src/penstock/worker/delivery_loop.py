@@ -1,9 +1,8 @@
 """The delivery loop: one thread that reads, hands out, collects and settles for all groups of a process.
 
 It owns the groups' deliveries; nobody else touches them. Handlers run in the runner's threads and wake it
-when there are results. Who should own what is told from outside (`attend`), and so is that the log has grown
-(`ring`). A database that is away stops nothing for good: the loop waits with back-off, says so once, and goes
-on.
+when there are results. Others say what it should own (`attend`) and that the log has grown (`ring`). When the
+database is unavailable, the loop waits with back-off, logs it once, and goes on when the database is back.
 """
 
 import asyncio
@@ -16,7 +15,7 @@ from penstock.clock import Clock
 from penstock.log.contract import Log, Topic
 from penstock.membership.member import Member
 from penstock.membership.serving import Domain
-from penstock.outbox.sequencer import Ends
+from penstock.outbox.sequencer import HeadEnds
 
 from .calling.runner import Runner
 from .group.read_cache import ReadCache
@@ -28,7 +27,7 @@ from .unit.unit_threads import UnitThreads
 logger = logging.getLogger("penstock.delivery")
 
 _IN_FLIGHT = 4000  # tasks handed to the runner and not finished,
-_LEAST_IN_FLIGHT = 500  # shared among the groups; but so many of each: none takes the place of another
+_LEAST_IN_FLIGHT = 500  # of each group, whatever the others have in flight
 _RUN = 100  # records of one key that a handler gets one after the other, without a word in between
 _SETTLE_RESULTS = 2000  # results that are settled at once,
 _SETTLE_SECONDS = 0.02  # and how long the first of them waits while handlers are busy
@@ -86,17 +85,13 @@ class DeliveryLoop:
         self._ends.ring()
         self._wake.set()
 
-    def grown(self, ends: Ends) -> None:
+    def grown(self, ends: HeadEnds) -> None:
         """Say how far the log has grown: no look is needed to know it."""
         self._ends.grown(ends)
         self._wake.set()
 
-    def rate_share(self, group: str, topic: str) -> float | None:
-        """Return which part of its rates a group may use here, if that is known."""
-        return self._runner.share(group, topic)
-
     def stop(self, grace_seconds: float) -> None:
-        """Start nothing more, wait so long for what runs, settle it and give everything back."""
+        """Start nothing more, wait that long for what runs, settle it and give everything back."""
         if self._grace_ends is None:  # else somebody was in a hurry already
             self._grace_ends = self._clock.monotonic() + grace_seconds
         self._stopping.set()

@@ -12,7 +12,7 @@ from penstock.model.event_types import EventTypes
 from penstock.model.record import Record
 
 from .binding import Binding, id_of, required
-from .handler_options import DEFAULT_TIMEOUT_SECONDS, Function, HandlerOptions
+from .handler_options import DEFAULT_TIMEOUT_SECONDS, HandlerFunction, HandlerOptions
 from .policies import Origin
 
 
@@ -29,7 +29,7 @@ class Handler(HandlerOptions):
     timeout: float | None = DEFAULT_TIMEOUT_SECONDS
     rate: float | None = None
     aliases: tuple[str, ...] = ()
-    function: Function
+    function: HandlerFunction
     rules: Rules
     retry_from: Origin = Origin.DECORATOR
     binding: Binding = field(init=False, repr=False)
@@ -38,7 +38,7 @@ class Handler(HandlerOptions):
     is_plain: bool = field(init=False, repr=False)
 
     @classmethod
-    def of(cls, function: Function, options: HandlerOptions, rules: Rules, retry_from: Origin) -> Self:
+    def of(cls, function: HandlerFunction, options: HandlerOptions, rules: Rules, retry_from: Origin) -> Self:
         """Return the handler that a function is with these options."""
         given = {each.name: getattr(options, each.name) for each in fields(HandlerOptions)}
         given["id"] = options.id or id_of(function, options.group)

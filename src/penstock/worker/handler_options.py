@@ -23,7 +23,7 @@ from .calling.rate import per_second
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
-Function = Callable[..., Any]
+HandlerFunction = Callable[..., Any]
 Match = str | Callable[[Record], bool] | None
 Fallback = Callable[[Record], Any] | Callable[[Record, str], Any]
 Start = Literal["earliest", "latest"]

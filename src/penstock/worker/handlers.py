@@ -11,7 +11,7 @@ from penstock.model.event_types import EventTypes
 from penstock.model.retry import RetryPolicy
 
 from .handler import Handler
-from .handler_options import Function, HandlerOptions
+from .handler_options import HandlerFunction, HandlerOptions
 from .policies import check_policy, policy_of
 from .subscription import Subscription
 
@@ -29,7 +29,7 @@ class Handlers:
         self._types_version = 0  # of the types, when these were made
         self.is_served = False  # a worker runs that took what was registered before it
 
-    def add(self, function: Function, options: HandlerOptions) -> Handler:
+    def add(self, function: HandlerFunction, options: HandlerOptions) -> Handler:
         """Register a function. Raises InvalidHandler, DuplicateHandler."""
         policy, origin = policy_of(function, options.group, given=options.retry, outbox=self._retry)
         handler = Handler.of(function, options, options.rules_with(policy), origin)
@@ -38,9 +38,7 @@ class Handlers:
         self._handlers.append(handler)
         self._subscriptions = None
         if self.is_served:
-            logger.warning(
-                "handler %s is registered too late for the worker that runs; start it anew", handler.id
-            )
+            logger.warning("handler %s is registered too late for the running worker; restart it", handler.id)
         return handler
 
     @property

@@ -23,5 +23,5 @@ class LeaseCheck:
         return None if lapses == self._seen else lapses
 
     def see(self, lapses: int) -> None:
-        """Say that what is owned was asked for after so many lapses."""
+        """Note that ownership was checked after this many lapses."""
         self._seen = lapses

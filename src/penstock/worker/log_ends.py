@@ -4,7 +4,7 @@ from collections import deque
 
 from penstock.backoff import Backoff
 from penstock.log.contract import Log, Topic
-from penstock.outbox.sequencer import Ends
+from penstock.outbox.sequencer import HeadEnds
 
 
 class LogEnds:
@@ -19,7 +19,7 @@ class LogEnds:
         self._log, self._backoff = log, backoff
         self._topics: dict[str, Topic] = {}
         self._ends: dict[str, dict[int, int]] = {}
-        self._grown: deque[Ends] = deque()
+        self._grown: deque[HeadEnds] = deque()
         self._rung = True
         self.next_look = 0.0
 
@@ -27,7 +27,7 @@ class LogEnds:
         """Say that the log has grown; the next look comes at once."""
         self._rung = True
 
-    def grown(self, ends: Ends) -> None:
+    def grown(self, ends: HeadEnds) -> None:
         """Say how far the log has grown: no look is needed to know it."""
         self._grown.append(ends)
 

@@ -43,7 +43,7 @@ def policy_of(
 ) -> tuple[RetryPolicy, Origin]:
     """Return the policy that counts and where it comes from; `given` is the decorator's.
 
-    Raises InvalidHandler for what is no policy, also where another one counts.
+    Raises InvalidHandler for what is not a policy, even where another one counts.
     """
     own = _own(function, group)
     if given is not None and not isinstance(given, RetryPolicy):

@@ -20,7 +20,7 @@ _SLOT = 0  # whoever owns it runs the passes
 
 
 class Housekeeping:
-    """What is deleted in one go: records of the log, and tokens that no longer count."""
+    """What one pass deletes: records of the log, and tokens that no longer count."""
 
     def __init__(self, store: Store, clock: Clock, settings: RetentionSettings | None = None) -> None:
         self._database, self._clock = store.database, clock

@@ -1,4 +1,4 @@
-"""Running a worker until it is told to stop: by a signal, an event, or the end of an async block."""
+"""Running a worker until it is stopped: by a signal, an event, or the end of an async block."""
 
 import asyncio
 import logging

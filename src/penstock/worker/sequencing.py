@@ -1,7 +1,7 @@
 """The sequencing service: a thread that moves what is staged in the slots of a member.
 
-A database that is away stops nothing for good: the service waits with back-off, says so once, and goes on by
-itself when the database is back.
+When the database is unavailable, the service waits with back-off, logs it once, and goes on by itself when
+the database is back.
 """
 
 import logging

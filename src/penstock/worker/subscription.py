@@ -28,7 +28,7 @@ class Subscription:
 
     @property
     def has_rate(self) -> bool:
-        """Whether a handler of it may be given only so many records a second."""
+        """Whether one of its handlers has a rate."""
         return any(handler.rate is not None for handler in self.handlers)
 
     def handler_for(self, record: Record) -> Handler | None:

@@ -1,4 +1,4 @@
-"""One record on its way to its handler: the value that a group's delivery hands to whoever calls handlers."""
+"""One record on its way to its handler: the value that a group's delivery hands to what calls handlers."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -18,8 +18,12 @@ CALLERS = {name for name, reason in EXCEPTIONS.items() if "the caller's connecti
 KINDS = ("memory", "postgres")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out other engines that a module asks for."""
+    """Leave out other engines that a module asks for; the fast set has the one in memory."""
+    for each in items:
+        if _kind(each) == "postgres":
+            each.add_marker(pytest.mark.slow)
     others = [each for each in items if _kind(each) not in KINDS]
     config.hook.pytest_deselected(items=others)
     items[:] = [each for each in items if each not in others]

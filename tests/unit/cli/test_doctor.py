@@ -5,16 +5,18 @@ import json
 import pytest
 
 from penstock.cli import doctor, main
-from penstock.operate.doctor import EXTRAS, Finding, State
+from penstock.operate.doctor import EXTRAS, DoctorFinding, PartState
 from penstock.testing.refusal import refusal
 
 FINDINGS = [
-    Finding("Python", State.OK, "3.11", "everything", "install it"),
-    Finding("Disk", State.LOW, "0.1 GiB free", "room", "free some space"),
-    Finding("[postgres]", State.MISSING, "not installed", "PostgreSQL", "pip install 'penstock[postgres]'"),
-    Finding("SQLite callers", State.NOTE, "a note", "publishing", "begin it so"),
+    DoctorFinding("Python", PartState.OK, "3.11", "everything", "install it"),
+    DoctorFinding("Disk", PartState.LOW, "0.1 GiB free", "room", "free some space"),
+    DoctorFinding(
+        "[postgres]", PartState.MISSING, "not installed", "PostgreSQL", "pip install 'penstock[postgres]'"
+    ),
+    DoctorFinding("SQLite callers", PartState.NOTE, "a note", "publishing", "begin it so"),
 ]
-BROKEN = Finding("SQLite", State.BROKEN, "3.1", "the default", "use a newer Python")
+BROKEN = DoctorFinding("SQLite", PartState.BROKEN, "3.1", "the default", "use a newer Python")
 
 
 def left(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str]:
@@ -24,7 +26,7 @@ def left(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str]:
 
 
 @pytest.fixture
-def found(monkeypatch: pytest.MonkeyPatch) -> list[Finding]:
+def found(monkeypatch: pytest.MonkeyPatch) -> list[DoctorFinding]:
     """Give the findings that the doctor will make."""
     findings = list(FINDINGS)
     monkeypatch.setattr(doctor, "examine", lambda where: findings)
@@ -54,7 +56,7 @@ def test_json_has_every_finding(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("flag", [[], ["--json"]], ids=str)
 def test_something_that_every_use_needs_is_broken_so_it_exits_with_1(
-    capsys: pytest.CaptureFixture[str], found: list[Finding], flag: list[str]
+    capsys: pytest.CaptureFixture[str], found: list[DoctorFinding], flag: list[str]
 ) -> None:
     found.append(BROKEN)
     code, out = left(capsys, *flag)

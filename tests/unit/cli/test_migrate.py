@@ -128,7 +128,7 @@ def test_a_prefix_is_used_for_all_tables(run: Run, url: str) -> None:
 
 
 WRONG = {
-    "an unknown store": (["--url", "oracle://u:secret@h/x"], 2, "is no store Penstock knows"),
+    "an unknown store": (["--url", "oracle://u:secret@h/x"], 2, "is not a store that Penstock knows"),
     "a bad prefix": (["--url", "memory://", "--prefix", "a;--"], 2, "prefix 'a;--' must be"),
     "a bad schema": (["--url", "memory://", "--schema", "A"], 2, "schema 'A' must be"),
     "a schema on SQLite": (["--url", "memory://", "--schema", "events"], 2, "set a prefix instead"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import sqlite3
 import subprocess
@@ -110,13 +111,16 @@ def refused(
     """Run a worker that ends at once, in this process; give its exit code and what it said."""
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    known = set(sys.modules)
+    logger, known = logging.getLogger("penstock"), set(sys.modules)
+    handlers, level = [*logger.handlers], logger.level
 
     def run(*arguments: str) -> tuple[object, str]:
         left = refusal(SystemExit, main, ["worker", *arguments])
         return left.code, capsys.readouterr().err
 
     yield run
+    logger.handlers[:] = handlers
+    logger.setLevel(level)
     for name in ("shop", "broken", "bare"):
         if name not in known:
             sys.modules.pop(name, None)
@@ -151,7 +155,7 @@ def test_a_second_signal_waits_for_no_handler(folder: Path) -> None:
         (["nothing:outbox"], "there is no module 'nothing' here"),
         (["shop:nothing"], "shop has no 'nothing'"),
         (["shop:other"], "shop:other is str, not an Outbox"),
-        (["shop:outbox", "--partitions", "5-1"], "'5-1' is no range such as 0-63"),
+        (["shop:outbox", "--partitions", "5-1"], "'5-1' is not a range such as 0-63"),
         ([], "Missing argument 'MODULE:OUTBOX...'"),
     ],
 )

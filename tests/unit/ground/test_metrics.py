@@ -6,22 +6,22 @@ from typing import Any
 import pytest
 
 from penstock import metrics
-from penstock.metrics import PUBLISHED, SERIES, Buckets, Kind, Series, snapshot
+from penstock.metrics import PUBLISHED, SERIES, Buckets, Series, SeriesKind, snapshot
 
 
 @pytest.fixture
 def counter() -> Series:
-    return Series("test_total", Kind.COUNTER, "Things.", ("topic", "kind"))
+    return Series("test_total", SeriesKind.COUNTER, "Things.", ("topic", "kind"))
 
 
 @pytest.fixture
 def gauge() -> Series:
-    return Series("test_now", Kind.GAUGE, "Things now.", ("topic",))
+    return Series("test_now", SeriesKind.GAUGE, "Things now.", ("topic",))
 
 
 @pytest.fixture
 def histogram() -> Series:
-    return Series("test_seconds", Kind.HISTOGRAM, "How long.", ("topic",))
+    return Series("test_seconds", SeriesKind.HISTOGRAM, "How long.", ("topic",))
 
 
 @pytest.fixture
@@ -69,11 +69,11 @@ def test_a_gauge_is_set(gauge: Series) -> None:
 
 
 def test_a_series_takes_only_what_its_kind_can(counter: Series, gauge: Series, histogram: Series) -> None:
-    with pytest.raises(AssertionError, match="test_now is no counter"):
+    with pytest.raises(AssertionError, match="test_now is not a counter"):
         gauge.add(1, topic="a")
-    with pytest.raises(AssertionError, match="test_seconds is no gauge"):
+    with pytest.raises(AssertionError, match="test_seconds is not a gauge"):
         histogram.set(1, topic="a")
-    with pytest.raises(AssertionError, match="test_total is no histogram"):
+    with pytest.raises(AssertionError, match="test_total is not a histogram"):
         counter.observe(1, topic="a", kind="x")
 
 
@@ -170,7 +170,7 @@ def test_series_have_names_of_their_own_and_say_what_they_are() -> None:
     for series in SERIES:
         assert series.name.startswith("penstock_")
         assert series.help.endswith(".")
-        assert series.name.endswith("_total") == (series.kind is Kind.COUNTER)
+        assert series.name.endswith("_total") == (series.kind is SeriesKind.COUNTER)
 
 
 def test_a_new_histogram_has_a_place_above_the_last_bound() -> None:

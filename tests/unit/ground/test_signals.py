@@ -13,7 +13,7 @@ from penstock.signals import hearing
 
 
 def test_a_signal_that_finds_the_lock_held_is_heard() -> None:
-    """The main thread is inside `Event.set` or `wait`: a handler that sets the Event waits for ever."""
+    """The main thread is inside `Event.set` or `wait`: a handler that sets the Event waits forever."""
     lock, heard = threading.Lock(), threading.Event()
 
     def hear(number: signal.Signals) -> None:

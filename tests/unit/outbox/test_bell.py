@@ -114,7 +114,7 @@ def test_a_connection_busy_with_the_next_transaction_is_not_forgotten(
 def test_a_transaction_that_stays_open_is_given_up(
     bell: Bell, rings: Rings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Polling will find what it publishes; the bell does not look for ever."""
+    """Polling will find what it publishes; the bell does not look forever."""
     monkeypatch.setattr(bell_module, "_GIVEN_UP_SECONDS", 0.01)
     conn = Conn()
     bell.watch(conn, is_open)

@@ -164,7 +164,7 @@ def test_a_repository_class_says_where_its_connection_is(outbox: Outbox, seen: l
 
 
 REFUSED: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
-    "no class": ("Order", {}, InvalidTracking, "it is no class"),
+    "no class": ("Order", {}, InvalidTracking, "it is not a class"),
     "no table": (Order, {"table": ""}, InvalidTracking, "table='' must be the name"),
     "an id that is no field": (Order, {"id": "number"}, InvalidTracking, "id='number', but it has no such"),
     "no id": (Order, {"id": ()}, InvalidTracking, "names no attribute"),

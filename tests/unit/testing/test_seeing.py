@@ -99,7 +99,7 @@ def test_draining_goes_on_over_retries_and_schedules(outbox: Outbox, clock: Fake
 def test_a_handler_that_snoozes_for_ever_is_named(outbox: Outbox, clock: FakeClock) -> None:
     outbox.handler(group="g", id="h")(lambda record: Snooze(timedelta(hours=1)))
     publish(outbox, 1)
-    with pytest.raises(AssertionError, match=r"after 5 steps, at 2026-01-01 05:00:00.*snooze for ever"):
+    with pytest.raises(AssertionError, match=r"after 5 steps, at 2026-01-01 05:00:00.*snooze forever"):
         drain_until_idle(outbox, clock, most_steps=5)
 
 

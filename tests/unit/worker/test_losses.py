@@ -11,7 +11,7 @@ import pytest
 
 from penstock import Fixed, Outbox, Record, points
 from penstock.errors import StoreUnreachable
-from penstock.operate.dead import Selection, dead_letters, requeue
+from penstock.operate.dead import DeadSelection, dead_letters, requeue
 from penstock.testing.outbox_suite import in_one_partition
 from penstock.worker.group import bounds
 from tests.conformance.engines import StoreEngine
@@ -82,7 +82,7 @@ def test_what_waits_for_a_thread_is_not_done_twice_when_its_partition_is_taken_a
         fails[0] = False
         publish(outbox, *((f"k-{value}", value) for value in range(1, 60)))
         wait_until(lambda: calls, "the second is being handled, and the rest waits")
-        requeue(outbox._database, Selection(group="g", all=True))
+        requeue(outbox._database, DeadSelection(group="g", all=True))
         wait_until(lambda: is_taken_again(outbox), "the worker has taken the partition afresh")
         goes_on.set()
         wait_until(lambda: {value for value, _ in calls} == set(range(60)), "all are handled")
@@ -110,7 +110,7 @@ def test_what_was_done_and_not_settled_is_marked_when_it_comes_again(outbox: Out
         calls.append((record.value, record.redelivered))
         if record.value == 1 and not handled.is_set():
             handled.set()
-            requeue(outbox._database, Selection(group="g", all=True))
+            requeue(outbox._database, DeadSelection(group="g", all=True))
 
     with working(outbox):
         publish(outbox, ("poison", 0))

@@ -50,7 +50,7 @@ class Crew:
         worker = Worker(store_of(database), handlers, SYSTEM, pins=pins, cluster=cluster)
 
         def share() -> float:
-            known = worker._delivery.rate_share("g", "events")
+            known = worker._delivery._runner.share("g", "events")
             return -1.0 if known is None else known
 
         worker.start()

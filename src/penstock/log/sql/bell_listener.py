@@ -6,7 +6,6 @@ When it cannot hear (a pooler in between, the database away) the loops that it w
 slower; it tries again from time to time.
 """
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from secrets import token_hex
@@ -17,10 +16,8 @@ from penstock.clock import SYSTEM
 from penstock.errors import BellUnheard
 
 from .address import without_password
-from .contract import Listener
+from .contract import NotificationListener
 from .database import Database
-
-logger = logging.getLogger("penstock.bell")
 
 LOGGED = "logged"  # the text of a notification: records came into the log
 _STAGED = "staged"  # or events were staged; the slots follow if they are known
@@ -55,7 +52,7 @@ def notify_others(database: Database, word: str) -> None:
         _notify(database, word)
 
 
-def listen(database: Database) -> Listener:
+def listen(database: Database) -> NotificationListener:
     """Return a listener that is known to hear. Raises BellUnheard, or the driver's error."""
     dialect = database.dialect
     listener = dialect.listen(_channel(database))
@@ -69,7 +66,7 @@ def listen(database: Database) -> Listener:
     return listener
 
 
-def _is_heard(database: Database, listener: Listener) -> bool:
+def _is_heard(database: Database, listener: NotificationListener) -> bool:
     """Return whether a text sent on another connection arrives; on its own it would, even behind a pooler."""
     word = f"{_TEST}{token_hex(8)}"
     _notify(database, word)
@@ -101,7 +98,7 @@ class BellListener:
         self._backoff = Backoff("bell", polling)
         self._test_again = _TEST_AGAIN_SECONDS
         self._stopping = Event()
-        self._listener: Listener | None = None
+        self._listener: NotificationListener | None = None
         self._thread: Thread | None = None
 
     def start(self) -> None:

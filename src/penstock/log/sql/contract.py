@@ -62,17 +62,17 @@ class TransactionState(Enum):
     LOST = auto()  # the connection is gone
 
 
-class Listener(Protocol):
-    """Waits for a sign from other connections that something may have come."""
+class NotificationListener(Protocol):
+    """Waits for a signal from other connections that something may have come."""
 
     def wait(self, seconds: float) -> list[str]:
-        """Wait so long at most; return the words of the signs that came. Raises the driver's error.
+        """Wait at most that long; return the texts of the signals that came. Raises the driver's error.
 
-        An empty word says that something came, and not what.
+        An empty text says that something came, but not what.
         """
 
     def hurry(self) -> None:
-        """Somebody in this process is committing: where it has to look, it looks closely. From any thread."""
+        """Expect a signal soon, since this process is committing: poll more often. From any thread."""
 
     def is_pooled(self) -> bool:
         """Return whether something stands between this connection and the database that answers."""
@@ -113,7 +113,7 @@ class Dialect(Protocol):
         """Return what has become of the transaction, as the driver knows without asking the database."""
 
     def sever(self, conn: Any) -> None:
-        """End a connection that another thread uses, and with it its transaction; whoever uses it fails."""
+        """Close a connection that another thread uses: its transaction ends, and that thread fails."""
 
     def begin_looking(self, conn: Any) -> None:
         """Begin a transaction that only reads: all its statements see one moment, and it holds up nobody."""
@@ -146,9 +146,9 @@ class Dialect(Protocol):
         """Make a second migration wait, inside the open transaction, until this one has ended."""
 
     def notify(self, conn: Any, channel: str, word: str) -> None:
-        """Wake whoever listens on a channel, with a word; where the database cannot, nothing."""
+        """Notify the listeners of a channel; nothing where the database has no notifications."""
 
-    def listen(self, channel: str) -> Listener:
+    def listen(self, channel: str) -> NotificationListener:
         """Begin to listen, on a connection of its own. Raises the driver's error."""
 
     def is_held(self) -> bool:

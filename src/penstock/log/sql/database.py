@@ -1,6 +1,6 @@
 """The Database: connections of ours, transactions, and the loop that runs one again after a conflict.
 
-Connections are pooled and used by one thread at a time. A transaction that fails for the sake of others
+Connections are pooled and used by one thread at a time. A transaction that fails because of others
 (deadlock, serialization failure, busy) is run again from its beginning; one whose commit may or may not
 have happened is never run again here: the caller compares and decides.
 """
@@ -20,7 +20,7 @@ from .naming import Names
 from .second_forms import SecondForm, run
 from .statements import second_forms, statement
 
-log = logging.getLogger("penstock.database")
+logger = logging.getLogger("penstock.database")
 T = TypeVar("T")
 
 _REPLAYS = 10
@@ -107,8 +107,8 @@ class Database:
         """Open a transaction; commit at the end of the block, roll back if it raises.
 
         Ours are bounded in time; one that runs a caller's code is not. Guarded: `seal` tells whether the
-        caller's code has ended it. Its first statements save a trip when they are told with its beginning;
-        they have no second forms.
+        caller's code has ended it. Its first statements save a round trip when they are given here; they
+        have no second forms.
         """
         conn, opened = self._begun(bounded, guarded, first)
         try:
@@ -170,7 +170,7 @@ class Database:
                     if translated is None:
                         raise
                     raise translated from exc
-                log.debug("transaction runs again after a conflict: %s", exc)
+                logger.debug("transaction runs again after a conflict: %s", exc)
             self._closed.wait(pause + random.uniform(0, pause / 2))
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
         raise AssertionError("unreachable")

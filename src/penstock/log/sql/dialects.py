@@ -54,5 +54,5 @@ def _dialect(url: str, limit_seconds: float | None, listen_url: str | None) -> D
 
 
 def _is_file(path: str) -> bool:
-    """Return whether a path names a file: not one connection's memory, and no options, for there are none."""
+    """Return whether a path names a file: not the memory of one connection, and without options."""
     return path not in ("", ":memory:") and "?" not in path and "\x00" not in path

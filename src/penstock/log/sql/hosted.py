@@ -1,7 +1,7 @@
 """The chain of migrations inside a transaction that a framework's own migrations have opened.
 
 The framework runs the statements, one at a time and without parameters; it commits, and it keeps its own
-account of what it has run. Ours stands in `meta` as ever, so `penstock migrate` and the framework may take
+account of what it has run. Ours is in `meta`, as always, so `penstock migrate` and the framework may take
 turns: what is there already is not made again.
 """
 

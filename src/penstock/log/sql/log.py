@@ -17,9 +17,9 @@ from ..contract import (
     Batch,
     Bounds,
     Chunk,
-    Identity,
     Keep,
     Log,
+    LogIdentity,
     OffsetRange,
     Position,
     Search,
@@ -59,13 +59,13 @@ class SqlLog(Log):
 
     # -- topics
 
-    def identity(self) -> Identity:
+    def identity(self) -> LogIdentity:
         """Return the ids that stand in the database."""
 
-        def look(tx: Transaction) -> Identity:
+        def look(tx: Transaction) -> LogIdentity:
             ((id,),) = tx.rows("log", "meta_read", name="log_id")
             ((incarnation,),) = tx.rows("log", "meta_read", name="incarnation")
-            return Identity(str(id), int(incarnation))
+            return LogIdentity(str(id), int(incarnation))
 
         return self._look(look)
 
@@ -192,7 +192,7 @@ class SqlLog(Log):
         return dict(self._rows("sizes", topic, ranges=ranges_table(ranges)))
 
     def reach(self, topic: Topic, ranges: Sequence[OffsetRange], sizes: Sequence[int]) -> dict[int, int]:
-        """Return how far each range goes to hold so many bytes."""
+        """Return how far each range goes to hold that many bytes."""
         table = Rows(**ranges_table(ranges).columns, bytes=list(sizes))
         return dict(self._rows("reach", topic, ranges=table))
 

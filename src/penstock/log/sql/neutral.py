@@ -27,7 +27,7 @@ class RowsParameter(NamedTuple):
 
 
 def rows_replaced(sql: str, words: Callable[[RowsParameter], str]) -> str:
-    """Return a statement in which each `rows(…) AS alias` is said in other words."""
+    """Return a statement in which each `rows(…) AS alias` is replaced by other SQL."""
     return _ROWS.sub(lambda found: words(_read(found)), sql)
 
 

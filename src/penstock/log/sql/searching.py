@@ -1,7 +1,7 @@
 """Finding a record by its id: the log has no index on ids.
 
 An id of ours holds the moment it was made, and the sparse time index says from which offset on a record of
-that moment can stand; from there so many records of each partition are looked at.
+that moment can stand; from there that many records of each partition are looked at.
 """
 
 from collections.abc import Sequence

@@ -39,7 +39,7 @@ class SecondForm(NamedTuple):
     arguments: tuple[str, ...]
 
 
-class Runner(Protocol):
+class StatementRunner(Protocol):
     """A transaction, which runs statements by room and name."""
 
     def execute(self, room: str, name: str, params: Params) -> Result:
@@ -60,17 +60,17 @@ def read_form(text: str) -> SecondForm | None:
     return form
 
 
-def run(form: SecondForm, tx: Runner, room: str, params: Params) -> Result:
+def run(form: SecondForm, tx: StatementRunner, room: str, params: Params) -> Result:
     """Run a second form in an open transaction."""
     return _FUNCTIONS[form.function](tx, room, params, *form.arguments)
 
 
-def instead(tx: Runner, room: str, params: Params, statement: str) -> Result:
+def instead(tx: StatementRunner, room: str, params: Params, statement: str) -> Result:
     """Run another statement with the same parameters."""
     return tx.execute(room, statement, params)
 
 
-def find_then_change(tx: Runner, room: str, params: Params, find: str, change: str) -> Result:
+def find_then_change(tx: StatementRunner, room: str, params: Params, find: str, change: str) -> Result:
     """Lock rows and read what RETURNING would say of them; then change them, the first column as `:found`.
 
     Raises PickChanged when more or fewer are changed than were found: all is taken back and runs again.
@@ -83,7 +83,7 @@ def find_then_change(tx: Runner, room: str, params: Params, find: str, change: s
     return Result(found, len(found))
 
 
-def for_each(tx: Runner, room: str, params: Params, table: str, statement: str) -> Result:
+def for_each(tx: StatementRunner, room: str, params: Params, table: str, statement: str) -> Result:
     """Run a statement for each row of a parameter that is a small table; return the key of those it changed.
 
     The columns are parameters, and the first of them is the key.
@@ -95,14 +95,14 @@ def for_each(tx: Runner, room: str, params: Params, table: str, statement: str) 
     return Result(rows, sum(result.changed for result in results))
 
 
-def update_or_insert(tx: Runner, room: str, params: Params, update: str, insert: str) -> Result:
+def update_or_insert(tx: StatementRunner, room: str, params: Params, update: str, insert: str) -> Result:
     """Change a row or, if it is not there, add it."""
     updated = tx.execute(room, update, params)
     return updated if updated.changed else tx.execute(room, insert, params)
 
 
 def update_or_insert_each(
-    tx: Runner, room: str, params: Params, table: str, update: str, insert: str
+    tx: StatementRunner, room: str, params: Params, table: str, update: str, insert: str
 ) -> Result:
     """Change or add a row for each of a parameter that is a small table, whose columns are parameters."""
     results = [update_or_insert(tx, room, each, update, insert) for each in _each(params, table)]

@@ -12,7 +12,7 @@ neutral SQL, which `adapt.py` of each dialect puts into its own words:
 | `:id::integer`, `sum(x)::bigint`       | as it is                        | without the `::type`         |
 | `= ANY(:ids::integer[])`, `<> ALL(…)`  | as it is                        | `[NOT] IN` a list in JSON    |
 | `= ANY(ARRAY(SELECT …))`               | as it is                        | `IN (SELECT …)`              |
-| `now_ms(:now_ms)`                      | the parameter or, if NULL, the server's clock | likewise       |
+| `now_ms(:now_ms)`                      | the parameter or, if NULL, the server's clock | the same       |
 | `rows(:lanes, lane text, …) AS l`      | `unnest` of one array a column  | a subquery over a JSON array |
 | `CROSS JOIN x ON …` (in this order)    | `JOIN x ON …`                   | as it is: keeps the order    |
 | `FOR UPDATE OF c SKIP LOCKED` and such | as it is                        | nothing: one writer at a time |

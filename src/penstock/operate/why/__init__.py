@@ -6,7 +6,7 @@ reason counts, and `sentences` say it. All rows are read on one snapshot, so an 
 itself.
 """
 
-from .answer import Answer, Code, Kind
+from .answer import Answer, Code, Kind, QuestionKind
 from .asking import why
 
-__all__ = ["Answer", "Code", "Kind", "why"]
+__all__ = ["Answer", "Code", "Kind", "QuestionKind", "why"]

@@ -5,12 +5,15 @@ from datetime import datetime
 from enum import Enum
 
 
-class Kind(Enum):
+class QuestionKind(Enum):
     """What was asked about."""
 
     ID = "id"
     KEY = "key"
     GROUP = "group"
+
+
+Kind = QuestionKind  # the old name
 
 
 class Code(Enum):
@@ -39,7 +42,7 @@ class Code(Enum):
 
     @property
     def waits(self) -> bool:
-        """Whether what it is said of is still to be delivered."""
+        """Whether the record or group it is about still has something to deliver."""
         return self not in _ENDS
 
 
@@ -67,7 +70,7 @@ class Answer:
     """
 
     subject: str
-    kind: Kind
+    kind: QuestionKind
     group: str | None = None
     code: Code
     sentence: str

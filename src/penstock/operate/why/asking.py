@@ -12,12 +12,12 @@ from penstock.model.limits import ERASED
 
 from ..lookup import storable
 from ..operation import operation
-from .answer import Answer, Code, Kind
+from .answer import Answer, Code, QuestionKind
 from .explaining import Reason, explain
-from .finding import Finder, Logged, Missing, Staged, looks_like_id, partition_of
+from .finding import Finder, Logged, Missing, UnloggedEvent, looks_like_id, partition_of
 from .history import History
 from .members import Members
-from .standing import Cursor, Group, Reader, group_of, key_lane
+from .standing import Cursor, StandingReader, StoredGroup, group_of, key_lane
 from .unlogged import Writer, explain_cancelled, explain_erased, explain_missing, explain_staged, writers
 from .wholes import topics_of
 
@@ -27,7 +27,7 @@ def why(
     store: Store,
     subject: str,
     *,
-    kind: Kind | None = None,
+    kind: QuestionKind | None = None,
     group: str | None = None,
     topic: str | None = None,
     key: str | None = None,
@@ -55,7 +55,7 @@ class _Asked:
     """What was asked about, once it is known."""
 
     subject: str
-    kind: Kind
+    kind: QuestionKind
 
     def answer(self, reason: Reason, group: str | None, id: str | None, place: str | None) -> Answer:
         return Answer(
@@ -95,16 +95,16 @@ class _Question:
         only = None if topic is None else storable(topic)
         self._finder = Finder(tx, log, topics, only, everything=everything)
         self._members = Members(tx, clock)
-        self._reader = Reader(tx, self._finder, self._members)
+        self._reader = StandingReader(tx, self._finder, self._members)
 
-    def answers(self, kind: Kind | None, key: str | None) -> list[Answer]:
+    def answers(self, kind: QuestionKind | None, key: str | None) -> list[Answer]:
         """Return the answers, whatever the subject turns out to be."""
         text = storable(self._subject)
-        if kind is Kind.ID:
+        if kind is QuestionKind.ID:
             return self._of_id(self._finder.by_id(text, key))
-        if kind is Kind.KEY:
-            return self._of_key() or self._of_nothing(Kind.KEY)
-        if kind is Kind.GROUP:
+        if kind is QuestionKind.KEY:
+            return self._of_key() or self._of_nothing(QuestionKind.KEY)
+        if kind is QuestionKind.GROUP:
             return self._of_group(self._found(self._subject))
         if looks_like_id(text):
             found = self._finder.by_id(text, key)
@@ -115,19 +115,19 @@ class _Question:
             self._of_group(self._group_named(text))
             or self._of_key()
             or self._of_found(self._finder.by_id(text, key))
-            or self._of_nothing(Kind.KEY)
+            or self._of_nothing(QuestionKind.KEY)
         )
 
     # -- a record
 
-    def _of_found(self, found: Staged | Logged | Missing) -> list[Answer]:
+    def _of_found(self, found: UnloggedEvent | Logged | Missing) -> list[Answer]:
         return [] if isinstance(found, Missing) else self._of_id(found)
 
-    def _of_id(self, found: Staged | Logged | Missing) -> list[Answer]:
-        asked = _Asked(self._subject, Kind.ID)
+    def _of_id(self, found: UnloggedEvent | Logged | Missing) -> list[Answer]:
+        asked = _Asked(self._subject, QuestionKind.ID)
         if isinstance(found, Missing):
             return [asked.answer(self._missing(found), None, self._subject, None)]
-        if isinstance(found, Staged):
+        if isinstance(found, UnloggedEvent):
             return [self._staged(asked, found)]
         if found.type == ERASED:
             return [asked.answer(explain_erased(found), None, found.id, found.place)]
@@ -141,13 +141,13 @@ class _Question:
         act = History(self._tx).cancelled(self._subject)
         if act is not None:
             return explain_cancelled(self._subject, act, self._now_ms)
-        return explain_missing(self._subject, Kind.ID, missing, self._writers)
+        return explain_missing(self._subject, QuestionKind.ID, missing, self._writers)
 
-    def _staged(self, asked: _Asked, event: Staged) -> Answer:
+    def _staged(self, asked: _Asked, event: UnloggedEvent) -> Answer:
         reason = explain_staged(self._tx, self._members, event, asked.kind, self._now_ms)
         return asked.answer(reason, None, event.id, None)
 
-    def _logged(self, asked: _Asked, group: Group, cursor: Cursor, record: Logged) -> Answer:
+    def _logged(self, asked: _Asked, group: StoredGroup, cursor: Cursor, record: Logged) -> Answer:
         standing = self._reader.standing(group, cursor, record)
         reason = explain(standing, asked.kind, self._now_ms)
         return asked.answer(reason, group.name, record.id or None, record.place)
@@ -156,18 +156,18 @@ class _Question:
         """Answer for a record that no group reads."""
         group = None if self._group is None else self._group.name
         who = "no group reads" if group is None else f"group {group} does not read"
-        what = self._subject if asked.kind is Kind.KEY else f"record {record.id}"
+        what = self._subject if asked.kind is QuestionKind.KEY else f"record {record.id}"
         reason = Reason(Code.NO_HANDLER, f"{what} is delivered to nobody: {who} topic {topic.name}")
         return asked.answer(reason, group, record.id, record.place)
 
-    def _groups(self, topic: Topic, number: int) -> Iterator[tuple[Group, Cursor]]:
+    def _groups(self, topic: Topic, number: int) -> Iterator[tuple[StoredGroup, Cursor]]:
         return self._reader.groups(topic, number, None if self._group is None else self._group.id)
 
     # -- a key
 
     def _of_key(self) -> list[Answer]:
         """Return answers for the first record of the key that waits, in each group; none without records."""
-        asked = _Asked(self._subject, Kind.KEY)
+        asked = _Asked(self._subject, QuestionKind.KEY)
         answers = []
         for topic in self._finder.topics():
             last = self._finder.last_of_key(topic, self._subject)
@@ -181,7 +181,7 @@ class _Question:
         answers.sort(key=lambda each: not (each.code.waits or each.code is Code.HELD))
         return answers + [self._staged(asked, event) for event in self._finder.waiting(self._subject)]
 
-    def _first(self, group: Group, cursor: Cursor, topic: Topic) -> Logged | None:
+    def _first(self, group: StoredGroup, cursor: Cursor, topic: Topic) -> Logged | None:
         """Return the record of the key that a group has to do with first; None when it is past them all."""
         key, reader, finder = self._subject, self._reader, self._finder
         number, own = partition_of(topic, key), key_lane(key)
@@ -202,7 +202,7 @@ class _Question:
         kept = Logged(topic, number, heads[0], ids.get(heads[0], ""), key, "", 0)
         return finder.at(topic, number, heads[0]) or kept
 
-    def _of_nothing(self, kind: Kind) -> list[Answer]:
+    def _of_nothing(self, kind: QuestionKind) -> list[Answer]:
         """Answer for a key without records."""
         asked = _Asked(self._subject, kind)
         cut = any(self._finder.is_cut(topic, self._subject) for topic in self._finder.topics())
@@ -212,10 +212,10 @@ class _Question:
 
     # -- a group
 
-    def _of_group(self, group: Group | None) -> list[Answer]:
+    def _of_group(self, group: StoredGroup | None) -> list[Answer]:
         if group is None:
             return []
-        asked = _Asked(self._subject, Kind.GROUP)
+        asked = _Asked(self._subject, QuestionKind.GROUP)
         answers = [
             asked.answer(reason, group.name, None, topic.name)
             for topic, reason in topics_of(self._tx, self._log, self._reader, group, self._only, self._now_ms)
@@ -224,12 +224,12 @@ class _Question:
         nothing = Reason(Code.NO_HANDLER, f"group {group.name} does not read {where} yet")
         return answers or [asked.answer(nothing, group.name, None, None)]
 
-    def _found(self, name: str) -> Group:
+    def _found(self, name: str) -> StoredGroup:
         found = self._group_named(storable(name))
         if found is None:
             raise UnknownGroup(name)
         return found
 
-    def _group_named(self, name: str) -> Group | None:
+    def _group_named(self, name: str) -> StoredGroup | None:
         rows = self._tx.rows("delivery", "group_by_name", name=name)
         return group_of(rows[0]) if rows else None

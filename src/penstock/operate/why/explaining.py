@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 from penstock.worker.group import bounds
 
 from . import sentences as say
-from .answer import Code, Kind
+from .answer import Code, QuestionKind
 from .finding import Logged
 from .members import Served, Service
-from .standing import Group, Lane, Standing, wanted
+from .standing import Lane, Standing, StoredGroup, wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Reason:
     also: tuple[str, ...] = ()
 
 
-def explain(standing: Standing, kind: Kind, now_ms: int) -> Reason:
+def explain(standing: Standing, kind: QuestionKind, now_ms: int) -> Reason:
     """Return why a record has not been delivered to a group, or that it has."""
     record, group = standing.record, standing.group
     who, name = say.named(record, kind), f"group {group.name}"
@@ -54,7 +54,7 @@ def explain(standing: Standing, kind: Kind, now_ms: int) -> Reason:
     return _flowing(standing, kind, who, now_ms)
 
 
-def hindrances(group: Group, served: Served, where: str, now_ms: int) -> list[Reason]:
+def hindrances(group: StoredGroup, served: Served, where: str, now_ms: int) -> list[Reason]:
     """Return what keeps a whole group from work on some place, the most lasting first."""
     found = []
     if group.paused_ms is not None:
@@ -74,7 +74,7 @@ def hindrances(group: Group, served: Served, where: str, now_ms: int) -> list[Re
     return found
 
 
-def _ended(standing: Standing, kind: Kind, who: str, now_ms: int) -> Reason:
+def _ended(standing: Standing, kind: QuestionKind, who: str, now_ms: int) -> Reason:
     """Explain a record that the group is past."""
     record, group, letter = standing.record, standing.group, standing.letter
     it, name = say.it(record, kind), f"group {group.name}"
@@ -91,7 +91,7 @@ def _ended(standing: Standing, kind: Kind, who: str, now_ms: int) -> Reason:
         return Reason(Code.DISCARDED, text, standing.discard.at_ms)
     if wanted(group.filters, record.topic.name, record.type) is False:
         return Reason(Code.NO_HANDLER, f"{who} is not for {name}: {say.passed_over(standing)}")
-    if kind is Kind.KEY:
+    if kind is QuestionKind.KEY:
         text = f"nothing of {who} waits in {name}: the last record, {record.place}, was delivered"
     else:
         text = f"{who} was delivered to {name}, which is past {record.place}"
@@ -99,7 +99,7 @@ def _ended(standing: Standing, kind: Kind, who: str, now_ms: int) -> Reason:
     return Reason(Code.DELIVERED, text + unless)
 
 
-def _resting(standing: Standing, kind: Kind, who: str, now_ms: int, hindered: bool) -> Reason | None:
+def _resting(standing: Standing, kind: QuestionKind, who: str, now_ms: int, hindered: bool) -> Reason | None:
     """Explain a record whose key waits for a time or a person; None when it waits for neither."""
     lane, record, group, holder = standing.lane, standing.record, standing.group, standing.holder
     if lane is None:
@@ -120,7 +120,7 @@ def _resting(standing: Standing, kind: Kind, who: str, now_ms: int, hindered: bo
     return Reason(Code.BEHIND, text, until_ms=lane.due_ms)
 
 
-def _flowing(standing: Standing, kind: Kind, who: str, now_ms: int) -> Reason:
+def _flowing(standing: Standing, kind: QuestionKind, who: str, now_ms: int) -> Reason:
     """Explain a record that nothing keeps from being delivered but its turn."""
     record, lane, name = standing.record, standing.lane, f"group {standing.group.name}"
     waits = f"{who} waits in {name}"

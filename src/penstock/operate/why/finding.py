@@ -16,7 +16,7 @@ from penstock.log.sql.contract import Row
 from penstock.log.sql.database import Transaction
 from penstock.model.partition import key_hash, partition_for, slot
 
-WALK = 5_000  # records of a partition that are looked at for an id or a key, unless told to look at all
+WALK = 5_000  # records of a partition that are looked at for an id or a key, unless all are asked for
 STAGED_WALK = 200_000  # staged rows that are looked at for an id or a key
 _ALL = 1 << 62
 
@@ -24,7 +24,7 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-([0-9a-f])[0-9a-f]{3}-[0-9a-f]{4}-[
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
+class UnloggedEvent:
     """An event that is not in the log yet; `due_ms` for one that is scheduled."""
 
     topic: str
@@ -97,7 +97,7 @@ class Finder:
         """Return the topics it looks in."""
         return self._topics
 
-    def by_id(self, id: str, key: str | None) -> Staged | Logged | Missing:
+    def by_id(self, id: str, key: str | None) -> UnloggedEvent | Logged | Missing:
         """Return where a record is; `key` says in which partition it must be."""
         tx, params = self._tx, {"id": id, "topic": self._topic}
         walk = self._staged_walk
@@ -114,7 +114,7 @@ class Finder:
             missing = Missing(missing.cut or found.cut, missing.gone or found.gone)
         return self._kept(id) or missing
 
-    def waiting(self, key: str) -> Iterator[Staged]:
+    def waiting(self, key: str) -> Iterator[UnloggedEvent]:
         """Yield the oldest staged and the next scheduled event of a key."""
         hashed = key_hash(_bytes(key))
         params = {"key_hash": hashed, "key": _bytes(key), "topic": self._topic}
@@ -185,9 +185,9 @@ def partition_of(topic: Topic, key: str) -> int:
     return partition_for(topic.partitioner, _bytes(key), key, topic.partitions)
 
 
-def _staged(row: Row) -> Staged:
+def _staged(row: Row) -> UnloggedEvent:
     topic, id, key, type, timestamp_ms, at_slot, due_ms = row
-    return Staged(topic, id, key_text(key), type, timestamp_ms, at_slot, due_ms)
+    return UnloggedEvent(topic, id, key_text(key), type, timestamp_ms, at_slot, due_ms)
 
 
 def _logged(topic: Topic, entry: Entry) -> Logged:

@@ -6,25 +6,25 @@ from penstock.delivery.store import CRASHES_UNTIL_DEAD
 from penstock.delivery.wait_state import WaitState
 from penstock.worker.group import bounds
 
-from .answer import Kind
-from .finding import Logged, Staged
+from .answer import QuestionKind
+from .finding import Logged, UnloggedEvent
 from .history import CANCEL, Act
-from .standing import Group, Lane, Letter, Standing
+from .standing import Lane, Letter, Standing, StoredGroup
 from .wording import ago, ahead, counted, short, times
 
 WORKER = "penstock worker MODULE:OUTBOX"
 
 
-def named(record: Logged | Staged, kind: Kind) -> str:
+def named(record: Logged | UnloggedEvent, kind: QuestionKind) -> str:
     """Return what the sentence is about: the key that was asked for, or the record."""
-    if kind is Kind.KEY and record.key is not None:
+    if kind is QuestionKind.KEY and record.key is not None:
         return record.key
     return record.id if record.key is None else f"{record.id} (key {record.key})"
 
 
-def it(record: Logged, kind: Kind) -> str:
+def it(record: Logged, kind: QuestionKind) -> str:
     """Return the record, in a sentence that has named it or its key."""
-    return f"its record {record.place}" if kind is Kind.KEY else "it"
+    return f"its record {record.place}" if kind is QuestionKind.KEY else "it"
 
 
 # -- what a lane waits for
@@ -67,13 +67,13 @@ def done(act: Act, now_ms: int) -> str:
 # -- what is in the way of a whole group
 
 
-def paused(group: Group, now_ms: int) -> str:
+def paused(group: StoredGroup, now_ms: int) -> str:
     """Return that a group is paused."""
     assert group.paused_ms is not None
     return f"the group was paused {ago(group.paused_ms, now_ms)}"
 
 
-def unserved(group: Group, where: str, now_ms: int) -> str:
+def unserved(group: StoredGroup, where: str, now_ms: int) -> str:
     """Return that nobody works on something."""
     seen = f"; the group last had one {ago(group.seen_ms, now_ms)}" if group.seen_ms else ""
     return f"no living member works on {where}{seen}"
@@ -84,7 +84,7 @@ def pinned(count: int, where: str) -> str:
     return f"no member works on {where}: {_those(count)} pinned to other partitions"
 
 
-def differs(group: Group, count: int) -> str:
+def differs(group: StoredGroup, count: int) -> str:
     """Return that members are there, with other handlers."""
     filter = ", ".join(group.filters[0]) if group.filters else "none"
     have = "that serves it has" if count == 1 else "that serve it have"
@@ -141,18 +141,18 @@ def passed_over(standing: Standing) -> str:
 # -- commands
 
 
-def decide(group: Group, letter: Letter) -> tuple[str, ...]:
+def decide(group: StoredGroup, letter: Letter) -> tuple[str, ...]:
     """Return the commands that decide on a dead letter."""
     which = f"--group {quote(group.name)} --id {quote(letter.id)}"
     return f"penstock dead requeue {which}", f"penstock dead discard {which}"
 
 
-def resume(group: Group) -> str:
+def resume(group: StoredGroup) -> str:
     """Return the command that lets a group go on."""
     return f"penstock groups resume {quote(group.name)}"
 
 
-def list_lanes(group: Group, *, held: bool = False) -> str:
+def list_lanes(group: StoredGroup, *, held: bool = False) -> str:
     """Return the command that lists what waits."""
     return f"penstock lanes --group {quote(group.name)}" + (" --held" if held else "")
 

@@ -25,7 +25,7 @@ from .members import Members, Served, Service
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class StoredGroup:
     """A group as its row has it; `filters` the present one first."""
 
     id: int
@@ -103,7 +103,7 @@ class Standing:
     `discard`: how a person let it go. `doubts`: what else than delivery may have taken the group past it.
     """
 
-    group: Group
+    group: StoredGroup
     cursor: Cursor
     record: Logged
     served: Served
@@ -124,7 +124,7 @@ class Standing:
         return not self.entry and self.cursor.is_passed(self.record.offset)
 
 
-class Reader:
+class StandingReader:
     """Reads on one snapshot."""
 
     def __init__(self, tx: Transaction, finder: Finder, members: Members) -> None:
@@ -132,13 +132,13 @@ class Reader:
 
     def groups(
         self, topic: Topic, number: int, group_id: int | None = None
-    ) -> Iterator[tuple[Group, Cursor]]:
+    ) -> Iterator[tuple[StoredGroup, Cursor]]:
         """Yield the groups that read a partition, and where they are."""
         place = {"topic_id": topic.id, "partition": number, "group_id": group_id}
         for row in self._tx.rows("delivery", "groups_on_partition", **place):
             yield group_of(row[:6]), cursor_of(row[6:])
 
-    def standing(self, group: Group, cursor: Cursor, record: Logged) -> Standing:
+    def standing(self, group: StoredGroup, cursor: Cursor, record: Logged) -> Standing:
         """Return how a group stands to a record."""
         place = self._place(group, record.topic, record.partition)
         own = own_lane(record)
@@ -170,13 +170,15 @@ class Reader:
             tuple(self._doubts(group, record)) if ended else (),
         )
 
-    def served(self, group: Group, topic: Topic, number: int, cursor: Cursor) -> tuple[Served, str | None]:
+    def served(
+        self, group: StoredGroup, topic: Topic, number: int, cursor: Cursor
+    ) -> tuple[Served, str | None]:
         """Return who works on a partition, and the owner's name."""
         domain = Domain(group.id, topic.id)
         served = self._members.of_partition(domain, number, cursor.owner, group.filters)
         return served, None if served.member is None else self._members.name(served.member)
 
-    def lanes(self, group: Group, topic: Topic, number: int, own: str) -> list[Lane]:
+    def lanes(self, group: StoredGroup, topic: Topic, number: int, own: str) -> list[Lane]:
         """Return the lane of a key, and those of its records that are retried alone."""
         place = self._place(group, topic, number)
         rows = self._tx.rows("delivery", "lanes_of_key", lane=own, **place)
@@ -186,7 +188,14 @@ class Reader:
         ]
 
     def letters(
-        self, group: Group, topic: Topic, number: int, *, lane: str, offset: int = -1, key: str | None = None
+        self,
+        group: StoredGroup,
+        topic: Topic,
+        number: int,
+        *,
+        lane: str,
+        offset: int = -1,
+        key: str | None = None,
     ) -> list[Letter]:
         """Return the dead letters that have an offset, hold a lane, or are of a key, by their offsets."""
         data = None if key is None else key.encode("utf-8", "surrogateescape")
@@ -197,14 +206,14 @@ class Reader:
             for at, id, failures, reason, died_ms, holding, of_lane in rows
         ]
 
-    def _doubts(self, group: Group, record: Logged) -> Iterator[str]:
+    def _doubts(self, group: StoredGroup, record: Logged) -> Iterator[str]:
         if wanted(group.filters, record.topic.name, record.type) is None:
             yield "its handlers passed it over"
         if record.timestamp_ms < group.created_ms:
             yield "the group, which is younger, began after it"
         yield from self._history.doubts(group.name, record)
 
-    def _place(self, group: Group, topic: Topic, number: int) -> dict[str, int]:
+    def _place(self, group: StoredGroup, topic: Topic, number: int) -> dict[str, int]:
         return {"group_id": group.id, "topic_id": topic.id, "partition": number}
 
     def _head(self, lane: str, place: dict[str, int]) -> int | None:
@@ -219,7 +228,7 @@ class Reader:
         same = self._finder.before(record, start)
         return next((each.offset for each in same if not cursor.is_passed(each.offset)), None)
 
-    def _waiting(self, group: Group, record: Logged, cursor: Cursor, served: Served) -> tuple[int, int]:
+    def _waiting(self, group: StoredGroup, record: Logged, cursor: Cursor, served: Served) -> tuple[int, int]:
         """Return how many lanes and records wait in the partitions of the same owner."""
         if served.service is not Service.OWNED:
             return 0, 0
@@ -250,10 +259,12 @@ def _wants(filter: Filter, topic: str, type: str) -> bool | None:
     return None if any(text.startswith(f"{topic}:?") for text in filter) else False
 
 
-def group_of(row: Row) -> Group:
+def group_of(row: Row) -> StoredGroup:
     """Return a group from its row."""
     id, name, created_ms, filters, paused_ms, seen_ms = row
-    return Group(id, name, created_ms, msgspec.json.decode(filters, type=list[Filter]), paused_ms, seen_ms)
+    return StoredGroup(
+        id, name, created_ms, msgspec.json.decode(filters, type=list[Filter]), paused_ms, seen_ms
+    )
 
 
 def cursor_of(row: Row) -> Cursor:

@@ -9,9 +9,9 @@ from penstock.log.store import Store
 
 from . import finding
 from . import sentences as say
-from .answer import Code, Kind
+from .answer import Code, QuestionKind
 from .explaining import Reason
-from .finding import Logged, Missing, Staged
+from .finding import Logged, Missing, UnloggedEvent
 from .history import Act
 from .members import Members, Service
 from .wording import ago, ahead, counted, lasting
@@ -58,10 +58,12 @@ def writers(store: Store) -> list[Writer]:
     return found or ([Writer()] if store.database.dialect.is_held() else [])
 
 
-def explain_staged(tx: Transaction, members: Members, event: Staged, kind: Kind, now_ms: int) -> Reason:
+def explain_staged(
+    tx: Transaction, members: Members, event: UnloggedEvent, kind: QuestionKind, now_ms: int
+) -> Reason:
     """Return why an event is not in the log yet."""
     who = say.named(event, kind)
-    one = f"its next event, {event.id}," if kind is Kind.KEY else "it"
+    one = f"its next event, {event.id}," if kind is QuestionKind.KEY else "it"
     if event.due_ms is not None and event.due_ms > now_ms:
         text = f"{who} is scheduled: {one} becomes due {ahead(event.due_ms, now_ms)}"
         return Reason(Code.NOT_DUE, text, event.timestamp_ms, event.due_ms)
@@ -76,9 +78,9 @@ def explain_staged(tx: Transaction, members: Members, event: Staged, kind: Kind,
     return Reason(Code.NOT_SEQUENCED, f"{text}; slot {event.slot} is moved by {by}", since)
 
 
-def explain_missing(subject: str, kind: Kind, missing: Missing, open_writers: list[Writer]) -> Reason:
+def explain_missing(subject: str, kind: QuestionKind, missing: Missing, open_writers: list[Writer]) -> Reason:
     """Return what may have become of a record, or of those of a key, when nothing was found."""
-    none = f"no record of key {subject} is" if kind is Kind.KEY else f"record {subject} is not"
+    none = f"no record of key {subject} is" if kind is QuestionKind.KEY else f"record {subject} is not"
     also = _cut(missing)
     if open_writers:
         oldest, count = open_writers[0].text, len(open_writers)

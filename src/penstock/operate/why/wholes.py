@@ -13,14 +13,14 @@ from . import sentences as say
 from .answer import Code
 from .explaining import Reason, hindrances, with_others
 from .members import Served, Service
-from .standing import Cursor, Group, Reader, cursor_of
+from .standing import Cursor, StandingReader, StoredGroup, cursor_of
 from .wording import ahead, counted
 
 _WORST = (Service.NONE, Service.PINNED, Service.DIFFERS, Service.COMING, Service.OWNED)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PartitionStanding:
     """A partition of the topic, where the group is in it and where it ends, and its lanes."""
 
     partition: int
@@ -44,7 +44,7 @@ class Place:
 
 
 def topics_of(
-    tx: Transaction, log: Log, reader: Reader, group: Group, topic_id: int | None, now_ms: int
+    tx: Transaction, log: Log, reader: StandingReader, group: StoredGroup, topic_id: int | None, now_ms: int
 ) -> Iterator[tuple[Topic, Reason]]:
     """Yield each topic that a group reads, by name, and why it is where it is."""
     rows = tx.rows("delivery", "group_cursors", group_id=group.id, topic_id=topic_id)
@@ -56,8 +56,14 @@ def topics_of(
 
 
 def _places(
-    tx: Transaction, log: Log, reader: Reader, group: Group, topic: Topic, rows: list[Row], now_ms: int
-) -> Iterator[Place]:
+    tx: Transaction,
+    log: Log,
+    reader: StandingReader,
+    group: StoredGroup,
+    topic: Topic,
+    rows: list[Row],
+    now_ms: int,
+) -> Iterator[PartitionStanding]:
     ids = {"group_id": group.id, "topic_id": topic.id}
     lanes = {row[0]: row[1:] for row in tx.rows("delivery", "lanes_by_partition", now_ms=now_ms, **ids)}
     ends = log.ends(topic)
@@ -65,10 +71,12 @@ def _places(
         number, cursor = row[1], cursor_of(row[2:])
         served, _ = reader.served(group, topic, number, cursor)
         held, resting, next_due_ms, due = lanes.get(number, (0, 0, None, 0))
-        yield Place(number, cursor, ends.get(number, 0), held, resting, next_due_ms, due, served)
+        yield PartitionStanding(number, cursor, ends.get(number, 0), held, resting, next_due_ms, due, served)
 
 
-def _explain(tx: Transaction, group: Group, topic: Topic, places: list[Place], now_ms: int) -> Reason:
+def _explain(
+    tx: Transaction, group: StoredGroup, topic: Topic, places: list[PartitionStanding], now_ms: int
+) -> Reason:
     found = _waiting(group, places, now_ms)
     working = [place for place in places if place.has_work]
     hindered = hindrances(group, *_worst(topic, working or places), now_ms)
@@ -80,15 +88,15 @@ def _explain(tx: Transaction, group: Group, topic: Topic, places: list[Place], n
     return _ended(group, topic, with_others(first, rest))
 
 
-def _ended(group: Group, topic: Topic, reason: Reason) -> Reason:
+def _ended(group: StoredGroup, topic: Topic, reason: Reason) -> Reason:
     if reason.code is Code.DELIVERED:
         return reason
     does = "is at work" if reason.code is Code.IN_WORK else "waits"
     return replace(reason, sentence=f"group {group.name} {does} on {topic.name}: {reason.sentence}")
 
 
-def _worst(topic: Topic, places: list[Place]) -> tuple[Served, str]:
-    """Return the worst that can be said of who works on some partitions, and of which it is said."""
+def _worst(topic: Topic, places: list[PartitionStanding]) -> tuple[Served, str]:
+    """Return the worst state of service among some partitions, and which of them have it."""
     worst = min((each.served for each in places), key=lambda each: _WORST.index(each.service))
     alike = [each.partition for each in places if each.served.service is worst.service]
     if len(alike) == 1:
@@ -96,11 +104,11 @@ def _worst(topic: Topic, places: list[Place]) -> tuple[Served, str]:
     return worst, f"{counted(len(alike), 'partition')} of {topic.name} (such as {alike[0]})"
 
 
-def _done(group: Group, topic: Topic) -> Reason:
+def _done(group: StoredGroup, topic: Topic) -> Reason:
     return Reason(Code.DELIVERED, f"group {group.name} has nothing to do on {topic.name}: all is delivered")
 
 
-def _waiting(group: Group, places: list[Place], now_ms: int) -> list[Reason]:
+def _waiting(group: StoredGroup, places: list[PartitionStanding], now_ms: int) -> list[Reason]:
     """Return what waits in lanes for a time or a person."""
     held, resting = sum(each.held for each in places), sum(each.resting for each in places)
     found = []
@@ -117,7 +125,7 @@ def _waiting(group: Group, places: list[Place], now_ms: int) -> list[Reason]:
     return found
 
 
-def _busy(tx: Transaction, group: Group, topic: Topic, working: list[Place]) -> Reason:
+def _busy(tx: Transaction, group: StoredGroup, topic: Topic, working: list[PartitionStanding]) -> Reason:
     """Return what there is to do, and how it is done."""
     behind, due = sum(each.behind for each in working), sum(each.due for each in working)
     parts = []

@@ -5,7 +5,7 @@ PostgreSQL's drivers carry the server's code; what has none did not come from th
 
 from penstock.log.sql.contract import Dialect
 
-# Serialization failure, deadlock, a lock not had in time: the transaction left nothing behind.
+# Serialization failure, deadlock, a lock not obtained in time: the transaction left nothing behind.
 _CONFLICTS = {"40001", "40P01", "55P03"}
 # The server is going, has crashed, or has ended the session; class 08: the connection itself.
 _AWAY = {"57P01", "57P02", "57P03", "25P03"}

@@ -17,13 +17,13 @@ from ..steps import Step
 from .sqlalchemy import ADAPTER as SYNC
 from .sqlalchemy import SEVERAL, dialect_named
 
-Conn = AsyncConnection | AsyncSession | async_scoped_session[AsyncSession]
+AsyncConn = AsyncConnection | AsyncSession | async_scoped_session[AsyncSession]
 
 
 class SqlalchemyAsyncAdapter:
     """Runs staging through SQLAlchemy, on whatever async driver it uses."""
 
-    def dialect_of(self, conn: Conn) -> str:
+    def dialect_of(self, conn: AsyncConn) -> str:
         """Return the dialect behind the connection; a session says it without opening one."""
         if isinstance(conn, AsyncConnection):
             return dialect_named(conn, conn.dialect.name)
@@ -32,11 +32,11 @@ class SqlalchemyAsyncAdapter:
         except UnboundExecutionError as exc:
             raise UnsupportedConnection(conn, SEVERAL.format("await ")) from exc
 
-    async def acheck(self, conn: Conn) -> None:
+    async def acheck(self, conn: AsyncConn) -> None:
         """Refuse a connection in autocommit."""
         await _itself(conn).run_sync(SYNC.check)
 
-    def driver_connection(self, conn: Conn) -> Any:
+    def driver_connection(self, conn: AsyncConn) -> Any:
         """Return what the driver made; a session has its connection by now, so nothing is awaited."""
         own = _itself(conn)
         sync = own.sync_session if isinstance(own, AsyncSession) else own.sync_connection
@@ -47,16 +47,16 @@ class SqlalchemyAsyncAdapter:
         """Ask as the driver can tell without I/O."""
         return SYNC.is_open(driver_connection)
 
-    async def arun(self, conn: Conn, step: Step, names: Names) -> int:
+    async def arun(self, conn: AsyncConn, step: Step, names: Names) -> int:
         """Run the statement for one row or many."""
         return await _itself(conn).run_sync(SYNC.run, step, names)
 
-    async def arows(self, conn: Conn, step: Step, names: Names) -> list[Row]:
+    async def arows(self, conn: AsyncConn, step: Step, names: Names) -> list[Row]:
         """Run the statement for one row of values or many."""
         return await _itself(conn).run_sync(SYNC.rows, step, names)
 
 
-def _itself(conn: Conn) -> AsyncConnection | AsyncSession:
+def _itself(conn: AsyncConn) -> AsyncConnection | AsyncSession:
     """Return the session behind a scoped one."""
     return conn() if isinstance(conn, async_scoped_session) else conn
 

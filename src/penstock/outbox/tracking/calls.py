@@ -50,10 +50,10 @@ class Calls:
         raise InvalidTracking(self._model, why)
 
     def check(self, objects: Iterable[Any]) -> None:
-        """Refuse what is no object of the model. Raises InvalidTracking."""
+        """Refuse what is not an object of the model. Raises InvalidTracking."""
         for each in objects:
             if not isinstance(each, self._model):
-                raise InvalidTracking(self._model, f"a {type(each).__qualname__} is none")
+                raise InvalidTracking(self._model, f"a {type(each).__qualname__} is not one of its objects")
 
     def _objects(self, value: Any) -> list[Any]:
         values = value if isinstance(value, list | tuple) else (value,)

@@ -16,8 +16,8 @@ from penstock.model.limits import NAME_CHARACTERS, check_topic, check_type
 ACTIONS = {"insert": "inserted", "update": "updated", "delete": "deleted"}
 IMAGE, REFERENCE = "image", "reference"
 
-Names = str | Iterable[str] | Mapping[str, str | Iterable[str]] | None
-Reader = str | Callable[[Any], Any] | None  # an attribute path such as "customer.id", or a function
+TypeNames = str | Iterable[str] | Mapping[str, str | Iterable[str]] | None
+ValueReader = str | Callable[[Any], Any] | None  # an attribute path such as "customer.id", or a function
 Value = str | Callable[[Any], Any]
 Values = Value | Mapping[str, Value]
 
@@ -51,12 +51,12 @@ def declare(
     table: str,
     *,
     on: str | Iterable[str],
-    names: Names,
-    key: Reader,
+    names: TypeNames,
+    key: ValueReader,
     value: Values,
     exclude: str | Iterable[str],
     topic: str,
-    owner: Reader,
+    owner: ValueReader,
     fields: Collection[str] | None = (),
 ) -> Declaration:
     """Return the checked declaration. Raises InvalidTracking, InvalidType, InvalidTopic.
@@ -93,7 +93,9 @@ def text_of(value: Any) -> str:
     return value.hex() if isinstance(value, bytes) else str(value)
 
 
-def _types(model: type, table: str, action: str, names: Names, actions: tuple[str, ...]) -> tuple[str, ...]:
+def _types(
+    model: type, table: str, action: str, names: TypeNames, actions: tuple[str, ...]
+) -> tuple[str, ...]:
     if isinstance(names, Mapping):
         if unknown := set(names) - set(actions):
             raise InvalidTracking(model, f"names has {sorted(unknown)}, which is not among on={actions!r}")
@@ -120,7 +122,7 @@ def _value(model: type, value: Any) -> Value:
 
 
 def _reader(
-    model: type, path: Reader, what: str, fields: Collection[str] | None, *, needed: bool
+    model: type, path: ValueReader, what: str, fields: Collection[str] | None, *, needed: bool
 ) -> Callable[[Any], str | None]:
     """Return a function from an object to a text; the first attribute of a path is checked now."""
     if path is None:

@@ -23,7 +23,7 @@ def table_of(model: Any) -> str:
     except NoInspectionAvailable:
         mapper = None
     if not isinstance(mapper, Mapper) or not isinstance(model, type):
-        raise InvalidTracking(model, "it is no class that SQLAlchemy has mapped to a table")
+        raise InvalidTracking(model, "it is not a class that SQLAlchemy has mapped to a table")
     if not isinstance(mapper.local_table, Table):
         raise InvalidTracking(model, "it is mapped to a query, not to a table; track the models beneath it")
     return str(mapper.local_table.name)

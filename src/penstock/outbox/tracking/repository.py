@@ -1,4 +1,4 @@
-"""Events declared on plain models: whoever writes rows with SQL of their own marks the functions that do.
+"""Events declared on plain models: a program that writes rows with its own SQL marks the functions that do.
 
 A marked function is the program's own. When it returns, the events of the objects it has written are staged
 on the connection it was given, in the caller's transaction: so they never come before the statement that
@@ -191,7 +191,7 @@ def declared_repository(
 ) -> Repository[M]:
     """Return the repository of a model, checked. Raises InvalidTracking, InvalidType, InvalidTopic."""
     if not isinstance(model, type):
-        raise InvalidTracking(model, "it is no class")
+        raise InvalidTracking(model, "it is not a class")
     if not isinstance(table, str) or not table:
         raise InvalidTracking(model, f"table={table!r} must be the name of its table")
     fields, names = fields_of(model), (id,) if isinstance(id, str) else tuple(id)

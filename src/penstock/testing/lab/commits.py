@@ -76,7 +76,7 @@ def _connection(base: Any, around: Around) -> type[sqlite3.Connection]:
     if not isinstance(base, type):
         return base  # type: ignore[no-any-return]  # a function that makes one: left alone
 
-    class Watched(base):  # type: ignore[misc]
+    class WatchedConnection(base):  # type: ignore[misc]
         """A connection whose commits are seen."""
 
         def cursor(self, factory: Any = sqlite3.Cursor) -> Any:
@@ -99,7 +99,7 @@ def _connection(base: Any, around: Around) -> type[sqlite3.Connection]:
             with around() if self.in_transaction and error[0] is None else nullcontext():
                 return super().__exit__(*error)
 
-    return Watched
+    return WatchedConnection
 
 
 @cache
@@ -107,7 +107,7 @@ def _cursor(base: Any, around: Around) -> Any:
     if not isinstance(base, type):
         return base
 
-    class Watched(base):  # type: ignore[misc]
+    class WatchedCursor(base):  # type: ignore[misc]
         """A cursor whose commits are seen; a script is one commit, whatever is in it."""
 
         def execute(self, sql: str, *args: Any) -> Any:
@@ -127,7 +127,7 @@ def _cursor(base: Any, around: Around) -> Any:
             alone = conn.isolation_level is None or getattr(conn, "autocommit", -1) is True
             return around() if _commits(sql, is_open=conn.in_transaction, autocommit=alone) else nullcontext()
 
-    return Watched
+    return WatchedCursor
 
 
 # -- psycopg, sync and async, and so SQLAlchemy and Django on it

@@ -21,11 +21,11 @@ from ..memory import memory_outbox
 from .commits import holders, load, loaded
 from .experiment import Experiment, InWorld
 from .process import Told, apart
-from .report import Finding, Report
+from .report import LabFinding, Report
 from .visits import HANDLER_CALLED, Visit
 from .worlds import Worlds, worlds_at
 
-Progress = Callable[[int, int, int], object]  # rounds played, rounds in all, findings so far
+OnProgress = Callable[[int, int, int], object]  # rounds played, rounds in all, findings so far
 
 FIRST_DRAWN = 1_000_000  # a seed below is the number of a visit; from here on it draws two kills
 _LAST_DRAWN = 1_000_000_000
@@ -85,7 +85,7 @@ class CrashLab:
         self.name: str | None = None  # MODULE:LAB, when the command has loaded it
 
     def run(
-        self, *, seed: int | None = None, rounds: int | None = None, progress: Progress | None = None
+        self, *, seed: int | None = None, rounds: int | None = None, progress: OnProgress | None = None
     ) -> Report:
         """Play every place once, then rounds of two kills; return what was found.
 
@@ -97,14 +97,14 @@ class CrashLab:
     def replay(self, seed: int) -> Report:
         """Play the one round that a finding's seed means. Raises LabFailed as `run` does."""
         if not 1 <= seed < _LAST_DRAWN:
-            raise LabFailed(f"seed {seed} is none of its own; take it from a finding")
+            raise LabFailed(f"seed {seed} is not one of its seeds; take one from a finding")
         return self._play(lambda places: [seed], None)
 
     def _drawn(self, seed: int, rounds: int) -> list[int]:
         rng = random.Random(seed)
         return [rng.randrange(FIRST_DRAWN, _LAST_DRAWN) for _ in range(rounds)]
 
-    def _play(self, seeds_of: Callable[[int], list[int]], progress: Progress | None) -> Report:
+    def _play(self, seeds_of: Callable[[int], list[int]], progress: OnProgress | None) -> Report:
         _warm_up()
         with worlds_at(self._server) as worlds:
             apart(lambda tell: self._experiment.prepare(worlds, tell), silence_seconds=self._silence_seconds)
@@ -112,7 +112,7 @@ class CrashLab:
             expected = self._expected(worlds)
             visits = expected.trails[0]
             seeds = seeds_of(len(visits))
-            findings, missed = list[Finding](), list[int]()
+            findings, missed = list[LabFinding](), list[int]()
             for number, seed in enumerate(seeds, 1):
                 played = self._round(worlds, kills_of(seed, len(visits)))
                 if not played.kills:
@@ -186,10 +186,10 @@ def kills_of(seed: int, places: int) -> tuple[int, ...]:
     return rng.randint(1, places), rng.randint(1, places)
 
 
-def _finding(seed: int, expected: _Round, played: _Round) -> Finding:
+def _finding(seed: int, expected: _Round, played: _Round) -> LabFinding:
     more = played.calls() - expected.calls()
     handlers = tuple(sorted({handler for handler, _ in more if handler is not None}))
-    return Finding(seed, played.kills, handlers, expected.end, played.end)
+    return LabFinding(seed, played.kills, handlers, expected.end, played.end)
 
 
 def _difference(one: _Round, other: _Round) -> str:

@@ -38,7 +38,7 @@ class Told:
 def apart(work: Callable[[Tell], object], *, silence_seconds: float) -> Told:
     """Do some work in a process of its own, and return what it told.
 
-    Raises LabFailed when the work raises, ends in another way than by SIGKILL, or says nothing for so long.
+    Raises LabFailed when the work raises, ends in another way than by SIGKILL, or is silent for too long.
     """
     if not hasattr(os, "fork"):
         raise LabFailed("it needs processes that can be forked and killed, which this system does not have")

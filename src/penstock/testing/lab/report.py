@@ -12,7 +12,7 @@ _CONTEXT_LINES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LabFinding:
     """A round whose end differs from that of a run without kills. `seed` plays exactly this round again.
 
     `kills` are the places where its processes were ended; `handlers` those that were called more often than
@@ -42,6 +42,9 @@ class Finding:
         return "\n".join([*lines, f"  play it again: {again}"])
 
 
+Finding = LabFinding  # the old name
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """The result of a laboratory.
@@ -52,7 +55,7 @@ class Report:
 
     visits: tuple[Visit, ...]
     rounds: int
-    findings: tuple[Finding, ...]
+    findings: tuple[LabFinding, ...]
     missed: tuple[int, ...] = ()
     lab: str | None = None
 
@@ -93,15 +96,15 @@ class Report:
             )
         yield f"{len(self.findings)} of {played}"
 
-    def _telling(self) -> list[Finding]:
+    def _telling(self) -> list[LabFinding]:
         """Return some findings that differ, the simplest first: one kill, inside a handler."""
-        found: dict[tuple[object, ...], Finding] = {}
+        found: dict[tuple[object, ...], LabFinding] = {}
         for each in sorted(self.findings, key=_simplest_first):
             found.setdefault((each.handlers, each.got), each)
         return list(found.values())[:_SHOWN]
 
 
-def _simplest_first(finding: Finding) -> tuple[int, bool, int]:
+def _simplest_first(finding: LabFinding) -> tuple[int, bool, int]:
     return len(finding.kills), all(kill.handler is None for kill in finding.kills), finding.seed
 
 

@@ -1,7 +1,7 @@
 """The places where the laboratory can end a process, counted in the order a process comes to them.
 
 Penstock's own points, and those of a handler: its call, its end, each commit it makes, each effect it notes.
-A visit is told before anything happens there, so what a killed process had done is known.
+A visit is reported before anything happens there, so it is known what a killed process had done.
 """
 
 from collections.abc import Callable, Iterator

@@ -22,7 +22,7 @@ class AsyncCalls:
         self._state = state
 
     def begin(self, limiter: Limiter, calls: int) -> None:
-        """Let the loop make so many calls that a limiter has granted."""
+        """Let the loop make that many calls that a limiter has granted."""
         self._state.loop.call(self._begin, limiter, calls)
 
     def _begin(self, limiter: Limiter, calls: int) -> None:

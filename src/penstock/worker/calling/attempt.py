@@ -2,7 +2,7 @@
 
 It is the same whoever calls the handler: the runner's threads and loop, or `attempt` in the caller's own
 thread. The answer or the error becomes a verdict, and a failure is logged once. Before a record is given up,
-the handler's fallback has the last try. Whatever user code raises ends as a verdict, never as an error of the
+the handler's fallback is called once. Whatever user code raises becomes a verdict, never an error of the
 worker.
 """
 
@@ -174,7 +174,7 @@ def _tell(
     elif isinstance(verdict, Dead):
         how = "gave it up" if by_hand else "failed"
         asked = handler.last_resort is not None and not by_hand
-        then = "its fallback has the last try" if asked else "it is now a dead letter"
+        then = "its fallback is called" if asked else "it is now a dead letter"
         logger.error("%s %s: %s; %s", what, how, verdict.reason, then, exc_info=error)
 
 

@@ -51,7 +51,7 @@ def _apart(call: Callable[[], T]) -> T:
 
 
 def _in_a_loop() -> bool:
-    """Return whether a loop runs here. Apart, so that its exception is no context of a handler's own."""
+    """Return whether a loop runs here. Apart, so that its exception is not the context of a handler's."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -10,13 +10,13 @@ from typing import Any
 
 _UNITS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600}
 _TEXT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*/\s*([a-z]+)\s*")
-_BURST_SECONDS = 0.1  # the unused rate of so long may be used at once
+_BURST_SECONDS = 0.1  # unused rate of this much time may be used at once
 _LEAST, _MOST = 1 / 86_400, 1e6
 _HAIR = 1e-9  # rounding may leave a token short by this; without it a wait would never end
 
 
 def per_second(rate: Any) -> float | None:
-    """Return a rate such as 100, "100/s" or "5/min" in records per second; None if it is none."""
+    """Return a rate such as 100, "100/s" or "5/min" in records per second; None if it cannot be read."""
     if isinstance(rate, str):
         found = _TEXT.fullmatch(rate)
         if found is None or found[2] not in _UNITS:

@@ -10,9 +10,9 @@ from ..handler import Handler
 from ..task import HandlerTask
 from .attempt import count
 
-_MANY = 256  # so many results are not kept waiting, even while handlers are busy
+_MANY = 256  # with this many results the delivery loop is woken, even while handlers are busy
 
-Result = tuple[HandlerTask, Verdict | None, float]  # with the seconds it took; None: it was not begun
+TaskResult = tuple[HandlerTask, Verdict | None, float]  # with the seconds it took; None: it was not begun
 
 
 class Results:
@@ -25,7 +25,7 @@ class Results:
 
     def __init__(self, wake: Callable[[], None], wake_soon: Callable[[], None]) -> None:
         """`wake` wakes the delivery loop; `wake_soon` has the watch call `keep_promise` in a moment."""
-        self._waiting: deque[Result] = deque()
+        self._waiting: deque[TaskResult] = deque()
         self._wake, self._wake_soon = wake, wake_soon
         self.put = self._waiting.append  # not a method of ours: it is called for every record
         self.is_told = False  # the delivery loop is awake, or about to be

@@ -152,7 +152,7 @@ class Runner:
         return max(0, self._outstanding - self.waiting())
 
     def close(self, grace_seconds: float) -> list[HandlerTask]:
-        """Start nothing more, wait so long for what runs, and return the tasks that still run then.
+        """Start nothing more, wait that long for what runs, and return the tasks that still run then.
 
         What those answer later is dropped. `take_back` and `finished` still give what is there.
         """

@@ -24,7 +24,7 @@ class SyncCalls:
         self._state = state
 
     def begin(self, limiter: Limiter, calls: int) -> None:
-        """Let threads make so many calls that a limiter has granted."""
+        """Let threads make that many calls that a limiter has granted."""
         self._state.queue.extend([limiter] * calls)
         self._state.pool.wake(calls)
 

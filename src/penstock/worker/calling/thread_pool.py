@@ -8,7 +8,7 @@ from typing import Any
 
 logger = logging.getLogger("penstock.handlers")
 
-_LEFT_BEHIND = 4  # times the size: so many threads may hang before they are replaced no more
+_LEFT_BEHIND = 4  # times the size: how many threads may hang before they are no longer replaced
 
 
 class ThreadPool:
@@ -36,7 +36,7 @@ class ThreadPool:
         return self._alive
 
     def wake(self, many: int) -> None:
-        """Wake or start threads for so many calls; fewer when all are busy."""
+        """Wake or start threads for that many calls; fewer when all are busy."""
         for _ in range(min(many, self.size)):
             try:
                 self._idle.pop().release()
@@ -64,7 +64,7 @@ class ThreadPool:
         lock.acquire()
 
     def leave_behind(self, waiting: int) -> None:
-        """Go on without a thread that hangs; so many calls wait for the others."""
+        """Go on without a thread that hangs, with this many calls waiting for the others."""
         stuck = self.give_up()
         if stuck:
             logger.error("%d handlers hang beyond their timeout; no more threads are started", self._left)

@@ -15,7 +15,7 @@ from .under_way import BegunCall
 logger = logging.getLogger("penstock.handlers")
 
 _LONGEST_LOOK_SECONDS = 1.0  # a look at least so often, whatever the time-outs
-_STUBBORN_SECONDS = 5.0  # an async handler that will not be cancelled is given up after so long
+_STUBBORN_SECONDS = 5.0  # how long an async handler may take to be cancelled
 
 
 class Timeouts:

@@ -9,7 +9,7 @@ _RESULTS_SECONDS = 0.003  # results that are to be told soon wait no longer
 
 
 class Watch:
-    """A thread that has somebody look at what runs: for time-outs, rates, a lease that came back.
+    """A thread that checks what runs: for time-outs, rates, and a lease that was renewed.
 
     It also wakes the delivery loop for results that were to be told soon. It starts with the first work,
     sleeps while there is none, and ends once it is closed and nothing runs any more. When to look is the

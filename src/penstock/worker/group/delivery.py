@@ -126,7 +126,7 @@ class GroupDelivery:
         return self.reader.fill(ends)
 
     def start(self, limit: int, run: int = 1) -> list[HandlerTask]:
-        """Hand out up to so many records: of each lane its oldest, and of a run up to so many."""
+        """Hand out up to that many records: of each lane its oldest, and of a run up to that many."""
         now_ms, taken = self._clock.now_ms(), list[Taken]()
         try:
             for work in self.partitions.in_turn():

@@ -169,7 +169,7 @@ class GroupReader:
             assert record.offset is not None
             places.append((record.partition, record.offset))
             handler = self._handler(record, error)
-            if handler is not None:  # else it was wanted when it failed, by a handler that is no more
+            if handler is not None:  # else it was wanted when it failed, by a handler that is gone
                 self._records.keep(self._work(record.partition), record.offset, record, handler)
         return places
 

@@ -91,7 +91,7 @@ class OwnedPartitions:
         """Compare with the rows: drop what is no longer ours, let go what is meant for another.
 
         What the rows say is ours and this process does not know of (a settling in doubt, a topic reset) is
-        given back, to be taken afresh.
+        given back, to be taken again.
         """
         rows = self._store.owned()
         for number in [n for n, work in self._works.items() if rows.get(n, (-1,))[0] != work.owned.epoch]:

@@ -1,9 +1,9 @@
 """The read cache: what one group of a process has just read of the log, kept for others at the same place.
 
-Records never change, but for erasing, and then their partitions change hands: so a row read once serves every
-group. Each gets records of its own, with its own fence. Kept for a second and for so many bytes, and only of
-topics that several groups read. A range is served from the cache as far as it goes without a gap, if it
-begins there; all else is read.
+Records never change, except when they are erased, and then their partitions change owners. So a row that was
+read once serves every group; each group gets records of its own, with its own fence. Rows are kept for a
+second, within a bound of bytes, and only for topics that several groups read. A range is served from the
+cache as far as it goes without a gap, if it begins there; everything else is read.
 """
 
 from collections import Counter, deque

@@ -15,7 +15,7 @@ class Settling:
     """Gathers what has changed in all partitions and writes it in one transaction.
 
     What could not be written, because the store was away, is kept and written first the next time: done
-    twice, it finds the version changed, and the partition is taken afresh. A partition that another owner has
+    twice, it finds the version changed, and the partition is taken again. A partition that another owner has
     taken is dropped. One thread, the delivery loop's.
     """
 
@@ -51,7 +51,7 @@ class Settling:
         for number, (owned, settlement) in self._unwritten.items():
             work = self._partitions.get(number)
             if work is None or work.owned is not owned:
-                continue  # it was known already, and perhaps taken afresh
+                continue  # it was known already, and perhaps taken again
             if number not in lost:
                 del work.finished[: work.writing]
                 work.settled_to = max(work.settled_to, settlement.reach)

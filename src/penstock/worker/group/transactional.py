@@ -12,11 +12,11 @@ from .delivery import GroupDelivery
 from .partition_work import PartitionWork, Taken, put_back
 from .runs import task_of
 
-_Run = list[Taken]  # of one partition, the oldest first
+_PartitionRun = list[Taken]  # of one partition, the oldest first
 
 
 class TransactionalDelivery:
-    """Hands out what a group's delivery has in units of work, and takes note of how they end.
+    """Hands out a group's records in units of work, and notes how they end.
 
     Everything but that is the group's: taking, reading, settling what is not in a unit. A partition is in one
     unit at a time and worked there in the order of offsets; partitions run beside each other. A record that
@@ -35,12 +35,12 @@ class TransactionalDelivery:
         self._alone: dict[int, int] = {}  # the record of a partition that undid a unit
 
     def start_units(self, limit: int) -> list[Unit]:
-        """Hand out up to so many units: what may run now, spread over them."""
+        """Hand out up to that many units: what may run now, spread over them."""
         if self._most is not None:
             limit = min(limit, self._most - self._out)
         if limit <= 0:
             return []
-        single, shared = list[_Run](), list[_Run]()
+        single, shared = list[_PartitionRun](), list[_PartitionRun]()
         try:
             self._choose(limit, single, shared)
             cut = self.group.reader.fetch([each for some in single + shared for each in some])
@@ -79,8 +79,8 @@ class TransactionalDelivery:
 
     # -- inside
 
-    def _choose(self, limit: int, single: list[_Run], shared: list[_Run]) -> None:
-        """Take what may run now: what must go alone, and what can go together, for so many units."""
+    def _choose(self, limit: int, single: list[_PartitionRun], shared: list[_PartitionRun]) -> None:
+        """Take what may run now: what must go alone, and what can go together, for that many units."""
         group, now_ms, room = self.group, self._clock.now_ms(), limit * UNIT_RECORDS
         for work in group.partitions.in_turn():
             if len(single) + bool(shared) >= limit and (not shared or room <= 0):
@@ -106,7 +106,7 @@ class TransactionalDelivery:
             else:
                 put_back(mine)
 
-    def _take(self, work: PartitionWork, now_ms: int, most: int) -> _Run:
+    def _take(self, work: PartitionWork, now_ms: int, most: int) -> _PartitionRun:
         """Take what may run now, oldest first; one that failed, or undid a unit, by itself."""
         taken = sorted(work.machine.take(now_ms, 2 * UNIT_RECORDS, UNIT_RECORDS))
         apart = self._alone.get(work.number)
@@ -148,7 +148,7 @@ class TransactionalDelivery:
         partitions.needs_check = True
 
 
-def _part(some: _Run, cut: set[tuple[int, int]]) -> Part | None:
+def _part(some: _PartitionRun, cut: set[tuple[int, int]]) -> Part | None:
     """Return the records of one partition as tasks; those whose handler is gone are done."""
     work = some[0][0]
     tasks = list[HandlerTask]()
@@ -181,7 +181,7 @@ def _undo(unit: Unit, works: dict[int, PartitionWork], called: int) -> None:
 
 
 def _spread(parts: list[Part], count: int) -> list[list[Part]]:
-    """Return the parts of so many units, about as many records in each; a part is not divided."""
+    """Return the parts of that many units, about as many records in each; a part is not divided."""
     units, share = list[list[Part]](), sum(len(part.tasks) for part in parts) / max(1, count)
     size = 0.0
     for part in parts:

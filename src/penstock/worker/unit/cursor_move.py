@@ -18,7 +18,7 @@ class CursorMove:
     """The settlement of a unit's partitions: written last in the transaction, confirmed after the commit.
 
     It finishes the records in their machines, which are the unit's own while it works. `has_begun`: from then
-    on the machines have moved, so what is not committed must be taken afresh. In the unit's thread.
+    on the machines have moved, so what is not committed must be taken again. In the unit's thread.
     """
 
     def __init__(self, store: GroupStore, parts: Sequence[Part]) -> None:
@@ -33,7 +33,7 @@ class CursorMove:
         return {number: settlement for number, (_, settlement) in self._written.items()}
 
     def write(self, tx: Transaction, count: int) -> None:
-        """Pass the first so many records and move their cursors. Raises CursorLost."""
+        """Pass the first `count` records and move their cursors. Raises CursorLost."""
         self.has_begun = True
         written: dict[int, tuple[Owned, Settlement]] = {}
         left = count

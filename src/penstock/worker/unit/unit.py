@@ -51,7 +51,7 @@ BEFORE_COMMIT = points.declare("unit.before_commit", "Cursors have moved with wh
 AFTER_COMMIT = points.declare("unit.after_commit", "What handlers wrote and their cursors are committed.")
 
 UNIT_RECORDS = 100  # in one transaction at most
-UNIT_SECONDS = 0.05  # after so long it takes no further record: locks are held until it commits
+UNIT_SECONDS = 0.05  # after this time it takes no further record: locks are held until it commits
 _REPLAYS = 5  # of one record whose transaction failed because of others
 
 

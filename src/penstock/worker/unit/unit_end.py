@@ -19,7 +19,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The first so many records are handled, and their cursors have moved.
+    """The first `count` records are handled, and their cursors have moved.
 
     `by_fallback`: it was one, and only its handler's fallback completed it.
     """
@@ -32,7 +32,7 @@ class Committed:
 class Undone:
     """Nothing is committed. `task` did not pass; its verdict is there when it was tried alone.
 
-    `called`: the handlers of so many had been called, so what they did elsewhere may be done again.
+    `called`: for how many records handlers were called; what those did elsewhere may be done again.
     """
 
     task: HandlerTask

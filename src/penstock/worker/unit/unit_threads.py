@@ -88,7 +88,7 @@ class UnitThreads:
             self._bell.clear()
 
     def close(self, grace_seconds: float) -> list[HandlerTask]:
-        """Wait so long for what runs, and return the tasks that still run then; they commit nothing."""
+        """Wait that long for what runs, and return the tasks that still run then; they commit nothing."""
         for _ in range(int(grace_seconds / _STEP_SECONDS) + 1):
             if all(unit.outcome is not None for unit in list(self._running)):
                 break
@@ -118,7 +118,7 @@ class UnitThreads:
             try:
                 if not unit.work(BaseException):
                     return  # it was given up, and this thread replaced
-            except BaseException as exc:  # a fault of ours: the partitions are taken afresh
+            except BaseException as exc:  # a fault of ours: the partitions are taken again
                 logger.exception("a unit of work failed")
                 unit.outcome = Broken(RuntimeError(f"a unit of work failed: {exc!r}"), in_doubt=True)
             self._ended.append(unit)

@@ -216,7 +216,7 @@ class PostgresDialect:
         return False
 
     def is_conflict(self, error: Exception) -> bool:
-        """Deadlock, serialization failure, or a lock not had in time."""
+        """Deadlock, serialization failure, or a lock not obtained in time."""
         return isinstance(error, _CONFLICTS)
 
     def is_away(self, error: Exception) -> bool:
