@@ -201,6 +201,34 @@ def test_many_are_erased_in_bounded_transactions(
     assert sorted(set(left), reverse=True) == [35, 25, 15, 5, 0]
 
 
+@pytest.mark.parametrize("kind", ["lists"], indirect=True)
+def test_an_erasure_that_is_cut_between_log_and_database_leaves_nothing(
+    engine: StoreEngine, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tags in the log are how the rest is found: what hangs on them is gone before they are."""
+    in_one_partition(engine)
+    failing(engine, "parks", retry=Fixed(timedelta(hours=1), max_retries=3))
+    failing(engine, "holds", retry=NEVER)
+    publish(engine, f"one {MARK}", owner=MARK, key=f"a-{MARK}", token=f"token-{MARK}")
+    publish(engine, f"two {MARK}", owner=MARK, key=f"a-{MARK}")
+    drain(engine)
+    log, real = engine.outbox.log, engine.outbox.log.erase
+
+    def cut(*args: Any, **options: Any) -> int:
+        real(*args, **options)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(log, "erase", cut)
+        with pytest.raises(KeyboardInterrupt):
+            erase(database, MARK, clock=engine.clock)
+    assert log.count_owned(MARK) == 0
+    erase(database, MARK, clock=engine.clock)
+    assert marked(engine) == []
+    assert rows(engine, "SELECT 1 FROM penstock_token") == []
+    assert (lanes(database).items, dead_letters(database).items) == ([], [])
+
+
 # --- readers -----------------------------------------------------------------------------------
 
 

@@ -15,11 +15,10 @@ import msgspec
 from penstock import points
 from penstock.clock import Clock, own_ms
 from penstock.log.contract import Chunk, Position, Topic
-from penstock.log.entry import Content, Entry
+from penstock.log.entry import Content, Entry, is_cut
 from penstock.log.sql.appending import COLUMNS, columns
 from penstock.log.sql.contract import Rows
 from penstock.log.sql.database import Transaction
-from penstock.log.sql.log import is_cut
 from penstock.log.store import Store
 
 from .group_kind import GroupKind, join_group

@@ -4,6 +4,7 @@ In the log keys and headers are bytes, so that what only passes through (a broke
 decoded. A key that is not UTF-8 becomes text with escaped surrogates, and the same bytes again.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from penstock.errors import Undecodable
@@ -44,6 +45,11 @@ class Entry(NamedTuple):
     owner: str | None = None
 
     @property
+    def size(self) -> int:
+        """Its bytes, as those of its content."""
+        return len(self.key or b"") + len(self.value or b"") + len(self.headers or b"") + ENTRY_BYTES
+
+    @property
     def content(self) -> Content:
         """What it says."""
         return Content(*self[2:])
@@ -52,6 +58,11 @@ class Entry(NamedTuple):
 def entry_of(position: tuple[int, int], content: Content) -> Entry:
     """Return a content in its place."""
     return Entry._make((*position, *content))
+
+
+def is_cut(entries: Iterable[Entry], max_bytes: int) -> bool:
+    """Return whether a read up to that many bytes may have left some out after its last record."""
+    return sum(each.size for each in entries) >= max_bytes
 
 
 def content_of(record: Record) -> Content:

@@ -381,5 +381,5 @@ def _dead_record(row: Row) -> DeadRecord:
         except Exception as exc:  # whatever stood in the log: it is here to be looked at
             damage = f"its headers cannot be decoded: {exc}"
     place = letter.topic, letter.partition, letter.offset
-    record = Record(letter.id, letter.key, value, letter.type, pairs, timestamp_ms, *place)
+    record = Record(letter.id, letter.key, value, letter.type or None, pairs, timestamp_ms, *place)
     return DeadRecord(letter, record, damage)

@@ -210,7 +210,7 @@ class ListLog(Log):
                 if entries and size >= max_bytes:
                     return Chunk(entries, cut=True)
                 entries.append(_shown(each, bare=bare))
-                size += each.content.size
+                size += each.size
         return Chunk(entries, cut=size >= max_bytes)
 
     def at(self, topic: Topic, positions: Collection[Position], *, bare: bool = False) -> list[Entry]:
@@ -277,10 +277,7 @@ class ListLog(Log):
     def sizes(self, topic: Topic, ranges: Sequence[OffsetRange]) -> dict[int, int]:
         """Return the bytes in each range."""
         with self._lock:
-            return {
-                each.partition: sum(entry.content.size for entry in self._all(topic, [each]))
-                for each in ranges
-            }
+            return {each.partition: sum(entry.size for entry in self._all(topic, [each])) for each in ranges}
 
     def reach(self, topic: Topic, ranges: Sequence[OffsetRange], sizes: Sequence[int]) -> dict[int, int]:
         """Return how far each range goes to hold that many bytes."""
@@ -290,7 +287,7 @@ class ListLog(Log):
                 found[each.partition] = each.high
                 size = 0
                 for entry in self._all(topic, [each]):
-                    size += entry.content.size
+                    size += entry.size
                     if size >= wanted:
                         found[each.partition] = entry.offset + 1
                         break

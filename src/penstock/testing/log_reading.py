@@ -138,6 +138,23 @@ class SearchSuite:
         assert log.find_id(topic, "0", since_ms=None, walk=100).gone
         assert log.find_id(topic, "4", since_ms=1, walk=100).found is not None
 
+    def test_a_search_looks_at_so_many_records_and_says_what_it_left_out(self, log: Log) -> None:
+        """The last ones without a moment, else those from where the moment begins."""
+        topic = log.create_topic("t", partitions=1)
+        log.append("t", [a_record(id=f"old-{each}", timestamp_ms=10 + each) for each in range(4)])
+        search = log.find_id(topic, "old-0", since_ms=None, walk=3)
+        assert (search.found, search.cut, search.gone) == (None, True, False)
+        search = log.find_id(topic, "old-1", since_ms=None, walk=3)
+        assert search.found is not None
+        search = log.find_id(topic, "old-0", since_ms=10, walk=3)
+        assert (search.found is not None, search.cut) == (True, True)
+        search = log.find_id(topic, "old-3", since_ms=1, walk=3)
+        assert (search.found, search.cut, search.gone) == (None, True, False)
+        assert log.find_id(topic, "old-3", since_ms=0, walk=1 << 62).found is not None
+        log.trim(topic, [OffsetRange(0, 0, 2)])
+        assert log.find_id(topic, "x", since_ms=11, walk=100).gone, "it may have been before what is kept"
+        assert not log.find_id(topic, "x", since_ms=13, walk=100).gone
+
     def test_a_key_is_found_in_a_range_in_order_or_from_its_end(self, log: Log) -> None:
         """The key's bytes count, not a text."""
         keys = [b"a", b"b", b"a", b"\xff", b"a"]

@@ -248,7 +248,7 @@ class DeliveryLoop:
             logger.warning(
                 "handler %s still runs on %s %s after the grace period; it will be delivered again",
                 task.handler.id,
-                task.record.type,
+                task.record.type or "record",
                 task.record.id,
             )
         # Without a settling nothing is given back: whoever takes over must know that some come again.

@@ -26,7 +26,7 @@ from ..contract import (
     Topic,
     check_partition,
 )
-from ..entry import ENTRY_BYTES, Entry
+from ..entry import Entry, is_cut
 from . import appending, searching
 from .contract import Row, Rows
 from .database import Database, Transaction
@@ -257,14 +257,6 @@ class SqlLog(Log):
         for reader, partition, offset in self._rows("holds_list", topic):
             found.setdefault(reader, {})[partition] = offset
         return found
-
-
-def is_cut(entries: Sequence[Entry], max_bytes: int) -> bool:
-    """Return whether a read up to that many bytes may have left some out after its last record."""
-    size = 0
-    for each in entries:
-        size += len(each.value or b"") + len(each.key or b"") + len(each.headers or b"") + ENTRY_BYTES
-    return size >= max_bytes
 
 
 def _trim(tx: Transaction, topic: Topic, ranges: Sequence[OffsetRange], unless: Callable[[], bool]) -> int:

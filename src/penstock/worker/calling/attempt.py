@@ -179,5 +179,5 @@ def _tell(
 
 
 def _what(handler: Handler, record: Record) -> str:
-    what = f"{record.type} {record.id} (key {record.key!r})"  # a key may hold anything
+    what = f"{record.type or 'record'} {record.id} (key {record.key!r})"  # a key may hold anything
     return f"handler {handler.id} on {what}, attempt {record.attempt},"

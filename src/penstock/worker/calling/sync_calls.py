@@ -152,7 +152,7 @@ class SyncCalls:
             logger.warning(
                 "handler %s ended on %s %s (key %r) after it was given up; what it answered is dropped",
                 task.handler.id,
-                task.record.type,
+                task.record.type or "record",
                 task.record.id,
                 task.record.key,
             )
