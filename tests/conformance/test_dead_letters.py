@@ -547,7 +547,7 @@ def test_a_record_that_is_to_be_read_again_anyway_is_not_doubled(
     change(engine, "UPDATE penstock_cursor SET \"offset\" = 0, passed = ''")
     change(engine, "DELETE FROM penstock_lane_entry")
     assert requeue() == LetterOutcome(1)
-    assert (rows(engine, "lane, held", "lane"), rows(engine, "lane, partition", "lane_entry")) == ([], [])
+    assert (rows(engine, "lane, state", "lane"), rows(engine, "lane, partition", "lane_entry")) == ([], [])
     assert drained(engine, seen) == [1, 2]
 
 
