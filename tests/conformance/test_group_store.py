@@ -103,9 +103,9 @@ def test_lanes_entries_and_dead_letters_are_written_with_the_cursor(
     assert found is not None
     a.settle({1: (owned, found)})
     a.release([1])
-    assert rows(engine, "lane, held, failures, reason", "lane") == [
-        ("x", False, 1, "no"),
-        ("z", True, 0, "for good"),
+    assert rows(engine, "lane, state, failures, reason", "lane") == [
+        ("x", "retrying", 1, "no"),
+        ("z", "held", 0, "for good"),
     ]
     assert rows(engine, '"offset", lane', "lane_entry") == [(0, "x"), (2, "x"), (4, "z")]
     assert rows(engine, 'lane, "offset", holding, failures, reason', "dead") == [
