@@ -76,7 +76,7 @@ def test_a_model_is_tracked_once(outbox: Outbox) -> None:
 def test_what_is_no_model_is_refused(outbox: Outbox) -> None:
     order = model()
     for wrong in (int, order(id=1), order.__table__, order.__mro__[1], "Order", None):
-        with pytest.raises(InvalidTracking, match="no class that SQLAlchemy has mapped"):
+        with pytest.raises(InvalidTracking, match="not a class that SQLAlchemy has mapped"):
             outbox.track(wrong)  # type: ignore[type-var]
 
 
