@@ -284,7 +284,7 @@ def test_a_store_in_memory_cannot_be_reached_by_spark() -> None:
 def test_each_range_walks_the_index_and_not_the_topic(sqlite_store: LogStore) -> None:
     """Left alone, SQLite walks the whole topic and looks up the ranges for each record: ten times as dear."""
     sqlite_store.fill(10)
-    sql = statement("pipeline", "sqlite", "fetch", Names())
+    sql = statement("log", "sqlite", "arrow_fetch", Names())
     with closing(sqlite3.connect(sqlite_store.url.removeprefix("sqlite:///"))) as conn:
         steps = [row[3] for row in conn.execute(f"EXPLAIN QUERY PLAN {sql}", (1, "[[0, 0, 5]]", 1, 1, 1))]
     assert steps[0].startswith("SCAN w")

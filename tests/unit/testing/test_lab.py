@@ -228,7 +228,7 @@ def test_expected_dead_letters_are_no_finding() -> None:
 
 
 def test_a_seed_of_nowhere_is_refused() -> None:
-    assert "take it from a finding" in str(refusal(LabFailed, bank.lab_of(bank.add).replay, 0))
+    assert "take one from a finding" in str(refusal(LabFailed, bank.lab_of(bank.add).replay, 0))
 
 
 @pytest.mark.slow

@@ -491,30 +491,32 @@ SELECT partition, lane,
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[]);
 
 -- name: lanes_put
--- Write down lanes that wait, also in the column that the version before reads; walks the primary key. The cursors' locks are held already.
+-- Write down lanes that wait, also in the column that the version before reads; walks the primary key. The cursors'
+-- locks are held already.
 -- without on_conflict: update_or_insert_each(lanes, lanes_put_update, lanes_put_insert)
 INSERT INTO penstock_lane (group_id, topic_id, partition, lane, held, state, failures, due_ms, reason)
 SELECT :group_id, :topic_id, l.partition, l.lane, l.state = 'held', l.state, l.failures, l.due_ms, l.reason
 FROM rows(:lanes, partition integer, lane text, state text, failures integer, due_ms bigint, reason text) AS l
 WHERE true
 ON CONFLICT (group_id, topic_id, partition, lane)
-DO UPDATE SET held = excluded.held, state = excluded.state, failures = excluded.failures, due_ms = excluded.due_ms, reason = excluded.reason;
+DO UPDATE SET held = excluded.held, state = excluded.state, failures = excluded.failures, due_ms = excluded.due_ms,
+              reason = excluded.reason;
 
 -- name: lanes_put_update
 -- The second form of lanes_put, for one that is there already; walks the primary key, locks that row.
-UPDATE penstock_lane SET state = :state, failures = :failures, due_ms = :due_ms, reason = :reason
+UPDATE penstock_lane SET held = (:state::text = 'held'), state = :state, failures = :failures, due_ms = :due_ms, reason = :reason
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND lane = :lane;
 
 -- name: lanes_put_insert
 -- The second form of lanes_put, for one that is new; walks the primary key. The cursors' locks are held already.
-INSERT INTO penstock_lane (group_id, topic_id, partition, lane, state, failures, due_ms, reason)
-VALUES (:group_id, :topic_id, :partition, :lane, :state, :failures, :due_ms, :reason);
+INSERT INTO penstock_lane (group_id, topic_id, partition, lane, held, state, failures, due_ms, reason)
+VALUES (:group_id, :topic_id, :partition, :lane, :state::text = 'held', :state, :failures, :due_ms, :reason);
 
 -- name: lanes_unhold
 -- Let the lanes of some partitions go on that no letter holds any more; walks the primary keys, each once. The cursors'
 -- locks are held already.
 UPDATE penstock_lane SET held = false, state = 'slow', failures = 0, due_ms = 0, reason = :reason
-WHERE group_id = :group_id AND topic_id = :topic_id AND state = 'held' AND partition = ANY(:partitions::integer[])
+WHERE group_id = :group_id AND topic_id = :topic_id AND held AND partition = ANY(:partitions::integer[])
   AND (partition, lane) NOT IN (
     SELECT d.partition, d.lane FROM penstock_dead d WHERE d.group_id = :group_id AND d.topic_id = :topic_id AND d.holding);
 
