@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from penstock.errors import OffsetOutOfRange, UnknownPartition, UnknownTopic
+from penstock.errors import OffsetOutOfRange, OutOfSequence, ProducerFenced, UnknownPartition, UnknownTopic
 from penstock.model.limits import ERASED, check_topic
 from penstock.model.partition import MURMUR3, SLOTS
 from penstock.model.record import Record
@@ -376,3 +376,16 @@ def checked_topic(name: str, found: Topic | None) -> Topic:
     if found is None:
         raise UnknownTopic(name)
     return found
+
+
+def is_repeated(producer: Producer, last: Appended | None) -> bool:
+    """Return whether a producer's batch was added before. Raises ProducerFenced, OutOfSequence."""
+    if last is None:
+        return False
+    id, epoch, sequence = producer
+    if epoch < last.epoch:
+        raise ProducerFenced(id, epoch, last.epoch)
+    following = last.sequence + len(last.positions)
+    if sequence not in (last.sequence, following):
+        raise OutOfSequence(id, sequence, following)
+    return sequence == last.sequence

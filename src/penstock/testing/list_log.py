@@ -11,10 +11,8 @@ from uuid import uuid4
 
 from penstock.clock import SYSTEM, Clock
 from penstock.errors import (
-    OutOfSequence,
     PartitionerDiffers,
     PartitionsDiffer,
-    ProducerFenced,
     StillNeeded,
     UnknownTopic,
 )
@@ -34,6 +32,7 @@ from penstock.log.contract import (
     Topic,
     check_partition,
     checked_topic,
+    is_repeated,
 )
 from penstock.log.entry import Entry, entry_of
 from penstock.model.limits import ERASED, check_topic
@@ -140,7 +139,7 @@ class ListLog(Log):
         if batch.partition is not None:
             check_partition(topic, batch.partition)
         held = self._held(topic)
-        if batch.producer is not None and self._is_repeated(batch):
+        if batch.producer is not None and is_repeated(batch.producer, self._producers.get(batch.producer.id)):
             return held, None
         return held, [
             partition_for(topic.partitioner, each.key, each.id, topic.partitions)
@@ -148,21 +147,6 @@ class ListLog(Log):
             else batch.partition
             for each in batch.contents
         ]
-
-    def _is_repeated(self, batch: Batch) -> bool:
-        assert batch.producer is not None
-        id, epoch, sequence = batch.producer
-        last = self._producers.get(id)
-        if last is None:
-            return False
-        if epoch < last.epoch:
-            raise ProducerFenced(id, epoch, last.epoch)
-        if sequence == last.sequence:
-            return True
-        following = last.sequence + len(last.positions)
-        if sequence != following:
-            raise OutOfSequence(id, sequence, following)
-        return False
 
     def _added(self, batch: Batch, held: _ListTopic, places: list[int] | None) -> list[Position]:
         if places is None:

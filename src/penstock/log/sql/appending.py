@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from penstock.errors import OutOfSequence, ProducerFenced, UnknownTopic
+from penstock.errors import UnknownTopic
 from penstock.model.limits import check_topic
 from penstock.model.partition import partition_for
 
-from ..contract import Appended, Batch, Position, Topic, check_partition
+from ..contract import Appended, Batch, Position, Topic, check_partition, is_repeated
 from ..entry import Content
 from .contract import Row, Rows
 from .database import Transaction
@@ -87,7 +87,7 @@ def _placed(batch: Batch, topics: dict[str, Topic], known: dict[str, Appended]) 
         raise UnknownTopic(batch.topic)
     if batch.partition is not None:
         check_partition(topic, batch.partition)
-    if _is_repeated(batch, known):
+    if batch.producer is not None and is_repeated(batch.producer, known.get(batch.producer.id)):
         return _Placed(topic, (), [])
     heads = [
         HeadKey(
@@ -99,22 +99,6 @@ def _placed(batch: Batch, topics: dict[str, Topic], known: dict[str, Appended]) 
         for each in batch.contents
     ]
     return _Placed(topic, batch.contents, heads)
-
-
-def _is_repeated(batch: Batch, known: dict[str, Appended]) -> bool:
-    """Return whether a batch was added before. Raises ProducerFenced, OutOfSequence."""
-    if batch.producer is None or batch.producer.id not in known:
-        return False
-    id, epoch, sequence = batch.producer
-    last = known[id]
-    if epoch < last.epoch:
-        raise ProducerFenced(id, epoch, last.epoch)
-    if sequence == last.sequence:
-        return True
-    following = last.sequence + len(last.positions)
-    if sequence != following:
-        raise OutOfSequence(id, sequence, following)
-    return False
 
 
 def _note_batches(
