@@ -29,6 +29,7 @@ TITLES = [
     "0005 operations",
     "0006 events",
     "0007 store",
+    "0008 faults",
 ]
 
 
@@ -71,7 +72,7 @@ def test_processes_that_migrate_at_once_apply_each_step_once(url: str) -> None:
     assert sorted(line for lines in said for line in lines if line.startswith("applied")) == [
         f"applied: {title}" for title in TITLES
     ]
-    assert {lines[-1] for lines in said} == {"up to date: version 7"}
+    assert {lines[-1] for lines in said} == {"up to date: version 8"}
 
 
 def test_what_is_pending_is_known_without_changing_anything(database: Database) -> None:

@@ -20,6 +20,7 @@ APPLIED = [
     "0005 operations",
     "0006 events",
     "0007 store",
+    "0008 faults",
 ]
 
 
@@ -50,10 +51,10 @@ def change(url: str, statement: str) -> None:
 def test_it_says_what_it_applied(run: Run, url: str) -> None:
     assert run("--url", url) == (
         0,
-        "".join(f"applied: {title}\n" for title in APPLIED) + "up to date: version 7\n",
+        "".join(f"applied: {title}\n" for title in APPLIED) + "up to date: version 8\n",
         "",
     )
-    assert run("--url", url) == (0, "up to date: version 7\n", "")
+    assert run("--url", url) == (0, "up to date: version 8\n", "")
 
 
 def test_it_says_so_in_json(run: Run, url: str) -> None:
@@ -114,7 +115,7 @@ def test_sql_prints_what_is_pending_and_no_more(run: Run, url: str) -> None:
     assert code == 0
     with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as conn:
         conn.executescript(script)
-    assert run("--url", url) == (0, "up to date: version 7\n", "")
+    assert run("--url", url) == (0, "up to date: version 8\n", "")
     assert run("--url", url, "--sql")[1].strip() == ""
 
 

@@ -20,6 +20,7 @@ DROP TABLE IF EXISTS
     penstock_domain,
     penstock_lane,
     penstock_lane_entry,
+    penstock_note,
     penstock_dead,
     penstock_token,
     penstock_audit;

@@ -1,13 +1,13 @@
 -- Every table of Penstock in PostgreSQL, as it stands after all migrations.
 -- Times are milliseconds since 1970, UTC. A NULL key or value is not an empty one.
 
--- Facts about this store: schema version, the log's id and incarnation.
+-- Facts about this store: schema version, the oldest version whose code can use it, the log's id and incarnation.
 CREATE TABLE penstock_meta (
     name  text NOT NULL PRIMARY KEY,
     value text NOT NULL
 );
 INSERT INTO penstock_meta (name, value)
-VALUES ('schema_version', '7'), ('incarnation', '1'), ('log_id', gen_random_uuid()::text);
+VALUES ('schema_version', '8'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', gen_random_uuid()::text);
 
 -- Events that committed and have no offset yet. seq is the order of staging: CACHE 1, or sessions would hand
 -- out numbers in another order than they were asked for.
@@ -115,7 +115,8 @@ CREATE TABLE penstock_producer (
     positions text NOT NULL
 );
 
--- One running process: one lease, one heartbeat. serves: what it takes part in, as JSON.
+-- One running process: one lease, one heartbeat. serves: what it takes part in, as JSON. dedicated: it does nothing but
+-- this, so a death may be a record's doing. died_ms: since when it is known that it has ended.
 CREATE TABLE penstock_member (
     id             text COLLATE "C" NOT NULL PRIMARY KEY,
     host           text NOT NULL,
@@ -123,7 +124,9 @@ CREATE TABLE penstock_member (
     started        text NOT NULL,
     joined_ms      bigint NOT NULL,
     lease_until_ms bigint NOT NULL,
-    serves         text NOT NULL DEFAULT '{}'
+    serves         text NOT NULL DEFAULT '{}',
+    dedicated      boolean NOT NULL DEFAULT false,
+    died_ms        bigint
 ) WITH (fillfactor = 50);
 
 -- The 256 units of sequencing. Every change of owner, release included, raises the epoch.
@@ -151,8 +154,9 @@ CREATE TABLE penstock_group (
 );
 
 -- Where a group is in a partition, and who may move it. Settling compares epoch and version, and raises the version.
--- passed: a bitmap, in hex, of the offsets from the cursor on that are done. crashes: owners lost without release, on the
--- offset in trying once that is written. metadata: what a client said with its last commit.
+-- passed: a bitmap, in hex, of the offsets from the cursor on that are done. crashes: owners lost without release, since all
+-- that they may have handed out was settled. trying: for workers of the version before. metadata: what a client said with
+-- its last commit. trial: what is known of records that may have killed their process, as JSON.
 CREATE TABLE penstock_cursor (
     group_id     integer NOT NULL,
     topic_id     integer NOT NULL,
@@ -166,6 +170,7 @@ CREATE TABLE penstock_cursor (
     crashes      smallint NOT NULL DEFAULT 0,
     trying       bigint,
     metadata     text,
+    trial        text NOT NULL DEFAULT '',
     PRIMARY KEY (group_id, topic_id, partition)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 1000);
 
@@ -211,6 +216,20 @@ CREATE TABLE penstock_lane_entry (
     PRIMARY KEY (group_id, topic_id, partition, "offset")
 );
 CREATE INDEX ix_penstock_lane_entry_owner ON penstock_lane_entry (owner) WHERE owner IS NOT NULL;
+
+-- The types that a group has passed over, because no handler of it wanted them: where the first stands, the offset after the
+-- last, and how many. wanted_ms: a person wants those from this time on, whatever processing.catch_up says.
+CREATE TABLE penstock_note (
+    group_id     integer NOT NULL,
+    topic_id     integer NOT NULL,
+    partition    integer NOT NULL,
+    type         text COLLATE "C" NOT NULL,
+    first_offset bigint NOT NULL,
+    end_offset   bigint NOT NULL,
+    records      bigint NOT NULL,
+    wanted_ms    bigint,
+    PRIMARY KEY (group_id, topic_id, partition, type)
+);
 
 -- Records given up, kept with their payload until requeued or discarded. holding: their lane waits for that.
 -- reset_ms: when their group was reset, after they died.

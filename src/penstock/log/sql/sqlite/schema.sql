@@ -1,13 +1,13 @@
 -- Every table of Penstock in SQLite, as it stands after all migrations.
 -- Times are milliseconds since 1970, UTC. A NULL key or value is not an empty one.
 
--- Facts about this store: schema version, the log's id and incarnation.
+-- Facts about this store: schema version, the oldest version whose code can use it, the log's id and incarnation.
 CREATE TABLE penstock_meta (
     name  TEXT NOT NULL PRIMARY KEY,
     value TEXT NOT NULL
 ) WITHOUT ROWID;
 INSERT INTO penstock_meta (name, value)
-VALUES ('schema_version', '7'), ('incarnation', '1'), ('log_id', lower(hex(randomblob(16))));
+VALUES ('schema_version', '8'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', lower(hex(randomblob(16))));
 
 -- Events that committed and have no offset yet. seq is the order of staging; SQLite has one writer at a
 -- time, so it is also the order of commits.
@@ -112,7 +112,8 @@ CREATE TABLE penstock_producer (
     positions TEXT NOT NULL
 ) WITHOUT ROWID;
 
--- One running process: one lease, one heartbeat. serves: what it takes part in, as JSON.
+-- One running process: one lease, one heartbeat. serves: what it takes part in, as JSON. dedicated: it does nothing but
+-- this, so a death may be a record's doing. died_ms: since when it is known that it has ended.
 CREATE TABLE penstock_member (
     id             TEXT NOT NULL PRIMARY KEY,
     host           TEXT NOT NULL,
@@ -120,7 +121,9 @@ CREATE TABLE penstock_member (
     started        TEXT NOT NULL,
     joined_ms      INTEGER NOT NULL,
     lease_until_ms INTEGER NOT NULL,
-    serves         TEXT NOT NULL DEFAULT '{}'
+    serves         TEXT NOT NULL DEFAULT '{}',
+    dedicated      INTEGER NOT NULL DEFAULT 0,
+    died_ms        INTEGER
 ) WITHOUT ROWID;
 
 -- The 256 units of sequencing. Every change of owner, release included, raises the epoch.
@@ -149,8 +152,9 @@ CREATE TABLE penstock_group (
 );
 
 -- Where a group is in a partition, and who may move it. Settling compares epoch and version, and raises the version.
--- passed: a bitmap, in hex, of the offsets from the cursor on that are done. crashes: owners lost without release, on the
--- offset in trying once that is written. metadata: what a client said with its last commit.
+-- passed: a bitmap, in hex, of the offsets from the cursor on that are done. crashes: owners lost without release, since all
+-- that they may have handed out was settled. trying: for workers of the version before. metadata: what a client said with
+-- its last commit. trial: what is known of records that may have killed their process, as JSON.
 CREATE TABLE penstock_cursor (
     group_id     INTEGER NOT NULL,
     topic_id     INTEGER NOT NULL,
@@ -164,6 +168,7 @@ CREATE TABLE penstock_cursor (
     crashes      INTEGER NOT NULL DEFAULT 0,
     trying       INTEGER,
     metadata     TEXT,
+    trial        TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (group_id, topic_id, partition)
 ) WITHOUT ROWID;
 
@@ -209,6 +214,20 @@ CREATE TABLE penstock_lane_entry (
     PRIMARY KEY (group_id, topic_id, partition, "offset")
 ) WITHOUT ROWID;
 CREATE INDEX ix_penstock_lane_entry_owner ON penstock_lane_entry (owner) WHERE owner IS NOT NULL;
+
+-- The types that a group has passed over, because no handler of it wanted them: where the first stands, the offset after the
+-- last, and how many. wanted_ms: a person wants those from this time on, whatever processing.catch_up says.
+CREATE TABLE penstock_note (
+    group_id     INTEGER NOT NULL,
+    topic_id     INTEGER NOT NULL,
+    partition    INTEGER NOT NULL,
+    type         TEXT NOT NULL,
+    first_offset INTEGER NOT NULL,
+    end_offset   INTEGER NOT NULL,
+    records      INTEGER NOT NULL,
+    wanted_ms    INTEGER,
+    PRIMARY KEY (group_id, topic_id, partition, type)
+) WITHOUT ROWID;
 
 -- Records given up, kept with their payload until requeued or discarded. holding: their lane waits for that.
 -- reset_ms: when their group was reset, after they died.

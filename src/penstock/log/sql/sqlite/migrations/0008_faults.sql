@@ -1,0 +1,27 @@
+-- Faults: which records were at work when a process died, what a group has passed over, who may use these tables.
+UPDATE penstock_meta SET value = '8' WHERE name = 'schema_version';
+
+-- The oldest schema version whose code can still use these tables: each migration that removes or changes something raises it.
+INSERT INTO penstock_meta (name, value) VALUES ('usable_from', '7');
+
+-- dedicated: its process does nothing but this, so a death may be a record's doing. died_ms: since when it is known that the
+-- process has ended; a lease that ran out proves nothing.
+ALTER TABLE penstock_member ADD COLUMN dedicated INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE penstock_member ADD COLUMN died_ms INTEGER;
+
+-- What is known of records that may have killed their process, as JSON; empty: nothing is suspected.
+ALTER TABLE penstock_cursor ADD COLUMN trial TEXT NOT NULL DEFAULT '';
+
+-- The types that a group has passed over, because no handler of it wanted them: where the first stands, the offset after the
+-- last, and how many. wanted_ms: a person wants those from this time on, whatever processing.catch_up says.
+CREATE TABLE penstock_note (
+    group_id     INTEGER NOT NULL,
+    topic_id     INTEGER NOT NULL,
+    partition    INTEGER NOT NULL,
+    type         TEXT NOT NULL,
+    first_offset INTEGER NOT NULL,
+    end_offset   INTEGER NOT NULL,
+    records      INTEGER NOT NULL,
+    wanted_ms    INTEGER,
+    PRIMARY KEY (group_id, topic_id, partition, type)
+) WITHOUT ROWID;
