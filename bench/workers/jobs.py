@@ -1,7 +1,7 @@
 """What handlers do in a measured worker, by name: hardly anything, or one thing that hurts.
 
 Each is registered in a group that starts at the latest record, so that a log may have a history that is not
-delivered.
+delivered; those that measure a start begin at the earliest, as groups do by default.
 """
 
 import time
@@ -15,6 +15,7 @@ GROUP = "bench"
 MANY_GROUPS = 20
 SLOW = "slow"  # the key whose records take their time
 SLOW_SECONDS = 1.0
+DOZE_SECONDS = 0.02
 PARKED = "parked"  # how keys begin whose records fail
 _LONG = Fixed(delay=timedelta(hours=6), max_retries=100)
 _SHORT = Fixed(delay=timedelta(milliseconds=200), max_retries=3)
@@ -88,6 +89,25 @@ def stamp(outbox: Outbox, tally: Tally) -> None:
         tally.add()
 
 
+def first(outbox: Outbox, tally: Tally) -> None:
+    """Note the moment the handler starts, in a group that begins at the earliest record."""
+
+    @outbox.handler(group=GROUP)
+    def handle(record: Record) -> None:
+        tally.stamps.append(time.monotonic_ns())
+        tally.add()
+
+
+def doze(outbox: Outbox, tally: Tally) -> None:
+    """Take twenty milliseconds, and note the moment the handler starts; from the earliest record on."""
+
+    @outbox.handler(group=GROUP)
+    def handle(record: Record) -> None:
+        tally.stamps.append(time.monotonic_ns())
+        tally.add()
+        time.sleep(DOZE_SECONDS)
+
+
 def write(outbox: Outbox, tally: Tally) -> None:
     """Write a row in a transaction of its own."""
     insert = _table(outbox)
@@ -117,5 +137,5 @@ def _table(outbox: Outbox) -> str:
 
 JOBS: dict[str, Job] = {
     job.__name__: job
-    for job in (count, count_in_groups, pause, slow, park, storm, stamp, write, write_with_cursor)
+    for job in (count, count_in_groups, pause, slow, park, storm, stamp, first, doze, write, write_with_cursor)
 }

@@ -14,6 +14,7 @@ from penstock.log.sql.bell_listener import notify_others, staged_word
 from penstock.log.sql.database import Database
 from penstock.log.sql.migrations import check, migrate
 from penstock.log.sql.naming import DEFAULT_PREFIX, Names
+from penstock.log.sql.schema_watch import SchemaWatch
 from penstock.log.store import Store, open_store
 from penstock.membership.member import ClusterSettings
 from penstock.model.limits import LimitsSettings
@@ -151,8 +152,9 @@ class Outbox(AsyncPublisher):
         """Run a worker in this process: sequence, deliver, share the work with other workers.
 
         Returns after SIGTERM or Ctrl-C (in the main thread), or once `until` is set: it starts nothing more,
-        waits for the handlers that run, settles and leaves. `partitions` pins it to some partitions. Raises
-        SchemaMissing, SchemaBehind; it waits for a database that is unavailable.
+        waits for the handlers that run, settles and leaves. `partitions` pins it to some partitions. It waits
+        for a database that is unavailable. Raises SchemaMissing and SchemaBehind when it begins, and
+        SchemaTooNew, also once another process has migrated to tables that this code cannot use.
         """
         with self._working(partitions) as worker:
             running.run(worker, until)
@@ -164,7 +166,10 @@ class Outbox(AsyncPublisher):
 
     @asynccontextmanager
     async def running(self, *, partitions: Iterable[int] | None = None) -> AsyncIterator[None]:
-        """Run a worker while an async block lasts; async handlers run in this event loop."""
+        """Run a worker while an async block lasts; async handlers run in this event loop.
+
+        A worker that ends by itself, as `run` would, logs why; the block goes on.
+        """
         with self._working(partitions) as worker:
             async with running.running(worker):
                 yield
@@ -185,10 +190,11 @@ class Outbox(AsyncPublisher):
             self._workers.remove(worker)
 
     def _worker(self, partitions: Iterable[int] | None) -> Worker:
-        with suppress(StoreUnreachable):
-            check(self._database)
+        schema = SchemaWatch(self._database)
+        with suppress(StoreUnreachable):  # the worker waits for it, and looks then
+            schema.look()
         pins = None if partitions is None else frozenset(partitions)
-        return Worker(self._store, self._handlers, self._clock, pins=pins)
+        return Worker(self._store, self._handlers, self._clock, pins=pins, schema=schema)
 
     def _ring(self, slots: frozenset[int] | None) -> None:
         for worker in list(self._workers):

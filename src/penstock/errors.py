@@ -452,13 +452,14 @@ class SchemaBehind(SchemaError):
 
 
 class SchemaTooNew(SchemaError):
-    """A newer Penstock has migrated this database."""
+    """A newer Penstock has migrated this database, and this one can no longer use it."""
 
     code = "schema_too_new"
 
-    def __init__(self, found: int, known: int) -> None:
+    def __init__(self, found: int, known: int, usable_from: int | None = None) -> None:
+        usable = "" if usable_from is None else f" and can be used from version {usable_from} on"
         super().__init__(
-            f"the database has schema version {found}, this Penstock knows {known}; update Penstock here"
+            f"the database has schema version {found}{usable}, this Penstock knows {known}; update Penstock here"
         )
 
 

@@ -10,12 +10,13 @@ from click.testing import CliRunner
 
 from penstock import Outbox
 from penstock.cli import group
-from penstock.errors import NoSuchSchema, SchemaTooNew, SequenceCached
+from penstock.errors import NoSuchSchema, SchemaBehind, SchemaMissing, SchemaTooNew, SequenceCached
 from penstock.log.sql.database import Database
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.drift import differences
-from penstock.log.sql.migrations import chain, migrate, pending
+from penstock.log.sql.migrations import chain, check, migrate, pending
 from penstock.log.sql.naming import Names
+from penstock.log.sql.schema_watch import SchemaWatch
 from tests.conformance.engines import connect
 from tests.conformance.introspection import facts
 from tests.services.slow import but_the_first
@@ -177,18 +178,72 @@ def test_looking_for_drift_leaves_nothing_behind(database: Database, url: str) -
     conn.close()
 
 
-def test_a_schema_of_a_newer_version_is_refused(database: Database, url: str) -> None:
+def state(database: Database, **facts: int) -> None:
+    """Let the tables say that they are of another version, or for others."""
+    for name, value in facts.items():
+        statement = f"UPDATE penstock_meta SET value = '{value}' WHERE name = '{name}'"
+        database.run(lambda tx, statement=statement: tx.conn.execute(statement))
+
+
+def test_a_schema_of_a_newer_version_is_used_as_long_as_it_says_so(database: Database) -> None:
+    """Expand, then contract: an old process can start after a migration that only adds."""
     migrate(database)
-    database.run(
-        lambda tx: tx.conn.execute("UPDATE penstock_meta SET value = '99' WHERE name = 'schema_version'")
-    )
-    for call in (migrate, pending):
-        with pytest.raises(SchemaTooNew, match="version 99, this Penstock knows 7; update Penstock"):
+    state(database, schema_version=99, usable_from=8)
+    assert check(database).version == 99
+    assert pending(database) == []
+    assert migrate(database) == []
+
+
+def test_a_schema_of_a_newer_version_is_refused_once_it_says_so(database: Database, url: str) -> None:
+    migrate(database)
+    state(database, schema_version=99, usable_from=9)
+    words = "version 99 and can be used from version 9 on, this Penstock knows 8; update Penstock here"
+    for call in (migrate, pending, check):
+        with pytest.raises(SchemaTooNew, match=words):
             call(database)
     outbox = Outbox(url)
     with outbox.transaction() as conn:
         outbox.publish(conn, "t", 1)  # publishing never looks at the version
     outbox.close()
+
+
+def test_newer_tables_that_do_not_say_for_whom_they_are_are_refused(database: Database) -> None:
+    migrate(database)
+    state(database, schema_version=99)
+    database.run(lambda tx: tx.conn.execute("DELETE FROM penstock_meta WHERE name = 'usable_from'"))
+    with pytest.raises(SchemaTooNew, match="version 99 and can be used from version 99 on"):
+        check(database)
+
+
+def test_a_watch_tells_of_newer_tables_once_and_keeps_its_refusal(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "penstock.database")
+    migrate(database)
+    watch = SchemaWatch(database)
+    watch.look()
+    assert caplog.messages == []
+    state(database, schema_version=9)
+    watch.look()
+    watch.look()
+    assert caplog.messages == [
+        "the database has schema version 9, this Penstock knows 8 and can still use it; update when you can"
+    ]
+    state(database, schema_version=10, usable_from=10)
+    with pytest.raises(SchemaTooNew) as caught:
+        watch.look()
+    assert watch.refusal is caught.value
+
+
+def test_a_watch_checks_all_when_the_tables_are_first_reached(database: Database) -> None:
+    watch = SchemaWatch(database)
+    with pytest.raises(SchemaMissing):
+        watch.look()
+    assert isinstance(watch.refusal, SchemaMissing)
+    migrate(database)
+    state(database, schema_version=7)
+    with pytest.raises(SchemaBehind):
+        SchemaWatch(database).look()
 
 
 @pytest.mark.parametrize("kind", ["postgres"], indirect=True)

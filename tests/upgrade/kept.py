@@ -102,6 +102,13 @@ class KeptStore:
         conn.close()
         return number
 
+    def contract(self) -> None:
+        """Say that only code of the version that the tables have now can use them."""
+        conn = self.connect()
+        conn.execute(f"UPDATE penstock_meta SET value = '{self.version()}' WHERE name = 'usable_from'")
+        conn.commit()
+        conn.close()
+
     def contents(self) -> dict[str, list[tuple[Any, ...]]]:
         """Return every row of every table."""
         tables = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"

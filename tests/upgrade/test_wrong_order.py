@@ -13,6 +13,7 @@ import pytest
 from penstock import Outbox
 from penstock.app import run_together
 from penstock.errors import SchemaBehind, SchemaError, SchemaTooNew
+from penstock.operate.drop import drop
 from tests.unit.cli.program import penstock
 from tests.upgrade.kept import VERSION, KeptStore, chain
 
@@ -62,7 +63,16 @@ def behind(kept: KeptStore) -> KeptStore:
 
 @pytest.fixture
 def too_new(kept: KeptStore) -> KeptStore:
-    """Give a store that the next version has migrated."""
+    """Give a store that the next version has migrated, and that only it can use."""
+    kept.outbox.migrate()
+    kept.version(lambda found: found + 1)
+    kept.contract()
+    return kept
+
+
+@pytest.fixture
+def newer(kept: KeptStore) -> KeptStore:
+    """Give a store that the next version has migrated, and that this one can still use."""
     kept.outbox.migrate()
     kept.version(lambda found: found + 1)
     return kept
@@ -90,7 +100,8 @@ def behind_words(store: KeptStore) -> str:
 
 def too_new_words() -> str:
     known = newest()
-    return f"the database has schema version {known + 1}, this Penstock knows {known}; update Penstock here"
+    usable = f"and can be used from version {known + 1} on"
+    return f"the database has schema version {known + 1} {usable}, this Penstock knows {known}; update Penstock here"
 
 
 def test_a_new_worker_on_old_tables_names_the_remedy(behind: KeptStore) -> None:
@@ -107,6 +118,22 @@ def test_an_old_worker_beside_new_tables_says_so(too_new: KeptStore) -> None:
 
 def test_an_old_drain_beside_new_tables_says_so(too_new: KeptStore) -> None:
     says_only(too_new, SchemaTooNew, too_new_words(), Outbox.drain)
+
+
+def test_an_old_program_goes_on_beside_newer_tables_that_it_can_use(newer: KeptStore) -> None:
+    assert newer.outbox.migrate() == []
+    newer.outbox.run(until=_stopped())
+    newer.subscribe("mail")
+    assert newer.drained()["mail"]["n-1"] == ["unread/0", "unread/1", "unread/2"]
+    assert newer.version() == newest() + 1
+
+
+def test_an_old_program_does_not_drop_newer_tables(newer: KeptStore) -> None:
+    """It would leave those behind that it does not know."""
+    before = newer.contents()
+    with pytest.raises(SchemaTooNew, match=f"this Penstock knows {newest()}; update Penstock here"):
+        drop(newer.outbox, force=True)
+    assert newer.contents() == before
 
 
 def test_an_old_program_does_not_migrate_new_tables(too_new: KeptStore) -> None:

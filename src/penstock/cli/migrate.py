@@ -2,8 +2,9 @@
 
 import click
 
+from penstock.log.sql.database import Database
 from penstock.log.sql.drift import differences
-from penstock.log.sql.migrations import Migration, chain, migrate, pending
+from penstock.log.sql.migrations import Migration, known_version, migrate, pending, state
 from penstock.log.sql.naming import Names
 from penstock.log.store import open_store
 
@@ -30,14 +31,17 @@ def command(url: str, prefix: str, schema: str | None, check: bool, as_sql: bool
         if as_sql:
             click.echo("\n".join(step.script for step in pending(database)))
         elif check:
-            _check(pending(database), differences(database), as_json)
+            _check(database, as_json)
         else:
-            _report(migrate(database), chain(database)[-1].version, as_json)
+            _report(migrate(database), database, as_json)
     finally:
         database.close()
 
 
-def _check(waiting: list[Migration], drift: list[str], as_json: bool) -> None:
+def _check(database: Database, as_json: bool) -> None:
+    waiting, version = pending(database), _version(database)
+    # What newer tables should be like, only the Penstock that made them knows.
+    drift = [] if version > known_version(database) else differences(database)
     if as_json:
         print_json({"pending": [_title(step) for step in waiting], "drift": drift})
     else:
@@ -46,17 +50,28 @@ def _check(waiting: list[Migration], drift: list[str], as_json: bool) -> None:
         for line in drift:
             click.echo(f"drift: {line}")
         if not waiting and not drift:
-            click.echo("up to date")
+            click.echo(f"up to date{_newer(version, database)}")
     click.get_current_context().exit(1 if waiting or drift else 0)
 
 
-def _report(applied: list[Migration], version: int, as_json: bool) -> None:
+def _report(applied: list[Migration], database: Database, as_json: bool) -> None:
+    version = _version(database)
     if as_json:
         print_json({"applied": [_title(step) for step in applied], "version": version})
         return
     for step in applied:
         click.echo(f"applied: {_title(step)}")
-    click.echo(f"up to date: version {version}")
+    click.echo(f"up to date: version {version}{_newer(version, database)}")
+
+
+def _version(database: Database) -> int:
+    return database.look(lambda tx: state(tx, database)).version
+
+
+def _newer(version: int, database: Database) -> str:
+    """Say that there is nothing to do because a newer Penstock has been here."""
+    known = known_version(database)
+    return f"; this Penstock knows {known} and can still use it" if version > known else ""
 
 
 def _title(step: Migration) -> str:

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from penstock.clock import SYSTEM, Clock
-from penstock.errors import SchemaMissing, StoreBusy
+from penstock.errors import SchemaMissing, SchemaTooNew, StoreBusy
 from penstock.log.sql.database import Transaction
-from penstock.log.sql.migrations import check, version
+from penstock.log.sql.migrations import check, known_version, state
 from penstock.log.store import Store
 
 from .operation import operation
@@ -45,8 +45,11 @@ def drop(store: Store, *, force: bool = False, clock: Clock = SYSTEM) -> Losses:
 
     def work(tx: Transaction) -> Losses:
         database.dialect.serialize_migrations(tx.conn)
-        if not version(tx, database):
+        found, known = state(tx, database), known_version(database)
+        if not found.version:
             raise SchemaMissing(database.names.table("meta"))
+        if found.version > known:  # there may be tables that this code does not know, and would leave behind
+            raise SchemaTooNew(found.version, known)
         busy = sorted(living(tx, clock))
         if busy and not force:
             raise StoreBusy(busy)

@@ -57,6 +57,7 @@ class DeliveryLoop:
         self._unsettled = self._units_turn = 0
         self._first_result = 0.0
         self._grace_ends: float | None = None
+        self._abandoned = False
         self._thread: Thread | None = None
 
     # -- from other threads
@@ -96,6 +97,11 @@ class DeliveryLoop:
             self._grace_ends = self._clock.monotonic() + grace_seconds
         self._stopping.set()
         self._wake.set()
+
+    def abandon(self, grace_seconds: float) -> None:
+        """Start nothing more, wait that long for what runs, and write nothing: others deliver it again."""
+        self._abandoned = True
+        self.stop(grace_seconds)
 
     def hurry(self) -> None:
         """Wait no longer for what runs."""
@@ -228,6 +234,10 @@ class DeliveryLoop:
 
     def _wind_down(self) -> None:
         """Let what runs come to its end, settle, give back; never fail."""
+        if self._abandoned:
+            self._units.close(0.0)
+            self._runner.close(max(0.0, (self._grace_ends or 0.0) - self._clock.monotonic()))
+            return
         for group in self._groups:
             group.delivery.let_go()
         for task in self._runner.take_back():

@@ -11,11 +11,14 @@ from threading import Event, Thread
 
 from penstock.backoff import Backoff, PollingSettings
 from penstock.clock import Clock
+from penstock.errors import SchemaError
 from penstock.log.contract import Log, Topic
+from penstock.log.sql.schema_watch import SchemaWatch
 from penstock.membership.filters import filter_of
 from penstock.membership.member import ClusterSettings
 from penstock.membership.serving import SLOTS, Domain, ServedGroup, Serves
 from penstock.membership.sharing import SharingMember
+from penstock.outbox.sequencer import HeadEnds
 
 from .delivery_loop import DeliveryLoop
 from .group.delivery import topic_of
@@ -49,24 +52,29 @@ class MembershipLoop:
         cluster: ClusterSettings,
         polling: PollingSettings,
         pins: frozenset[int] | None,
+        schema: SchemaWatch,
+        refused: Callable[[SchemaError], object],
         measure: Callable[[], object] = lambda: None,
         gained: Callable[[], object] = lambda: None,
     ) -> None:
         """`new_delivery` makes the delivery of a group on a topic, and returns the group's id with it.
 
-        `measure` is called once a minute: for series of the whole store. `gained` is called when there are
-        more slots to sequence than before.
+        `refused` is called, once, when the tables are not ones that this code can use; then the loop ends
+        without a further statement. `measure` is called once a minute: for series of the whole store. `gained`
+        is called when there are more slots to sequence than before.
         """
         self._member, self._log, self._delivery, self._clock = member, log, delivery, clock
         self._waiting, self._new_delivery, self._pins = list(subscriptions), new_delivery, pins
         self._filters, self._measure, self._gained = filters, measure, gained
+        self._schema, self._refused = schema, refused
         self._groups: dict[str, tuple[int, list[int]]] = {}
         self._cluster = cluster
         self._backoff = Backoff("membership", polling)
         self._look_seconds = min(_LOOK_SECONDS, cluster.heartbeat_interval.total_seconds())
         self._joined = False
         self._next_beat = self._next_rebalance = self._next_measure = 0.0
-        self._stopping, self._leaving = Event(), Event()
+        self._stopping, self._leaving, self._wake = Event(), Event(), Event()
+        self._moved_to: set[int] = set()
         self.is_ready = Event()
         self._thread: Thread | None = None
 
@@ -80,43 +88,57 @@ class MembershipLoop:
         if leave:
             self._leaving.set()
         self._stopping.set()
+        self._wake.set()
         if self._thread is not None:
             self._thread.join()
 
+    def moved(self, ends: HeadEnds) -> None:
+        """Say where records were moved to: a topic may be there now that a group waits for. From any thread."""
+        if self._waiting:
+            topics = {head.topic_id for head in ends}
+            if not topics <= self._moved_to:
+                self._moved_to |= topics
+                self._wake.set()
+
     def _run(self) -> None:
         while not self._stopping.is_set():
+            self._wake.clear()
             try:
                 self._turn()
                 self._backoff.is_well()
                 self._backoff.active()
                 pause = self._look_seconds
             except Exception as exc:
+                if self._schema.refusal is not None:
+                    self._refused(self._schema.refusal)
+                    return
                 self._next_beat = 0.0
                 pause = self._backoff.trouble(exc)
-            self._stopping.wait(pause)
+            self._wake.wait(pause)
         if self._joined and self._leaving.is_set():
             self._leave()
 
     def _turn(self) -> None:
         now = self._clock.monotonic()
-        died = self._member.neighbours_died()
+        died, new = self._member.neighbours_died(), not self._joined
         if now >= self._next_beat:
             self._next_beat = now + self._cluster.heartbeat_interval.total_seconds()
+            self._schema.look()
             self._beat()
-        new = self._discover()
+        new |= self._discover()
         if new or died or now >= self._next_rebalance:
             self._member.rebalance()
-            settings = self._cluster  # a group that is new here is shared out as soon as joins are gathered
+            settings = self._cluster  # what is new here is shared out as soon as joins are gathered
             wait = settings.gather_joins if new else settings.rebalance_interval
             self._next_rebalance = now + wait.total_seconds()
-        if now >= self._next_measure:
-            self._next_measure = now + _MEASURE_SECONDS
-            self._measure()
         changed = self._member.look()
         if SLOTS in changed and self._member.exchange_slots():
             self._gained()
         self._delivery.attend(changed - {SLOTS})
         self.is_ready.set()
+        if now >= self._next_measure:  # the last of all: it may take a while, and nothing waits for it
+            self._next_measure = now + _MEASURE_SECONDS
+            self._measure()
 
     def _beat(self) -> None:
         if self._joined:
@@ -125,7 +147,6 @@ class MembershipLoop:
         self._member.serve(self._serves())
         self._member.join()
         self._joined = True
-        self._next_rebalance = self._clock.monotonic()
         logger.info("member %s joined", self._member.id)
 
     def _discover(self) -> bool:

@@ -29,6 +29,9 @@ class Runnable(Protocol):
     def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         """Use this event loop; before `start`."""
 
+    def check(self) -> None:
+        """Raise what has made it end by itself, if anything has."""
+
 
 class Several:
     """Services that run together, such as the workers of several stores; they stop at the same time."""
@@ -63,6 +66,11 @@ class Several:
         for each in self._services:
             each.use_loop(loop)
 
+    def check(self) -> None:
+        """Raise what has made one of them end by itself, if anything has."""
+        for each in self._services:
+            each.check()
+
 
 class Nothing:
     """Stands in for a worker where none shall run: it starts no thread and touches no table."""
@@ -80,29 +88,34 @@ class Nothing:
     def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         """Nothing to run in it."""
 
+    def check(self) -> None:
+        """Nothing ends by itself."""
+
 
 def run(worker: Runnable, until: Event | None = None) -> None:
     """Run a worker until SIGTERM, Ctrl-C or `until`; after a second signal it does not wait for handlers.
 
-    Signals are heard only in the main thread; elsewhere `until` ends it.
+    Signals are heard only in the main thread; elsewhere `until` ends it. Raises what made it end by itself.
     """
     stopping = until or Event()
     with _signals(worker, stopping):
         worker.start()
         try:
-            while not stopping.wait(1.0):  # in short waits: some systems do not wake a long one for a signal
-                pass
+            _wait(worker, stopping)
         finally:
             worker.stop()
 
 
 async def arun(worker: Runnable) -> None:
-    """Run a worker until SIGTERM, Ctrl-C or cancellation, without keeping the event loop from its work."""
+    """Run a worker until SIGTERM, Ctrl-C or cancellation, without keeping the event loop from its work.
+
+    Raises what made it end by itself.
+    """
     stopping = Event()
     with _signals(worker, stopping):
         async with running(worker):
             try:
-                await asyncio.to_thread(stopping.wait)
+                await asyncio.to_thread(_wait, worker, stopping)
             finally:
                 stopping.set()  # when this task is cancelled, the waiting thread must not stay behind
 
@@ -116,6 +129,12 @@ async def running(worker: Runnable) -> AsyncIterator[Runnable]:
         yield worker
     finally:
         await asyncio.shield(asyncio.to_thread(worker.stop))
+
+
+def _wait(worker: Runnable, stopping: Event) -> None:
+    """Wait for the end; in short waits, because some systems do not wake a long one for a signal."""
+    while not stopping.wait(1.0):
+        worker.check()
 
 
 def _signals(worker: Runnable, stopping: Event) -> AbstractContextManager[None]:

@@ -13,8 +13,10 @@ from threading import Event
 from penstock.backoff import PollingSettings
 from penstock.clock import Clock
 from penstock.delivery.store import GroupStore
+from penstock.errors import SchemaError
 from penstock.log.contract import Topic
 from penstock.log.sql.bell_listener import LOGGED, BellListener, is_test, notify_others, staged_slots
+from penstock.log.sql.schema_watch import SchemaWatch
 from penstock.log.store import Store
 from penstock.membership.domain import touch
 from penstock.membership.member import ClusterSettings
@@ -54,6 +56,7 @@ class Worker:
         cluster: ClusterSettings | None = None,
         polling: PollingSettings | None = None,
         processing: ProcessingSettings | None = None,
+        schema: SchemaWatch | None = None,
     ) -> None:
         cluster, polling = cluster or ClusterSettings.load(), polling or PollingSettings.load()
         self._processing = processing or ProcessingSettings.load()
@@ -90,8 +93,11 @@ class Worker:
             pins=pins,
             measure=Measures(store, self._member).take,
             gained=self._sequencing.ring,
+            schema=schema or SchemaWatch(database),
+            refused=self._end_refused,
         )
         self._pid = os.getpid()
+        self._refusal: SchemaError | None = None
         self._stopped = Event()
 
     @property
@@ -112,6 +118,11 @@ class Worker:
         self._retention.start()
         if self._listener is not None:
             self._listener.start()
+
+    def check(self) -> None:
+        """Raise what has made this worker end by itself, if anything has: the schema's error."""
+        if self._refusal is not None:
+            raise self._refusal
 
     def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let async handlers run in this event loop; before `start`."""
@@ -153,6 +164,16 @@ class Worker:
         """Let a stop that is under way wait no longer for handlers."""
         self._delivery.hurry()
 
+    def _end_refused(self, error: SchemaError) -> None:
+        """End: this code cannot use the tables, so it starts and writes nothing more, not even that it leaves."""
+        logger.error("this worker ends: %s", error)
+        self._delivery.abandon(self._processing.shutdown_timeout.total_seconds())
+        if self._listener is not None:
+            self._listener.stop()
+        self._sequencing.stop()
+        self._retention.stop()
+        self._refusal = error
+
     def _heard(self, words: Sequence[str]) -> None:
         for word in words:
             if word == LOGGED:
@@ -166,6 +187,7 @@ class Worker:
             self._delivery.ring()
             return
         self._delivery.grown(done.ends)
+        self._membership.moved(done.ends)
         if self._listener is not None and self._database.dialect.notifies and self._member.has_neighbours:
             notify_others(self._database, LOGGED)
 

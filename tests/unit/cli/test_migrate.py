@@ -60,7 +60,7 @@ def test_it_says_what_it_applied(run: Run, url: str) -> None:
 def test_it_says_so_in_json(run: Run, url: str) -> None:
     for applied in (APPLIED, []):
         code, out, _ = run("--url", url, "--json")
-        assert (code, json.loads(out)) == (0, {"applied": applied, "version": 7})
+        assert (code, json.loads(out)) == (0, {"applied": applied, "version": 8})
 
 
 def test_the_address_may_stand_in_the_environment(
@@ -150,10 +150,21 @@ def test_what_is_wrong_is_one_sentence(run: Run, case: str, flag: list[str]) -> 
     assert "secret" not in err
 
 
-def test_a_newer_schema_is_said_with_the_remedy(run: Run, url: str) -> None:
+def test_a_newer_schema_that_can_be_used_leaves_nothing_to_do(run: Run, url: str) -> None:
     run("--url", url)
     change(url, "UPDATE penstock_meta SET value = '99' WHERE name = 'schema_version'")
+    change(url, "ALTER TABLE penstock_log ADD COLUMN later text")
+    newer = "; this Penstock knows 8 and can still use it\n"
+    assert run("--url", url) == (0, f"up to date: version 99{newer}", "")
+    assert run("--url", url, "--check") == (0, f"up to date{newer}", "")
+    assert run("--url", url, "--sql") == (0, "\n", "")
+    assert json.loads(run("--url", url, "--json")[1]) == {"applied": [], "version": 99}
+
+
+def test_a_newer_schema_that_cannot_be_used_is_said_with_the_remedy(run: Run, url: str) -> None:
+    run("--url", url)
+    change(url, "UPDATE penstock_meta SET value = '99' WHERE name IN ('schema_version', 'usable_from')")
     for flag in ([], ["--check"], ["--sql"]):
         code, _, err = run("--url", url, *flag)
         assert code == 1
-        assert "version 99, this Penstock knows 7; update Penstock here" in err
+        assert "can be used from version 99 on, this Penstock knows 8; update Penstock here" in err

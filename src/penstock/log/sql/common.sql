@@ -278,6 +278,10 @@ DELETE FROM penstock_log_time WHERE (topic_id, partition, "offset") IN (
 -- One fact about this store; walks the primary key.
 SELECT value FROM penstock_meta WHERE name = :name;
 
+-- name: schema_read
+-- The last migration applied, and the oldest version whose code can use the tables; walks the primary key.
+SELECT name, value FROM penstock_meta WHERE name IN ('schema_version', 'usable_from');
+
 -- name: version_read
 -- The last migration applied; walks the primary key.
 SELECT value FROM penstock_meta WHERE name = 'schema_version';

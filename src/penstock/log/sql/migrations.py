@@ -4,6 +4,9 @@
 the migration itself, so that one run by hand is known too. Each runs in one transaction, so a crash leaves
 either all of it or nothing. Two processes may
 migrate at once: the second waits, then finds nothing to do. `publish` never looks at the version.
+
+Expand, then contract: tables newer than the code are used as long as `meta` says that code of this version
+can (`usable_from`). A migration that adds leaves that number as it is; one that takes away raises it.
 """
 
 import re
@@ -28,6 +31,17 @@ class Migration:
     script: str
 
 
+@dataclass(frozen=True, slots=True)
+class SchemaState:
+    """What a database says of its tables: their version, and the oldest version whose code can use them.
+
+    Version 0: there are none.
+    """
+
+    version: int
+    usable_from: int
+
+
 def chain(database: Database) -> list[Migration]:
     """Return all migrations of the database's dialect, oldest first."""
     return chain_of(database.dialect.name, database.names)
@@ -38,31 +52,46 @@ def chain_of(dialect: str, names: Names) -> list[Migration]:
     return sorted(_read(dialect, names), key=lambda migration: migration.version)
 
 
-def version(tx: Transaction, database: Database) -> int:
-    """Return the version of the schema in the database; 0 when there is none."""
+def known_version(database: Database) -> int:
+    """Return the newest version of the tables that this code knows."""
+    return chain(database)[-1].version
+
+
+def state(tx: Transaction, database: Database) -> SchemaState:
+    """Return what the database says of its tables."""
     if not tx.rows("log", "table_find", table=database.names.table("meta")):
-        return 0
-    found = tx.rows("log", "meta_read", name="schema_version")
-    return int(found[0][0]) if found else 0
+        return SchemaState(0, 0)
+    return stated(tx)
+
+
+def stated(tx: Transaction) -> SchemaState:
+    """Return what tables that are there say of themselves; one statement."""
+    found = {name: int(value) for name, value in tx.rows("log", "schema_read")}
+    version = found.get("schema_version", 0)
+    return SchemaState(version, found.get("usable_from", version))
 
 
 def pending(database: Database) -> list[Migration]:
     """Return the migrations that have not been applied yet. Raises SchemaTooNew."""
-    return database.look(lambda tx: _after(database, version(tx, database)))
+    return database.look(lambda tx: _after(database, state(tx, database)))
 
 
-def check(database: Database) -> None:
-    """Refuse a database that is not up to date. Raises SchemaMissing, SchemaBehind, SchemaTooNew."""
-    found = database.look(lambda tx: version(tx, database))
+def check(database: Database) -> SchemaState:
+    """Refuse a database that this code cannot use; return what it says of its tables.
+
+    Raises SchemaMissing, SchemaBehind, SchemaTooNew.
+    """
+    found = database.look(lambda tx: state(tx, database))
     waiting = _after(database, found)
-    if waiting and not found:
+    if waiting and not found.version:
         raise SchemaMissing(database.names.table("meta"))
     if waiting:
-        raise SchemaBehind(found, waiting[-1].version)
+        raise SchemaBehind(found.version, waiting[-1].version)
+    return found
 
 
 def migrate(database: Database) -> list[Migration]:
-    """Apply what is pending and return it. Raises SchemaTooNew, SequenceCached."""
+    """Apply what is pending and return it; in newer tables nothing is. Raises SchemaTooNew, SequenceCached."""
     applied: list[Migration] = []
     while True:
         step = database.run(lambda tx: _step(tx, database))
@@ -72,14 +101,20 @@ def migrate(database: Database) -> list[Migration]:
         applied.append(step)
 
 
+def refuse_too_new(found: SchemaState, known: int) -> None:
+    """Refuse tables that code of a version cannot use. Raises SchemaTooNew."""
+    if found.version > known and found.usable_from > known:
+        raise SchemaTooNew(found.version, known, found.usable_from)
+
+
 def _step(tx: Transaction, database: Database) -> Migration | None:
     database.dialect.serialize_migrations(tx.conn)
-    waiting = _after(database, version(tx, database))
+    waiting = _after(database, state(tx, database))
     if not waiting:
         return None
     step = waiting[0]
     database.dialect.run_script(tx.conn, step.script)
-    assert version(tx, database) == step.version, f"{step.name} does not write its number"
+    assert stated(tx).version == step.version, f"{step.name} does not write its number"
     return step
 
 
@@ -91,11 +126,10 @@ def _check_order(database: Database) -> None:
         raise SequenceCached(sequence, rows[0][0])
 
 
-def _after(database: Database, current: int) -> list[Migration]:
+def _after(database: Database, found: SchemaState) -> list[Migration]:
     steps = chain(database)
-    if current > steps[-1].version:
-        raise SchemaTooNew(current, steps[-1].version)
-    return [step for step in steps if step.version > current]
+    refuse_too_new(found, steps[-1].version)
+    return [step for step in steps if step.version > found.version]
 
 
 def _read(dialect: str, names: Names) -> Iterator[Migration]:

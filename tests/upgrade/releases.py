@@ -1,0 +1,100 @@
+"""Releases to come: this package, copied, with migrations that it does not have yet; and their programs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO
+
+import penstock
+
+PRESENT = Path(penstock.__file__).parent
+# Each adds to what is there; code that knows nothing of it goes on.
+EXPANDING = """
+UPDATE penstock_meta SET value = '{version}' WHERE name = 'schema_version';
+CREATE TABLE penstock_later (id integer PRIMARY KEY);
+ALTER TABLE penstock_cursor ADD COLUMN later text;
+ALTER TABLE penstock_member ADD COLUMN later text;
+"""
+# Takes away what code of the version before it no longer needs.
+CONTRACTING = """
+UPDATE penstock_meta SET value = '{version}' WHERE name = 'schema_version';
+UPDATE penstock_meta SET value = '{usable_from}' WHERE name = 'usable_from';
+ALTER TABLE penstock_member DROP COLUMN later;
+"""
+BRISK = {
+    "PENSTOCK_CLUSTER_HEARTBEAT_INTERVAL": "0.2",
+    "PENSTOCK_CLUSTER_REBALANCE_INTERVAL": "0.5",
+    "PENSTOCK_CLUSTER_GATHER_JOINS": "0.2",
+    "PENSTOCK_CLUSTER_LEASE_TTL": "20",
+}
+
+
+class Release:
+    """A copy of the package in a folder, which processes are started with."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def following(self, folder: Path, version: int, script: str) -> Release:
+        """Copy this release and add one migration to the copy, on every dialect."""
+        shutil.copytree(
+            self.folder / "penstock", folder / "penstock", ignore=shutil.ignore_patterns("__pycache__")
+        )
+        for migrations in (folder / "penstock/log/sql").glob("*/migrations"):
+            (migrations / f"{version:04}_later.sql").write_text(script)
+        return Release(folder)
+
+    def migrate(self, url: str) -> str:
+        """Run `penstock migrate` of this release; return what it prints."""
+        ended = subprocess.run(
+            self._command("migrate", "--url", url), env=self._env(), capture_output=True, text=True, timeout=120
+        )
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    def worker(self, program: Path) -> RunningRelease:
+        """Start `penstock worker` of this release, on the outbox of a program."""
+        said = (program.parent / f"said-{self.folder.name}-{len(list(program.parent.iterdir()))}").open("w+")
+        command = self._command("worker", f"{program.stem}:outbox")
+        started = subprocess.Popen(command, cwd=program.parent, env=self._env(), stderr=said)
+        return RunningRelease(started, said)
+
+    def _command(self, *args: str) -> list[str]:
+        return [sys.executable, "-c", "from penstock.cli import main; main()", *args]
+
+    def _env(self) -> dict[str, str]:
+        return os.environ | BRISK | {"PYTHONPATH": str(self.folder)}
+
+
+class RunningRelease:
+    """A worker process of a release, and what it says."""
+
+    def __init__(self, process: subprocess.Popen[bytes], said: IO[str]) -> None:
+        self.process, self._said, self.pid = process, said, process.pid
+
+    def said(self) -> str:
+        """Return what it has said so far."""
+        return Path(self._said.name).read_text()
+
+    def is_gone(self) -> bool:
+        """Return whether it has ended."""
+        return self.process.poll() is not None
+
+    def kill(self) -> None:
+        """End it without a word."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> int:
+        """Ask it to end, and return how it did."""
+        self.process.terminate()
+        return self.process.wait(60)
+
+    def close(self) -> None:
+        """Let nothing stay behind."""
+        self.kill()
+        self._said.close()
