@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from threading import Event, Thread
+from threading import Barrier, Event, Thread
 from typing import Any
 
 import pytest
@@ -125,6 +126,38 @@ def test_joins_are_gathered(cluster: Cluster) -> None:
     first.member.rebalance()
     assert cluster.version() == version + 1
     assert len(cluster.wanted()) == 11
+
+
+def test_members_that_begin_at_the_same_moment_share_all_at_once(cluster: Cluster) -> None:
+    """Nobody was there before them, so nobody waits; and no row has two owners."""
+    pods = [cluster.start() for _ in range(4)]
+    together = Barrier(len(pods))
+
+    def begin(pod: Pod) -> None:
+        together.wait()
+        pod.member.rebalance()
+        cluster.work(pod)
+
+    with ThreadPoolExecutor(len(pods)) as pool:
+        list(pool.map(begin, pods))
+    cluster.calm()
+    assert shares(cluster.slots()) == {pod.id: 64 for pod in pods}
+    assert shares(cluster.cursors()) == {pod.id: 2 for pod in pods}
+    assert [passes(cluster, pod) for pod in pods] == [64] * 4
+
+
+def test_one_that_begins_just_after_the_first_waits_and_moves_its_share_once(cluster: Cluster) -> None:
+    """The first may have counted itself alone, and not taken yet."""
+    first = cluster.start()
+    first.member.rebalance()
+    second = cluster.start()
+    second.member.rebalance()
+    for pod in (second, first, second):
+        cluster.work(pod)
+    assert shares(cluster.slots()) == {first.id: 256}
+    cluster.gather()
+    assert shares(cluster.slots()) == {first.id: 128, second.id: 128}
+    assert {epoch for owner, epoch in cluster.slots().values() if owner == first.id} == {1}
 
 
 def test_a_newcomer_is_given_at_once_what_has_lost_its_owner(cluster: Cluster) -> None:
