@@ -59,9 +59,7 @@ def _publish(store: Store) -> None:
         conn.commit()
 
 
-def standing(
-    engine: EngineOpener, *, used: bool
-) -> Callable[[Run], AbstractContextManager[WorkerProcess]]:
+def standing(engine: EngineOpener, *, used: bool) -> Callable[[Run], AbstractContextManager[WorkerProcess]]:
     """Return the setup: a process that has imported everything and has not begun."""
 
     @contextmanager

@@ -135,7 +135,5 @@ def _table(outbox: Outbox) -> str:
     return f"INSERT INTO written VALUES ({'%s' if outbox.url.startswith('postgresql') else '?'})"
 
 
-JOBS: dict[str, Job] = {
-    job.__name__: job
-    for job in (count, count_in_groups, pause, slow, park, storm, stamp, first, doze, write, write_with_cursor)
-}
+_ALL = (count, count_in_groups, pause, slow, park, storm, stamp, first, doze, write, write_with_cursor)
+JOBS: dict[str, Job] = {job.__name__: job for job in _ALL}

@@ -459,7 +459,8 @@ class SchemaTooNew(SchemaError):
     def __init__(self, found: int, known: int, usable_from: int | None = None) -> None:
         usable = "" if usable_from is None else f" and can be used from version {usable_from} on"
         super().__init__(
-            f"the database has schema version {found}{usable}, this Penstock knows {known}; update Penstock here"
+            f"the database has schema version {found}{usable}, this Penstock knows {known}; "
+            "update Penstock here"
         )
 
 

@@ -56,6 +56,7 @@ def _faults(text: str, version: int, usable_from: int) -> Iterator[str]:
 
 def _taken_away(statement: str, script: str) -> Iterator[str]:
     view = _VIEW.match(statement)
-    if view is not None and ("CREATE", view[2]) in {(kind.upper(), name) for kind, name in _VIEW.findall(script)}:
+    made = {name for kind, name in _VIEW.findall(script) if kind.upper() == "CREATE"}
+    if view is not None and view[2] in made:
         return  # it is made anew
     yield from (what for what, pattern in _TAKES_AWAY.items() if pattern.search(statement))

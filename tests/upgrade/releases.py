@@ -50,9 +50,8 @@ class Release:
 
     def migrate(self, url: str) -> str:
         """Run `penstock migrate` of this release; return what it prints."""
-        ended = subprocess.run(
-            self._command("migrate", "--url", url), env=self._env(), capture_output=True, text=True, timeout=120
-        )
+        command = self._command("migrate", "--url", url)
+        ended = subprocess.run(command, env=self._env(), capture_output=True, text=True, timeout=120)
         assert ended.returncode == 0, ended.stderr
         return ended.stdout
 

@@ -100,8 +100,8 @@ def behind_words(store: KeptStore) -> str:
 
 def too_new_words() -> str:
     known = newest()
-    usable = f"and can be used from version {known + 1} on"
-    return f"the database has schema version {known + 1} {usable}, this Penstock knows {known}; update Penstock here"
+    found = f"the database has schema version {known + 1} and can be used from version {known + 1} on"
+    return f"{found}, this Penstock knows {known}; update Penstock here"
 
 
 def test_a_new_worker_on_old_tables_names_the_remedy(behind: KeptStore) -> None:

@@ -60,8 +60,8 @@ class MembershipLoop:
         """`new_delivery` makes the delivery of a group on a topic, and returns the group's id with it.
 
         `refused` is called, once, when the tables are not ones that this code can use; then the loop ends
-        without a further statement. `measure` is called once a minute: for series of the whole store. `gained`
-        is called when there are more slots to sequence than before.
+        without a further statement. `measure` is called once a minute: for series of the whole store.
+        `gained` is called when there are more slots to sequence than before.
         """
         self._member, self._log, self._delivery, self._clock = member, log, delivery, clock
         self._waiting, self._new_delivery, self._pins = list(subscriptions), new_delivery, pins
@@ -93,7 +93,7 @@ class MembershipLoop:
             self._thread.join()
 
     def moved(self, ends: HeadEnds) -> None:
-        """Say where records were moved to: a topic may be there now that a group waits for. From any thread."""
+        """Say where records were moved to: a group may wait for a topic that is there now. From any thread."""
         if self._waiting:
             topics = {head.topic_id for head in ends}
             if not topics <= self._moved_to:

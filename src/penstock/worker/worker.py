@@ -165,7 +165,7 @@ class Worker:
         self._delivery.hurry()
 
     def _end_refused(self, error: SchemaError) -> None:
-        """End: this code cannot use the tables, so it starts and writes nothing more, not even that it leaves."""
+        """End: this code cannot use the tables, so it writes nothing more, not even that it leaves."""
         logger.error("this worker ends: %s", error)
         self._delivery.abandon(self._processing.shutdown_timeout.total_seconds())
         if self._listener is not None:

@@ -91,7 +91,10 @@ def check(database: Database) -> SchemaState:
 
 
 def migrate(database: Database) -> list[Migration]:
-    """Apply what is pending and return it; in newer tables nothing is. Raises SchemaTooNew, SequenceCached."""
+    """Apply what is pending, which in newer tables is nothing, and return it.
+
+    Raises SchemaTooNew, SequenceCached.
+    """
     applied: list[Migration] = []
     while True:
         step = database.run(lambda tx: _step(tx, database))
