@@ -93,7 +93,7 @@ class MembershipLoop:
             self._thread.join()
 
     def moved(self, ends: HeadEnds) -> None:
-        """Say where records were moved to: a group may wait for a topic that is there now. From any thread."""
+        """Say where records were moved to: a group may wait for such a topic. From any thread."""
         if self._waiting:
             topics = {head.topic_id for head in ends}
             if not topics <= self._moved_to:
