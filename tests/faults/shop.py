@@ -1,0 +1,71 @@
+"""The program of the fault runs: five groups of different kinds on one topic, each noting what it is given.
+
+`penstock worker tests.faults.shop:outbox`; where its store and its notes are stands in the environment.
+"""
+
+import asyncio
+import ctypes
+import os
+import random
+import signal
+import sys
+import time
+from datetime import timedelta
+
+from penstock import Fixed, Outbox, Record
+from tests.faults.arrivals import KILLER, NOTES, TOPIC, URL, Arrival
+
+_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of linux/prctl.h
+
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+
+outbox = Outbox(os.environ[URL])
+_notes = os.open(os.environ[NOTES], os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+_mark = "%s" if outbox.url.startswith("postgresql") else "?"
+_rng = random.Random(os.getpid())
+_often = Fixed(delay=timedelta(milliseconds=50), max_retries=100)
+
+
+def _note(group: str, *records: Record) -> None:
+    """Write down deliveries as they begin, in one write: a line is there whole or not at all."""
+    os.write(_notes, "".join(Arrival.of(group, each).text() for each in records).encode())
+
+
+@outbox.handler(group="plain", topic=TOPIC)
+def plain(record: Record) -> None:
+    """Take a moment; the killer's record ends the process."""
+    _note("plain", record)
+    if record.type == KILLER:
+        os._exit(1)
+    time.sleep(_rng.uniform(0, 0.004))
+
+
+@outbox.handler(group="loop", topic=TOPIC)
+async def loop(record: Record) -> None:
+    """Take a moment in the event loop."""
+    _note("loop", record)
+    await asyncio.sleep(_rng.uniform(0, 0.004))
+
+
+@outbox.handler(group="batch", topic=TOPIC, batch=20)
+def batch(records: list[Record]) -> None:
+    """Take a moment for many."""
+    _note("batch", *records)
+    time.sleep(_rng.uniform(0, 0.004))
+
+
+@outbox.handler(group="exact", topic=TOPIC, transaction=True)
+def exact(record: Record) -> None:
+    """Write a row that commits with the cursor."""
+    _note("exact", record)
+    record.tx.execute(f"INSERT INTO effect VALUES ({_mark}, {_mark})", (record.partition, record.offset))
+
+
+@outbox.handler(group="retried", topic=TOPIC, retry=_often)
+def retried(record: Record) -> None:
+    """Fail the first two times for one record of ten."""
+    _note("retried", record)
+    assert record.offset is not None
+    if record.offset % 10 == 0 and record.attempt <= 2:
+        raise ValueError("meant to fail")

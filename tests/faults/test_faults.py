@@ -1,0 +1,97 @@
+"""Workers under faults for a while: nothing is lost, inverted, unmarked or given up, and all is drained."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.arrivals import GROUPS, KILLER, breaches
+from tests.faults.crew import Crew, FaultStore, Traffic
+from tests.services.budget import Budget, Round, level_from_environment
+
+WORKERS = 4
+DRAINED_SECONDS = 60.0
+GAPS = {"fast": (2.0, 4.0), "slow": (2.0, 5.0), "long": (4.0, 20.0)}  # seconds between two faults
+POISONED = "poisoned"  # the killer's key
+
+
+def only_long() -> None:
+    """Skip what repeats another run of the slow set."""
+    if level_from_environment() != "long":
+        pytest.skip("one of the same kind is enough here; --long has all of them")
+
+
+@pytest.fixture
+def sqlite_faults(tmp_path: Path) -> FaultStore:
+    """Give a store of its own in a SQLite file."""
+    return FaultStore(f"sqlite:///{tmp_path}/shop.db")
+
+
+@pytest.fixture
+def postgres_faults(postgres_url: str) -> FaultStore:
+    """Give a store of its own on PostgreSQL."""
+    return FaultStore(postgres_url)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("run", [1, 2, 3])
+def test_on_postgresql(run: int, postgres_faults: FaultStore, tmp_path: Path, budget: Budget) -> None:
+    if run > 1:
+        only_long()
+    disturb(postgres_faults, tmp_path, budget("faults.run"), run)
+
+
+@pytest.mark.slow
+def test_on_sqlite(sqlite_faults: FaultStore, tmp_path: Path, budget: Budget) -> None:
+    disturb(sqlite_faults, tmp_path, budget("faults.run"), 1)
+
+
+def disturb(store: FaultStore, folder: Path, rounds: Iterator[Round], run: int) -> None:
+    """Kill one of them, or stop one past its lease, again and again; then see that all is as promised."""
+    with Traffic(store) as traffic, Crew(store, folder, WORKERS) as crew:
+        for turn in rounds:
+            rng = random.Random(turn.seed + run)
+            crew.tend_for(rng.uniform(*GAPS[level_from_environment()]))
+            rng.choice([crew.kill, crew.kill, crew.stop_past_its_lease])(rng)
+        traffic.__exit__()
+        crew.resume_all()
+        drained = crew.tend_until(lambda: store.is_drained(traffic.published), DRAINED_SECONDS)
+        assert store.left() == []
+        assert drained, "not all was drained in time"
+        assert set(crew.stop()) == {0}
+        assert breaches(crew.arrivals(), store.places(), GROUPS) == []
+    effects = store.rows("SELECT place, at FROM effect")
+    assert len(effects) == len(set(effects)) == traffic.published
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_record_that_kills_is_set_aside_and_nobody_else_is(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Its key waits in that group; all the others, and the other groups, go on."""
+    store: FaultStore = request.getfixturevalue(f"{kind}_faults")
+    poisoned = [{"type": type, "value": 1, "key": POISONED} for type in (KILLER, "t")]
+    with Traffic(store, poisoned) as traffic, Crew(store, tmp_path, 2) as crew:
+        assert crew.tend_until(lambda: reasons(store), 120), store.left()
+        traffic.__exit__()
+        rest = len(poisoned)
+        assert crew.tend_until(lambda: store.is_drained(traffic.published, rest), DRAINED_SECONDS), (
+            store.left()
+        )
+        held, places, arrivals = store.waiting(), store.places(), crew.arrivals()
+        assert crew.deaths >= 3
+    assert breaches(arrivals, places - held, ["plain"]) == []
+    assert breaches(arrivals, places, set(GROUPS) - {"plain"}) == []
+    assert {each.key for each in arrivals if each.place in held} == {POISONED}
+    assert len(reasons(store)) == 1
+    assert store.rows("SELECT reason FROM penstock_dead") == []
+
+
+def reasons(store: FaultStore) -> list[str]:
+    """Return why lanes wait that were set aside for what they did to a process."""
+    rows = store.rows("SELECT reason FROM penstock_lane WHERE reason LIKE '%killed its worker%'")
+    return [reason for (reason,) in rows]
