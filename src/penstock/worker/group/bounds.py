@@ -1,5 +1,6 @@
 """How much of a group is handed out, read and held by one process at most."""
 
+RUN = 100  # records of one key that a handler gets one after the other, without a word in between
 AHEAD = 100  # records of a partition fed beyond the last that is settled: what may be handed out at most
 READ_RECORDS = 5000  # in one look at the log, over all partitions
 READ_BYTES = 16_000_000  # of values in one look
