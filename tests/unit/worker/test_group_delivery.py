@@ -355,19 +355,24 @@ def test_waiting_lanes_are_bounded_and_the_storm_ends(
     assert most <= 5 + 4 + 1
 
 
+@pytest.mark.parametrize("where", ["value", "headers"])
 def test_what_is_in_memory_is_bounded_by_bytes(
-    make: Make, engine: StoreEngine, monkeypatch: pytest.MonkeyPatch
+    make: Make, engine: StoreEngine, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
+    """P8, D14: bytes in headers take as much memory as those in values."""
+    value, headers = ("x" * 1000, {}) if where == "value" else (1, {"h": "x" * 1000})
     monkeypatch.setattr(bounds, "HELD_BYTES", 3000)
     monkeypatch.setattr(bounds, "READ_BYTES", 2000)
     with engine.connect() as conn:
         for number in range(20):
-            engine.outbox.publish(conn, "t", "x" * 1000, key=f"k-{number}")
+            engine.outbox.publish(conn, "t", value, key=f"k-{number}", headers=headers)
         conn.commit()
     engine.outbox.drain()
     mine, total = make(), 0
     mine.take(lambda tx: [])
-    while fill(mine, engine) or total < 20:
+    while total < 20:
+        for _ in range(10):
+            fill(mine, engine)
         tasks = mine.start(1000)
         assert len(tasks) <= 6
         total += len(tasks)
