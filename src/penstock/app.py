@@ -156,7 +156,7 @@ class Outbox(AsyncPublisher):
         for a database that is unavailable. Raises SchemaMissing and SchemaBehind when it begins, and
         SchemaTooNew, also once another process has migrated to tables that this code cannot use.
         """
-        with self._working(partitions) as worker:
+        with self._working(partitions, dedicated=running.is_main_thread()) as worker:
             running.run(worker, until)
 
     async def arun(self, *, partitions: Iterable[int] | None = None) -> None:
@@ -175,12 +175,15 @@ class Outbox(AsyncPublisher):
                 yield
 
     @contextmanager
-    def _working(self, partitions: Iterable[int] | None) -> Iterator[Runnable]:
-        """Give a worker that hears what is published through this outbox, or one that does nothing."""
+    def _working(self, partitions: Iterable[int] | None, *, dedicated: bool = False) -> Iterator[Runnable]:
+        """Give a worker that hears what is published through this outbox, or one that does nothing.
+
+        `dedicated`: this process does nothing else, so its end may be a record's doing.
+        """
         if not ProcessingSettings.load().enabled:
             yield Nothing()
             return
-        worker = self._worker(partitions)
+        worker = self._worker(partitions, dedicated=dedicated)
         self._workers.append(worker)
         if self._bell is None and BellSettings.load().enabled:
             self._bell = Bell(self._ring)
@@ -189,12 +192,12 @@ class Outbox(AsyncPublisher):
         finally:
             self._workers.remove(worker)
 
-    def _worker(self, partitions: Iterable[int] | None) -> Worker:
+    def _worker(self, partitions: Iterable[int] | None, *, dedicated: bool) -> Worker:
         schema = SchemaWatch(self._database)
         with suppress(StoreUnreachable):  # the worker waits for it, and looks then
             schema.look()
         pins = None if partitions is None else frozenset(partitions)
-        return Worker(self._store, self._handlers, self._clock, pins=pins, schema=schema)
+        return Worker(self._store, self._handlers, self._clock, pins=pins, dedicated=dedicated, schema=schema)
 
     def _ring(self, slots: frozenset[int] | None) -> None:
         for worker in list(self._workers):
@@ -241,7 +244,8 @@ def run_together(
     outboxes: Iterable[Outbox], *, partitions: Iterable[int] | None = None, until: Event | None = None
 ) -> None:
     """Run a worker for each of several outboxes in this process; otherwise as `Outbox.run`."""
-    pins = None if partitions is None else frozenset(partitions)
+    pins, alike = None if partitions is None else frozenset(partitions), list(outboxes)
+    dedicated = len(alike) == 1 and running.is_main_thread()
     with ExitStack() as stack:
-        workers = [stack.enter_context(each._working(pins)) for each in outboxes]
+        workers = [stack.enter_context(each._working(pins, dedicated=dedicated)) for each in alike]
         running.run(Several(workers), until)

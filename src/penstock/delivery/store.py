@@ -7,7 +7,7 @@ stale or repeated settling changes nothing and says which partitions it lost.
 
 import logging
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -23,6 +23,7 @@ from penstock.log.store import Store
 
 from .group_kind import GroupKind, join_group
 from .machine import Partition, Settlement, StoredLane
+from .trial import Trial, stored_trial
 from .wait_state import WaitState
 
 BEFORE_SETTLE = points.declare("delivery.before_settle", "Records are handled; nothing is written yet.")
@@ -35,8 +36,6 @@ AFTER_RELEASE = points.declare("delivery.after_release", "Cursors are given back
 
 logger = logging.getLogger("penstock.delivery")
 
-CRASHES_UNTIL_DEAD = 3  # a record that has crashed this many processes is given up
-
 Living = Callable[[Transaction], list[str]]
 _DEAD = f"group_id topic_id partition place lane holding failures reason died_ms {COLUMNS}"
 _Lanes = dict[int, list[tuple[StoredLane, list[int]]]]
@@ -46,17 +45,19 @@ _Lanes = dict[int, list[tuple[StoredLane, list[int]]]]
 class Owned:
     """A partition this member owns for a group: its state, and what its row must still say.
 
-    `crashes` counts the owners lost without release; `trying` is the record the last of them was at. `copied`
-    are the waiting records that have a copy of their own: it counts, whatever the log holds.
+    `crashes` counts the owners lost without release: what they had out may come again. `trial` is what is
+    known of records that may have killed their process, `killers` those that are to be put off for it.
+    `copied` are the waiting records that have a copy of their own: it counts, whatever the log holds.
     """
 
     machine: Partition
     epoch: int
     version: int
     crashes: int
-    trying: int | None
     filter_version: int
     copied: frozenset[int] = frozenset()
+    trial: Trial = field(default_factory=Trial)
+    killers: set[int] = field(default_factory=set)
 
 
 class GroupStore:
@@ -65,7 +66,8 @@ class GroupStore:
     `filter` is what its handlers want: while the group's is another, nothing is taken, and nothing passed
     over that another version of the program may have handlers for; while it is paused, nothing is taken and
     nothing kept. `touch` is called with the ids of group and topic in each transaction that gives cursors
-    back, so that others learn of it.
+    back, so that others learn of it. `gone` names the members whose processes have ended for certain, and
+    perhaps by what they handled; it is asked under the group's lock.
     """
 
     def __init__(
@@ -79,7 +81,9 @@ class GroupStore:
         from_start: bool = True,
         filter: tuple[str, ...] | None = None,
         touch: Callable[[Transaction, int, int], object] = lambda tx, group_id, topic_id: None,
+        gone: Living = lambda tx: [],
     ) -> None:
+        self._gone = gone
         self._store, self._database, self._clock = store, store.database, clock
         self.topic, self._owner, self._filter, self._touch = topic, owner, filter, touch
         self._group, self._was_paused = group, False
@@ -123,24 +127,26 @@ class GroupStore:
         rows = self._database.look(lambda tx: tx.rows("delivery", "group_paused", group_id=self.group_id))
         return any(paused_ms is not None for (paused_ms,) in rows)
 
-    def trying(self, partition: int, owned: Owned, offset: int) -> bool:
-        """Write down that a record is about to be tried; return whether the partition is still ours."""
-        written = self._database.run(
-            lambda tx: tx.change(
-                "delivery",
-                "cursor_try",
-                partition=partition,
-                offset=offset,
-                owner=self._owner,
-                epoch=owned.epoch,
-                version=owned.version,
-                **self._ids,
-            )
-        )
-        if owned.trying not in (None, offset):
-            owned.crashes = 1
-        owned.trying = offset
-        return bool(written)
+    def suspect(self, cursors: Mapping[int, Owned]) -> set[int]:
+        """Write down the trials of some partitions, before what is in them begins; return those lost."""
+
+        def write(tx: Transaction) -> set[int]:
+            return {
+                partition
+                for partition, owned in sorted(cursors.items())
+                if not tx.change(
+                    "delivery",
+                    "cursor_suspect",
+                    partition=partition,
+                    trial=owned.trial.encode(),
+                    owner=self._owner,
+                    epoch=owned.epoch,
+                    version=owned.version,
+                    **self._ids,
+                )
+            }
+
+        return self._database.run(write)
 
     def copies(self, places: Collection[tuple[int, int]], *, max_bytes: int) -> Chunk:
         """Return the records that retention has copied to waiting entries, as a read of the log would."""
@@ -187,21 +193,34 @@ class GroupStore:
         self._tell_paused(paused_ms is not None)
         if paused_ms is not None or not self._is_mine(filters):
             return {}
+        gone = self._gone(tx)
+        lost = (
+            {row[0] for row in tx.rows("delivery", "cursors_of", owners=gone, **self._ids)} if gone else set()
+        )
         rows = sorted(tx.rows("delivery", name, owner=self._owner, living=living(tx), **params, **self._ids))
         points.reach(AFTER_TAKE)
         lanes, copied = self._lanes(tx, [row[0] for row in rows]) if rows else ({}, {})
-        return {
+        taken = {
             partition: Owned(
                 Partition(offset, bytes.fromhex(passed), lanes.get(partition, ())),
                 epoch,
                 version,
                 crashes,
-                trying,
                 filter_version,
                 frozenset(copied.get(partition, ())),
+                stored_trial(trial),
             )
-            for partition, offset, epoch, version, passed, crashes, trying in rows
+            for partition, offset, epoch, version, passed, crashes, trial in rows
         }
+        for partition in taken.keys() & lost:
+            self._judge(tx, partition, taken[partition])
+        return taken
+
+    def _judge(self, tx: Transaction, partition: int, owned: Owned) -> None:
+        """Write down what the death of the last owner says of what it had begun."""
+        owned.killers = owned.trial.died(owned.epoch - 1)
+        trial = owned.trial.encode()
+        tx.change("delivery", "cursor_judge", partition=partition, trial=trial, **self._ids)
 
     def _lanes(self, tx: Transaction, partitions: list[int]) -> tuple[_Lanes, dict[int, list[int]]]:
         """Return the waiting lanes by partition, and which of their records have a copy."""
@@ -245,7 +264,8 @@ class GroupStore:
             partition=list(settled),
             base=[base for base, _ in progress],
             passed=[passed.hex() for _, passed in progress],
-            calm=[owned.crashes == 0 for owned, _ in settled.values()],
+            crashes=[owned.crashes for owned, _ in settled.values()],
+            trial=[owned.trial.encode() for owned, _ in settled.values()],
             epoch=[owned.epoch for owned, _ in settled.values()],
             version=[owned.version for owned, _ in settled.values()],
         )

@@ -107,6 +107,7 @@ class Drain:
                 topic=topic,
                 owner=self._member.id,
                 from_start=subscription.start == "earliest",
+                gone=self._member.gone,
             )
             known = GroupDelivery(self._log, store, subscription, self._clock)
             self._deliveries[subscription.group, topic.id] = known

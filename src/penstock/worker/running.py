@@ -6,7 +6,7 @@ import signal
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, asynccontextmanager
-from threading import Event
+from threading import Event, current_thread, main_thread
 from typing import Protocol
 
 from penstock.signals import hearing
@@ -90,6 +90,11 @@ class Nothing:
 
     def check(self) -> None:
         """Nothing ends by itself."""
+
+
+def is_main_thread() -> bool:
+    """Return whether this is the main thread: whoever runs a worker there gives it the process."""
+    return current_thread() is main_thread()
 
 
 def run(worker: Runnable, until: Event | None = None) -> None:

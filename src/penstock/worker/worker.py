@@ -29,6 +29,7 @@ from .calling.runner import ProcessingSettings
 from .delivery_loop import DeliveryLoop
 from .group.delivery import GroupDelivery
 from .group.transactional import TransactionalDelivery
+from .group.trials import Trials
 from .handlers import Handlers
 from .measures import Measures
 from .membership_loop import MembershipLoop, filters_of
@@ -56,15 +57,26 @@ class Worker:
         cluster: ClusterSettings | None = None,
         polling: PollingSettings | None = None,
         processing: ProcessingSettings | None = None,
+        dedicated: bool = False,
         schema: SchemaWatch | None = None,
     ) -> None:
+        """`dedicated`: the process does nothing else, so its end may be a record's doing.
+
+        `schema`: what has looked at the tables already, if anything has.
+        """
         cluster, polling = cluster or ClusterSettings.load(), polling or PollingSettings.load()
         self._processing = processing or ProcessingSettings.load()
         database = store.database
         self._store, self._database, self._log, self._clock = store, database, store.log, clock
-        self._member = SharingMember(database, cluster, clock)
+        self._member = SharingMember(database, cluster, clock, dedicated=dedicated)
+        self._trials = Trials(clock, threads=self._processing.concurrency, dedicated=dedicated)
         self._delivery = DeliveryLoop(
-            self._log, self._member, clock, polling=polling, threads=self._processing.concurrency
+            self._log,
+            self._member,
+            clock,
+            polling=polling,
+            threads=self._processing.concurrency,
+            trials=self._trials,
         )
         self._sequencing = SequencingService(
             store, clock, cluster=cluster, polling=polling, member=self._member, sequenced=self._sequenced
@@ -201,8 +213,9 @@ class Worker:
             from_start=subscription.start == "earliest",
             filter=self._filters[subscription.group],
             touch=lambda tx, group_id, topic_id: touch(tx, Domain(group_id, topic_id)),
+            gone=self._member.gone,
         )
-        delivery = GroupDelivery(self._log, store, subscription, self._clock)
+        delivery = GroupDelivery(self._log, store, subscription, self._clock, self._trials)
         if not subscription.is_transactional:
             return store.group_id, delivery
         return store.group_id, TransactionalDelivery(self._database, store, delivery, self._clock)

@@ -9,16 +9,16 @@ ANALYZE penstock_cursor;
 
 -- name: cursors_settle
 -- Move cursors, each only as its owner in this epoch and only from the version it was left in: a late, stale or repeated
--- settling finds nothing. One that is calm again forgets its crashes. Walks the primary key; locks those rows in order,
+-- settling finds nothing. Walks the primary key; locks those rows in order,
 -- once (MATERIALIZED: a join may not run the locking again for each row).
 WITH locked AS MATERIALIZED (
     SELECT partition FROM penstock_cursor
     WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:settled.partition::integer[])
     ORDER BY partition FOR UPDATE)
 UPDATE penstock_cursor c
-SET "offset" = s.base, passed = s.passed, version = c.version + 1,
-    crashes = CASE WHEN s.calm THEN 0 ELSE c.crashes END, trying = CASE WHEN s.calm THEN NULL ELSE c.trying END
-FROM rows(:settled, partition integer, base bigint, passed text, calm boolean, epoch bigint, version bigint) AS s
+SET "offset" = s.base, passed = s.passed, version = c.version + 1, crashes = s.crashes, trying = NULL, trial = s.trial
+FROM rows(:settled, partition integer, base bigint, passed text, crashes integer, trial text, epoch bigint,
+          version bigint) AS s
 JOIN locked l ON l.partition = s.partition
 WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = s.partition
   AND c.owner = :owner AND c.epoch = s.epoch AND c.version = s.version
@@ -222,7 +222,7 @@ WHERE e.group_id = w.group_id AND e.topic_id = w.topic_id AND e.partition = w.pa
 -- name: groups_on_partition
 -- The groups on a partition and where they are; walks the groups, and the primary key of cursors for each, locks nothing.
 SELECT g.id, g.name, g.created_ms, g.filters, g.paused_ms, g.seen_ms,
-       c."offset", c.passed, c.owner, c.crashes, c.trying
+       c."offset", c.passed, c.owner, c.crashes, c.trial
 FROM penstock_group g
 CROSS JOIN LATERAL (
     SELECT * FROM penstock_cursor r
