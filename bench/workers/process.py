@@ -102,7 +102,7 @@ def _serve(url: str, job: str, words: Connection) -> None:
     logging.getLogger("penstock").addHandler(logging.NullHandler())  # failing handlers are meant to fail
     outbox, tally, statements = Outbox(url), Tally(), StatementCount()
     JOBS[job](outbox, tally)
-    worker = outbox._worker(None)  # what `outbox.run` runs; that would keep it to itself
+    worker = outbox._worker(None, dedicated=True)  # what `outbox.run` runs; that would keep it to itself
     answers: dict[str, Callable[..., Any]] = {
         "begin": worker.start,
         "ring": worker.ring,

@@ -9,7 +9,8 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
 from threading import Event, Thread
@@ -20,11 +21,9 @@ import psycopg
 from penstock import Outbox
 from tests.conformance.engines import connect
 from tests.crash.children import ROOT, SOURCE
-from tests.crash.waiting import wait_until
 from tests.faults.arrivals import GROUPS, NOTES, TOPIC, URL, Arrival, Place, read
 
 PARTITIONS, KEYS = 32, 200
-_BEFORE_SPECIAL = 100
 LEASE_SECONDS = 2.0
 SETTINGS = {
     "PENSTOCK_CLUSTER_LEASE_TTL": str(LEASE_SECONDS),
@@ -92,13 +91,11 @@ class FaultStore:
 
 
 class Traffic:
-    """Publishes in a thread of its own, a few events in each transaction; counts what committed.
+    """Publishes in a thread of its own, a few events in each transaction; counts what committed."""
 
-    `special`: events that come once, among the others.
-    """
-
-    def __init__(self, store: FaultStore, special: Sequence[dict[str, Any]] = ()) -> None:
-        self._store, self._special, self._stopping = store, list(special), Event()
+    def __init__(self, store: FaultStore) -> None:
+        self._store, self._stopping = store, Event()
+        self._special: deque[dict[str, Any]] = deque()
         self.published = 0
         self._thread = Thread(target=self._run)
 
@@ -110,14 +107,17 @@ class Traffic:
         self._stopping.set()
         self._thread.join()
 
+    def add(self, *events: dict[str, Any]) -> None:
+        """Publish these among the others, in one transaction."""
+        self._special.extend(events)
+
     def _run(self) -> None:
         rng = random.Random(1)
         with closing(Outbox(self._store.url)) as outbox:
             while not self._stopping.wait(0.1):
                 count = rng.randint(1, 9)
                 events = [{"type": "t", "value": 1, "key": f"k-{rng.randrange(KEYS)}"} for _ in range(count)]
-                if self._special and self.published > _BEFORE_SPECIAL:
-                    events, self._special = [*events, *self._special], []
+                events += [self._special.popleft() for _ in range(len(self._special))]
                 self._publish(outbox, events)
 
     def _publish(self, outbox: Outbox, events: list[dict[str, Any]]) -> None:
@@ -152,8 +152,8 @@ class Crew:
 
     def __enter__(self) -> Self:
         self._said = self._stack.enter_context((self._folder / "said").open("ab"))
-        self.tend()
-        wait_until(lambda: {each.group for each in self.arrivals()} == set(GROUPS), "all groups are served")
+        served = self.tend_until(lambda: {each.group for each in self.arrivals()} == set(GROUPS), 120)
+        assert served, self.said()
         return self
 
     def __exit__(self, *_: object) -> None:

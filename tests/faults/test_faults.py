@@ -75,7 +75,8 @@ def test_a_record_that_kills_is_set_aside_and_nobody_else_is(
     """Its key waits in that group; all the others, and the other groups, go on."""
     store: FaultStore = request.getfixturevalue(f"{kind}_faults")
     poisoned = [{"type": type, "value": 1, "key": POISONED} for type in (KILLER, "t")]
-    with Traffic(store, poisoned) as traffic, Crew(store, tmp_path, 2) as crew:
+    with Traffic(store) as traffic, Crew(store, tmp_path, 2) as crew:
+        traffic.add(*poisoned)
         assert crew.tend_until(lambda: reasons(store), 120), store.left()
         traffic.__exit__()
         rest = len(poisoned)
