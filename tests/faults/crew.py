@@ -208,10 +208,10 @@ class Crew:
         victim.send_signal(signal.SIGSTOP)
         self._resumes[victim] = time.monotonic() + LEASE_SECONDS + rng.uniform(0.5, 2.0)
 
-    def resume_all(self) -> None:
-        """Let all that are stopped go on."""
-        for each in list(self._resumes):
-            self._resume(each)
+    def tend_until_resumed(self) -> None:
+        """Tend until none of them is stopped."""
+        while self._resumes:
+            self.tend_for(0.1)
 
     def stop(self) -> list[int]:
         """Ask all to end, and return how they did."""
