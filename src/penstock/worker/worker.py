@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from threading import Event
 
 from penstock.backoff import PollingSettings
-from penstock.clock import Clock
+from penstock.clock import Clock, steady
 from penstock.delivery.store import GroupStore
 from penstock.log.contract import Topic
 from penstock.log.sql.bell_listener import LOGGED, BellListener, is_test, notify_others, staged_slots
@@ -60,7 +60,7 @@ class Worker:
         """`dedicated`: the process does nothing else, so its end may be a record's doing."""
         cluster, polling = cluster or ClusterSettings.load(), polling or PollingSettings.load()
         self._processing = processing or ProcessingSettings.load()
-        database = store.database
+        database, clock = store.database, steady(clock)
         self._store, self._database, self._log, self._clock = store, database, store.log, clock
         self._member = SharingMember(database, cluster, clock, dedicated=dedicated)
         self._trials = Trials(clock, threads=self._processing.concurrency, dedicated=dedicated)

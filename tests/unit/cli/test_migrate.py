@@ -156,4 +156,4 @@ def test_a_newer_schema_is_said_with_the_remedy(run: Run, url: str) -> None:
     for flag in ([], ["--check"], ["--sql"]):
         code, _, err = run("--url", url, *flag)
         assert code == 1
-        assert "version 99, this Penstock knows 7; update Penstock here" in err
+        assert "version 99, this Penstock knows 8; update Penstock here" in err

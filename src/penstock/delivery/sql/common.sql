@@ -482,30 +482,31 @@ WHERE l.held;
 -- The waiting lanes of some partitions; walks the primary key, locks nothing.
 SELECT partition, lane,
        CASE WHEN held THEN 'held' WHEN state <> 'snoozed' AND (failures > 0 OR due_ms > 0) THEN 'retrying' ELSE state END,
-       failures, due_ms, reason FROM penstock_lane
+       failures, due_ms, reason, wait_ms FROM penstock_lane
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[]);
 
 -- name: lanes_put
 -- Write down lanes that wait, also in the column that the version before reads; walks the primary key. The cursors'
 -- locks are held already.
 -- without on_conflict: update_or_insert_each(lanes, lanes_put_update, lanes_put_insert)
-INSERT INTO penstock_lane (group_id, topic_id, partition, lane, held, state, failures, due_ms, reason)
-SELECT :group_id, :topic_id, l.partition, l.lane, l.state = 'held', l.state, l.failures, l.due_ms, l.reason
-FROM rows(:lanes, partition integer, lane text, state text, failures integer, due_ms bigint, reason text) AS l
+INSERT INTO penstock_lane (group_id, topic_id, partition, lane, held, state, failures, due_ms, reason, wait_ms)
+SELECT :group_id, :topic_id, l.partition, l.lane, l.state = 'held', l.state, l.failures, l.due_ms, l.reason, l.wait_ms
+FROM rows(:lanes, partition integer, lane text, state text, failures integer, due_ms bigint, reason text, wait_ms bigint) AS l
 WHERE true
 ON CONFLICT (group_id, topic_id, partition, lane)
 DO UPDATE SET held = excluded.held, state = excluded.state, failures = excluded.failures, due_ms = excluded.due_ms,
-              reason = excluded.reason;
+              reason = excluded.reason, wait_ms = excluded.wait_ms;
 
 -- name: lanes_put_update
 -- The second form of lanes_put, for one that is there already; walks the primary key, locks that row.
-UPDATE penstock_lane SET held = (:state::text = 'held'), state = :state, failures = :failures, due_ms = :due_ms, reason = :reason
+UPDATE penstock_lane
+SET held = (:state::text = 'held'), state = :state, failures = :failures, due_ms = :due_ms, reason = :reason, wait_ms = :wait_ms
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND lane = :lane;
 
 -- name: lanes_put_insert
 -- The second form of lanes_put, for one that is new; walks the primary key. The cursors' locks are held already.
-INSERT INTO penstock_lane (group_id, topic_id, partition, lane, held, state, failures, due_ms, reason)
-VALUES (:group_id, :topic_id, :partition, :lane, :state::text = 'held', :state, :failures, :due_ms, :reason);
+INSERT INTO penstock_lane (group_id, topic_id, partition, lane, held, state, failures, due_ms, reason, wait_ms)
+VALUES (:group_id, :topic_id, :partition, :lane, :state::text = 'held', :state, :failures, :due_ms, :reason, :wait_ms);
 
 -- name: lanes_unhold
 -- Let the lanes of some partitions go on that no letter holds any more; walks the primary keys, each once. The cursors'

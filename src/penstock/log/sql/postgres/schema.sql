@@ -184,7 +184,7 @@ CREATE TABLE penstock_domain (
 ) WITH (fillfactor = 50);
 
 -- A lane that waits. state: retrying, snoozed, requeued, last, slow or held (for a person). reason: for people. held: for
--- workers of the version before.
+-- workers of the version before. wait_ms: how long it was to wait when that was written; whoever reads it waits no longer.
 CREATE TABLE penstock_lane (
     group_id  integer NOT NULL,
     topic_id  integer NOT NULL,
@@ -195,6 +195,7 @@ CREATE TABLE penstock_lane (
     due_ms    bigint NOT NULL,
     reason    text NOT NULL,
     state     text NOT NULL DEFAULT 'retrying',
+    wait_ms   bigint,
     PRIMARY KEY (group_id, topic_id, partition, lane)
 );
 

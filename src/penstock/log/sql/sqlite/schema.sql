@@ -182,7 +182,7 @@ CREATE TABLE penstock_domain (
 ) WITHOUT ROWID;
 
 -- A lane that waits. state: retrying, snoozed, requeued, last, slow or held (for a person). reason: for people. held: for
--- workers of the version before.
+-- workers of the version before. wait_ms: how long it was to wait when that was written; whoever reads it waits no longer.
 CREATE TABLE penstock_lane (
     group_id  INTEGER NOT NULL,
     topic_id  INTEGER NOT NULL,
@@ -193,6 +193,7 @@ CREATE TABLE penstock_lane (
     due_ms    INTEGER NOT NULL,
     reason    TEXT NOT NULL,
     state     TEXT NOT NULL DEFAULT 'retrying',
+    wait_ms   INTEGER,
     PRIMARY KEY (group_id, topic_id, partition, lane)
 ) WITHOUT ROWID;
 

@@ -12,6 +12,9 @@ ALTER TABLE penstock_member ADD COLUMN died_ms INTEGER;
 -- What is known of records that may have killed their process, as JSON; empty: nothing is suspected.
 ALTER TABLE penstock_cursor ADD COLUMN trial TEXT NOT NULL DEFAULT '';
 
+-- How long a lane was to wait when that was written: whoever reads it waits no longer, whatever the clocks say.
+ALTER TABLE penstock_lane ADD COLUMN wait_ms INTEGER;
+
 -- The types that a group has passed over, because no handler of it wanted them: where the first stands, the offset after the
 -- last, and how many. wanted_ms: a person wants those from this time on, whatever processing.catch_up says.
 CREATE TABLE penstock_note (
