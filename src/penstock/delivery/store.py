@@ -14,7 +14,7 @@ import msgspec
 
 from penstock import points
 from penstock.clock import Clock, own_ms
-from penstock.log.contract import Chunk, Position, Topic
+from penstock.log.contract import LAST_OFFSET, Chunk, Position, Topic
 from penstock.log.entry import Content, Entry, is_cut
 from penstock.log.sql.appending import COLUMNS, columns
 from penstock.log.sql.contract import Rows
@@ -337,7 +337,8 @@ class GroupStore:
 
     def _contents(self, tx: Transaction, places: list[Position]) -> dict[Position, Content]:
         table = Rows.of("partition place", places)
-        copies = [Entry(*row) for row in tx.rows("delivery", "entries_copies", entries=table, **self._ids)]
+        rows = tx.rows("delivery", "entries_read", entries=table, max_bytes=LAST_OFFSET, **self._ids)
+        copies = [Entry(*row) for row in rows]
         found = {Position(each.partition, each.offset): each.content for each in copies}
         rest = [place for place in places if place not in found]
         logged = self._store.log_in(tx).at(self.topic, rest)

@@ -106,13 +106,15 @@ CREATE TABLE penstock_hold (
     PRIMARY KEY (topic_id, reader, partition)
 );
 
--- The last batch of a producer: sequence is the number of its first record, positions are where its records stand, as JSON.
+-- The last batch of a producer: sequence is the number of its first record, positions are where its records stand, ids are
+-- theirs, both as JSON.
 CREATE TABLE penstock_producer (
     id        text COLLATE "C" NOT NULL PRIMARY KEY,
     epoch     bigint NOT NULL,
     sequence  bigint NOT NULL,
     topic_id  integer NOT NULL,
-    positions text NOT NULL
+    positions text NOT NULL,
+    ids       text NOT NULL DEFAULT '[]'
 );
 
 -- One running process: one lease, one heartbeat. serves: what it takes part in, as JSON. dedicated: it does nothing but

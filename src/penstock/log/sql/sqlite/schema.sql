@@ -103,13 +103,15 @@ CREATE TABLE penstock_hold (
     PRIMARY KEY (topic_id, reader, partition)
 ) WITHOUT ROWID;
 
--- The last batch of a producer: sequence is the number of its first record, positions are where its records stand, as JSON.
+-- The last batch of a producer: sequence is the number of its first record, positions are where its records stand, ids are
+-- theirs, both as JSON.
 CREATE TABLE penstock_producer (
     id        TEXT NOT NULL PRIMARY KEY,
     epoch     INTEGER NOT NULL,
     sequence  INTEGER NOT NULL,
     topic_id  INTEGER NOT NULL,
-    positions TEXT NOT NULL
+    positions TEXT NOT NULL,
+    ids       TEXT NOT NULL DEFAULT '[]'
 ) WITHOUT ROWID;
 
 -- One running process: one lease, one heartbeat. serves: what it takes part in, as JSON. dedicated: it does nothing but

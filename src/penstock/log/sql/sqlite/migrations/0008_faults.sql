@@ -9,6 +9,9 @@ INSERT INTO penstock_meta (name, value) VALUES ('usable_from', '7');
 ALTER TABLE penstock_member ADD COLUMN dedicated INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE penstock_member ADD COLUMN died_ms INTEGER;
 
+-- The ids of the records of a producer's last batch, as JSON: what retention deletes is still known to be in the log.
+ALTER TABLE penstock_producer ADD COLUMN ids TEXT NOT NULL DEFAULT '[]';
+
 -- What is known of records that may have killed their process, as JSON; empty: nothing is suspected.
 ALTER TABLE penstock_cursor ADD COLUMN trial TEXT NOT NULL DEFAULT '';
 
