@@ -17,6 +17,13 @@ from ..task import HandlerTask
 logger = logging.getLogger("penstock.handlers")
 
 
+class SessionLost(Exception):
+    """The connection of a handler was gone when its call had ended, or when its work was to be committed."""
+
+    def __init__(self, task: HandlerTask, cause: Exception) -> None:
+        self.task, self.cause = task, cause
+
+
 class FallbackInTransaction:
     """Calls a fallback in this thread, and keeps the error that it failed with."""
 
@@ -48,10 +55,10 @@ def call_handler(
 def error_after(
     tx: Transaction, dialect: Dialect, task: HandlerTask, error: BaseException | None
 ) -> BaseException | None:
-    """Return a handler's error, or what it did to the transaction. Raises what broke the connection."""
+    """Return a handler's error, or what it did to the transaction. Raises SessionLost."""
     state = tx.state()
     if state is TransactionState.LOST:
-        raise what_broke(dialect, error)
+        raise SessionLost(task, what_broke(dialect, error))
     if state is TransactionState.ENDED:
         return TransactionEnded(f"handler {task.handler.id} ended the transaction")
     if state is TransactionState.FAILED and error is None:

@@ -17,7 +17,7 @@ from penstock.clock import Clock
 from penstock.delivery.machine import Settlement
 from penstock.delivery.store import GroupStore
 from penstock.delivery.verdict import Verdict
-from penstock.errors import HandlerTimeout, TransactionEnded
+from penstock.errors import HandlerTimeout, SessionEnded, TransactionEnded
 from penstock.log.sql.contract import TransactionState
 from penstock.log.sql.database import Database, Transaction
 from penstock.model.outcome import Done
@@ -35,6 +35,7 @@ from .claim import Claim
 from .cursor_move import CursorLost, CursorMove
 from .transaction_calls import (
     FallbackInTransaction,
+    SessionLost,
     call_handler,
     causes,
     error_after,
@@ -178,13 +179,37 @@ class Unit:
             if not mine and not self.claim.take():
                 raise _Abandoned from None
             return self._undone(exc.task, exc.error, exc.answer)
+        except SessionLost as lost:
+            if not mine and not self.claim.take():
+                raise _Abandoned from None
+            if not self._store_answers():
+                return self._broken(lost.cause)
+            return self._undone(lost.task, self._ended(lost), None)
         except Exception as exc:
             if not mine and not self.claim.take():
                 raise _Abandoned from None
-            return Broken(self._database.dialect.translate(exc) or exc, in_doubt=self._move.has_begun)
+            return self._broken(exc)
         points.reach(AFTER_COMMIT)
         self._move.confirm()
         return Committed(count)
+
+    def _broken(self, error: Exception) -> Broken:
+        return Broken(self._database.dialect.translate(error) or error, in_doubt=self._move.has_begun)
+
+    def _store_answers(self) -> bool:
+        """Return whether the store is there: then a session that was lost is the matter of its handler."""
+        try:
+            return self._database.dialect.still_answers(self._conn)
+        except Exception:
+            return False
+
+    def _ended(self, lost: SessionLost) -> SessionEnded:
+        why = self._database.dialect.why_ended(lost.cause)
+        error = SessionEnded(
+            lost.task.handler.id, why or "its connection record.tx was lost, and the store answers"
+        )
+        error.__cause__ = lost.cause
+        return error
 
     def _is_conflict(self, error: BaseException | None) -> bool:
         """Return whether a single record failed only because of other transactions."""
@@ -212,7 +237,16 @@ class Unit:
     def _settle(self, tx: Transaction, count: int) -> None:
         """Move the cursors in the transaction of the handlers, if it still is the one they were given."""
         points.reach(BEFORE_CURSOR)
-        if not tx.seal():
+        try:
+            is_sealed = tx.seal()
+        except Exception as exc:
+            state = tx.state()
+            if state is TransactionState.LOST:  # while the last handler was at work, or just after
+                raise SessionLost(self.tasks[self._begun - 1], exc) from exc
+            if state is TransactionState.FAILED:  # what a handler wrote breaks a rule that is checked last
+                raise _NotPassed(self.tasks[0], exc, None) from exc
+            raise
+        if not is_sealed:
             ended = TransactionEnded("a handler ended the transaction and began another")
             raise _NotPassed(self.tasks[0], ended, None)
         self._move.write(tx, count)
@@ -232,13 +266,25 @@ class Unit:
     def _verdict_on(self, task: HandlerTask, error: BaseException | None, answer: Any) -> Verdict:
         handler, record, failures = task.handler, task.record, task.failures
         if error is not None:
+            if not isinstance(error, SessionEnded):
+                error = self._explained(task, error)
             return after_error(handler, record, error, failures=failures, clock=self._clock)
         return after_answer(handler, record, answer, failures=failures, clock=self._clock)
+
+    def _explained(self, task: HandlerTask, error: BaseException) -> BaseException:
+        """Return an error with the setting that made the server end a statement, if that is behind it."""
+        explain = self._database.dialect.why_ended
+        why = next((found for each in causes(error) if (found := explain(each)) is not None), None)
+        if why is None:
+            return error
+        explained = SessionEnded(task.handler.id, why)
+        explained.__cause__ = error
+        return explained
 
     def _last_try(self, verdict: Verdict, caught: type[BaseException], *, again: bool) -> UnitOutcome | None:
         """Call the fallback in a transaction of its own, which passes the record if it passes.
 
-        None: it failed only because of other transactions, and should be tried again at once.
+        None: it failed because of other transactions or lost its session, and should be tried again at once.
         """
         (task,), calls, mine = self.tasks, FallbackInTransaction(caught), False
         self._begun = 1
@@ -250,8 +296,8 @@ class Unit:
                 mine = self.claim.take()
                 if not mine:
                     raise _Abandoned
-                if tx.state() is TransactionState.LOST:  # not the fallback's fault: it is asked again
-                    raise what_broke(self._database.dialect, calls.error)
+                if tx.state() is TransactionState.LOST:
+                    raise SessionLost(task, what_broke(self._database.dialect, calls.error))
                 if given is verdict or not is_fit_to_commit(tx, task):
                     raise _NotPassed(task, None, None)
                 self._settle(tx, 1)
@@ -264,10 +310,18 @@ class Unit:
             return None
         except CursorLost:
             return Broken(None, in_doubt=True)
+        except SessionLost as lost:
+            if not self._store_answers():
+                return self._broken(lost.cause)
+            logger.error("the fallback of a record failed: %s", self._ended(lost))
+            if not again:
+                return Undone(task, verdict, 1)
+            self.claim.reopen()
+            return None
         except Exception as exc:
             if not mine and not self.claim.take():
                 raise _Abandoned from None
-            return Broken(self._database.dialect.translate(exc) or exc, in_doubt=self._move.has_begun)
+            return self._broken(exc)
         points.reach(AFTER_COMMIT)
         self._move.confirm()
         return Committed(1, by_fallback=True)
