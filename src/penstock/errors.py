@@ -868,8 +868,8 @@ class SessionEnded(HandlerError):
     retryable = True
 
     def __init__(self, id: str, why: str) -> None:
-        super().__init__(f"handler {id}: {why}")
-        self.id, self.why = id, why
+        super().__init__(why)
+        self.id = id
 
 
 class GroupsGivenUp(HandlerError):

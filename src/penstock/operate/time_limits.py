@@ -22,7 +22,7 @@ def examine_time_limits(store: Store) -> list[DoctorFinding]:
             PartState.LOW,
             f"{setting} is {ms / 1000:g} s",
             "handlers with transaction=True that take longer than that",
-            f"ALTER ROLE ... SET {setting} = '10min' for Penstock's role, or let handlers wait outside record.tx",
+            f"ALTER ROLE ... SET {setting} = '10min' for Penstock's role, or wait outside record.tx",
         )
         for setting, ms in sorted(limits.items())
         if ms < SHORT_SECONDS * 1000

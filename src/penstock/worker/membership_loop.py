@@ -106,7 +106,8 @@ class MembershipLoop:
         if now >= self._next_beat:
             self._next_beat = now + self._cluster.heartbeat_interval.total_seconds()
             self._beat()
-        new = self._discover() | self._leave_out()
+        new = self._discover()
+        self._leave_out(now)
         if new or died or now >= self._next_rebalance:
             self._member.rebalance()
             settings = self._cluster  # a group that is new here is shared out as soon as joins are gathered
@@ -143,14 +144,12 @@ class MembershipLoop:
             self._member.serve(self._serves())
         return bool(found)
 
-    def _leave_out(self) -> bool:
-        """Say that groups are no longer served here, or are again; return whether that is new."""
+    def _leave_out(self, now: float) -> None:
+        """Say which groups are served here; when that has changed, shares are worked out at once."""
         given_up = self._given_up()
-        if given_up == self._left_out:
-            return False
-        self._left_out = given_up
-        self._member.serve(self._serves())
-        return True
+        if given_up != self._left_out:
+            self._left_out, self._next_rebalance = given_up, now
+        self._member.serve(self._serves())  # writes only what is new
 
     def _serves(self) -> Serves:
         groups = tuple(

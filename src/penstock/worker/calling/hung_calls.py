@@ -128,9 +128,9 @@ class HungCalls:
         told = next((each for each in self.groups() if each.group == group), None)
         if told is not None:
             logger.error(
-                "%s is given up in this process: its partitions go to other workers, until fewer than half of "
-                "these calls hang. Restart the process, and give what the handler waits for a time limit of its "
-                "own, shorter than its timeout=",
+                "%s is given up in this process: its partitions go to other workers, until fewer than half "
+                "of these calls hang. Restart the process; give what the handler waits for a time limit of "
+                "its own, shorter than its timeout=",
                 told,
             )
         self._changed()

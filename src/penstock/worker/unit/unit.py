@@ -17,7 +17,7 @@ from penstock.clock import Clock
 from penstock.delivery.machine import Settlement
 from penstock.delivery.store import GroupStore
 from penstock.delivery.verdict import Verdict
-from penstock.errors import HandlerTimeout, SessionEnded, TransactionEnded
+from penstock.errors import HandlerTimeout, TransactionEnded
 from penstock.log.sql.contract import TransactionState
 from penstock.log.sql.database import Database, Transaction
 from penstock.model.outcome import Done
@@ -33,16 +33,8 @@ from ..calling.attempt import (
 from ..task import HandlerTask
 from .claim import Claim
 from .cursor_move import CursorLost, CursorMove
-from .transaction_calls import (
-    FallbackInTransaction,
-    SessionLost,
-    call_handler,
-    causes,
-    error_after,
-    is_fit_to_commit,
-    what_broke,
-    with_tx,
-)
+from .session_end import SessionLost, causes, explained, store_answers, what_broke
+from .transaction_calls import FallbackInTransaction, call_handler, error_after, is_fit_to_commit, with_tx
 from .unit_end import Broken, Committed, Part, Undone, UnitOutcome
 
 logger = logging.getLogger("penstock.handlers")
@@ -160,7 +152,7 @@ class Unit:
 
     def _work(self, caught: type[BaseException], *, again: bool) -> UnitOutcome | None:
         """Return what became of it; None: a single record that should be tried again at once."""
-        self._begun, mine = 0, False
+        self._begun, mine, dialect = 0, False, self._database.dialect
         try:
             with self._database.transaction(bounded=False, guarded=True) as tx:
                 self._conn = tx.conn
@@ -174,7 +166,9 @@ class Unit:
         except CursorLost:
             return Broken(None, in_doubt=True)
         except _NotPassed as exc:
-            if not mine and self._is_conflict(exc.error) and again and not self.claim.is_taken:
+            if self._is_conflict(exc.error) and again and (mine or not self.claim.is_taken):
+                if mine:
+                    self.claim.reopen()
                 return None
             if not mine and not self.claim.take():
                 raise _Abandoned from None
@@ -182,9 +176,9 @@ class Unit:
         except SessionLost as lost:
             if not mine and not self.claim.take():
                 raise _Abandoned from None
-            if not self._store_answers():
+            if not store_answers(dialect, self._conn):
                 return self._broken(lost.cause)
-            return self._undone(lost.task, self._ended(lost), None)
+            return self._undone(lost.task, lost.explained(dialect), None)
         except Exception as exc:
             if not mine and not self.claim.take():
                 raise _Abandoned from None
@@ -195,21 +189,6 @@ class Unit:
 
     def _broken(self, error: Exception) -> Broken:
         return Broken(self._database.dialect.translate(error) or error, in_doubt=self._move.has_begun)
-
-    def _store_answers(self) -> bool:
-        """Return whether the store is there: then a session that was lost is the matter of its handler."""
-        try:
-            return self._database.dialect.still_answers(self._conn)
-        except Exception:
-            return False
-
-    def _ended(self, lost: SessionLost) -> SessionEnded:
-        why = self._database.dialect.why_ended(lost.cause)
-        error = SessionEnded(
-            lost.task.handler.id, why or "its connection record.tx was lost, and the store answers"
-        )
-        error.__cause__ = lost.cause
-        return error
 
     def _is_conflict(self, error: BaseException | None) -> bool:
         """Return whether a single record failed only because of other transactions."""
@@ -266,20 +245,9 @@ class Unit:
     def _verdict_on(self, task: HandlerTask, error: BaseException | None, answer: Any) -> Verdict:
         handler, record, failures = task.handler, task.record, task.failures
         if error is not None:
-            if not isinstance(error, SessionEnded):
-                error = self._explained(task, error)
+            error = explained(self._database.dialect, task, error)
             return after_error(handler, record, error, failures=failures, clock=self._clock)
         return after_answer(handler, record, answer, failures=failures, clock=self._clock)
-
-    def _explained(self, task: HandlerTask, error: BaseException) -> BaseException:
-        """Return an error with the setting that made the server end a statement, if that is behind it."""
-        explain = self._database.dialect.why_ended
-        why = next((found for each in causes(error) if (found := explain(each)) is not None), None)
-        if why is None:
-            return error
-        explained = SessionEnded(task.handler.id, why)
-        explained.__cause__ = error
-        return explained
 
     def _last_try(self, verdict: Verdict, caught: type[BaseException], *, again: bool) -> UnitOutcome | None:
         """Call the fallback in a transaction of its own, which passes the record if it passes.
@@ -311,9 +279,9 @@ class Unit:
         except CursorLost:
             return Broken(None, in_doubt=True)
         except SessionLost as lost:
-            if not self._store_answers():
+            if not store_answers(self._database.dialect, self._conn):
                 return self._broken(lost.cause)
-            logger.error("the fallback of a record failed: %s", self._ended(lost))
+            logger.error("a fallback failed: %s", lost.explained(self._database.dialect))
             if not again:
                 return Undone(task, verdict, 1)
             self.claim.reopen()

@@ -13,18 +13,18 @@ _LIMITS = {
         f"{_RAISE}, or {_OUTSIDE}",
     ),
     "25P04": (
-        "the server ended the session: the transaction took too long",
+        "the server ended the session while the handler was at work",
         "transaction_timeout",
         f"{_RAISE}, or {_OUTSIDE}",
     ),
     "57014": (
-        "the server cancelled a statement of the handler",
+        "the server cancelled a statement",
         "statement_timeout",
         f"{_RAISE}, or make the statement quicker",
     ),
 }
 _ADMINISTRATOR = (
-    "an administrator, or a program that tidies up, ended the session (pg_terminate_backend); if that happens "
+    "an administrator, or a program that tidies up, ended the session (pg_terminate_backend); if it happens "
     "again, let it spare the role of this worker"
 )
 _CANCELLED = "somebody cancelled it (pg_cancel_backend), for no such limit is set"
