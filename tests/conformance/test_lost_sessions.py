@@ -186,8 +186,8 @@ def test_a_handler_that_cuts_its_connection_has_failed(postgres_engine: StoreEng
 def test_a_rule_that_is_checked_at_the_commit_makes_an_attempt(postgres_engine: StoreEngine) -> None:
     books = Books(postgres_engine)
     with postgres_engine.connect() as conn:
-        conn.execute("CREATE TABLE shelf (n integer PRIMARY KEY)")
-        conn.execute("CREATE TABLE bound (n integer REFERENCES shelf DEFERRABLE INITIALLY DEFERRED)")
+        conn.execute("CREATE TABLE title (n integer PRIMARY KEY)")
+        conn.execute("CREATE TABLE bound (n integer REFERENCES title DEFERRABLE INITIALLY DEFERRED)")
         conn.commit()
 
     def dangle(record: Record, engine: StoreEngine) -> None:

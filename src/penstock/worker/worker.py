@@ -39,7 +39,7 @@ from .subscription import Subscription
 
 logger = logging.getLogger("penstock.worker")
 
-PATIENCE_SECONDS = 5.0  # so long a worker waits for hung calls to end after all when it serves no group
+UNSERVED_SECONDS = 5.0  # so long a worker waits for hung calls to end after all when it serves no group
 
 
 class Worker:
@@ -164,7 +164,7 @@ class Worker:
 
     def failure(self) -> GroupsGivenUp | None:
         """Return why this worker should end: for a while it has not been able to serve any of its groups."""
-        if self._delivery.hung.seconds_without(self._filters) < PATIENCE_SECONDS:
+        if self._delivery.hung.seconds_without(self._filters) < UNSERVED_SECONDS:
             return None
         return GroupsGivenUp(str(each) for each in self._delivery.hung.groups())
 

@@ -114,7 +114,7 @@ def test_a_worker_that_can_serve_no_group_leaves(
     transaction: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(worker, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(worker, "UNSERVED_SECONDS", 0.1)
     hanging(outbox, let_go, transaction=transaction, group="one")
     hanging(outbox, let_go, transaction=transaction, group="two")
     publish(outbox, "hang", *range(KEYS))
@@ -128,7 +128,7 @@ def test_a_worker_that_can_serve_no_group_leaves(
 def test_it_leaves_an_event_loop_too(
     outbox: Outbox, engine: StoreEngine, let_go: Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(worker, "UNSERVED_SECONDS", 0.1)
     hanging(outbox, let_go)
     publish(outbox, "hang", *range(KEYS))
     with pytest.raises(GroupsGivenUp):
