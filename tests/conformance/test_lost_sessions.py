@@ -202,6 +202,23 @@ def test_a_rule_that_is_checked_at_the_commit_makes_an_attempt(postgres_engine: 
     assert "ForeignKeyViolation" in dead(books)[0]
 
 
+@pytest.mark.parametrize("local", ["", "LOCAL "], ids=["session", "transaction"])
+def test_a_handler_may_stand_in_another_schema_or_role(postgres_engine: StoreEngine, local: str) -> None:
+    """As programs with a schema for each tenant do: our own statements find our tables all the same."""
+    books = Books(postgres_engine)
+
+    def move(record: Record, engine: StoreEngine) -> None:
+        record.tx.execute(f"SET {local}search_path TO pg_catalog")
+        record.tx.execute(f"SET {local}ROLE pg_monitor")
+
+    books.handle(on_one(postgres_engine, move))
+    books.publish(1)
+    assert postgres_engine.outbox.drain().delivered == 1
+    books.publish(2)
+    assert postgres_engine.outbox.drain().delivered == 1
+    assert books.read() == [1, 2]
+
+
 def test_a_store_that_is_away_counts_no_attempt(
     postgres_engine: StoreEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
