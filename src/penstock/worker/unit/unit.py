@@ -271,8 +271,8 @@ class Unit:
                 self._settle(tx, 1)
         except _Abandoned:
             raise
-        except _NotPassed:
-            if not again or not self._is_conflict(calls.error):
+        except _NotPassed as exc:
+            if not again or not (self._is_conflict(calls.error) or self._is_conflict(exc.error)):
                 return Undone(task, verdict, 1)
             self.claim.reopen()
             return None
