@@ -30,6 +30,7 @@ from penstock.worker.calling.runner import ProcessingSettings
 from penstock.worker.drain import Counts, Drain
 from penstock.worker.handler_options import HandlerOptions, Match, takes_options
 from penstock.worker.handlers import Handlers
+from penstock.worker.health import WorkerHealth
 from penstock.worker.listening import listener_of
 from penstock.worker.running import Nothing, Runnable, Several
 from penstock.worker.worker import Worker
@@ -154,7 +155,8 @@ class Outbox(AsyncPublisher):
 
         Returns after SIGTERM or Ctrl-C (in the main thread), or once `until` is set: it starts nothing more,
         waits for the handlers that run, settles and leaves. `partitions` pins it to some partitions. Raises
-        SchemaMissing, SchemaBehind; it waits for a database that is unavailable.
+        SchemaMissing, SchemaBehind; it waits for a database that is unavailable. When calls of every group
+        hang it stops in this way, too, and raises GroupsGivenUp.
         """
         with self._working(partitions, dedicated=running.is_main_thread()) as worker:
             running.run(worker, until)
@@ -170,6 +172,12 @@ class Outbox(AsyncPublisher):
         with self._working(partitions) as worker:
             async with running.running(worker):
                 yield
+
+    def health(self) -> WorkerHealth:
+        """Return how the workers of this outbox in this process are; asks no database."""
+        found = [worker.health() for worker in list(self._workers)]
+        groups = sorted({group for each in found for group in each.groups})
+        return WorkerHealth(tuple(groups), tuple(given_up for each in found for given_up in each.given_up))
 
     @contextmanager
     def _working(self, partitions: Iterable[int] | None, *, dedicated: bool = False) -> Iterator[Runnable]:

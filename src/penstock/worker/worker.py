@@ -13,6 +13,7 @@ from threading import Event
 from penstock.backoff import PollingSettings
 from penstock.clock import Clock, steady
 from penstock.delivery.store import GroupStore
+from penstock.errors import GroupsGivenUp
 from penstock.log.contract import Topic
 from penstock.log.sql.bell_listener import LOGGED, BellListener, is_test, notify_others, staged_slots
 from penstock.log.store import Store
@@ -29,6 +30,7 @@ from .group.delivery import GroupDelivery
 from .group.transactional import TransactionalDelivery
 from .group.trials import Trials
 from .handlers import Handlers
+from .health import WorkerHealth
 from .measures import Measures
 from .membership_loop import MembershipLoop, filters_of
 from .retention import RetentionService
@@ -37,6 +39,8 @@ from .served_groups import AnyDelivery
 from .subscription import Subscription
 
 logger = logging.getLogger("penstock.worker")
+
+UNSERVED_SECONDS = 5.0  # so long a worker waits for hung calls to end after all when it serves no group
 
 
 class Worker:
@@ -99,6 +103,7 @@ class Worker:
             pins=pins,
             measure=Measures(store, self._member).take,
             gained=self._sequencing.ring,
+            given_up=lambda: self._delivery.hung.given_up,
         )
         self._pid = os.getpid()
         self._stopped = Event()
@@ -161,6 +166,16 @@ class Worker:
     def hurry(self) -> None:
         """Let a stop that is under way wait no longer for handlers."""
         self._delivery.hurry()
+
+    def health(self) -> WorkerHealth:
+        """Return which groups it serves, and which it has given up; from any thread, asks no database."""
+        return WorkerHealth(tuple(sorted(self._filters)), self._delivery.hung.groups())
+
+    def failure(self) -> GroupsGivenUp | None:
+        """Return why this worker should end: for a while it has not been able to serve any of its groups."""
+        if self._delivery.hung.seconds_without(self._filters) < UNSERVED_SECONDS:
+            return None
+        return GroupsGivenUp(str(each) for each in self._delivery.hung.groups())
 
     def _heard(self, words: Sequence[str]) -> None:
         for word in words:
