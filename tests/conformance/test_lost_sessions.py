@@ -230,7 +230,7 @@ def test_a_store_that_is_away_counts_no_attempt(
         with pytest.raises(StoreUnreachable):
             postgres_engine.outbox.drain()
     assert postgres_engine.outbox.drain().delivered == 1
-    assert [call.attempt for call in calls] == [1, 1]
+    assert [(call.attempt, call.redelivered) for call in calls] == [(1, False), (1, True)]
 
 
 def test_a_server_that_was_started_since_counts_no_attempt(postgres_engine: StoreEngine) -> None:

@@ -93,8 +93,12 @@ class Drain:
                 if delivery.is_paused():
                     break
             delivery.settle()
-        finally:
-            delivery.release()
+        except BaseException:
+            with suppress(Exception):  # without a settling nothing is given back: some come again, marked
+                delivery.settle()
+                delivery.release()
+            raise
+        delivery.release()
         return worked
 
     def _delivery(self, subscription: Subscription, topic: Topic) -> GroupDelivery:
