@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from penstock.backoff import PollingSettings
 from penstock.clock import SYSTEM, Clock
 from penstock.delivery.retention_rule import RetentionSettings
-from penstock.errors import StoreUnreachable
+from penstock.errors import InvalidInput, StoreUnreachable, shown
 from penstock.log.contract import Log
 from penstock.log.sql.bell_listener import notify_others, staged_word
 from penstock.log.sql.database import Database
@@ -31,6 +31,7 @@ from penstock.worker.calling.runner import ProcessingSettings
 from penstock.worker.drain import Counts, Drain
 from penstock.worker.handler_options import HandlerOptions, Match, takes_options
 from penstock.worker.handlers import Handlers
+from penstock.worker.health import WorkerHealth
 from penstock.worker.listening import listener_of
 from penstock.worker.running import Nothing, Runnable, Several
 from penstock.worker.worker import Worker
@@ -62,34 +63,36 @@ class Outbox(AsyncPublisher):
         self,
         url: str | Store,
         *,
-        prefix: str = DEFAULT_PREFIX,
+        prefix: str | None = None,
         schema: str | None = None,
         limits: LimitsSettings | None = None,
         clock: Clock = SYSTEM,
         listen_url: str | None = None,
         retry: RetryPolicy | None = None,
     ) -> None:
-        """`url`: where the store is, or a store that was opened already.
+        """`url`: where the store is, or a store that was opened already, which has names of its own.
 
-        `listen_url`: where workers listen when `url` leads through a pooler; else `bell.listen_url`.
+        `prefix`: what all table names begin with; else `penstock_`. `listen_url`: where workers listen when
+        `url` leads through a pooler; else `bell.listen_url`.
 
-        `retry`: the policy of handlers that name none; else that of the settings.
+        `retry`: the policy of handlers that name none; else that of the settings. Raises InvalidInput,
+        InvalidUrl, InvalidName, MissingExtra.
         """
         check_names()
         for each in _SETTINGS:
             each.load()
         bell = BellSettings.load()
-        self._store = (
-            url
-            if isinstance(url, Store)
-            else open_store(
+        if isinstance(url, Store):
+            _refuse_beside_store(prefix=prefix, schema=schema, listen_url=listen_url)
+            self._store = url
+        else:
+            self._store = open_store(
                 url,
-                Names(prefix, schema),
+                Names(DEFAULT_PREFIX if prefix is None else prefix, schema),
                 limit_seconds=ClusterSettings.load().lease_ttl.total_seconds() / 2,
                 listen_url=listen_url or bell.listen_url,
                 clock=clock,
             )
-        )
         database = self._store.database
         self.url = self._store.url
         super().__init__(database, database.names, limits or LimitsSettings.load(), clock)
@@ -154,7 +157,8 @@ class Outbox(AsyncPublisher):
         Returns after SIGTERM or Ctrl-C (in the main thread), or once `until` is set: it starts nothing more,
         waits for the handlers that run, settles and leaves. `partitions` pins it to some partitions. It waits
         for a database that is unavailable. Raises SchemaMissing and SchemaBehind when it begins, and
-        SchemaTooNew, also once another process has migrated to tables that this code cannot use.
+        SchemaTooNew, also once another process has migrated to tables that this code cannot use. When calls
+        of every group hang it stops, too, and raises GroupsGivenUp.
         """
         with self._working(partitions, dedicated=running.is_main_thread()) as worker:
             running.run(worker, until)
@@ -173,6 +177,14 @@ class Outbox(AsyncPublisher):
         with self._working(partitions) as worker:
             async with running.running(worker):
                 yield
+
+    def health(self) -> WorkerHealth:
+        """Return how the workers of this outbox in this process are; asks no database."""
+        found = [worker.health() for worker in list(self._workers)]
+        groups = sorted({group for each in found for group in each.groups})
+        given_up = tuple(given_up for each in found for given_up in each.given_up)
+        refusal = next((each.refusal for each in found if each.refusal), "")
+        return WorkerHealth(tuple(groups), given_up, refusal)
 
     @contextmanager
     def _working(self, partitions: Iterable[int] | None, *, dedicated: bool = False) -> Iterator[Runnable]:
@@ -249,3 +261,13 @@ def run_together(
     with ExitStack() as stack:
         workers = [stack.enter_context(each._working(pins, dedicated=dedicated)) for each in alike]
         running.run(Several(workers), until)
+
+
+def _refuse_beside_store(**options: str | None) -> None:
+    """Refuse what says how a store is opened, beside one that is open already. Raises InvalidInput."""
+    for name, value in options.items():
+        if value is not None:
+            raise InvalidInput(
+                f"Outbox(store, {name}={shown(value)}): the store was opened without it; give it to "
+                "`open_store` (names as `Names(prefix, schema)`), or give the outbox a URL"
+            )

@@ -206,6 +206,21 @@ def test_who_was_taken_over_cannot_write_down_what_it_begins(store: Store) -> No
     assert a.suspect({1: stale}) == {1}
 
 
+def test_a_lane_waits_no_longer_than_it_was_to_wait_whatever_the_clocks_say(
+    store: Store, engine: StoreEngine
+) -> None:
+    """D5: the clock of the owner that parked it was three hours ahead; its heir's is right."""
+    a = store("a")
+    owned = a.take(living("a"))[1]
+    now_ms = engine.clock.now_ms()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine.clock, "_now_ms", now_ms + 3 * 3_600_000)
+        a.settle({1: (owned, worked(owned, {0: Parked(engine.clock.now_ms() + 1000, 1, "no")}))})
+    a.release([1])
+    machine = store("b").take(living("b"))[1].machine
+    assert machine.next_due_ms() == now_ms + 1000
+
+
 def test_only_what_is_meant_for_a_member_is_taken_as_its_share(store: Store, database: Database) -> None:
     a = store("a")
     assert a.take_wanted(living("a")) == {}

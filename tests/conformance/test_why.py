@@ -848,6 +848,23 @@ def test_a_search_that_was_cut_says_so(shop: Shop, monkeypatch: pytest.MonkeyPat
     assert len(shop.one(unknown).also) == 1
 
 
+def test_a_scan_after_a_trim_looks_at_all_that_is_left(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By an id that tells its time, by one that does not, and by the key."""
+    monkeypatch.setattr(finding, "WALK", 1)
+    log = shop.engine.outbox.log
+    log.append("events", [a_record("x", id=f"r-{n}", timestamp_ms=1) for n in range(3)])
+    id = shop.log(1, "y")
+    log.append("events", [a_record("z", id=f"r-{n}") for n in range(4, 7)])
+    shop.trim(2)
+    whole: dict[str, Any] = {"everything": True}
+    assert [shop.one(each, **whole).place for each in ("r-2", id, "r-6")] == [
+        f"events/0/{offset}" for offset in (2, 3, 6)
+    ]
+    assert [shop.one(each, **whole).place for each in ("x", "y")] == ["events/0/2", "events/0/3"]
+    gone = shop.one("r-1", kind=QuestionKind.ID, **whole)
+    assert (gone.code, gone.also) == (Code.GONE, ()), "nothing was left out"
+
+
 def test_a_key_tells_the_partition(engine: StoreEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     database = engine.database()
     shop = Shop(engine, database)

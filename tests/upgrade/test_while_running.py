@@ -121,6 +121,8 @@ def test_a_worker_that_is_refused_writes_nothing_more(
             await asyncio.to_thread(wait_until, ended, "its loops have ended, and the block goes on")
             publish(outbox)
             before.extend(facts(url))
+            assert "can be used from version" in outbox.health().refusal
+            assert not outbox.health().is_well
 
     before: list[Any] = []
 

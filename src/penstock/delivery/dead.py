@@ -237,9 +237,9 @@ class DeadLetters:
 
     def _put(self, tx: Transaction, lanes: Iterable[tuple[int, str, WaitState]]) -> None:
         """Write down lanes that may go on at once or are held."""
-        rows = [(at, lane, state.value, 0, 0, state.text) for at, lane, state in lanes]
+        rows = [(at, lane, state.value, 0, 0, state.text, 0) for at, lane, state in lanes]
         if rows:
-            table = Rows.of("partition lane state failures due_ms reason", rows)
+            table = Rows.of("partition lane state failures due_ms reason wait_ms", rows)
             tx.change("delivery", "lanes_put", lanes=table, **self._ids)
 
     def _seize(self, tx: Transaction, partitions: Iterable[int]) -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from penstock import points
 from penstock.clock import Clock, own_ms
-from penstock.log.contract import Chunk, Position, Topic
+from penstock.log.contract import LAST_OFFSET, Chunk, Position, Topic
 from penstock.log.entry import Content, Entry, is_cut
 from penstock.log.sql.appending import COLUMNS, columns
 from penstock.log.sql.contract import Rows
@@ -227,10 +227,13 @@ class GroupStore:
         found: dict[tuple[int, str], tuple[StoredLane, list[int]]] = {}
         copied: dict[int, list[int]] = {}
         by_partition: _Lanes = {}
-        for partition, lane, state, *rest in tx.rows(
-            "delivery", "lanes_load", partitions=partitions, **self._ids
-        ):
-            loaded = found[partition, lane] = (StoredLane(lane, WaitState(state), *rest), [])
+        now_ms = self._clock.now_ms()
+        rows = tx.rows("delivery", "lanes_load", partitions=partitions, **self._ids)
+        for partition, lane, state, failures, due_ms, reason, wait_ms in rows:
+            if wait_ms is not None:  # whatever the clock of its last owner said
+                due_ms = min(due_ms, now_ms + wait_ms)
+            stored = StoredLane(lane, WaitState(state), failures, due_ms, reason)
+            loaded = found[partition, lane] = (stored, [])
             by_partition.setdefault(partition, []).append(loaded)
         if found:
             entries = tx.rows("delivery", "entries_load", partitions=partitions, **self._ids)
@@ -296,10 +299,11 @@ class GroupStore:
             if (place := (partition, offset)) not in moved
         ]
         flowing = [(partition, lane) for partition, one in kept.items() for lane in one.lanes_gone]
+        now_ms = self._clock.now_ms()
         lanes = [
-            (partition, key, state.value, *rest)
+            (partition, each.key, each.state.value, *each[2:], max(0, each.due_ms - now_ms))
             for partition, one in kept.items()
-            for key, state, *rest in one.lanes
+            for each in one.lanes
         ]
         if dead:
             self._bury(tx, dead)
@@ -312,7 +316,7 @@ class GroupStore:
         if flowing:
             tx.change("delivery", "lanes_drop", lanes=Rows.of("partition lane", flowing), **self._ids)
         if lanes:
-            names = "partition lane state failures due_ms reason"
+            names = "partition lane state failures due_ms reason wait_ms"
             tx.change("delivery", "lanes_put", lanes=Rows.of(names, lanes), **self._ids)
 
     def _bury(self, tx: Transaction, dead: list[tuple[Any, ...]]) -> None:
@@ -333,7 +337,8 @@ class GroupStore:
 
     def _contents(self, tx: Transaction, places: list[Position]) -> dict[Position, Content]:
         table = Rows.of("partition place", places)
-        copies = [Entry(*row) for row in tx.rows("delivery", "entries_copies", entries=table, **self._ids)]
+        rows = tx.rows("delivery", "entries_read", entries=table, max_bytes=LAST_OFFSET, **self._ids)
+        copies = [Entry(*row) for row in rows]
         found = {Position(each.partition, each.offset): each.content for each in copies}
         rest = [place for place in places if place not in found]
         logged = self._store.log_in(tx).at(self.topic, rest)

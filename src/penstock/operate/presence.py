@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 
 from penstock.clock import Clock, own_ms
 from penstock.log.sql.database import Transaction
+from penstock.membership.domain import touch
 from penstock.membership.process import Process
-from penstock.membership.serving import decode_serves
+from penstock.membership.serving import Domain, decode_serves
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,17 @@ def serving(tx: Transaction, clock: Clock) -> Serving:
                 if row[0] not in members:
                     members.append(row[0])
     return found
+
+
+def touch_readers(tx: Transaction, topic_id: int) -> list[int]:
+    """Make the members of all groups that read a topic look; return the groups.
+
+    Of all locks only the topic's own is taken before.
+    """
+    groups = [row[0] for row in tx.rows("delivery", "groups_on_topic", topic_id=topic_id)]
+    for domain in sorted((Domain(group, topic_id) for group in groups), key=lambda each: each.name):
+        touch(tx, domain)
+    return groups
 
 
 def _members(tx: Transaction, clock: Clock) -> list[tuple[str, str, int, str, int, str]]:

@@ -17,6 +17,7 @@ from penstock.membership.member import Member
 from penstock.membership.serving import Domain
 from penstock.outbox.sequencer import HeadEnds
 
+from .calling.hung_calls import HungCalls
 from .calling.runner import Runner
 from .group import bounds
 from .group.read_cache import ReadCache
@@ -40,8 +41,8 @@ _BREATH_SECONDS = 0.0001  # lets handlers begin before the next turn: a wait of 
 
 class DeliveryLoop:
     """Runs in a thread of its own between `start` and `stop`, turn after turn: collect what has ended,
-    exchange partitions, settle, read on, hand out, wait. Its own state is when to settle and when to stop;
-    the rest is its parts'.
+    exchange partitions, settle, read on, hand out, wait. A group that is given up because its calls hang
+    (`hung`) is handed nothing. Its own state is when to settle and when to stop; the rest is its parts'.
     """
 
     def __init__(
@@ -61,8 +62,12 @@ class DeliveryLoop:
         self._backoff = Backoff("delivery", polling)
         self._ends = LogEnds(log, self._backoff)
         self._cache, lease = ReadCache(log, clock), LeaseCheck(member)
-        self._runner = Runner(threads=threads, clock=clock, wake=self._wake.set, may_start=lease.may_start)
-        self._units = UnitThreads(threads=threads, clock=clock, wake=self._wake.set)
+        wake = self._wake.set
+        self.hung = HungCalls(threads=threads, clock=clock, changed=wake)
+        self._runner = Runner(
+            threads=threads, clock=clock, wake=wake, may_start=lease.may_start, hung=self.hung
+        )
+        self._units = UnitThreads(threads=threads, clock=clock, wake=wake, hung=self.hung)
         self._groups = ServedGroups(member, lease, self._runner, self._cache, self._ends)
         self._unsettled = self._units_turn = 0
         self._first_result = 0.0
@@ -232,7 +237,7 @@ class DeliveryLoop:
     def _start_groups(self) -> None:
         share = max(_LEAST_IN_FLIGHT, _IN_FLIGHT // max(1, len(self._groups)))
         for group in self._groups:
-            if group.units is not None:
+            if group.units is not None or self._is_given_up(group):
                 continue
             room = share - group.in_flight
             tasks = group.delivery.start(room, bounds.RUN) if room > 0 else []
@@ -243,7 +248,11 @@ class DeliveryLoop:
 
     def _start_units(self) -> None:
         """Share the free threads among the groups that commit with their cursors, each turn another first."""
-        groups = [(each, each.units) for each in self._groups if each.units is not None]
+        groups = [
+            (each, each.units)
+            for each in self._groups
+            if each.units is not None and not self._is_given_up(each)
+        ]
         self._units_turn += 1
         first = self._units_turn % len(groups) if groups else 0
         in_turn = groups[first:] + groups[:first]
@@ -251,6 +260,9 @@ class DeliveryLoop:
             units = delivery.start_units(-(-self._units.free() // left))
             group.in_flight += sum(len(unit.tasks) for unit in units)
             self._units.submit(units)
+
+    def _is_given_up(self, group: RunningGroup) -> bool:
+        return group.delivery.subscription.group in self.hung.given_up
 
     def _pause(self, now: float, now_ms: int) -> float:
         """Return how long until something is due; what is due already waits for a result."""

@@ -56,17 +56,20 @@ class MembershipLoop:
         refused: Callable[[SchemaError], object],
         measure: Callable[[], object] = lambda: None,
         gained: Callable[[], object] = lambda: None,
+        given_up: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
         """`new_delivery` makes the delivery of a group on a topic, and returns the group's id with it.
 
         `refused` is called, once, when the tables are not ones that this code can use; then the loop ends
         without a further statement. `measure` is called once a minute: for series of the whole store.
-        `gained` is called when there are more slots to sequence than before.
+        `gained` is called when there are more slots to sequence than before. `given_up` names the groups that
+        cannot be served now: others get their partitions.
         """
         self._member, self._log, self._delivery, self._clock = member, log, delivery, clock
         self._waiting, self._new_delivery, self._pins = list(subscriptions), new_delivery, pins
-        self._filters, self._measure, self._gained = filters, measure, gained
+        self._filters, self._measure, self._gained, self._given_up = filters, measure, gained, given_up
         self._schema, self._refused = schema, refused
+        self._left_out: frozenset[str] = frozenset()
         self._groups: dict[str, tuple[int, list[int]]] = {}
         self._cluster = cluster
         self._backoff = Backoff("membership", polling)
@@ -126,6 +129,7 @@ class MembershipLoop:
             self._schema.look()
             self._beat()
         new |= self._discover()
+        self._leave_out(now)
         if new or died or now >= self._next_rebalance:
             self._member.rebalance()
             settings = self._cluster  # what is new here is shared out as soon as joins are gathered
@@ -161,10 +165,18 @@ class MembershipLoop:
             self._member.serve(self._serves())
         return bool(found)
 
+    def _leave_out(self, now: float) -> None:
+        """Say which groups are served here; when that has changed, shares are worked out at once."""
+        given_up = self._given_up()
+        if given_up != self._left_out:
+            self._left_out, self._next_rebalance = given_up, now
+        self._member.serve(self._serves())  # writes only what is new
+
     def _serves(self) -> Serves:
         groups = tuple(
             ServedGroup(group_id, self._filters[name], tuple(topics))
             for name, (group_id, topics) in self._groups.items()
+            if name not in self._left_out
         )
         return Serves(True, groups, self._pins)
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from threading import Event
 
 from penstock.backoff import PollingSettings
-from penstock.clock import Clock
+from penstock.clock import Clock, steady
 from penstock.delivery.store import GroupStore
-from penstock.errors import SchemaError
+from penstock.errors import Error, GroupsGivenUp, SchemaError
 from penstock.log.contract import Topic
 from penstock.log.sql.bell_listener import LOGGED, BellListener, is_test, notify_others, staged_slots
 from penstock.log.sql.schema_watch import SchemaWatch
@@ -31,6 +31,7 @@ from .group.delivery import GroupDelivery
 from .group.transactional import TransactionalDelivery
 from .group.trials import Trials
 from .handlers import Handlers
+from .health import WorkerHealth
 from .measures import Measures
 from .membership_loop import MembershipLoop, filters_of
 from .retention import RetentionService
@@ -39,6 +40,8 @@ from .served_groups import AnyDelivery
 from .subscription import Subscription
 
 logger = logging.getLogger("penstock.worker")
+
+UNSERVED_SECONDS = 5.0  # so long a worker waits for hung calls to end after all when it serves no group
 
 
 class Worker:
@@ -66,7 +69,7 @@ class Worker:
         """
         cluster, polling = cluster or ClusterSettings.load(), polling or PollingSettings.load()
         self._processing = processing or ProcessingSettings.load()
-        database = store.database
+        database, clock = store.database, steady(clock)
         self._store, self._database, self._log, self._clock = store, database, store.log, clock
         self._member = SharingMember(database, cluster, clock, dedicated=dedicated)
         self._trials = Trials(clock, threads=self._processing.concurrency, dedicated=dedicated)
@@ -105,6 +108,7 @@ class Worker:
             pins=pins,
             measure=Measures(store, self._member).take,
             gained=self._sequencing.ring,
+            given_up=lambda: self._delivery.hung.given_up,
             schema=schema or SchemaWatch(database),
             refused=self._end_refused,
         )
@@ -130,11 +134,6 @@ class Worker:
         self._retention.start()
         if self._listener is not None:
             self._listener.start()
-
-    def check(self) -> None:
-        """Raise what has made this worker end by itself, if anything has: the schema's error."""
-        if self._refusal is not None:
-            raise self._refusal
 
     def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let async handlers run in this event loop; before `start`."""
@@ -175,6 +174,19 @@ class Worker:
     def hurry(self) -> None:
         """Let a stop that is under way wait no longer for handlers."""
         self._delivery.hurry()
+
+    def health(self) -> WorkerHealth:
+        """Return which groups it serves, and which it has given up; from any thread, asks no database."""
+        refusal = "" if self._refusal is None else str(self._refusal)
+        return WorkerHealth(tuple(sorted(self._filters)), self._delivery.hung.groups(), refusal)
+
+    def failure(self) -> Error | None:
+        """Return why this worker should end: it cannot use the tables, or has served no group for a while."""
+        if self._refusal is not None:
+            return self._refusal
+        if self._delivery.hung.seconds_without(self._filters) < UNSERVED_SECONDS:
+            return None
+        return GroupsGivenUp(str(each) for each in self._delivery.hung.groups())
 
     def _end_refused(self, error: SchemaError) -> None:
         """End: this code cannot use the tables, so it writes nothing more, not even that it leaves."""

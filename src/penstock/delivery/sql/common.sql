@@ -447,14 +447,6 @@ SELECT * FROM (
 
 -- == Lanes that wait
 
--- name: entries_copies
--- The copies that waiting records have, of some places; walks the primary key, locks nothing.
-SELECT e.partition, e."offset", e.id, e.key, nullif(e.type, ''), e.value, e.headers, e.timestamp_ms, e.owner
-FROM rows(:entries, partition integer, place bigint) AS w
-CROSS JOIN penstock_lane_entry e ON e.group_id = :group_id AND e.topic_id = :topic_id AND e.partition = w.partition
- AND e."offset" = w.place
-WHERE e.id IS NOT NULL;
-
 -- name: lanes_drop
 -- Remove lanes that flow again; walks the primary key. The cursors' locks are held already.
 DELETE FROM penstock_lane WHERE group_id = :group_id AND topic_id = :topic_id AND (partition, lane) IN (
@@ -482,30 +474,31 @@ WHERE l.held;
 -- The waiting lanes of some partitions; walks the primary key, locks nothing.
 SELECT partition, lane,
        CASE WHEN held THEN 'held' WHEN state <> 'snoozed' AND (failures > 0 OR due_ms > 0) THEN 'retrying' ELSE state END,
-       failures, due_ms, reason FROM penstock_lane
+       failures, due_ms, reason, wait_ms FROM penstock_lane
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[]);
 
 -- name: lanes_put
 -- Write down lanes that wait, also in the column that the version before reads; walks the primary key. The cursors'
 -- locks are held already.
 -- without on_conflict: update_or_insert_each(lanes, lanes_put_update, lanes_put_insert)
-INSERT INTO penstock_lane (group_id, topic_id, partition, lane, held, state, failures, due_ms, reason)
-SELECT :group_id, :topic_id, l.partition, l.lane, l.state = 'held', l.state, l.failures, l.due_ms, l.reason
-FROM rows(:lanes, partition integer, lane text, state text, failures integer, due_ms bigint, reason text) AS l
+INSERT INTO penstock_lane (group_id, topic_id, partition, lane, held, state, failures, due_ms, reason, wait_ms)
+SELECT :group_id, :topic_id, l.partition, l.lane, l.state = 'held', l.state, l.failures, l.due_ms, l.reason, l.wait_ms
+FROM rows(:lanes, partition integer, lane text, state text, failures integer, due_ms bigint, reason text, wait_ms bigint) AS l
 WHERE true
 ON CONFLICT (group_id, topic_id, partition, lane)
 DO UPDATE SET held = excluded.held, state = excluded.state, failures = excluded.failures, due_ms = excluded.due_ms,
-              reason = excluded.reason;
+              reason = excluded.reason, wait_ms = excluded.wait_ms;
 
 -- name: lanes_put_update
 -- The second form of lanes_put, for one that is there already; walks the primary key, locks that row.
-UPDATE penstock_lane SET held = (:state::text = 'held'), state = :state, failures = :failures, due_ms = :due_ms, reason = :reason
+UPDATE penstock_lane
+SET held = (:state::text = 'held'), state = :state, failures = :failures, due_ms = :due_ms, reason = :reason, wait_ms = :wait_ms
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND lane = :lane;
 
 -- name: lanes_put_insert
 -- The second form of lanes_put, for one that is new; walks the primary key. The cursors' locks are held already.
-INSERT INTO penstock_lane (group_id, topic_id, partition, lane, held, state, failures, due_ms, reason)
-VALUES (:group_id, :topic_id, :partition, :lane, :state::text = 'held', :state, :failures, :due_ms, :reason);
+INSERT INTO penstock_lane (group_id, topic_id, partition, lane, held, state, failures, due_ms, reason, wait_ms)
+VALUES (:group_id, :topic_id, :partition, :lane, :state::text = 'held', :state, :failures, :due_ms, :reason, :wait_ms);
 
 -- name: lanes_unhold
 -- Let the lanes of some partitions go on that no letter holds any more; walks the primary keys, each once. The cursors'
@@ -563,13 +556,13 @@ CROSS JOIN penstock_cursor c ON c.group_id = g.id
 WHERE g.kind = 'handler';
 
 -- name: gauge_waiting
--- How many lanes of each group wait by themselves, how many for a person, and how many dead letters it has; reads the lanes and
--- walks the letters' primary key, locks nothing.
+-- How many lanes of each group of handlers wait by themselves, how many for a person, and how many dead letters it has; reads
+-- the lanes and walks the letters' primary key, locks nothing.
 SELECT g.name,
        (SELECT count(*) FROM penstock_lane l WHERE l.group_id = g.id AND NOT l.held),
        (SELECT count(*) FROM penstock_lane l WHERE l.group_id = g.id AND l.held),
        (SELECT count(*) FROM penstock_dead d WHERE d.group_id = g.id)
-FROM penstock_group g;
+FROM penstock_group g WHERE g.kind = 'handler';
 
 -- == Retention: what groups still need
 
@@ -663,10 +656,14 @@ WHERE :group_id::integer IS NULL OR g.id = :group_id::integer
 ORDER BY g.name;
 
 -- name: topics_groups
--- The groups that have cursors on some topics; reads the cursors.
-SELECT DISTINCT c.topic_id, g.name FROM penstock_cursor c JOIN penstock_group g ON g.id = c.group_id
-WHERE c.topic_id = ANY(:topics::integer[])
-ORDER BY c.topic_id, g.name;
+-- The groups that have cursors on some topics; reads the groups and, for each of them and each topic, walks the primary key of
+-- the cursors to the first. Locks nothing.
+SELECT w.topic_id, g.name
+FROM rows(:topics, topic_id integer) AS w
+CROSS JOIN penstock_group g
+WHERE (SELECT c.partition FROM penstock_cursor c
+       WHERE c.group_id = g.id AND c.topic_id = w.topic_id LIMIT 1) IS NOT NULL
+ORDER BY w.topic_id, g.name;
 
 -- name: cursors_below
 -- The groups that have yet to come to an offset of a partition, and where they are; walks the primary key, locks nothing.

@@ -90,9 +90,9 @@ GROUP BY e.partition, e.lane;
 -- name: entries_read
 -- The records that retention has copied to some entries of lanes, in that order and no more than so many bytes
 -- (but one record at least); walks the primary key once for each (LATERAL, LIMIT), locks nothing.
-SELECT partition, "offset", id, key, nullif(type, ''), value, headers, timestamp_ms
+SELECT partition, "offset", id, key, nullif(type, ''), value, headers, timestamp_ms, owner
 FROM (
-    SELECT w.place, e.partition, e."offset", e.id, e.key, e.type, e.value, e.headers, e.timestamp_ms,
+    SELECT w.place, e.partition, e."offset", e.id, e.key, e.type, e.value, e.headers, e.timestamp_ms, e.owner,
            sum(coalesce(octet_length(e.value), 0) + coalesce(octet_length(e.key), 0) + coalesce(octet_length(e.headers), 0) + 64)
                OVER before AS bytes
     FROM unnest(:entries.partition::integer[], :entries.place::bigint[]) WITH ORDINALITY AS w (partition, "offset", place)
@@ -168,16 +168,6 @@ WHERE l.group_id = :group_id AND l.topic_id = :topic_id AND l.held AND l.partiti
     SELECT 1 FROM penstock_dead d
     WHERE d.group_id = l.group_id AND d.topic_id = l.topic_id AND d.partition = l.partition AND d.lane = l.lane
       AND d.holding);
-
--- name: entries_copies
--- The copies that waiting records have, of some places; walks the primary key, locks nothing.
-SELECT e.partition, e."offset", e.id, e.key, nullif(e.type, ''), e.value, e.headers, e.timestamp_ms, e.owner
-FROM rows(:entries, partition integer, place bigint) AS w
-CROSS JOIN LATERAL (
-    SELECT r.* FROM penstock_lane_entry r
-    WHERE r.group_id = :group_id AND r.topic_id = :topic_id AND r.partition = w.partition AND r."offset" = w.place
-      AND r.id IS NOT NULL
-    LIMIT 1) AS e;
 
 -- == Retention: what groups still need
 
