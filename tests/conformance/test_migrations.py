@@ -3,6 +3,7 @@
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Barrier
 
 import pytest
@@ -11,7 +12,7 @@ from click.testing import CliRunner
 from penstock import Outbox
 from penstock.cli import group
 from penstock.errors import NoSuchSchema, SchemaBehind, SchemaMissing, SchemaTooNew, SequenceCached
-from penstock.log.sql.database import Database
+from penstock.log.sql.database import Database, Transaction
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.drift import differences
 from penstock.log.sql.migrations import chain, check, migrate, pending
@@ -178,11 +179,15 @@ def test_looking_for_drift_leaves_nothing_behind(database: Database, url: str) -
     conn.close()
 
 
+def _execute(statement: str, tx: Transaction) -> None:
+    tx.conn.execute(statement)
+
+
 def state(database: Database, **facts: int) -> None:
     """Let the tables say that they are of another version, or for others."""
     for name, value in facts.items():
         statement = f"UPDATE penstock_meta SET value = '{value}' WHERE name = '{name}'"
-        database.run(lambda tx, statement=statement: tx.conn.execute(statement))
+        database.run(partial(_execute, statement))
 
 
 def test_a_schema_of_a_newer_version_is_used_as_long_as_it_says_so(database: Database) -> None:
