@@ -283,6 +283,15 @@ class Partition:
         due = [self._lanes[key] for due_ms, key in self._due if due_ms <= now_ms]
         return {offset for lane in due for offset in islice(lane.waiting, 2 * LANE_AHEAD)}
 
+    def waiting_in(self, low: int, high: int) -> set[int]:
+        """Return the offsets from one up to another that wait in stored lanes: the cursor may pass them."""
+        stored = [lane for lane in self._lanes.values() if lane.stored]
+        return {offset for lane in stored for offset in lane.waiting if low <= offset < high}
+
+    def resting(self) -> set[int]:
+        """Return the offsets of lanes that wait until their head is due, or for a person."""
+        return {offset for lane in self._lanes.values() if lane.resting for offset in lane.waiting}
+
     def stored(self, lane: str) -> Iterable[int]:
         """Return the offsets that wait in a lane, if it is one that waits."""
         known = self._lanes.get(lane)

@@ -141,6 +141,28 @@ def test_what_a_lost_owner_had_is_handed_out_again_and_marked(make: Make, engine
     assert [(task.record.value, task.record.redelivered) for task in tasks] == [(4, False), (5, False)]
 
 
+def test_what_came_to_a_waiting_lane_since_is_marked_as_well(make: Make, engine: StoreEngine) -> None:
+    """P6: the lost owner had it out together with those that waited; the cursor has passed it meanwhile."""
+    publish(engine, ("a", 1), ("a", 2))
+    first = make("first")
+    finish(first, taken(first, engine), Parked(engine.clock.now_ms(), 1, "failed"))
+    first.settle()
+    first.release()
+    publish(engine, ("a", 3))
+    lost = make("lost")
+    lost.take(lambda tx: [])
+    fill(lost, engine)
+    assert values(list(lost.start(1000, 100)[0].run())) == [1, 2, 3]
+    mine = make("heir", gone=["lost"])
+    seen, tasks = [], taken(mine, engine, "heir")
+    for _ in range(3):
+        seen += [(task.record.value, task.record.redelivered) for task in tasks]
+        finish(mine, tasks)
+        tasks = next_tasks(mine)
+    assert seen == [(1, True), (2, True), (3, True)]
+    assert (crashes(engine), trial(engine)) == (0, Trial())
+
+
 def next_tasks(mine: GroupDelivery) -> list[HandlerTask]:
     """Settle and hand out what comes next, as the delivery loop does in a process where nothing runs."""
     trials = mine.suspects.trials

@@ -82,6 +82,7 @@ class OwnedPartitions:
                 doubtful_to=reach + bounds.AHEAD if crashed else 0,
                 doubtful=self._lost_out.pop(number, set())
                 | (machine.due_records(self._clock.now_ms()) if crashed else set()),
+                doubtful_from=machine.base,
                 settled_to=reach,
             )
 

@@ -98,13 +98,23 @@ class Suspects:
             self.trials.open()
 
     def end_if_settled(self, work: PartitionWork) -> None:
-        """Treat a partition as any other again, once all its lost owners may have handed out is settled."""
+        """Treat a partition as any other again, once all its lost owners may have handed out is settled.
+
+        What waits in a lane until its head is tried again keeps its mark, and holds up nothing else.
+        """
+        machine, trial = work.machine, work.owned.trial
         end = self._reader.end(work.number)
-        if end is None or work.machine.base < min(work.doubtful_to, end) or work.doubtful:
+        if end is None or machine.base < min(work.doubtful_to, end):
             return
-        work.owned.crashes, work.doubtful_to = 0, 0
-        work.owned.trial.calm()
-        work.machine.touch()
+        if work.doubtful_to:  # the cursor has passed it, but it is not settled
+            work.doubtful |= machine.waiting_in(work.doubtful_from, work.doubtful_to)
+            work.doubtful_to = 0
+        if not work.doubtful:
+            work.owned.crashes = 0
+        elif not trial.deaths or not work.doubtful <= machine.resting():
+            return
+        trial.calm()
+        machine.touch()
 
     def _put_off(self, work: PartitionWork, delivery: Delivery, now_ms: int) -> None:
         """Let a record that killed its process wait, and its key with it."""
