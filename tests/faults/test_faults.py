@@ -77,6 +77,8 @@ def test_a_record_that_kills_is_set_aside_and_nobody_else_is(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     """Its key waits in that group; all the others, and the other groups, go on."""
+    if kind != "sqlite":
+        only_long()
     store: FaultStore = request.getfixturevalue(f"{kind}_faults")
     poisoned = [{"type": type, "value": 1, "key": POISONED} for type in (KILLER, "t")]
     with Traffic(store) as traffic, Crew(store, tmp_path, 2) as crew:

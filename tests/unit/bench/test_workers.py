@@ -135,7 +135,7 @@ def test_a_round_delivers_what_it_staged_and_no_history(run: Run) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["parking_storm", "worker_scaling", "latency", "start"])
+@pytest.mark.parametrize("name", ["parking_storm", "worker_scaling", "latency"])
 def test_the_cases_about_workers_run(name: str) -> None:
     case = replace(catalogue()[name](), records=30)
     journal = Journal()
