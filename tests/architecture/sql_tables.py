@@ -26,6 +26,7 @@ EXCEPTIONS = {
     ("membership", "filters_lock"): ({"group"}, "members with another filter than the group's get no share"),
     ("membership", "filters_read"): ({"group"}, "as filters_lock"),
     ("membership", "filters_write"): ({"group"}, "as filters_lock"),
+    ("membership", "member_neighbours"): ({"meta"}, "the schema's version, without a statement of its own"),
     ("membership", "take_turn"): ({"meta"}, "one row that is always there, to take turns by"),
 }
 _TABLE = re.compile(r"\bpenstock_([a-z_]+)\b(?!\s*\()")

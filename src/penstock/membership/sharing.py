@@ -12,6 +12,7 @@ from datetime import timedelta
 from penstock.clock import Clock, own_ms
 from penstock.log.sql.contract import Rows
 from penstock.log.sql.database import Database, Transaction
+from penstock.log.sql.migrations import SchemaState, schema_state
 
 from .domain import Held, View, changes, lock, read, touch, write
 from .member import ClusterSettings, Member
@@ -33,6 +34,7 @@ class SharingMember(Member):
         self._versions: dict[Domain, int] = {}
         self._due: set[Domain] = set()
         self._neighbours: dict[str, Process] = {}
+        self.schema: SchemaState | None = None  # what the tables said of themselves at the last heartbeat
         self._mourned: set[str] = set()
 
     def serve(self, serves: Serves) -> None:
@@ -54,9 +56,8 @@ class SharingMember(Member):
     def heartbeat(self) -> None:
         """Renew the lease, joining again if needed; learn what is still owned, and who runs on this host."""
         super().heartbeat()
-        rows = self._database.look(
-            lambda tx: tx.rows("membership", "member_list", now_ms=own_ms(self._clock))
-        )
+        rows = self._database.look(lambda tx: tx.rows("membership", "member_neighbours"))
+        self.schema = next((schema_state(*row[4:6]) for row in rows), self.schema)
         self._neighbours = {row[0]: Process(*row[1:4]) for row in rows if row[0] != self.id}
         self._mourned &= self._neighbours.keys()
 

@@ -74,7 +74,7 @@ class MembershipLoop:
         self._cluster = cluster
         self._backoff = Backoff("membership", polling)
         self._look_seconds = min(_LOOK_SECONDS, cluster.heartbeat_interval.total_seconds())
-        self._joined = False
+        self._joined, self._unsure = False, True
         self._next_beat = self._next_rebalance = self._next_measure = 0.0
         self._stopping, self._leaving, self._wake = Event(), Event(), Event()
         self._moved_to: set[int] = set()
@@ -115,7 +115,7 @@ class MembershipLoop:
                 if self._schema.refusal is not None:
                     self._refused(self._schema.refusal)
                     return
-                self._next_beat = 0.0
+                self._next_beat, self._unsure = 0.0, True
                 pause = self._backoff.trouble(exc)
             self._wake.wait(pause)
         if self._joined and self._leaving.is_set():
@@ -126,7 +126,9 @@ class MembershipLoop:
         died, new = self._member.neighbours_died(), not self._joined
         if now >= self._next_beat:
             self._next_beat = now + self._cluster.heartbeat_interval.total_seconds()
-            self._schema.look()
+            if self._unsure:  # a statement that fails may mean that the tables are no longer ours to use
+                self._schema.look()
+                self._unsure = False
             self._beat()
         new |= self._discover()
         self._leave_out(now)
@@ -147,6 +149,8 @@ class MembershipLoop:
     def _beat(self) -> None:
         if self._joined:
             self._member.heartbeat()
+            if self._member.schema is not None:
+                self._schema.see(self._member.schema)
             return
         self._member.serve(self._serves())
         self._member.join()

@@ -66,9 +66,14 @@ def state(tx: Transaction, database: Database) -> SchemaState:
 
 def stated(tx: Transaction) -> SchemaState:
     """Return what tables that are there say of themselves; one statement."""
-    found = {name: int(value) for name, value in tx.rows("log", "schema_read")}
-    version = found.get("schema_version", 0)
-    return SchemaState(version, found.get("usable_from", version))
+    found: dict[str, str] = dict(tx.rows("log", "schema_read"))
+    return schema_state(found.get("schema_version"), found.get("usable_from"))
+
+
+def schema_state(version: str | None, usable_from: str | None) -> SchemaState:
+    """Return what two facts of `meta` say; without the second, tables are for code of their own version."""
+    number = int(version or 0)
+    return SchemaState(number, number if usable_from is None else int(usable_from))
 
 
 def pending(database: Database) -> list[Migration]:

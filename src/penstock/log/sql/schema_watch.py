@@ -28,8 +28,24 @@ class SchemaWatch:
 
         Raises SchemaMissing and SchemaBehind the first time, SchemaTooNew every time.
         """
-        found = self._again() if self._is_checked else self._first()
+        if self._is_checked:
+            self.see(self._database.look(stated))
+            return
+        try:
+            found = check(self._database)
+        except SchemaError as exc:
+            self.refusal = exc
+            raise
         self._is_checked = True
+        self.see(found)
+
+    def see(self, found: SchemaState) -> None:
+        """Take note of what the tables say of themselves now. Raises SchemaTooNew."""
+        try:
+            refuse_too_new(found, self._known)
+        except SchemaTooNew as exc:
+            self.refusal = exc
+            raise
         if found.version > self._told:
             logger.info(
                 "the database has schema version %d, this Penstock knows %d and can still use it; "
@@ -38,19 +54,3 @@ class SchemaWatch:
                 self._known,
             )
             self._told = found.version
-
-    def _first(self) -> SchemaState:
-        try:
-            return check(self._database)
-        except SchemaError as exc:
-            self.refusal = exc
-            raise
-
-    def _again(self) -> SchemaState:
-        found = self._database.look(stated)
-        try:
-            refuse_too_new(found, self._known)
-        except SchemaTooNew as exc:
-            self.refusal = exc
-            raise
-        return found

@@ -42,6 +42,14 @@ DELETE FROM penstock_member WHERE id = :id;
 -- All members and whether their lease runs, by the database's clock; reads the table, which is small, locks nothing.
 SELECT id, host, pid, started, lease_until_ms > now_ms(:now_ms) FROM penstock_member ORDER BY id;
 
+-- name: member_neighbours
+-- All members, and beside each what the tables say of their version, so that a heartbeat needs no statement for it; reads
+-- the table, which is small, and two rows by their primary key; locks nothing.
+SELECT id, host, pid, started,
+       (SELECT value FROM penstock_meta WHERE name = 'schema_version'),
+       (SELECT value FROM penstock_meta WHERE name = 'usable_from')
+FROM penstock_member ORDER BY id;
+
 -- name: member_prune
 -- Remove members whose lease ended long ago; reads the table, which is small.
 DELETE FROM penstock_member WHERE lease_until_ms < now_ms(:now_ms) - :removal_ms;
