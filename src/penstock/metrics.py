@@ -111,6 +111,12 @@ PARKED = Series(
 DEAD = Series(
     "penstock_dead_total", SeriesKind.COUNTER, "Records given up and kept as dead letters.", _HANDLER
 )
+PASSED_OVER = Series(
+    "penstock_passed_over_total",
+    SeriesKind.COUNTER,
+    "Records that a group has passed over, because it has no handler for their type.",
+    ("group",),
+)
 TRIMMED = Series(
     "penstock_trimmed_total", SeriesKind.COUNTER, "Records that retention deleted from the log.", ("topic",)
 )
@@ -187,6 +193,7 @@ SERIES: tuple[Series, ...] = (
     DELIVERED,
     PARKED,
     DEAD,
+    PASSED_OVER,
     TRIMMED,
     UNREAD,
     HANDLER_SECONDS,

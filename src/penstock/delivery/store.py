@@ -7,14 +7,14 @@ stale or repeated settling changes nothing and says which partitions it lost.
 
 import logging
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from penstock import points
 from penstock.clock import Clock, own_ms
-from penstock.log.contract import Chunk, Position, Topic
+from penstock.log.contract import LAST_OFFSET, Chunk, Position, Topic
 from penstock.log.entry import Content, Entry, is_cut
 from penstock.log.sql.appending import COLUMNS, columns
 from penstock.log.sql.contract import Rows
@@ -23,6 +23,7 @@ from penstock.log.store import Store
 
 from .group_kind import GroupKind, join_group
 from .machine import Partition, Settlement, StoredLane
+from .notes import CatchUp, LateRange, Notes
 from .wait_state import WaitState
 
 BEFORE_SETTLE = points.declare("delivery.before_settle", "Records are handled; nothing is written yet.")
@@ -57,6 +58,7 @@ class Owned:
     trying: int | None
     filter_version: int
     copied: frozenset[int] = frozenset()
+    late: list[LateRange] = field(default_factory=list)  # what was passed over and is to be delivered late
 
 
 class GroupStore:
@@ -64,8 +66,8 @@ class GroupStore:
 
     `filter` is what its handlers want: while the group's is another, nothing is taken, and nothing passed
     over that another version of the program may have handlers for; while it is paused, nothing is taken and
-    nothing kept. `touch` is called with the ids of group and topic in each transaction that gives cursors
-    back, so that others learn of it.
+    nothing kept. `catch_up` says what of its notes is delivered late. `touch` is called with the ids of group
+    and topic in each transaction that gives cursors back, so that others learn of it.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class GroupStore:
         from_start: bool = True,
         filter: tuple[str, ...] | None = None,
         touch: Callable[[Transaction, int, int], object] = lambda tx, group_id, topic_id: None,
+        catch_up: CatchUp | None = None,
     ) -> None:
         self._store, self._database, self._clock = store, store.database, clock
         self.topic, self._owner, self._filter, self._touch = topic, owner, filter, touch
@@ -87,6 +90,7 @@ class GroupStore:
             lambda tx: _join(tx, store, group, topic, own_ms(clock), from_start)
         )
         self._ids = {"group_id": self.group_id, "topic_id": topic.id}
+        self.notes = Notes(self.group_id, topic, catch_up)
 
     def take(self, living: Living) -> dict[int, Owned]:
         """Own every cursor that has work and no living owner; return their state.
@@ -96,6 +100,7 @@ class GroupStore:
 
         def take(tx: Transaction) -> dict[int, Owned]:
             ends = self._store.log_in(tx).ends(self.topic)
+            ends |= dict.fromkeys(self.notes.partitions(tx), LAST_OFFSET)  # they have work, too
             table = Rows(partition=list(ends), place=list(ends.values()))
             return self._take(tx, living, "cursors_take", now_ms=own_ms(self._clock), ends=table)
 
@@ -190,7 +195,7 @@ class GroupStore:
         rows = sorted(tx.rows("delivery", name, owner=self._owner, living=living(tx), **params, **self._ids))
         points.reach(AFTER_TAKE)
         lanes, copied = self._lanes(tx, [row[0] for row in rows]) if rows else ({}, {})
-        return {
+        taken = {
             partition: Owned(
                 Partition(offset, bytes.fromhex(passed), lanes.get(partition, ())),
                 epoch,
@@ -202,6 +207,17 @@ class GroupStore:
             )
             for partition, offset, epoch, version, passed, crashes, trying in rows
         }
+        self._load_late(tx, taken)
+        return taken
+
+    def _load_late(self, tx: Transaction, taken: dict[int, Owned]) -> None:
+        """Find out what is to be delivered late in partitions that were just taken."""
+        if taken:
+            machines = {partition: owned.machine for partition, owned in taken.items()}
+            now_ms = tx.now_ms(own_ms(self._clock))
+            late = self.notes.take(tx, self._store.log_in(tx), machines, now_ms)
+            for partition, ranges in late.items():
+                taken[partition].late = ranges
 
     def _lanes(self, tx: Transaction, partitions: list[int]) -> tuple[_Lanes, dict[int, list[int]]]:
         """Return the waiting lanes by partition, and which of their records have a copy."""
@@ -251,7 +267,9 @@ class GroupStore:
         )
         rows = tx.rows("delivery", "cursors_settle", settled=cursors, owner=self._owner, **self._ids)
         kept = {row[0] for row in rows}
-        self._write(tx, {partition: settled[partition][1] for partition in kept})
+        written = {partition: settled[partition][1] for partition in kept}
+        self._write(tx, written)
+        self.notes.settle(tx, written, skips)
         points.reach(BEFORE_COMMIT)
         return kept, skips
 

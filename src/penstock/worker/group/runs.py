@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
+from penstock.delivery.lane_names import is_late
 from penstock.delivery.machine import Delivery
 from penstock.delivery.verdict import Passed
 
@@ -34,6 +35,8 @@ def task_of(
     record, handler = work.records[delivery.offset]
     if delivery.again or delivery.offset < work.doubtful_to or delivery.offset in work.doubtful:
         record = structs.replace(record, attempt=delivery.failures + 1, redelivered=True)
+    if delivery.lane[:1] == "#" and is_late(delivery.lane):
+        record = structs.replace(record, late=True)
     place = TaskPlace(work.number, delivery.offset)
     return HandlerTask(place, delivery.lane, handler, record, delivery.failures, following, more)
 
