@@ -74,6 +74,15 @@ class Note(NamedTuple):
         """The offsets in it that were not passed over."""
         return msgspec.json.decode(self.holes, type=list[int]) if self.holes else []
 
+    @property
+    def is_coming(self) -> bool:
+        """Whether it is being delivered late."""
+        return self.until != OPEN and self.wanted_ms is not None
+
+    def has(self, offset: int) -> bool:
+        """Return whether a record of its type, in its partition, was passed over."""
+        return self.first <= offset < self.until and offset not in self.open_offsets
+
     def part(self, first: int, until: int, wanted_ms: int | None) -> "Note":
         """Return a part of it, with its share of the count."""
         share = (until - first) / max(1, self.until - self.first)
@@ -112,9 +121,10 @@ class Notes:
         if not notes:
             return {}
         closed = [self._closed(each, machines[each.partition], now_ms) for each in notes]
-        parts = [part for each in zip(closed, self._begins(log, closed), strict=True) for part in _split(*each)]
-        bounds = log.all_bounds(self._topic)
-        kept = [each for each in parts if each.partition in bounds and each.until > bounds[each.partition].start]
+        begins = self._begins(log, closed)
+        parts = [part for each, begin in zip(closed, begins, strict=True) for part in _split(each, begin)]
+        starts = {partition: bounds.start for partition, bounds in log.all_bounds(self._topic).items()}
+        kept = [each for each in parts if each.until > starts.get(each.partition, each.until)]
         self._change(tx, set(notes), set(kept))
         coming: dict[int, list[LateRange]] = {}
         for each in kept:

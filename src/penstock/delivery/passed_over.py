@@ -29,7 +29,7 @@ class LateMove(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Tally:
+class _TypeCount:
     first: int
     end: int
     records: int
@@ -45,35 +45,35 @@ class PassedOver:
     def __init__(self) -> None:
         self.known: Set[str] = frozenset()
         self.is_full = False
-        self._tallies: dict[str, _Tally] = {}
+        self._counts: dict[str, _TypeCount] = {}
         self._new: list[str] = []
         self._telling = False
 
     def add(self, type: str, offset: int) -> None:
         """Take note of one more; beyond a bound a type that is new is left out."""
-        tally = self._tallies.get(type)
-        if tally is not None:
-            tally.end = offset + 1
-            tally.records += 1
-        elif type in self.known or len(self._tallies.keys() | self.known) < NOTED_TYPES:
-            self._tallies[type] = _Tally(offset, offset + 1, 1)
+        count = self._counts.get(type)
+        if count is not None:
+            count.end = offset + 1
+            count.records += 1
+        elif type in self.known or len(self._counts.keys() | self.known) < NOTED_TYPES:
+            self._counts[type] = _TypeCount(offset, offset + 1, 1)
             self._new.append(type)
         else:
             self.is_full = True
 
     def tell(self) -> bool:
         """Have all counts written the next time; return whether there is anything to write."""
-        self._telling = any(tally.records for tally in self._tallies.values())
+        self._telling = any(count.records for count in self._counts.values())
         return self._telling
 
     def take(self) -> list[PassedType]:
         """Return what is to be written now: what is new, and all else if that was asked for."""
-        types = list(self._tallies) if self._telling else self._new
-        found = [self._taken(type) for type in types if self._tallies[type].records]
+        types = list(self._counts) if self._telling else self._new
+        found = [self._taken(type) for type in types if self._counts[type].records]
         self._new, self._telling = [], False
         return found
 
     def _taken(self, type: str) -> PassedType:
-        tally = self._tallies[type]
-        records, tally.records = tally.records, 0
-        return PassedType(type, tally.first, tally.end, records)
+        count = self._counts[type]
+        records, count.records = count.records, 0
+        return PassedType(type, count.first, count.end, records)

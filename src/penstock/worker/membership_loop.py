@@ -61,6 +61,7 @@ class MembershipLoop:
         self._waiting, self._new_delivery, self._pins = list(subscriptions), new_delivery, pins
         self._filters, self._measure, self._gained = filters, measure, gained
         self._groups: dict[str, tuple[int, list[int]]] = {}
+        self._warned: set[str] = set()  # groups that another program seems to serve, too
         self._cluster = cluster
         self._backoff = Backoff("membership", polling)
         self._look_seconds = min(_LOOK_SECONDS, cluster.heartbeat_interval.total_seconds())
@@ -138,7 +139,25 @@ class MembershipLoop:
             self._waiting.remove(subscription)
         if found:
             self._member.serve(self._serves())
+            self._warn_of_strangers()
         return bool(found)
+
+    def _warn_of_strangers(self) -> None:
+        """Say when another program serves a group of ours, as it seems: it shares no handler with us."""
+        strangers = self._member.strangers()
+        for name, (group_id, _) in self._groups.items():
+            if group_id in strangers and name not in self._warned:
+                self._warned.add(name)
+                member, filter = strangers[group_id]
+                logger.warning(
+                    "group %s is served here for %s, and by member %s for %s: they have nothing in common, "
+                    "so what one of them handles is passed over while the other has the partitions; if they "
+                    "are two programs, give each a group name of its own",
+                    name,
+                    ", ".join(self._filters[name]),
+                    member,
+                    ", ".join(filter),
+                )
 
     def _serves(self) -> Serves:
         groups = tuple(

@@ -59,7 +59,7 @@ class ProcessingSettings(Settings, room="processing"):
     )
     catch_up: timedelta = setting(
         timedelta(hours=1),
-        "How old records may be that a group passed over and gets late, once it has a handler for their type.",
+        "How old records may be that a group passed over and gets late, once it has a handler for them.",
         at_least=0,
     )
 

@@ -1,4 +1,4 @@
-"""What a group has passed over, said; and what of it is delivered late, now that there is a handler for it."""
+"""What a group passes over, and what of it is delivered late, once there is a handler for it."""
 
 import logging
 
