@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.delivery import store as delivery
+from penstock.operate.catch_up import catch_up
 from penstock.operate.group_names import examine_names
 from tests.crash.children import Child
 from tests.crash.store import Store
@@ -119,3 +120,22 @@ def test_two_programs_under_one_group_name_are_told(store: Store) -> None:
     (warning,) = [each["warning"] for each in said if "nothing in common" in each.get("warning", "")]
     assert warning.startswith("group app is served here for eight:user.made, and by member ")
     assert warning.endswith("if they are two programs, give each a group name of its own")
+
+
+def test_a_running_worker_delivers_what_a_person_asks_for(
+    postgres_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_PROCESSING_CATCH_UP", "0")
+    store = postgres_store
+    pass_over(store)
+    with Child("serve_types", url=store.url, types=["placed", "refunded"]) as new:
+        assert new.says() == READY
+        closed = "SELECT count(*) FROM penstock_note WHERE until_offset < 1000"
+        wait_until(lambda: store.rows(closed) == [(noted(store),)], "it has all partitions")
+        told = catch_up(store.outbox, "app", type="refunded")
+        wait_until(lambda: not noted(store) and is_settled(store), "it has caught up")
+        late = handled(new.stop())
+    assert (told.types, told.records) == (("refunded",), len(KEYS))
+    assert Counter((each["key"], each["late"], each["redelivered"]) for each in late) == {
+        (key, True, False): 1 for key in KEYS
+    }
