@@ -307,7 +307,9 @@ def test_it_is_counted_told_and_explained(engine: StoreEngine, caplog: pytest.Lo
     assert metrics.PASSED_OVER.values() == {(GROUP,): 3}
     told = [each.getMessage() for each in caplog.records if "no handler for" in each.getMessage()]
     assert len(told) == 1
-    assert told[0].startswith("group app has no handler for refunded on topic events: passed over, and noted")
+    assert told[0].startswith(
+        "group app has no handler for refunded on topic events: such records are passed"
+    )
     (noted,) = groups.show(engine.outbox, GROUP).passed_over
     assert noted == PassedOverType("events", "refunded", 3, 1, noted.first_at, coming=False)
     assert noted.first_at is not None

@@ -13,7 +13,7 @@ from .standing import Lane, Letter, Standing, StoredGroup
 from .wording import ago, ahead, counted, short, times
 
 WORKER = "penstock worker MODULE:OUTBOX"
-LATE = "a handler that comes within processing.catch_up gets it late, a later one if it is asked for"
+LATE = "a handler that comes within processing.catch_up gets it late; after that, only if it is asked for"
 ASKED = "it comes late if it is asked for"
 
 

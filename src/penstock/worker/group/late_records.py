@@ -93,8 +93,9 @@ class LateRecords:
             level = logging.INFO if all(type in known for type in news) else logging.WARNING
             logger.log(
                 level,
-                "group %s has no handler for %s on topic %s: passed over, and noted; a handler that comes "
-                "within processing.catch_up gets them late, and penstock groups catch-up the older ones",
+                "group %s has no handler for %s on topic %s: such records are passed over, and noted; a "
+                "worker that has one delivers them late, those older than processing.catch_up only after "
+                "`penstock groups catch-up`",
                 self._group,
                 ", ".join(type or "records without a type" for type in sorted(news)),
                 self._store.topic.name,
