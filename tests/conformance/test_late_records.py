@@ -21,6 +21,7 @@ from penstock.operate import groups
 from penstock.operate.audit import audit
 from penstock.operate.catch_up import PassedOverType, catch_up, passed_over
 from penstock.operate.clear import clear
+from penstock.operate.dead import DeadSelection, dead_letters, requeue
 from penstock.operate.lanes import lanes
 from penstock.operate.lookup import group_id
 from penstock.operate.reset import reset
@@ -194,9 +195,9 @@ def test_a_type_without_a_handler_cannot_be_asked_for(engine: StoreEngine) -> No
     publish(engine, ("refunded", 1))
     old.drain()
     store_filters(engine, ["events:placed"])
-    for chosen in ({"type": "refunded"}, {}):
+    for type in ("refunded", None):
         with pytest.raises(InvalidSelection, match="no handler for refunded: start a worker that has one"):
-            catch_up(engine.outbox, GROUP, **chosen)
+            catch_up(engine.outbox, GROUP, type=type)
     assert catch_up(engine.outbox, GROUP, type="placed").records == 0
 
 
@@ -232,6 +233,52 @@ def test_a_late_record_that_fails_parks_what_is_late_of_its_key_and_nothing_else
     new.drain()
     assert seen[1:] == [("refunded", 1, True), ("refunded", 2, True)]
     assert lanes(engine.outbox).items == []
+
+
+def test_a_deploy_that_is_taken_back_loses_nothing_that_waited(engine: StoreEngine) -> None:
+    """What was tried before is a dead letter, for a person to requeue; the rest comes late again."""
+    old, _ = version(engine, "placed")
+    publish(engine, ("refunded", 1), ("refunded", 2), ("refunded", 3))
+    old.drain()
+    broken = engine.another()
+
+    @broken.handler("refunded", group=GROUP, id="refunded", retry=Fixed(HOUR, max_retries=3))
+    def fail(record: Record) -> None:
+        raise ValueError
+
+    assert broken.drain().retried == 1
+    engine.clock.advance(2 * HOUR)
+    assert old.drain().delivered == 0
+    (letter,) = dead_letters(engine.outbox).items
+    assert (letter.offset, letter.reason) == (0, "the group has no handler any more for the type refunded")
+    assert [(each.type, each.records, each.coming) for each in notes(engine)] == [("refunded", 2, True)]
+    assert lanes(engine.outbox).items == []
+    mended, seen = version(engine, "placed", "refunded")
+    mended.drain()
+    assert seen == [("refunded", 2, True), ("refunded", 3, True)]
+    requeue(engine.outbox, DeadSelection(group=GROUP, all=True))
+    mended.drain()
+    assert seen[2:] == [("refunded", 1, True)]
+    assert engine.count("note") == 0
+
+
+@sql_log_only
+def test_also_where_handlers_commit_with_their_cursors(engine: StoreEngine) -> None:
+    broken = engine.another()
+
+    @broken.handler("refunded", group=GROUP, id="r", retry=Fixed(HOUR, max_retries=3), transaction=True)
+    def fail(record: Record) -> None:
+        raise ValueError
+
+    publish(engine, ("refunded", 1), ("refunded", 2))
+    broken.drain()
+    engine.clock.advance(2 * HOUR)
+    old, _ = version(engine, "placed", transaction=True)
+    old.drain()
+    assert [letter.offset for letter in dead_letters(engine.outbox).items] == [0]
+    mended, seen = version(engine, "refunded", transaction=True)
+    mended.drain()
+    assert seen == [("refunded", 2, True)]
 
 
 def test_more_than_may_wait_at_once_comes_all(engine: StoreEngine) -> None:

@@ -25,7 +25,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from .lane_names import alone_name, is_alone, is_late, late_name, shared_name, stored_name
-from .passed_over import LateMove, PassedOver, PassedType
+from .passed_over import LateMove, PassedEntry, PassedOver, PassedType
 from .verdict import Dead, Parked, Passed, Verdict
 from .wait_state import WaitState
 
@@ -111,6 +111,7 @@ class Settlement:
     dead: list[NewDeadLetter]
     passed_over: list[PassedType] = field(default_factory=list)  # counts only with the skipped records
     late_moves: list[LateMove] = field(default_factory=list)
+    passed_entries: list[PassedEntry] = field(default_factory=list)
 
     @property
     def reach(self) -> int:
@@ -149,6 +150,7 @@ class Partition:
         self.passed_over = PassedOver()
         self._late: list[tuple[int, str]] = []  # to be delivered late; not written yet
         self._late_moves: dict[tuple[str, int], LateMove] = {}  # by the notes they are of
+        self._passed_entries: list[PassedEntry] = []
         self._late_told = 0  # how many of them are in the last settlement
         self.entry_count = 0  # records that wait in stored lanes
         self.late_count = 0  # of these, and of what is to be written, those that are delivered late
@@ -343,6 +345,11 @@ class Partition:
             case Parked():
                 self._park(lane, verdict)
 
+    def pass_over(self, offset: int, type: str) -> None:
+        """Pass a record that was handed out of a lane that waited, and note it: its handler is gone."""
+        self._passed_entries.append(PassedEntry(type, offset))
+        self.finish(offset, Passed())
+
     def untake(self, offset: int) -> None:
         """Take back a record that was handed out and never started, with all behind it in its run."""
         lane = self._out.pop(offset)
@@ -392,9 +399,10 @@ class Partition:
             dead=self._dead,
             passed_over=self.passed_over.take(),
             late_moves=list(self._late_moves.values()),
+            passed_entries=self._passed_entries,
         )
         self._changed_lanes, self._entries, self._entries_gone, self._dead = set(), {}, [], []
-        self._late_moves = {}
+        self._late_moves, self._passed_entries = {}, []
         self._dirty = False
         return settled
 

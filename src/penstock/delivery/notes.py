@@ -10,6 +10,9 @@ open, and goes on with the cursor. Whoever first takes the partition with such a
 | kept      | where the group stood | none        | a person may ask for it (`groups catch-up`)          |
 | coming    | where the group stood | a moment    | its records from that moment on are delivered late   |
 
+A record that waits in a lane while its handler goes, and was not handed out, gets a note of its own, which is
+coming as soon as there is a handler again.
+
 Invariant: notes of one type in one partition do not overlap, and no record of a note was handed out. A note
 that is coming loses a record in the transaction that makes it an entry of a lane.
 """
@@ -145,6 +148,14 @@ class Notes:
         if passed:
             table = Rows.of("partition type until place reach records", passed)
             tx.change("delivery", "notes_count", notes=table, **self._ids)
+        entries = [
+            (partition, type, offset + 1, offset, offset + 1, 1, "", 0)
+            for partition, one in settled.items()
+            for type, offset in one.passed_entries
+        ]
+        if entries:
+            self._drop(tx, [each[:3] for each in entries])
+            tx.change("delivery", "notes_put", notes=Rows.of(_COLUMNS, entries), **self._ids)
         if moves:
             table = Rows.of("partition type until place", moves)
             tx.change("delivery", "notes_move", notes=table, **self._ids)

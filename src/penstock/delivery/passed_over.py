@@ -28,6 +28,13 @@ class LateMove(NamedTuple):
     first: int
 
 
+class PassedEntry(NamedTuple):
+    """A record that waited in a lane and was passed over, since the handler for its type is gone."""
+
+    type: str
+    offset: int
+
+
 @dataclass(slots=True)
 class _TypeCount:
     first: int

@@ -144,7 +144,7 @@ class Drain:
                 delivery.finish(task, verdict)
             done += len(tasks)
         delivery.settle()
-        return done > 0
+        return done > 0 or bool(delivery.reader.untold)
 
     def _work_units(self, delivery: TransactionalDelivery) -> bool:
         """Work what may run now in units, one after the other."""
@@ -159,7 +159,7 @@ class Drain:
                     done += 1
                 delivery.conclude(unit)
         delivery.group.settle()
-        return done > 0
+        return done > 0 or bool(delivery.group.reader.untold)
 
     def _beat(self) -> None:
         """Renew the lease when that is due; a slow handler must not cost us the other partitions."""

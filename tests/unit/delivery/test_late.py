@@ -4,7 +4,7 @@ import pytest
 
 from penstock.delivery.lane_names import LaneName, alone_name, is_late, late_name, read_name, stored_name
 from penstock.delivery.machine import Partition, Settlement, StoredLane
-from penstock.delivery.passed_over import NOTED_TYPES, LateMove, PassedOver, PassedType
+from penstock.delivery.passed_over import NOTED_TYPES, LateMove, PassedEntry, PassedOver, PassedType
 from penstock.delivery.verdict import Dead, Parked, Passed
 from penstock.delivery.wait_state import WaitState
 from tests.property.delivery_model import Rows
@@ -156,6 +156,18 @@ def test_it_also_goes_out_when_what_was_skipped_is_refused() -> None:
     assert partition.settlement() is not None
     partition.confirm(skips=False)
     assert take(partition) == [1]
+
+
+def test_what_waited_and_has_no_handler_any_more_is_noted_with_its_entry() -> None:
+    lane = StoredLane("k", WaitState.SLOW, 0, 0, "slow")
+    partition, rows = Partition(10, b"", [(lane, [1, 2])]), Rows(10)
+    rows.entries.update({1: "k", 2: "k"})
+    assert take(partition, run=1) == [1]
+    partition.pass_over(1, "x")
+    found = settled(partition, rows)
+    assert found.passed_entries == [PassedEntry("x", 1)]
+    assert rows.entries == {2: "k"}
+    assert take(partition) == [2]
 
 
 # -- names

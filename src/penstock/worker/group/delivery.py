@@ -131,7 +131,7 @@ class GroupDelivery:
         filled = self.reader.fill(ends)
         if self.reader.untold:
             self.late.tell(self.reader.untold)
-            self.reader.untold = []
+            self.reader.untold, filled = [], True  # also what waited and was passed over is settled soon
         return filled if self.reader.is_full() else self.late.feed() or filled
 
     def start(self, limit: int, run: int = 1) -> list[HandlerTask]:

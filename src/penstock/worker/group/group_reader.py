@@ -175,8 +175,12 @@ class GroupReader:
             assert record.offset is not None
             places.append((record.partition, record.offset))
             handler = self._handler(record, error)
-            if handler is not None:  # else it was wanted when it failed, by a handler that is gone
-                self._records.keep(self._work(record.partition), record.offset, record, handler)
+            work, type = self._work(record.partition), record.type or ""
+            if handler is not None:
+                self._records.keep(work, record.offset, record, handler)
+            elif type != ERASED and not self._subscription.wants(type):
+                work.unhandled[record.offset] = type
+                self.untold.append(type)
         return places
 
     def _handler(self, record: Record, error: Exception | None) -> Handler | None:

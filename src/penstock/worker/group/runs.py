@@ -6,10 +6,9 @@ from msgspec import structs
 
 from penstock.delivery.lane_names import is_late
 from penstock.delivery.machine import Delivery
-from penstock.delivery.verdict import Passed
 
 from ..task import HandlerTask, TaskPlace
-from .partition_work import PartitionWork, Taken
+from .partition_work import PartitionWork, Taken, pass_unhandled
 
 
 def tasks_of(taken: Sequence[Taken]) -> list[HandlerTask]:
@@ -52,7 +51,7 @@ def _run(work: PartitionWork, run: list[Delivery]) -> HandlerTask | None:
     for each in run[kept:]:
         machine.untake(each.offset)
     if known is None:  # its topic or its handler is gone
-        machine.finish(run[0].offset, Passed())
+        pass_unhandled(work, run[0])
         return None
     task: HandlerTask | None = None
     for more, delivery in enumerate(reversed(run[:kept])):

@@ -2,14 +2,13 @@
 
 from penstock.clock import Clock
 from penstock.delivery.store import GroupStore
-from penstock.delivery.verdict import Passed
 from penstock.log.sql.database import Database
 
 from ..task import HandlerTask
 from ..unit.unit import UNIT_RECORDS, Unit
 from ..unit.unit_end import Broken, Committed, Part, Undone
 from .delivery import GroupDelivery
-from .partition_work import PartitionWork, Taken, put_back
+from .partition_work import PartitionWork, Taken, pass_unhandled, put_back
 from .runs import task_of
 
 _PartitionRun = list[Taken]  # of one partition, the oldest first
@@ -160,7 +159,7 @@ def _part(some: _PartitionRun, cut: set[tuple[int, int]]) -> Part | None:
         if each.offset in work.records:
             tasks.append(task_of(work, each))
         else:  # its topic or its handler is gone
-            work.machine.finish(each.offset, Passed())
+            pass_unhandled(work, each)
     put_back(some[kept:])
     if not tasks:
         return None
