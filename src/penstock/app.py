@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from penstock.backoff import PollingSettings
 from penstock.clock import SYSTEM, Clock
 from penstock.delivery.retention_rule import RetentionSettings
-from penstock.errors import StoreUnreachable
+from penstock.errors import InvalidInput, StoreUnreachable, shown
 from penstock.log.contract import Log
 from penstock.log.sql.bell_listener import notify_others, staged_word
 from penstock.log.sql.database import Database
@@ -30,6 +30,7 @@ from penstock.worker.calling.runner import ProcessingSettings
 from penstock.worker.drain import Counts, Drain
 from penstock.worker.handler_options import HandlerOptions, Match, takes_options
 from penstock.worker.handlers import Handlers
+from penstock.worker.health import WorkerHealth
 from penstock.worker.listening import listener_of
 from penstock.worker.running import Nothing, Runnable, Several
 from penstock.worker.worker import Worker
@@ -61,34 +62,36 @@ class Outbox(AsyncPublisher):
         self,
         url: str | Store,
         *,
-        prefix: str = DEFAULT_PREFIX,
+        prefix: str | None = None,
         schema: str | None = None,
         limits: LimitsSettings | None = None,
         clock: Clock = SYSTEM,
         listen_url: str | None = None,
         retry: RetryPolicy | None = None,
     ) -> None:
-        """`url`: where the store is, or a store that was opened already.
+        """`url`: where the store is, or a store that was opened already, which has names of its own.
 
-        `listen_url`: where workers listen when `url` leads through a pooler; else `bell.listen_url`.
+        `prefix`: what all table names begin with; else `penstock_`. `listen_url`: where workers listen when
+        `url` leads through a pooler; else `bell.listen_url`.
 
-        `retry`: the policy of handlers that name none; else that of the settings.
+        `retry`: the policy of handlers that name none; else that of the settings. Raises InvalidInput,
+        InvalidUrl, InvalidName, MissingExtra.
         """
         check_names()
         for each in _SETTINGS:
             each.load()
         bell = BellSettings.load()
-        self._store = (
-            url
-            if isinstance(url, Store)
-            else open_store(
+        if isinstance(url, Store):
+            _refuse_beside_store(prefix=prefix, schema=schema, listen_url=listen_url)
+            self._store = url
+        else:
+            self._store = open_store(
                 url,
-                Names(prefix, schema),
+                Names(DEFAULT_PREFIX if prefix is None else prefix, schema),
                 limit_seconds=ClusterSettings.load().lease_ttl.total_seconds() / 2,
                 listen_url=listen_url or bell.listen_url,
                 clock=clock,
             )
-        )
         database = self._store.database
         self.url = self._store.url
         super().__init__(database, database.names, limits or LimitsSettings.load(), clock)
@@ -152,9 +155,10 @@ class Outbox(AsyncPublisher):
 
         Returns after SIGTERM or Ctrl-C (in the main thread), or once `until` is set: it starts nothing more,
         waits for the handlers that run, settles and leaves. `partitions` pins it to some partitions. Raises
-        SchemaMissing, SchemaBehind; it waits for a database that is unavailable.
+        SchemaMissing, SchemaBehind; it waits for a database that is unavailable. When calls of every group
+        hang it stops in this way, too, and raises GroupsGivenUp.
         """
-        with self._working(partitions) as worker:
+        with self._working(partitions, dedicated=running.is_main_thread()) as worker:
             running.run(worker, until)
 
     async def arun(self, *, partitions: Iterable[int] | None = None) -> None:
@@ -169,13 +173,22 @@ class Outbox(AsyncPublisher):
             async with running.running(worker):
                 yield
 
+    def health(self) -> WorkerHealth:
+        """Return how the workers of this outbox in this process are; asks no database."""
+        found = [worker.health() for worker in list(self._workers)]
+        groups = sorted({group for each in found for group in each.groups})
+        return WorkerHealth(tuple(groups), tuple(given_up for each in found for given_up in each.given_up))
+
     @contextmanager
-    def _working(self, partitions: Iterable[int] | None) -> Iterator[Runnable]:
-        """Give a worker that hears what is published through this outbox, or one that does nothing."""
+    def _working(self, partitions: Iterable[int] | None, *, dedicated: bool = False) -> Iterator[Runnable]:
+        """Give a worker that hears what is published through this outbox, or one that does nothing.
+
+        `dedicated`: this process does nothing else, so its end may be a record's doing.
+        """
         if not ProcessingSettings.load().enabled:
             yield Nothing()
             return
-        worker = self._worker(partitions)
+        worker = self._worker(partitions, dedicated=dedicated)
         self._workers.append(worker)
         if self._bell is None and BellSettings.load().enabled:
             self._bell = Bell(self._ring)
@@ -184,11 +197,11 @@ class Outbox(AsyncPublisher):
         finally:
             self._workers.remove(worker)
 
-    def _worker(self, partitions: Iterable[int] | None) -> Worker:
+    def _worker(self, partitions: Iterable[int] | None, *, dedicated: bool) -> Worker:
         with suppress(StoreUnreachable):
             check(self._database)
         pins = None if partitions is None else frozenset(partitions)
-        return Worker(self._store, self._handlers, self._clock, pins=pins)
+        return Worker(self._store, self._handlers, self._clock, pins=pins, dedicated=dedicated)
 
     def _ring(self, slots: frozenset[int] | None) -> None:
         for worker in list(self._workers):
@@ -235,7 +248,18 @@ def run_together(
     outboxes: Iterable[Outbox], *, partitions: Iterable[int] | None = None, until: Event | None = None
 ) -> None:
     """Run a worker for each of several outboxes in this process; otherwise as `Outbox.run`."""
-    pins = None if partitions is None else frozenset(partitions)
+    pins, alike = None if partitions is None else frozenset(partitions), list(outboxes)
+    dedicated = len(alike) == 1 and running.is_main_thread()
     with ExitStack() as stack:
-        workers = [stack.enter_context(each._working(pins)) for each in outboxes]
+        workers = [stack.enter_context(each._working(pins, dedicated=dedicated)) for each in alike]
         running.run(Several(workers), until)
+
+
+def _refuse_beside_store(**options: str | None) -> None:
+    """Refuse what says how a store is opened, beside one that is open already. Raises InvalidInput."""
+    for name, value in options.items():
+        if value is not None:
+            raise InvalidInput(
+                f"Outbox(store, {name}={shown(value)}): the store was opened without it; give it to "
+                "`open_store` (names as `Names(prefix, schema)`), or give the outbox a URL"
+            )

@@ -37,7 +37,28 @@ class SystemClock:
         return time.monotonic()
 
 
+class SteadyClock(SystemClock):
+    """The machine's clock as it was when this one was made, and since then only what really passed.
+
+    So what a process waits for comes when it should, also if the machine's clock is put forward or back.
+    """
+
+    __slots__ = ("_began_ms",)
+
+    def __init__(self) -> None:
+        self._began_ms = time.time() * 1000 - time.monotonic() * 1000
+
+    def now_ms(self) -> int:
+        """Return the milliseconds since 1970, UTC, if nobody had touched the clock."""
+        return int(self._began_ms + time.monotonic() * 1000)
+
+
 SYSTEM = SystemClock()
+
+
+def steady(clock: Clock) -> Clock:
+    """Return a clock to wait by: a test's own, or the system's, whatever is done to it."""
+    return SteadyClock() if type(clock) is SystemClock else clock
 
 
 def own_ms(clock: Clock) -> int | None:

@@ -72,7 +72,9 @@
     │   ├── DuplicateHandler
     │   ├── HandlerTimeout          it ran longer than it may; the retry policy decides
     │   ├── NotTransactional        record.tx, where there is no transaction to share
-    │   └── TransactionEnded        it committed, rolled back or broke the transaction it shares
+    │   ├── TransactionEnded        it committed, rolled back or broke the transaction it shares
+    │   ├── SessionEnded            the server ended its session or statement; the retry policy decides
+    │   └── GroupsGivenUp           calls of every group of a worker hang: it must be restarted
     ├── PipelineError               from a topic into a table
     │   ├── NoJava                  Spark needs a Java that is not here
     │   ├── SparkNotStarted
@@ -855,6 +857,31 @@ class TransactionEnded(HandlerError):
         super().__init__(
             f"{what}, but Penstock commits record.tx together with the cursor; leave out commit, rollback "
             "and close, and use a savepoint for what may fail"
+        )
+
+
+class SessionEnded(HandlerError):
+    """The server ended the session or a statement of `record.tx`; the attempt counts as failed."""
+
+    code = "session_ended"
+    fault = Fault.OUTSIDE
+    retryable = True
+
+    def __init__(self, id: str, why: str) -> None:
+        super().__init__(why)
+        self.id = id
+
+
+class GroupsGivenUp(HandlerError):
+    """So many calls of every group of a worker hang that it serves none of them any more."""
+
+    code = "groups_given_up"
+
+    def __init__(self, groups: Iterable[str]) -> None:
+        """`groups`: each given-up group in words."""
+        super().__init__(
+            f"no group is served here any more: {'; '.join(groups)}. Restart the process; give what these "
+            "handlers wait for a time limit of its own, shorter than their timeout="
         )
 
 

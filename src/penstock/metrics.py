@@ -179,6 +179,18 @@ SLOTS_UNASSIGNED = Series(
     "Of the 256 slots of the sequencer, those nobody alive owns.",
 )
 MEMBERS = Series("penstock_members", SeriesKind.GAUGE, "Processes that are at work on the store.")
+HUNG_CALLS = Series(
+    "penstock_hung_calls",
+    SeriesKind.GAUGE,
+    "Calls of a group in this process that hang in a thread beyond their timeout.",
+    _GROUP,
+)
+GIVEN_UP = Series(
+    "penstock_groups_given_up",
+    SeriesKind.GAUGE,
+    "1 while this process does not serve a group because too many of its calls hang, else 0.",
+    _GROUP,
+)
 LISTENER_FAILURES = Series(
     "penstock_listener_failures_total",
     SeriesKind.COUNTER,
@@ -211,6 +223,8 @@ SERIES: tuple[Series, ...] = (
     SLOTS_ASSIGNED,
     SLOTS_UNASSIGNED,
     MEMBERS,
+    HUNG_CALLS,
+    GIVEN_UP,
 )
 
 

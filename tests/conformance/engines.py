@@ -9,12 +9,14 @@ from typing import Any
 from uuid import uuid4
 
 import psycopg
+import pytest
 from psycopg import sql
 
 from penstock import Outbox
 from penstock.clock import Clock
 from penstock.log.contract import Log, Position
 from penstock.log.entry import Entry
+from penstock.log.sql.contract import Result
 from penstock.log.sql.database import Database
 from penstock.log.store import Store, open_store
 from penstock.testing import FakeClock
@@ -127,6 +129,29 @@ class StoreEngine:
         """Close all that was opened."""
         for outbox in self._opened:
             outbox.close()
+
+
+def lock_waits(engine: StoreEngine) -> int:
+    """Return how many transactions in PostgreSQL wait for another to end."""
+    query = """SELECT count(*) FROM pg_stat_activity
+               WHERE wait_event_type = 'Lock' AND datname = current_database()"""
+    with engine.connect() as conn:
+        (found,) = conn.execute(query).fetchone()
+        conn.rollback()
+    return int(found)
+
+
+def counting(database: Database, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that from now on gets the text of each statement run on a database of the test's own."""
+    executed: list[str] = []
+    execute = database.dialect.execute
+
+    def noted(conn: Any, sql: str, params: Any) -> Result:
+        executed.append(sql)
+        return execute(conn, sql, params)
+
+    monkeypatch.setattr(database.dialect, "execute", noted)
+    return executed
 
 
 def connect(url: str, **options: Any) -> Any:

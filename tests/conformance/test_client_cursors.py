@@ -4,14 +4,21 @@ from datetime import timedelta
 
 import pytest
 
+from penstock import metrics
 from penstock.delivery.client_cursors import ClientCommit, ClientCursors
 from penstock.delivery.retention import Retention
 from penstock.delivery.retention_rule import RetentionSettings
-from penstock.errors import GroupKindDiffers, OffsetOutOfRange, UnknownPartition
+from penstock.errors import GroupKindDiffers, InvalidSelection, OffsetOutOfRange, UnknownPartition
 from penstock.log.contract import Batch, Topic
+from penstock.membership.member import ClusterSettings, Member
+from penstock.operate.check import check
 from penstock.operate.groups import groups, show
+from penstock.operate.records import delete_done, delete_records
+from penstock.testing.handling_suite import Seen, subscribe
 from penstock.testing.log_reading import numbered
 from penstock.testing.refusal import refusal
+from penstock.worker.handlers import Handlers
+from penstock.worker.measures import Measures
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 
@@ -85,3 +92,36 @@ def test_listings_tell_the_kind_and_the_lag(engine: StoreEngine, cursors: Client
     (listed,) = groups(engine.outbox).items
     assert (listed.name, listed.kind, listed.lag) == ("kafka-app", "client", 3)
     assert show(engine.outbox, "kafka-app").group == listed
+
+
+def test_what_a_client_has_yet_to_pass_is_not_deleted_as_done(
+    engine: StoreEngine, topic: Topic, cursors: ClientCursors
+) -> None:
+    """By hand every group counts: only retention, which nobody watches, does not wait for clients."""
+    store, moment = engine.outbox.store, engine.clock.now() + timedelta(days=1)
+    assert delete_done(store, moment, clock=engine.clock).count == 0, "no group reads it"
+    cursors.commit({0: ClientCommit(2)})
+    refusal(InvalidSelection, delete_records, store, "t", 0, 3, clock=engine.clock)
+    assert delete_done(store, moment, dry_run=True, clock=engine.clock).count == 2
+    assert delete_done(store, moment, clock=engine.clock).count == 2
+    assert store.log.bounds("t", 0) == (2, 5)
+
+
+def test_a_client_needs_no_handler(engine: StoreEngine, cursors: ClientCursors) -> None:
+    """A check of handlers does not miss one for it, and what it reads is read by somebody."""
+    cursors.commit({0: ClientCommit(2)})
+    assert check(engine.outbox.store, Handlers()).findings == ()
+
+
+def test_the_gauges_are_those_of_handlers(engine: StoreEngine, cursors: ClientCursors) -> None:
+    """How far a client is behind is its own affair: it may never come back."""
+    other = engine.another()
+    subscribe(other, "mailer", Seen(), topic="t")
+    other.drain()
+    cursors.commit({0: ClientCommit(2)})
+    member = Member(engine.outbox.store.database, ClusterSettings.load(), engine.clock)
+    Measures(engine.outbox.store, member).take()
+    for series in (metrics.PENDING, metrics.WAITING_LANES, metrics.DEAD_RECORDS):
+        groups_shown = {labels[0] for labels in series.values()}
+        assert "mailer" in groups_shown
+        assert "kafka-app" not in groups_shown

@@ -12,6 +12,7 @@ import pytest
 from penstock.clock import SYSTEM, from_ms
 from penstock.delivery import dead as delivery_dead
 from penstock.delivery.store import GroupStore, Owned
+from penstock.delivery.trial import Trial
 from penstock.delivery.verdict import Dead, Parked, Passed
 from penstock.errors import (
     InvalidPage,
@@ -443,7 +444,7 @@ def test_a_decision_is_no_crash_of_a_living_owner(
     requeue()
     assert rows(engine, "owner, crashes", "cursor") == [(None, 0)]
     _, owned = owner.take()
-    assert (owned.crashes, owned.trying) == (0, None)
+    assert owned.crashes == 0
     owner.store.release([owner.partition])
     owner.member.leave()
     assert sorted(drained(engine, seen)) == [1, 2, 10]
@@ -467,27 +468,16 @@ def test_a_decision_does_not_hide_the_crash_of_an_owner(
     assert not after.owned.machine.idle(0)
 
 
-def test_a_record_that_killed_its_workers_is_tried_again(
+def test_what_is_suspected_stays_so_whatever_a_person_decides(
     engine: StoreEngine, database: Database, requeue: Act
 ) -> None:
-    """Its crashes are not counted against it a second time, and nobody else is blamed for them."""
     in_one_partition(engine)
     seen = poisoned(engine, 1, 2)
-    change(engine, "UPDATE penstock_cursor SET crashes = 3, trying = 0")
+    trial = Trial(deaths=2, alone={0: 3}).encode()
+    change(engine, f"UPDATE penstock_cursor SET trial = '{trial}'")
     requeue()
-    assert rows(engine, "crashes, trying", "cursor") == [(1, None)]
+    assert rows(engine, "partition, trial", "cursor") == [(0, trial)]
     assert drained(engine, seen) == [1, 2]
-    assert seen[0].redelivered
-
-
-def test_another_record_that_is_being_tried_keeps_its_crashes(
-    engine: StoreEngine, database: Database, requeue: Act
-) -> None:
-    in_one_partition(engine)
-    poisoned(engine, 1, 2)
-    change(engine, "UPDATE penstock_cursor SET crashes = 2, trying = 1")
-    requeue()
-    assert rows(engine, "crashes, trying", "cursor") == [(2, 1)]
 
 
 def test_the_domain_is_touched_before_anything_is_locked(

@@ -13,7 +13,7 @@ from penstock.delivery.verdict import Parked
 from penstock.errors import InvalidOwner, InvalidType
 from penstock.log.contract import Keep
 from penstock.log.sql.database import Database
-from penstock.log.sql.topics import forget_topic
+from penstock.log.sql.topics import remove_topic
 from penstock.membership.member import ClusterSettings, Member
 from penstock.model.retry import Fixed
 from penstock.operate import audit
@@ -464,6 +464,6 @@ def test_records_that_a_deleted_topic_has_left_do_not_hide_the_others(
             engine.outbox.publish_many(conn, many, topic=topic)
         conn.commit()
     engine.outbox.drain()
-    database.run(lambda tx: forget_topic(tx, "gone"))
+    database.run(lambda tx: remove_topic(tx, "gone"))
     assert erase(database, "ada", clock=engine.clock).logged == 610
     assert engine.outbox.log.count_owned("ada") == 0

@@ -16,7 +16,7 @@ from penstock.log.sql.migrations import chain, migrate
 from penstock.log.sql.naming import Names
 from penstock.log.store import store_of
 from penstock.testing import FakeClock
-from penstock.testing.handling_suite import Seen, subscribe
+from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from penstock.testing.records import some_records
 from penstock.testing.refusal import refusal
 from tests.conformance.engines import StoreEngine
@@ -135,6 +135,49 @@ def test_a_file_that_is_no_database_is_named(tmp_path: Path, content: bytes) -> 
         outbox.migrate()
     assert (tmp_path / "letter.txt").read_bytes() == content
     outbox.close()
+
+
+def test_p7_a_damaged_file_is_told_and_nothing_good_is_deleted(store: StoreEngine, path: Path) -> None:
+    """No record is made up for it or passed over: when the page is put back, all is there and delivered."""
+    publish_values(store, 1, 2, 3)
+    store.another().drain()
+    seen = Seen()
+    subscribe(store.outbox, "g", seen)
+    page, good = log_page(path)
+    store.close()
+    overwrite(path, page, bytes(len(good)))
+    other = Outbox(store.url, clock=store.clock)
+    subscribe(other, "g", seen)
+    topic = other.log.topic("events")
+    number = next(number for number, end in other.log.ends(topic).items() if end)
+    for call in (lambda: other.log.read("events", number), other.drain):
+        with pytest.raises(sqlite3.DatabaseError, match="malformed"):
+            call()
+    assert seen == []
+    other.close()
+    overwrite(path, page, good)
+    last = Outbox(store.url, clock=store.clock)
+    subscribe(last, "g", seen)
+    last.drain()
+    assert seen.values() == [1, 2, 3]
+    last.close()
+
+
+def log_page(path: Path) -> tuple[int, bytes]:
+    """Return where the first page of the log's table lies in a file, and what it holds."""
+    with closing(sqlite3.connect(path)) as conn:
+        conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (size,) = conn.execute("PRAGMA page_size").fetchone()
+        (root,) = conn.execute("SELECT rootpage FROM sqlite_master WHERE name = 'penstock_log'").fetchone()
+    at = (root - 1) * size
+    return at, path.read_bytes()[at : at + size]
+
+
+def overwrite(path: Path, at: int, content: bytes) -> None:
+    """Write bytes into the middle of a file."""
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(content)
 
 
 def test_a_server_that_is_away_is_named_without_the_password() -> None:

@@ -14,7 +14,7 @@ from penstock.testing.records import some_records
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
 
-Store = Callable[[str], GroupStore]
+Store = Callable[..., GroupStore]
 PARKED = Parked(due_ms=0, failures=1, reason="no")
 
 
@@ -32,7 +32,13 @@ def database(engine: StoreEngine) -> Iterator[Database]:
 def store(engine: StoreEngine, database: Database) -> Store:
     """Give the rows of a group as a member of that name sees them."""
     topic = engine.outbox.log.topic("t")
-    return lambda owner: GroupStore(engine.outbox.store, engine.clock, group="g", topic=topic, owner=owner)
+
+    def seen_by(owner: str, *, gone: str = "") -> GroupStore:
+        return GroupStore(
+            engine.outbox.store, engine.clock, group="g", topic=topic, owner=owner, gone=lambda tx: [gone]
+        )
+
+    return seen_by
 
 
 def living(*members: str) -> Living:
@@ -175,27 +181,44 @@ def test_a_group_at_the_end_has_nothing_to_take(store: Store, engine: StoreEngin
     assert [(n, each.machine.base) for n, each in a.take(living("a")).items()] == [(0, 0)]
 
 
-def test_an_owner_lost_without_release_is_counted_as_a_crash(store: Store) -> None:
+def test_an_owner_lost_without_release_is_counted(store: Store) -> None:
     owned = store("a").take(living("a"))[1]
-    assert owned.crashes == 0
-    b = store("b")
-    owned = b.take(living("b"))[1]
-    assert (owned.crashes, owned.trying) == (1, None)
-    assert b.trying(1, owned, 0)
-    c = store("c")
-    owned = c.take(living("c"))[1]
-    assert (owned.crashes, owned.trying) == (2, 0)
-    assert c.trying(1, owned, 1)
-    assert (owned.crashes, owned.trying) == (1, 1)
-    owned = store("d").take(living("d"))[1]
-    assert (owned.crashes, owned.trying) == (2, 1)
+    assert (owned.crashes, owned.trial.is_empty) == (0, True)
+    owned = store("b").take(living("b"))[1]
+    assert (owned.crashes, owned.trial.is_empty) == (1, True)  # its process may live
 
 
-def test_who_was_taken_over_cannot_say_what_it_tries(store: Store) -> None:
+def test_what_was_in_work_when_a_process_died_is_judged_by_its_heir(store: Store) -> None:
+    a = store("a")
+    owned = a.take(living("a"))[1]
+    owned.trial.begin(owned.epoch, 4, alone=True)
+    assert a.suspect({1: owned}) == set()
+    judged = store("b", gone="a").take(living("b"))[1]
+    assert (judged.trial.deaths, judged.trial.alone, judged.killers) == (1, {4: 1}, set())
+    judged = store("c", gone="b").take(living("c"))[1]  # it died before it began anything
+    assert (judged.trial.deaths, judged.trial.alone) == (2, {4: 1})
+
+
+def test_who_was_taken_over_cannot_write_down_what_it_begins(store: Store) -> None:
     a = store("a")
     stale = a.take(living("a"))[1]
     store("b").take(living("b"))
-    assert not a.trying(1, stale, 0)
+    assert a.suspect({1: stale}) == {1}
+
+
+def test_a_lane_waits_no_longer_than_it_was_to_wait_whatever_the_clocks_say(
+    store: Store, engine: StoreEngine
+) -> None:
+    """D5: the clock of the owner that parked it was three hours ahead; its heir's is right."""
+    a = store("a")
+    owned = a.take(living("a"))[1]
+    now_ms = engine.clock.now_ms()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine.clock, "_now_ms", now_ms + 3 * 3_600_000)
+        a.settle({1: (owned, worked(owned, {0: Parked(engine.clock.now_ms() + 1000, 1, "no")}))})
+    a.release([1])
+    machine = store("b").take(living("b"))[1].machine
+    assert machine.next_due_ms() == now_ms + 1000
 
 
 def test_only_what_is_meant_for_a_member_is_taken_as_its_share(store: Store, database: Database) -> None:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.clock import SYSTEM, from_ms
+from penstock.delivery.client_cursors import ClientCommit, ClientCursors
 from penstock.delivery.store import GroupStore, Owned
 from penstock.delivery.verdict import Passed
 from penstock.errors import (
@@ -28,6 +30,7 @@ from penstock.membership.member import ClusterSettings, Member
 from penstock.membership.serving import Domain
 from penstock.model.record import Record
 from penstock.model.retry import Fixed
+from penstock.operate import audit as audits
 from penstock.operate import dead, groups
 from penstock.operate.audit import audit
 from penstock.operate.clear import clear
@@ -38,7 +41,8 @@ from penstock.operate.lookup import group_id
 from penstock.operate.reset import Reset, reset
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from penstock.testing.outbox_suite import in_one_partition
-from tests.conformance.engines import StoreEngine
+from penstock.testing.records import a_record
+from tests.conformance.engines import StoreEngine, counting, lock_waits
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 from tests.crash.waiting import wait_until
 from tests.working import working
@@ -148,6 +152,35 @@ def owning(engine: StoreEngine, database: Database) -> Iterator[tuple[GroupStore
     yield store, taken
     store.release(taken)
     member.leave()
+
+
+def test_a_page_of_groups_asks_as_much_for_many_topics_as_for_few(
+    engine: StoreEngine, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executed = counting(database, monkeypatch)
+    log, store, asked = engine.outbox.log, engine.outbox.store, []
+    for most in (2, 12):
+        for n in range(most):
+            topic = log.create_topic(f"t-{n:02}", partitions=2)
+            log.append(topic.name, [a_record()], partition=1)
+            ClientCursors(store, engine.clock, group="g", topic=topic).commit({1: ClientCommit(0)})
+        executed.clear()
+        (group,) = groups.groups(database, clock=engine.clock).items
+        assert len(group.topics) == most
+        assert len(groups.partitions(database, "g").items) == most
+        asked.append(len(executed))
+    assert asked[0] == asked[1]
+
+
+def test_a_group_is_shown_with_its_topics_by_name(engine: StoreEngine, database: Database) -> None:
+    """Whatever the order in which they were made, and in every listing."""
+    log, store, names = engine.outbox.log, engine.outbox.store, ["b", "c", "a", "B"]
+    for name in names:
+        topic = log.create_topic(name, partitions=1)
+        ClientCursors(store, engine.clock, group="g", topic=topic).commit({0: ClientCommit(0)})
+    shown = groups.show(database, "g", clock=engine.clock)
+    assert [each.topic for each in shown.on_topics] == sorted(names)
+    assert shown.group.topics == only(database, engine).topics == tuple(sorted(names))
 
 
 def test_groups_are_paged_by_name_without_gap_or_overlap(engine: StoreEngine, database: Database) -> None:
@@ -355,6 +388,33 @@ def test_one_partition_can_be_reset_alone(engine: StoreEngine, resets: Resetter)
     assert 0 < len(mine) < 10
     assert resets("earliest", partition=1).again == len(mine)
     assert set(drained(engine, seen)) == mine
+
+
+@pytest.mark.parametrize("kind", ["postgres"], indirect=True)  # SQLite has one writer at a time
+def test_a_reset_of_one_partition_holds_up_no_other(
+    engine: StoreEngine, resets: Resetter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Appends to its own partition wait until it has ended; those to another go on."""
+    log = engine.outbox.log
+    log.create_topic("events", partitions=2)
+    subscribe(engine.outbox, "g", Seen())
+    for number in range(2):
+        log.append("events", [a_record()], partition=number)
+    engine.outbox.drain()
+    write, appends = audits.write, list[Future[Any]]()
+
+    def write_slowly(*args: Any, **options: Any) -> None:
+        for number in (0, 1):
+            appends.append(pool.submit(log.append, "events", [a_record()], partition=number))
+        wait_until(lambda: appends[1].done() or lock_waits(engine) == 2, "the other is appended, or waits")
+        assert appends[1].done()
+        assert not appends[0].done()
+        write(*args, **options)
+
+    monkeypatch.setattr(audits, "write", write_slowly)
+    with ThreadPoolExecutor(2) as pool:
+        resets("earliest", partition=0)
+    assert [each.result() for each in appends] == [[(0, 1)], [(1, 1)]]
 
 
 def test_what_was_parked_above_the_target_comes_by_the_cursor_and_once(

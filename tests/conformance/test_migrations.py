@@ -183,7 +183,7 @@ def test_a_schema_of_a_newer_version_is_refused(database: Database, url: str) ->
         lambda tx: tx.conn.execute("UPDATE penstock_meta SET value = '99' WHERE name = 'schema_version'")
     )
     for call in (migrate, pending):
-        with pytest.raises(SchemaTooNew, match="version 99, this Penstock knows 7; update Penstock"):
+        with pytest.raises(SchemaTooNew, match="version 99, this Penstock knows 8; update Penstock"):
             call(database)
     outbox = Outbox(url)
     with outbox.transaction() as conn:

@@ -375,6 +375,24 @@ def test_a_cursor_beyond_holes_of_any_length_goes_on(engine: StoreEngine, trimme
     assert rows(engine, 'SELECT "offset" FROM penstock_cursor') == [(1000,)]
 
 
+def test_a_read_by_hand_goes_on_beyond_holes_of_any_length(engine: StoreEngine) -> None:
+    """From before a hole, from within it, for as many as are asked; and at the end it ends."""
+    in_one_partition(engine)
+    publish_values(engine, *range(1000))
+    engine.another().drain()
+    engine.lose(*range(10, 901), *range(991, 1000))
+    log = engine.outbox.log
+
+    def read(offset: int, limit: int) -> list[Any]:
+        return [each.value for each in log.read("events", 0, offset, limit)]
+
+    assert read(0, 1000) == [*range(10), *range(901, 991)]
+    assert read(8, 4) == [8, 9, 901, 902]
+    assert read(10, 1) == read(500, 1) == [901]
+    assert read(989, 50) == [989, 990]
+    assert read(995, 5) == read(1000, 5) == []
+
+
 # --- what waits --------------------------------------------------------------------------------
 
 

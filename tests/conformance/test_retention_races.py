@@ -19,7 +19,7 @@ from penstock.operate.reset import EARLIEST, reset
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from penstock.testing.outbox_suite import in_one_partition
 from penstock.worker.retention import RetentionService
-from tests.conformance.engines import StoreEngine
+from tests.conformance.engines import StoreEngine, lock_waits
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 from tests.crash.waiting import wait_until
 
@@ -84,7 +84,7 @@ def test_a_reset_while_records_are_deleted_gives_what_it_says(
         def reset_meanwhile() -> None:
             resets.append(pool.submit(reset, database, "g", topic="events", to=EARLIEST, clock=engine.clock))
             if point.endswith("commit"):
-                wait_until(lambda: waits_for_a_lock(engine), "the reset waits for the heads")
+                wait_until(lambda: lock_waits(engine), "the reset waits for the heads")
             else:
                 resets[0].result()
 
@@ -96,11 +96,40 @@ def test_a_reset_while_records_are_deleted_gives_what_it_says(
     assert again == (0 if point.endswith("commit") else 3)
 
 
-def waits_for_a_lock(engine: StoreEngine) -> bool:
-    with engine.connect() as conn:
-        rows = conn.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchall()
-        conn.commit()
-    return bool(rows)
+def test_what_a_reader_holds_since_the_plan_is_kept(
+    engine: StoreEngine, database: Database, seen: Seen
+) -> None:
+    """As a pipeline that starts meanwhile."""
+    store = store_of(database)
+    retention = Slow(store, RetentionSettings.load(), engine.clock)
+    topic = store.log.topic("events")
+    retention.meanwhile = lambda: store.log.hold("lake", topic, {0: 1})
+    assert retention.run().count == 0
+    retention.meanwhile = lambda: None
+    assert retention.run().count == 1
+    assert store.log.bounds("events", 0) == (1, 3)
+
+
+@pytest.mark.parametrize("kind", ["postgres"], indirect=True)  # SQLite has one writer at a time
+def test_a_hold_put_while_records_are_deleted_waits_for_it(
+    engine: StoreEngine, database: Database, seen: Seen
+) -> None:
+    """It would else be told that it holds what is just going."""
+    store = store_of(database)
+    topic = store.log.topic("events")
+    with ThreadPoolExecutor(1) as pool:
+        holds = []
+
+        def hold_meanwhile() -> None:
+            holds.append(pool.submit(store.log.hold, "lake", topic, {0: 0}))
+            wait_until(lambda: lock_waits(engine) or holds[0].done(), "the hold is put or waits")
+            assert not holds[0].done()
+
+        points.arm("retention.before_commit", hold_meanwhile)
+        assert Retention(store, RetentionSettings.load(), engine.clock).run().count == 3
+        holds[0].result()
+    assert store.log.bounds("events", 0) == (3, 3)
+    assert store.log.holds(topic) == {"lake": {0: 0}}
 
 
 def test_a_clock_that_jumps_makes_no_working_group_forgotten(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock import Outbox
-from penstock.errors import UnknownTopic
+from penstock.errors import InvalidInput, UnknownTopic
 from penstock.log.sql.naming import Names
 from penstock.log.store import Store, StoreLike, open_store, store_of
 from penstock.model.retry import Fixed
@@ -108,6 +108,23 @@ def test_an_operation_changes_the_same_through_each(told: StoreEngine) -> None:
     assert names == [each.name for each in told.outbox.log.topics()] == ["t-0", "t-1", "t-2"]
 
 
+@pytest.mark.parametrize("name", ["outbox", "store", "database"])
+def test_what_has_the_store_may_be_given_by_its_name(told: StoreEngine, name: str) -> None:
+    with closing(told.database()) as database:
+        source = {"outbox": told.outbox, "store": told.outbox.store, "database": database}[name]
+        by_name: dict[str, Any] = {name: source}
+        shown: Callable[..., Any] = topics.show
+        assert shown(name="events", **by_name) == shown(source, "events")
+        reset_now: Callable[..., Any] = reset
+        done = reset_now(**by_name, group="parks", topic="events", to="latest", clock=told.clock)
+        assert done.moves
+        for twice in ((source,), ("events",)):
+            with pytest.raises(TypeError, match="one outbox, store or database"):
+                shown(*twice, **by_name)
+    with pytest.raises(TypeError, match="one outbox, store or database"):
+        shown(name="events")
+
+
 def test_what_has_a_store_leads_to_it(engine: StoreEngine) -> None:
     store = engine.outbox.store
     assert store_of(store) is store
@@ -156,6 +173,19 @@ def test_the_names_of_a_store_are_those_of_its_outbox(url: str) -> None:
     assert conn.execute("SELECT count(*) FROM mine_log").fetchone()[0] == 1
     conn.close()
     outbox.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("prefix", "mine_"), ("prefix", "penstock_"), ("schema", "app"), ("listen_url", "postgresql://h/d")],
+)
+def test_what_a_store_was_opened_with_cannot_be_said_to_its_outbox(
+    migrated_url: str, name: str, value: str
+) -> None:
+    """It would be ignored, and the tables of another prefix would stay empty."""
+    options: dict[str, Any] = {name: value}
+    with pytest.raises(InvalidInput, match=f"{name}='{value}'.*give it to `open_store`"):
+        Outbox(open_store(migrated_url), **options)
 
 
 def test_two_outboxes_share_a_store_and_its_log(engine: StoreEngine) -> None:

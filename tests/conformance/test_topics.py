@@ -1,6 +1,8 @@
 """Topics, on every engine: what is told of them, and creating, keeping, clearing and deleting them."""
 
+import logging
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from threading import Barrier, Thread
 from typing import Any
@@ -18,15 +20,19 @@ from penstock.errors import (
     TopicBusy,
     UnknownTopic,
 )
+from penstock.log.sql.contract import Rows
 from penstock.log.sql.database import Database
+from penstock.membership.serving import Domain
 from penstock.model.retry import Fixed
+from penstock.operate import audit as audits
 from penstock.operate import groups, topics
 from penstock.operate.audit import audit
 from penstock.operate.clear import Cleared, clear
-from penstock.operate.topics import UNLIMITED
+from penstock.operate.lookup import group_id
+from penstock.operate.topics import UNLIMITED, TopicShown
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from penstock.testing.outbox_suite import in_one_partition
-from tests.conformance.engines import StoreEngine
+from tests.conformance.engines import StoreEngine, connect, counting, lock_waits
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 from tests.crash.waiting import wait_until
 from tests.working import working
@@ -127,6 +133,26 @@ def test_what_is_kept_of_a_topic_is_said_in_parts(engine: StoreEngine, database:
     topics.set_retention(database, "t", default=True)
     assert kept() == (None, None, None)
     assert [each.action for each in audit(database).items][:5] == ["topic set"] * 5
+
+
+@pytest.mark.parametrize("kind", ["postgres"], indirect=True)  # SQLite has one writer at a time
+def test_two_people_who_set_different_limits_at_once_both_succeed(
+    engine: StoreEngine, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics.create(database, "t", partitions=1)
+    write, others = audits.write, list[Future[TopicShown]]()
+
+    def write_slowly(*args: Any, **options: Any) -> None:
+        if not others:
+            others.append(pool.submit(topics.set_retention, database, "t", max_records=5))
+            wait_until(lambda: lock_waits(engine), "the second waits for the first")
+        write(*args, **options)
+
+    monkeypatch.setattr(audits, "write", write_slowly)
+    with ThreadPoolExecutor(1) as pool:
+        topics.set_retention(database, "t", max_bytes=7)
+        found = others[0].result()
+    assert (found.retention_bytes, found.retention_records) == (7, 5)
 
 
 @pytest.mark.parametrize(
@@ -311,3 +337,40 @@ def test_a_topic_that_is_served_is_deleted_by_force_only(engine: StoreEngine, da
         with pytest.raises(TopicBusy, match="topic events is served by 1 members"):
             topics.delete(database, "events")
         assert topics.delete(database, "events", force=True) == 1
+
+
+@pytest.mark.parametrize("kind", ["postgres"], indirect=True)  # SQLite has one writer at a time
+def test_deleting_beside_clearing_takes_locks_in_one_order(
+    engine: StoreEngine, database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Both go to their end in one attempt: neither waits for what the other holds."""
+    in_every_state(engine)
+    shared = [Domain(group_id(engine.outbox.store, "g"), engine.outbox.log.topic("events").id).name]
+    database.run(lambda tx: tx.change("membership", "domains_create", domains=Rows(name=shared)))
+    caplog.set_level(logging.DEBUG, "penstock.database")
+    person = connect(engine.url)
+    person.execute("SELECT 1 FROM penstock_lane FOR UPDATE")
+    with ThreadPoolExecutor(2) as pool:
+        deleting = pool.submit(topics.delete, database, "events", clock=engine.clock)
+        wait_until(lambda: lock_waits(engine) == 1, "the deletion waits for a lane")
+        clearing = pool.submit(clear, database, "events", clock=engine.clock)
+        wait_until(lambda: lock_waits(engine) == 2, "the clearing waits for the deletion")
+        person.close()
+        assert deleting.result() == 4
+        with pytest.raises(UnknownTopic):
+            clearing.result()
+    assert not [each for each in caplog.messages if "runs again" in each]
+
+
+def test_a_page_of_topics_asks_as_much_for_many_as_for_few(
+    engine: StoreEngine, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executed = counting(database, monkeypatch)
+    asked = []
+    for most in (2, 12):
+        for n in range(most):
+            topics.create(database, f"t-{n:02}", partitions=2)
+        executed.clear()
+        assert len(topics.topics(database).items) == most
+        asked.append(len(executed))
+    assert asked[0] == asked[1]

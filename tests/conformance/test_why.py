@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from penstock.clock import SYSTEM, from_ms
 from penstock.delivery.retention_trim import trim
 from penstock.delivery.store import GroupStore
+from penstock.delivery.trial import Trial
 from penstock.errors import UnknownGroup
 from penstock.log.contract import OffsetRange
 from penstock.log.sql.database import Database
@@ -587,22 +588,17 @@ def test_care_after_a_crash_is_told(shop: Shop) -> None:
     shop.owner()
     shop.advance(31)
     shop.owner()
+    assert shop.one(shop.ids[0]).code is Code.IN_WORK  # one lost owner is no reason for care
+    trial = Trial(deaths=4, alone={0: 1})
+    shop.change(f"UPDATE penstock_cursor SET trial = '{trial.encode()}'")
     answer = shop.one(shop.ids[0])
     assert answer.sentence == (
-        f"{shop.ids[0]} (key k) waits in group g: events/0 is worked one record at a time after 1 crash "
-        f"of its "
-        "worker; nothing comes before it in events/0."
-    )
-    shop.change("UPDATE penstock_cursor SET crashes = 2, trying = 0")
-    assert shop.one(shop.ids[0]).sentence == (
-        f"{shop.ids[0]} (key k) waits in group g: it was in work when a worker crashed, twice; after 3 "
-        f"times it "
-        "is given up."
+        f"{shop.ids[0]} (key k) waits in group g: it is tried alone, since it was in work when 4 workers "
+        "died; it has killed 1 worker by itself, and after 3 it is put off."
     )
     assert shop.one(id).sentence == (
-        f"{id} (key k) waits in group g: events/0 is worked one record at a time after 2 crashes of its "
-        f"worker, the "
-        "last at offset 0; 1 record of events/0 comes before it."
+        f"{id} (key k) waits in group g: events/0 is worked a few records at a time since 4 workers died "
+        "with it; 1 record of events/0 comes before it."
     )
     assert answer.code is shop.one(id).code is Code.CAREFUL
     assert shop.one("g").code is Code.CAREFUL
@@ -850,6 +846,23 @@ def test_a_search_that_was_cut_says_so(shop: Shop, monkeypatch: pytest.MonkeyPat
     assert shop.one(unknown).also == ()
     monkeypatch.setattr(finding, "STAGED_WALK", 1)
     assert len(shop.one(unknown).also) == 1
+
+
+def test_a_scan_after_a_trim_looks_at_all_that_is_left(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By an id that tells its time, by one that does not, and by the key."""
+    monkeypatch.setattr(finding, "WALK", 1)
+    log = shop.engine.outbox.log
+    log.append("events", [a_record("x", id=f"r-{n}", timestamp_ms=1) for n in range(3)])
+    id = shop.log(1, "y")
+    log.append("events", [a_record("z", id=f"r-{n}") for n in range(4, 7)])
+    shop.trim(2)
+    whole: dict[str, Any] = {"everything": True}
+    assert [shop.one(each, **whole).place for each in ("r-2", id, "r-6")] == [
+        f"events/0/{offset}" for offset in (2, 3, 6)
+    ]
+    assert [shop.one(each, **whole).place for each in ("x", "y")] == ["events/0/2", "events/0/3"]
+    gone = shop.one("r-1", kind=QuestionKind.ID, **whole)
+    assert (gone.code, gone.also) == (Code.GONE, ()), "nothing was left out"
 
 
 def test_a_key_tells_the_partition(engine: StoreEngine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -189,7 +189,7 @@ def work(url: str, diary: str, lease_seconds: float, handles: list[str], work_ms
             store.outbox.handler(match, group="readers", topic=WORKED, id=match)(remember)
         with closing(store.database(lease=lease)) as database:
             handlers = store.outbox._handlers
-            worker = Worker(store_of(database), handlers, SYSTEM, cluster=settings)
+            worker = Worker(store_of(database), handlers, SYSTEM, cluster=settings, dedicated=True)
             worker.start()
             await_word()
             worker.stop(grace_seconds=10)

@@ -28,11 +28,12 @@ TOPIC = TRADED[0]
 LEASE_SECONDS = 1.0  # of the one that is stopped past it
 STEADY_SECONDS = 60.0  # of the others: who is killed is seen to be dead
 POINTS = ["unit.before_cursor", "unit.before_commit", "unit.after_commit", "delivery.before_commit"]
+# On the cursors, which move last: what handlers have deferred is checked before.
 SLOW_COMMIT = """
 CREATE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN PERFORM pg_sleep(0.3); RETURN NULL; END $$;
-CREATE CONSTRAINT TRIGGER linger AFTER INSERT ON effect DEFERRABLE INITIALLY DEFERRED
-FOR EACH ROW EXECUTE FUNCTION linger();
+CREATE CONSTRAINT TRIGGER linger AFTER UPDATE ON penstock_cursor DEFERRABLE INITIALLY DEFERRED
+FOR EACH ROW WHEN (NEW."offset" > OLD."offset") EXECUTE FUNCTION linger();
 """
 Place = tuple[int, int]
 

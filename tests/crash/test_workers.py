@@ -79,6 +79,7 @@ def a_worker(
         yield child
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_workers_killed_and_stopped_lose_double_and_reorder_nothing(
     postgres_store: Store, tmp_path: Path, budget: Budget
@@ -195,10 +196,10 @@ def test_an_old_version_that_comes_back_gets_nothing(postgres_store: Store, tmp_
 
 
 @pytest.mark.slow
-def test_a_record_that_kills_its_process_is_given_up_after_three_times(
+def test_a_record_that_kills_its_process_is_put_off_and_its_neighbours_are_not(
     postgres_store: Store, tmp_path: Path
 ) -> None:
-    """D-08: its neighbours, in its partition and of its key, are delivered and not blamed."""
+    """D-08: two deaths with all in work, one with a few, three with that record alone."""
     diary, deaths = tmp_path / "diary", 0
     with closing(postgres_store.connect()) as conn:
         before = [{"type": "t", "value": 1, "key": f"k-{n}"} for n in range(60)]
@@ -207,20 +208,22 @@ def test_a_record_that_kills_its_process_is_given_up_after_three_times(
         conn.commit()
     while True:
         with a_worker(postgres_store, diary) as worker:
-            wait_until(lambda: worker.is_gone() or bool(dead(postgres_store)), "it dies, or gives up")
+            wait_until(lambda: worker.is_gone() or bool(put_off(postgres_store)), "it dies, or goes on")
             if not worker.is_gone():
                 wait_until(lambda: len({d[2:4] for d in read(diary)}) == 120, "all the others are delivered")
                 worker.stop()
                 break
             deaths += 1
-    assert deaths == 3
-    ((key, reason, holding),) = dead(postgres_store)
-    assert (bytes(key), reason, holding) == (b"k-7", "killed its worker 3 times", True)
-    deliveries = read(diary)
-    last = max(d.offset for d in deliveries if d.key == "k-7")
+    assert deaths <= 6
+    assert put_off(postgres_store) == [("k-7", "retrying", 0, "killed its worker 3 times")]
+    assert postgres_store.rows("SELECT count(*) FROM penstock_dead") == [(0,)]
     held = postgres_store.rows("SELECT count(*) FROM penstock_lane_entry")
-    assert held == [(1,)], "the record behind it waits for a person"
-    assert [d.offset for d in deliveries if d.offset == last and d.key == "k-7"] == [last] * 3
+    assert held == [(2,)], "it and the record behind it wait"
+
+
+def put_off(store: Store) -> list[tuple[object, ...]]:
+    """Return the lanes that wait until later."""
+    return store.rows("SELECT lane, state, failures, reason FROM penstock_lane WHERE due_ms > 0")
 
 
 def settled(store: Store, published: int) -> bool:
@@ -259,11 +262,6 @@ def filters(store: Store) -> str:
     """Return what the handlers of the group match now."""
     rows = store.rows("SELECT filters FROM penstock_group WHERE name = 'readers'")
     return str(json.loads(rows[0][0])[:1]) if rows else ""
-
-
-def dead(store: Store) -> list[tuple[bytes, str, bool]]:
-    """Return the dead letters."""
-    return [tuple(row) for row in store.rows("SELECT key, reason, holding FROM penstock_dead")]
 
 
 def count(diary: Path, type: str) -> int:

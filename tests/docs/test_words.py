@@ -9,7 +9,7 @@ from tests.docs.pages import PROJECT
 PAGE = (PROJECT / "docs" / "reference" / "words.md").read_text("utf-8")
 ROWS = re.findall(r"^\| ([^|]+?) \| ([^|]+?) \| ([^|]+?) \|$", PAGE, re.MULTILINE)
 NEEDED = """
-    append, attempt, audit, back-off, batch, bell, bell listener, bounds, care after a crash, client
+    append, attempt, audit, back-off, batch, bell, bell listener, bounds, client
     cursor, codec, content, context, copy, cursor, database, dead letter, delivery, dialect, discard,
     domain, done set, engine, entry, envelope, epoch, erase, event, fallback, fence, filter, group, hand
     out, handler, head, hold, identity, incarnation, key, key hash, kind, laboratory, lane, lane entry,

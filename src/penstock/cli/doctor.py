@@ -10,6 +10,7 @@ from penstock.operate.bell import examine_bell
 from penstock.operate.doctor import DoctorFinding, PartState, examine, healthy
 from penstock.operate.group_names import examine_names
 from penstock.operate.retention import examine_groups
+from penstock.operate.time_limits import examine_time_limits
 from penstock.outbox.bell import BellSettings
 
 from .output import print_json, print_table
@@ -31,9 +32,9 @@ _SIGNS = {
 def command(url: str | None, as_json: bool) -> None:
     """Show what this machine has and what each missing part would enable.
 
-    With a store: also whether its workers hear the bell, or why they have to poll, which groups
-    have had no member for so long that retention does not wait for them, and which seem to be
-    one name for two programs.
+    With a store: also whether its workers hear the bell, or why they have to poll, which time limits
+    of the server may end a handler's transaction, which groups have had no member for so long that
+    retention does not wait for them, and which seem to be one name for two programs.
     Exits with 1 when a required part is broken.
     """
     findings = [*examine(Path.cwd()), *_of_store(url)]
@@ -59,7 +60,12 @@ def _of_store(url: str | None) -> list[DoctorFinding]:
         return []
     store = open_store(url, listen_url=BellSettings.load().listen_url)
     try:
-        return [examine_bell(store), *examine_groups(store), *examine_names(store)]
+        return [
+            examine_bell(store),
+            *examine_time_limits(store),
+            *examine_groups(store),
+            *examine_names(store),
+        ]
     finally:
         store.close()
 

@@ -81,6 +81,8 @@ EXIT_CODES = {
     "handler_timeout": FAILED,
     "not_transactional": FAILED,
     "transaction_ended": FAILED,
+    "session_ended": FAILED,
+    "groups_given_up": FAILED,
     "pipeline": FAILED,
     "no_java": FAILED,
     "spark_not_started": FAILED,

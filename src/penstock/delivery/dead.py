@@ -42,11 +42,6 @@ class _RemovedLetter(NamedTuple):
         return self.partition, self.lane
 
 
-class _LockedCursor(NamedTuple):
-    done: DoneSet
-    trying: int | None
-
-
 @dataclass(frozen=True, slots=True)
 class Decided:
     """How many letters were decided on; how many of them were put back alone, or will be delivered anyway."""
@@ -95,7 +90,7 @@ class DeadLetters:
         waiting, held = self._already(tx, letters), self._held(tx, letters)
         heads, alone = list[_RemovedLetter](), list[_RemovedLetter]()
         for each in letters:
-            if each.place in waiting or each.offset not in cursors[each.partition].done:
+            if each.place in waiting or each.offset not in cursors[each.partition]:
                 continue  # it is to be delivered anyway
             if each.holding and each.lane_at in held and not last:
                 heads.append(each)
@@ -109,7 +104,7 @@ class DeadLetters:
         freed = self._free(tx, held, {each.lane_at for each in heads})
         self._put(tx, [(*each.lane_at, WaitState.LAST if last else WaitState.REQUEUED) for each in alone])
         changed = {each.partition for each in back} | {partition for partition, _ in freed}
-        self._seize(tx, changed, cursors, {each.place for each in letters})
+        self._seize(tx, changed)
         return Decided(len(letters), len(alone), len(letters) - len(back))
 
     def skip(self, tx: Transaction, places: Collection[LetterPlace]) -> Decided:
@@ -117,7 +112,7 @@ class DeadLetters:
         cursors = self._hold(tx, places)
         letters = self._letters(tx, "dead_skip", cursors, places)
         freed = self._free(tx, self._held(tx, letters), set())
-        self._seize(tx, {partition for partition, _ in freed}, cursors, set())
+        self._seize(tx, {partition for partition, _ in freed})
         return Decided(len(letters))
 
     def discard(self, tx: Transaction, places: Collection[LetterPlace]) -> Decided:
@@ -125,7 +120,7 @@ class DeadLetters:
         cursors = self._hold(tx, places)
         letters = self._letters(tx, "dead_take", cursors, places)
         freed = self._free(tx, self._held(tx, letters), set())
-        self._seize(tx, {partition for partition, _ in freed}, cursors, set())
+        self._seize(tx, {partition for partition, _ in freed})
         return Decided(len(letters))
 
     def erase(self, tx: Transaction, places: Collection[LetterPlace]) -> Decided:
@@ -142,8 +137,8 @@ class DeadLetters:
         self._put(tx, [(*lane, WaitState.HELD) for lane in sorted(held - freed)])
         self._behead(tx, entries, freed)
         changed = {each.partition for each in letters} | {each.partition for each in entries}
-        unread = {at for at, offset in places if at in cursors and offset not in cursors[at].done}
-        self._seize(tx, changed | unread, cursors, set(places))
+        unread = {at for at, offset in places if at in cursors and offset not in cursors[at]}
+        self._seize(tx, changed | unread)
         return Decided(len(letters), len(entries))
 
     def _entries(
@@ -175,11 +170,11 @@ class DeadLetters:
 
     # -- under the cursors' locks
 
-    def _hold(self, tx: Transaction, places: Iterable[LetterPlace]) -> dict[int, _LockedCursor]:
+    def _hold(self, tx: Transaction, places: Iterable[LetterPlace]) -> dict[int, DoneSet]:
         self._touch(tx, self._ids["group_id"], self._ids["topic_id"])
         partitions = sorted({partition for partition, _ in places})
         rows = tx.rows("delivery", "cursors_hold", partitions=partitions, **self._ids)
-        return {row[0]: _LockedCursor(DoneSet.stored(row[1], row[2]), row[3]) for row in rows}
+        return {partition: DoneSet.stored(offset, passed) for partition, offset, passed in rows}
 
     def _letters(
         self, tx: Transaction, name: str, cursors: Collection[int], places: Iterable[LetterPlace]
@@ -242,21 +237,14 @@ class DeadLetters:
 
     def _put(self, tx: Transaction, lanes: Iterable[tuple[int, str, WaitState]]) -> None:
         """Write down lanes that may go on at once or are held."""
-        rows = [(at, lane, state.value, 0, 0, state.text) for at, lane, state in lanes]
+        rows = [(at, lane, state.value, 0, 0, state.text, 0) for at, lane, state in lanes]
         if rows:
-            table = Rows.of("partition lane state failures due_ms reason", rows)
+            table = Rows.of("partition lane state failures due_ms reason wait_ms", rows)
             tx.change("delivery", "lanes_put", lanes=table, **self._ids)
 
-    def _seize(
-        self,
-        tx: Transaction,
-        partitions: Iterable[int],
-        cursors: dict[int, _LockedCursor],
-        requeued: Collection[LetterPlace],
-    ) -> None:
-        """Make owners take partitions again; a record that had crashed its workers may be tried again."""
-        rows = [(each, (each, cursors[each].trying) in requeued) for each in sorted(partitions)]
-        if rows:
-            seized = Rows.of("partition anew", rows)
+    def _seize(self, tx: Transaction, partitions: Iterable[int]) -> None:
+        """Make owners take partitions again."""
+        seized = sorted(partitions)
+        if seized:
             living = self._living(tx)  # only now: no owner of a locked row can have joined since
-            tx.change("delivery", "cursors_seize", seized=seized, living=living, **self._ids)
+            tx.change("delivery", "cursors_seize", partitions=seized, living=living, **self._ids)

@@ -5,7 +5,7 @@ from penstock.log.sql.database import Transaction
 _WAITING = ("lanes_delete", "entries_delete", "dead_delete", "notes_delete")
 
 
-def forget_topic(tx: Transaction, topic_id: int) -> None:
+def forget_readers(tx: Transaction, topic_id: int) -> None:
     """Remove every group's place in a topic, and all it has put aside there."""
     tx.change("delivery", "cursors_delete", topic_id=topic_id)
     forget_waiting(tx, topic_id)

@@ -31,6 +31,7 @@ from .wait_state import WaitState
 
 WINDOW = 10_000  # offsets between the base and what is fed
 SLOW_WAITING = 100  # records waiting in a lane that flows, before it is spilled
+LANE_AHEAD = 100  # records of a stored lane that go out beyond the last that is settled
 
 # Flags are the digits of a binary number, so that C code finds the base and makes the bitmap.
 _OPEN, _PASSED = ord("0"), ord("1")
@@ -57,6 +58,7 @@ class LaneQueue:
     stored: bool = False  # its offsets are entries, the cursor may pass them
     state: WaitState = WaitState.SLOW  # what it waits for, once it is stored
     out: int = 0  # how many of `waiting`, from the first on, are handed out
+    left: int = 0  # how many have left it, while it is stored, since the last settlement
     resting: bool = False  # held, or until it is due
     failures: int = 0
     due_ms: int = 0
@@ -143,6 +145,8 @@ class Partition:
         self._floor = base  # the base before the first of them
         self._skips: dict[str, int] = {}  # their lanes, each with the first
         self._behind: list[LaneQueue] = []  # lanes whose head comes after one of them
+        self._left: list[LaneQueue] = []  # stored lanes that records have left since the last settlement
+        self._ahead: list[LaneQueue] = []  # stored lanes that go on once what has left them is settled
         self._last: dict[str, list[tuple[int, LaneQueue]]] = {}  # by key: what waits for this offset
         self._told = 0  # how many of them are in the last settlement
         self._refused = False  # others have handlers for some of them
@@ -275,12 +279,15 @@ class Partition:
             if skips and skips.get(lane.key, offset) < offset:
                 self._behind.append(lane)
                 continue
+            if lane.left >= LANE_AHEAD:
+                self._ahead.append(lane)
+                continue
             out[offset] = lane
             lane.out = 1
             taken.append(
                 Delivery(offset, lane.key, lane.failures, lane.stored and lane.state is not WaitState.SLOW)
             )
-            most = min(run, len(lane.waiting), limit - len(taken) + 1)
+            most = min(run, len(lane.waiting), limit - len(taken) + 1, LANE_AHEAD - lane.left)
             if most > 1:
                 self._take_run(lane, most, taken)
         return taken
@@ -299,9 +306,10 @@ class Partition:
         """Return when the next waiting lane is due, if one waits."""
         return self._due[0][0] if self._due else None
 
-    def due_heads(self, now_ms: int) -> list[int]:
-        """Return the heads of the waiting lanes that are due."""
-        return [self._lanes[key].waiting[0] for due_ms, key in self._due if due_ms <= now_ms]
+    def due_records(self, now_ms: int) -> set[int]:
+        """Return what a former owner may have handed out of the waiting lanes that are due."""
+        due = [self._lanes[key] for due_ms, key in self._due if due_ms <= now_ms]
+        return {offset for lane in due for offset in islice(lane.waiting, 2 * LANE_AHEAD)}
 
     def stored(self, lane: str) -> Iterable[int]:
         """Return the offsets that wait in a lane, if it is one that waits."""
@@ -404,6 +412,10 @@ class Partition:
         self._changed_lanes, self._entries, self._entries_gone, self._dead = set(), {}, [], []
         self._late_moves, self._passed_entries = {}, []
         self._dirty = False
+        for lane in self._left:
+            lane.left = 0
+        self._ready.extend(self._ahead)
+        self._left, self._ahead = [], []
         return settled
 
     def confirm(self, *, skips: bool) -> None:
@@ -513,6 +525,9 @@ class Partition:
         self.entry_count -= 1
         if lane.late:
             self.late_count -= 1
+        if not lane.left:
+            self._left.append(lane)
+        lane.left += 1
         if self._entries.pop(offset, None) is None:
             self._entries_gone.append(offset)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from penstock.log.contract import Keep
 from penstock.settings import Settings, setting
@@ -62,7 +62,7 @@ class AsSet:
     """The rule of the settings, and of the topics that say otherwise."""
 
     settings: RetentionSettings
-    needs_reader: bool = False
+    needs_reader: ClassVar[bool] = False
 
     def limits(self, keep: Keep, now_ms: int) -> Limits:
         """Return each limit of the topic, else that of the settings.
@@ -89,7 +89,7 @@ class PassedBefore:
     """By hand: what was published before a moment and every group has passed, also one long gone."""
 
     before_ms: int
-    needs_reader: bool = True
+    needs_reader: ClassVar[bool] = True
 
     def limits(self, keep: Keep, now_ms: int) -> Limits:
         """Return the moment, whatever the topic keeps."""

@@ -24,6 +24,7 @@ from penstock.log.store import Store
 from .group_kind import GroupKind, join_group
 from .machine import Partition, Settlement, StoredLane
 from .notes import CatchUp, LateRange, Notes
+from .trial import Trial, stored_trial
 from .wait_state import WaitState
 
 BEFORE_SETTLE = points.declare("delivery.before_settle", "Records are handled; nothing is written yet.")
@@ -36,8 +37,6 @@ AFTER_RELEASE = points.declare("delivery.after_release", "Cursors are given back
 
 logger = logging.getLogger("penstock.delivery")
 
-CRASHES_UNTIL_DEAD = 3  # a record that has crashed this many processes is given up
-
 Living = Callable[[Transaction], list[str]]
 _DEAD = f"group_id topic_id partition place lane holding failures reason died_ms {COLUMNS}"
 _Lanes = dict[int, list[tuple[StoredLane, list[int]]]]
@@ -47,17 +46,19 @@ _Lanes = dict[int, list[tuple[StoredLane, list[int]]]]
 class Owned:
     """A partition this member owns for a group: its state, and what its row must still say.
 
-    `crashes` counts the owners lost without release; `trying` is the record the last of them was at. `copied`
-    are the waiting records that have a copy of their own: it counts, whatever the log holds.
+    `crashes` counts the owners lost without release: what they had out may come again. `trial` is what is
+    known of records that may have killed their process, `killers` those that are to be put off for it.
+    `copied` are the waiting records that have a copy of their own: it counts, whatever the log holds.
     """
 
     machine: Partition
     epoch: int
     version: int
     crashes: int
-    trying: int | None
     filter_version: int
     copied: frozenset[int] = frozenset()
+    trial: Trial = field(default_factory=Trial)
+    killers: set[int] = field(default_factory=set)
     late: list[LateRange] = field(default_factory=list)  # what was passed over and is to be delivered late
 
 
@@ -66,8 +67,10 @@ class GroupStore:
 
     `filter` is what its handlers want: while the group's is another, nothing is taken, and nothing passed
     over that another version of the program may have handlers for; while it is paused, nothing is taken and
-    nothing kept. `catch_up` says what of its notes is delivered late. `touch` is called with the ids of group
-    and topic in each transaction that gives cursors back, so that others learn of it.
+    nothing kept. `touch` is called with the ids of group and topic in each transaction that gives cursors
+    back, so that others learn of it. `gone` names the members whose processes have ended for certain, and
+    perhaps by what they handled; it is asked under the group's lock. `catch_up` says what of the group's
+    notes is delivered late.
     """
 
     def __init__(
@@ -82,7 +85,9 @@ class GroupStore:
         filter: tuple[str, ...] | None = None,
         touch: Callable[[Transaction, int, int], object] = lambda tx, group_id, topic_id: None,
         catch_up: CatchUp | None = None,
+        gone: Living = lambda tx: [],
     ) -> None:
+        self._gone = gone
         self._store, self._database, self._clock = store, store.database, clock
         self.topic, self._owner, self._filter, self._touch = topic, owner, filter, touch
         self._group, self._was_paused = group, False
@@ -128,24 +133,26 @@ class GroupStore:
         rows = self._database.look(lambda tx: tx.rows("delivery", "group_paused", group_id=self.group_id))
         return any(paused_ms is not None for (paused_ms,) in rows)
 
-    def trying(self, partition: int, owned: Owned, offset: int) -> bool:
-        """Write down that a record is about to be tried; return whether the partition is still ours."""
-        written = self._database.run(
-            lambda tx: tx.change(
-                "delivery",
-                "cursor_try",
-                partition=partition,
-                offset=offset,
-                owner=self._owner,
-                epoch=owned.epoch,
-                version=owned.version,
-                **self._ids,
-            )
-        )
-        if owned.trying not in (None, offset):
-            owned.crashes = 1
-        owned.trying = offset
-        return bool(written)
+    def suspect(self, cursors: Mapping[int, Owned]) -> set[int]:
+        """Write down the trials of some partitions, before what is in them begins; return those lost."""
+
+        def write(tx: Transaction) -> set[int]:
+            return {
+                partition
+                for partition, owned in sorted(cursors.items())
+                if not tx.change(
+                    "delivery",
+                    "cursor_suspect",
+                    partition=partition,
+                    trial=owned.trial.encode(),
+                    owner=self._owner,
+                    epoch=owned.epoch,
+                    version=owned.version,
+                    **self._ids,
+                )
+            }
+
+        return self._database.run(write)
 
     def copies(self, places: Collection[tuple[int, int]], *, max_bytes: int) -> Chunk:
         """Return the records that retention has copied to waiting entries, as a read of the log would."""
@@ -192,6 +199,10 @@ class GroupStore:
         self._tell_paused(paused_ms is not None)
         if paused_ms is not None or not self._is_mine(filters):
             return {}
+        gone = self._gone(tx)
+        lost = (
+            {row[0] for row in tx.rows("delivery", "cursors_of", owners=gone, **self._ids)} if gone else set()
+        )
         rows = sorted(tx.rows("delivery", name, owner=self._owner, living=living(tx), **params, **self._ids))
         points.reach(AFTER_TAKE)
         lanes, copied = self._lanes(tx, [row[0] for row in rows]) if rows else ({}, {})
@@ -201,14 +212,22 @@ class GroupStore:
                 epoch,
                 version,
                 crashes,
-                trying,
                 filter_version,
                 frozenset(copied.get(partition, ())),
+                stored_trial(trial),
             )
-            for partition, offset, epoch, version, passed, crashes, trying in rows
+            for partition, offset, epoch, version, passed, crashes, trial in rows
         }
         self._load_late(tx, taken)
+        for partition in taken.keys() & lost:
+            self._judge(tx, partition, taken[partition])
         return taken
+
+    def _judge(self, tx: Transaction, partition: int, owned: Owned) -> None:
+        """Write down what the death of the last owner says of what it had begun."""
+        owned.killers = owned.trial.died(owned.epoch - 1)
+        trial = owned.trial.encode()
+        tx.change("delivery", "cursor_judge", partition=partition, trial=trial, **self._ids)
 
     def _load_late(self, tx: Transaction, taken: dict[int, Owned]) -> None:
         """Find out what is to be delivered late in partitions that were just taken."""
@@ -224,10 +243,13 @@ class GroupStore:
         found: dict[tuple[int, str], tuple[StoredLane, list[int]]] = {}
         copied: dict[int, list[int]] = {}
         by_partition: _Lanes = {}
-        for partition, lane, state, *rest in tx.rows(
-            "delivery", "lanes_load", partitions=partitions, **self._ids
-        ):
-            loaded = found[partition, lane] = (StoredLane(lane, WaitState(state), *rest), [])
+        now_ms = self._clock.now_ms()
+        rows = tx.rows("delivery", "lanes_load", partitions=partitions, **self._ids)
+        for partition, lane, state, failures, due_ms, reason, wait_ms in rows:
+            if wait_ms is not None:  # whatever the clock of its last owner said
+                due_ms = min(due_ms, now_ms + wait_ms)
+            stored = StoredLane(lane, WaitState(state), failures, due_ms, reason)
+            loaded = found[partition, lane] = (stored, [])
             by_partition.setdefault(partition, []).append(loaded)
         if found:
             entries = tx.rows("delivery", "entries_load", partitions=partitions, **self._ids)
@@ -261,7 +283,8 @@ class GroupStore:
             partition=list(settled),
             base=[base for base, _ in progress],
             passed=[passed.hex() for _, passed in progress],
-            calm=[owned.crashes == 0 for owned, _ in settled.values()],
+            crashes=[owned.crashes for owned, _ in settled.values()],
+            trial=[owned.trial.encode() for owned, _ in settled.values()],
             epoch=[owned.epoch for owned, _ in settled.values()],
             version=[owned.version for owned, _ in settled.values()],
         )
@@ -294,10 +317,11 @@ class GroupStore:
             if (place := (partition, offset)) not in moved
         ]
         flowing = [(partition, lane) for partition, one in kept.items() for lane in one.lanes_gone]
+        now_ms = self._clock.now_ms()
         lanes = [
-            (partition, key, state.value, *rest)
+            (partition, each.key, each.state.value, *each[2:], max(0, each.due_ms - now_ms))
             for partition, one in kept.items()
-            for key, state, *rest in one.lanes
+            for each in one.lanes
         ]
         if dead:
             self._bury(tx, dead)
@@ -310,7 +334,7 @@ class GroupStore:
         if flowing:
             tx.change("delivery", "lanes_drop", lanes=Rows.of("partition lane", flowing), **self._ids)
         if lanes:
-            names = "partition lane state failures due_ms reason"
+            names = "partition lane state failures due_ms reason wait_ms"
             tx.change("delivery", "lanes_put", lanes=Rows.of(names, lanes), **self._ids)
 
     def _bury(self, tx: Transaction, dead: list[tuple[Any, ...]]) -> None:
@@ -331,7 +355,8 @@ class GroupStore:
 
     def _contents(self, tx: Transaction, places: list[Position]) -> dict[Position, Content]:
         table = Rows.of("partition place", places)
-        copies = [Entry(*row) for row in tx.rows("delivery", "entries_copies", entries=table, **self._ids)]
+        rows = tx.rows("delivery", "entries_read", entries=table, max_bytes=LAST_OFFSET, **self._ids)
+        copies = [Entry(*row) for row in rows]
         found = {Position(each.partition, each.offset): each.content for each in copies}
         rest = [place for place in places if place not in found]
         logged = self._store.log_in(tx).at(self.topic, rest)

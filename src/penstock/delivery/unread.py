@@ -11,13 +11,10 @@ from penstock.log.store import Store
 def unread(store: Store) -> dict[str, int]:
     """Return the topics that have records and no group, each with how many."""
     read = {row[0] for row in store.database.look(lambda tx: tx.rows("delivery", "topics_read"))}
-    found = {}
-    for topic in store.log.topics():
-        if topic.id not in read:
-            count = sum(end - start for start, end in store.log.all_bounds(topic).values())
-            if count:
-                found[topic.name] = count
-    return found
+    topics = [each for each in store.log.topics() if each.id not in read]
+    bounds = store.log.bounds_of(topics)
+    counts = {each.name: sum(end - start for start, end in bounds[each.id].values()) for each in topics}
+    return {name: count for name, count in counts.items() if count}
 
 
 def measure(store: Store) -> None:

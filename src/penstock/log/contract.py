@@ -87,12 +87,16 @@ class Batch(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """The last batch of a producer."""
+    """The last batch of a producer: where its records stand, and their ids, in the order it gave them.
+
+    Both are remembered, whatever retention deletes.
+    """
 
     epoch: int
     sequence: int
     topic_id: int
     positions: tuple[Position, ...]
+    ids: tuple[str, ...]
 
 
 class Chunk(NamedTuple):
@@ -143,9 +147,20 @@ class Log(ABC):
     def topic(self, name: str) -> Topic:
         """Return a topic by name. Raises UnknownTopic."""
 
+    def pinned_topic(self, name: str, *, alone: bool = False) -> Topic:
+        """Return a topic by name; in a transaction that the log is part of, nobody deletes it until the end.
+
+        Alone: nobody else pins it or appends to it either. It is the first lock that a transaction takes, or
+        two of them may wait for each other. Raises UnknownTopic.
+        """
+        return self.topic(name)
+
     @abstractmethod
-    def retain(self, topic: Topic, keep: Keep) -> None:
-        """Say what is kept of a topic. Raises UnknownTopic."""
+    def retain(self, topic: Topic, keep: Keep, *, only: Collection[str] = Keep._fields) -> None:
+        """Say what is kept of a topic; with `only` just these fields, the others stay. Raises UnknownTopic.
+
+        Two who change different fields at once both succeed.
+        """
 
     @abstractmethod
     def delete_topic(self, name: str) -> None:
@@ -205,6 +220,13 @@ class Log(ABC):
         In a transaction that the log is part of, pinned partitions are not trimmed until it ends.
         """
 
+    def bounds_of(self, topics: Sequence[Topic]) -> dict[int, dict[int, Bounds]]:
+        """Return what every partition of several topics holds, by the topic's id, as `all_bounds` of each.
+
+        An engine that can answers with one look, whatever the number of topics.
+        """
+        return {each.id: self.all_bounds(each) for each in topics}
+
     @abstractmethod
     def read_ranges(
         self, topic: Topic, ranges: Sequence[OffsetRange], *, max_bytes: int, bare: bool = False
@@ -219,6 +241,19 @@ class Log(ABC):
     @abstractmethod
     def at(self, topic: Topic, positions: Collection[Position], *, bare: bool = False) -> list[Entry]:
         """Return the records at some positions, sorted, with their owner tags; those it holds."""
+
+    def times_at(self, places: Mapping[Topic, Collection[Position]]) -> dict[int, dict[Position, int]]:
+        """Return when the records at some positions of several topics were published, by the topic's id.
+
+        Those it holds. An engine that can answers with one look, whatever the number of topics.
+        """
+        return {
+            topic.id: {
+                Position(each.partition, each.offset): each.timestamp_ms
+                for each in self.at(topic, positions, bare=True)
+            }
+            for topic, positions in places.items()
+        }
 
     @abstractmethod
     def first_offsets(self, topic: Topic, positions: Sequence[Position]) -> dict[int, int]:

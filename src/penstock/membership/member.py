@@ -61,8 +61,11 @@ class ClusterSettings(Settings, room="cluster"):
 class Member:
     """This process as a member. Not thread-safe but for `fence`, which hands out a value."""
 
-    def __init__(self, database: Database, settings: ClusterSettings, clock: Clock) -> None:
-        self.id = str(uuid4())
+    def __init__(
+        self, database: Database, settings: ClusterSettings, clock: Clock, *, dedicated: bool = False
+    ) -> None:
+        """`dedicated`: its process does nothing else, so its end may be a record's doing."""
+        self.id, self._dedicated = str(uuid4()), dedicated
         self._database, self._settings, self._clock = database, settings, clock
         self._epochs: dict[int, int] = {}
         self._deadline = 0.0
@@ -129,6 +132,7 @@ class Member:
             pid=process.pid,
             started=process.started,
             serves=self._serves,
+            dedicated=self._dedicated,
             **self._times(),
         )
 
@@ -161,6 +165,15 @@ class Member:
             id
             for id, host, pid, started, leased in rows
             if id == self.id or (leased and not Process(host, pid, started).is_surely_dead())
+        ]
+
+    def gone(self, tx: Transaction) -> list[str]:
+        """Return the members whose processes have ended for certain, and did nothing but their work."""
+        rows = tx.rows("membership", "members_dedicated")
+        return [
+            id
+            for id, host, pid, started, died in rows
+            if id != self.id and (died or Process(host, pid, started).is_surely_dead())
         ]
 
     def _learn(self) -> None:

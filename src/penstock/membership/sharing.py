@@ -25,8 +25,10 @@ logger = logging.getLogger("penstock.membership")
 class SharingMember(Member):
     """This process as a member that shares. Not thread-safe but for `fence`, which hands out a value."""
 
-    def __init__(self, database: Database, settings: ClusterSettings, clock: Clock) -> None:
-        super().__init__(database, settings, clock)
+    def __init__(
+        self, database: Database, settings: ClusterSettings, clock: Clock, *, dedicated: bool = False
+    ) -> None:
+        super().__init__(database, settings, clock, dedicated=dedicated)
         self._serving = NOTHING
         self._domains: set[Domain] = set()  # all it ever served: what it no longer serves, it must hand over
         self._versions: dict[Domain, int] = {}
@@ -153,7 +155,7 @@ class SharingMember(Member):
         locked = lock(tx, domains, wait=wait)
         present, dead = self._present(tx)  # after the lock: a list read before it would be stale
         for id in dead:  # nobody on another host could know, and would count it until its lease ends
-            tx.change("membership", "member_leave", id=id)
+            tx.change("membership", "member_died", id=id, now_ms=own_ms(self._clock))
         view = read(tx, locked, present, locked=True)
         write(tx, changes(view, gather_ms=self._gather_ms()))
         self._prune(tx)

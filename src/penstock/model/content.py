@@ -2,9 +2,11 @@
 
 JSON is the default and needs no mark. Bytes are stored as they are and marked by the header
 `content-type` (`application/octet-stream` unless the caller names another). None is a tombstone: no bytes
-at all, which is not the same as empty bytes. NaN and the infinities have no JSON form and become null.
+at all, which is not the same as empty bytes. NaN and the infinities have no JSON form: they are
+refused, as everything else that has none.
 """
 
+import json
 from typing import Any
 
 import msgspec
@@ -29,9 +31,20 @@ def encode_value(type_name: str, value: Any) -> tuple[bytes | None, str]:
     if isinstance(value, _BYTES):
         return bytes(value), BINARY
     try:
-        return _encode(value), JSON
+        data = _encode(value)
+        if b"null" in data:  # msgspec's word for NaN and the infinities, too
+            _refuse_not_finite(value)
     except ENCODE_ERRORS as exc:
         raise InvalidValue(type_name, str(exc)) from exc
+    return data, JSON
+
+
+def _refuse_not_finite(value: Any) -> None:
+    plain = msgspec.to_builtins(value, enc_hook=_plain)
+    try:
+        json.dumps(plain, allow_nan=False)
+    except ValueError:
+        raise ValueError("NaN and the infinities have no JSON form; use None or text for them") from None
 
 
 def decode_value(data: bytes | None, content_type: str) -> Any:

@@ -10,7 +10,6 @@ from penstock.clock import SYSTEM, Clock, from_ms, own_ms
 from penstock.delivery.notes import OPEN, Note
 from penstock.errors import InvalidSelection, UnknownGroup
 from penstock.log.contract import Log, Position, Topic
-from penstock.log.sql.contract import Rows
 from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 from penstock.membership.domain import touch
@@ -132,8 +131,7 @@ def _want(
     tx.rows("delivery", "cursors_hold", partitions=partitions, **ids)
     types = sorted({each.type for each in notes})
     tx.change("delivery", "notes_want", partitions=partitions, types=types, wanted_ms=since_ms, **ids)
-    seized = Rows.of("partition anew", [(each, False) for each in partitions])
-    tx.change("delivery", "cursors_seize", seized=seized, living=member.living(tx), **ids)
+    tx.change("delivery", "cursors_seize", partitions=partitions, living=member.living(tx), **ids)
 
 
 def _notes(tx: Transaction, log: Log, group: int) -> dict[Topic, list[Note]]:

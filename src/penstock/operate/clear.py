@@ -15,13 +15,12 @@ from penstock.errors import UnknownTopic
 from penstock.log.contract import Log, Topic
 from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
-from penstock.membership.domain import touch
 from penstock.membership.member import ClusterSettings, Member
-from penstock.membership.serving import Domain
 from penstock.model.limits import check_topic
 
 from . import audit
 from .operation import operation
+from .presence import touch_readers
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +51,8 @@ def clear(
 
     def empty(tx: Transaction) -> tuple[Cleared, Topic]:
         log = store.log_in(tx)
-        topic = log.topic(name)
-        groups = [row[0] for row in tx.rows("delivery", "groups_on_topic", topic_id=topic.id)]
-        for domain in sorted((Domain(group, topic.id) for group in groups), key=lambda each: each.name):
-            touch(tx, domain)
+        topic = log.pinned_topic(name)
+        groups = touch_readers(tx, topic.id)
         ends = _lock(tx, log, topic, groups)
         cleared = _counted(tx, log, topic)
         tx.change("outbox", "topic_unstage", topic=name)

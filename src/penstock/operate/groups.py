@@ -13,7 +13,7 @@ import msgspec
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms
 from penstock.delivery.done_set import DoneSet
 from penstock.errors import GroupBusy, UnknownGroup
-from penstock.log.contract import Log
+from penstock.log.contract import Bounds, Log
 from penstock.log.sql.contract import Row
 from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
@@ -169,9 +169,9 @@ def partitions(
     params = ids(store, name, topic) | place
     rows = store.database.look(lambda tx: tx.rows("delivery", "group_partitions", limit=limit + 1, **params))
     topics = {each.id: each for each in store.log.topics()}
-    ends = {id: store.log.ends(topics[id]) for id in {row[0] for row in rows} & topics.keys()}
     there = [row for row in rows if row[0] in topics]  # of a topic that was just deleted nothing is left
-    return page(there, limit, 2, lambda row: _partition(row, topics[row[0]].name, ends[row[0]]))
+    bounds = store.log.bounds_of([topics[id] for id in sorted({row[0] for row in there})])
+    return page(there, limit, 2, lambda row: _partition(row, topics[row[0]].name, bounds[row[0]]))
 
 
 @operation
@@ -294,8 +294,8 @@ def _oldest(moments: Iterable[datetime | None]) -> datetime | None:
     return min((each for each in moments if each is not None), default=None)
 
 
-def _partition(row: Row, topic: str, ends: dict[int, int]) -> GroupPartition:
+def _partition(row: Row, topic: str, bounds: dict[int, Bounds]) -> GroupPartition:
     _, partition, offset, bitmap, owner, wanted, epoch, crashes = row
-    end, passed = ends.get(partition, 0), DoneSet.count_in(bitmap)
+    end, passed = bounds.get(partition, Bounds(0, 0)).end, DoneSet.count_in(bitmap)
     lag = max(0, end - offset - passed)
     return GroupPartition(topic, partition, offset, end, lag, passed, owner, wanted, epoch, crashes)

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from penstock.log.contract import Bounds, Log, OffsetRange, Topic
+from penstock.log.contract import Bounds, Topic
 from penstock.log.entry import Entry
 from penstock.log.store import Store
 
-_READ = 1000  # records looked at together
+from .walk import walk
 
 
 def logged(
@@ -32,15 +32,8 @@ def _in_topic(store: Store, topic: Topic, pending: bool, after: tuple[int, int, 
         passed = max(bounds.start, lowest.get(number, bounds.start))
         span = Bounds(passed, bounds.end) if pending else Bounds(bounds.start, min(passed, bounds.end))
         low = max(span.start, after[2] + 1) if (topic.id, number) == after[:2] else span.start
-        for entries in _entries(store.log, topic, number, low, span.end):
+        for entries in walk(store.log, topic, number, Bounds(low, span.end)):
             yield from entries if pending else _finished(store, topic, number, entries)
-
-
-def _entries(log: Log, topic: Topic, number: int, low: int, high: int) -> Iterator[list[Entry]]:
-    while low < high:
-        wanted = OffsetRange(number, low, min(high, low + _READ))
-        yield list(log.read_ranges(topic, [wanted], max_bytes=1 << 40, bare=True).entries)
-        low = wanted.high
 
 
 def _finished(store: Store, topic: Topic, number: int, entries: list[Entry]) -> Iterator[Entry]:

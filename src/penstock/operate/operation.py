@@ -2,19 +2,24 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from penstock.log.store import Store, StoreLike, store_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_NAMES = ("outbox", "store", "database")  # by which it may be given
+
 
 def operation(function: Callable[Concatenate[Store, P], R]) -> Callable[Concatenate[StoreLike, P], R]:
-    """Let a function that works on a store take whatever has one."""
+    """Let a function that works on a store take whatever has one: first, or by one of these names."""
 
     @wraps(function)
-    def with_store(source: StoreLike, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return function(store_of(source), *args, **kwargs)
+    def with_store(*args: Any, **kwargs: Any) -> R:
+        given = [*args[:1], *(kwargs.pop(name) for name in _NAMES if name in kwargs)]
+        if len(given) != 1:
+            raise TypeError(f"{function.__name__}() takes one outbox, store or database, and takes it first")
+        return function(store_of(given[0]), *args[1:], **kwargs)
 
     return with_store

@@ -4,9 +4,10 @@ from dataclasses import dataclass, field
 
 from penstock.clock import Clock, own_ms
 from penstock.log.sql.database import Transaction
+from penstock.membership.domain import touch
 from penstock.membership.filters import Filter
 from penstock.membership.process import Process
-from penstock.membership.serving import decode_serves
+from penstock.membership.serving import Domain, decode_serves
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,17 @@ def filters(tx: Transaction, clock: Clock) -> dict[int, dict[str, Filter]]:
         for group in decode_serves(row[5]).groups:
             found.setdefault(group.id, {})[row[0]] = group.filter
     return found
+
+
+def touch_readers(tx: Transaction, topic_id: int) -> list[int]:
+    """Make the members of all groups that read a topic look; return the groups.
+
+    Of all locks only the topic's own is taken before.
+    """
+    groups = [row[0] for row in tx.rows("delivery", "groups_on_topic", topic_id=topic_id)]
+    for domain in sorted((Domain(group, topic_id) for group in groups), key=lambda each: each.name):
+        touch(tx, domain)
+    return groups
 
 
 def _members(tx: Transaction, clock: Clock) -> list[tuple[str, str, int, str, int, str]]:

@@ -18,42 +18,36 @@ class GroupProgress(NamedTuple):
     oldest_ms: int | None
 
 
-class _Reached(NamedTuple):
-    partition: int
-    offset: int
-
-
 def progress_of(log: Log, cursors: Iterable[Row]) -> Iterator[GroupProgress]:
     """Yield the progress of groups by their cursors: group, topic, partition and offset of each.
 
-    The log is asked once for each topic, whatever the number of groups.
+    The log is asked a fixed number of times, whatever the number of groups and topics.
     """
     topics = {each.id: each for each in log.topics()}
     by_place = {
-        place: [_Reached(row[2], row[3]) for row in rows]
+        place: [Position(row[2], row[3]) for row in rows]
         for place, rows in groupby(cursors, key=lambda row: (row[0], row[1]))
         if place[1] in topics
     }
-    for topic in {id: topics[id] for _, id in by_place}.values():
-        bounds = log.all_bounds(topic)
-        on_topic = {group: reached for (group, id), reached in by_place.items() if id == topic.id}
-        unread = {Position(*each) for reached in on_topic.values() for each in _unread(reached, bounds)}
-        times = {
-            (each.partition, each.offset): each.timestamp_ms for each in log.at(topic, unread, bare=True)
-        }
-        for group, reached in on_topic.items():
-            lag = sum(max(0, _end(bounds, each.partition) - each.offset) for each in reached)
-            oldest = min((times[each] for each in _unread(reached, bounds) if each in times), default=None)
-            yield GroupProgress(group, topic, len(reached), lag, oldest)
+    bounds = log.bounds_of([topics[id] for id in sorted({id for _, id in by_place})])
+    unread = {(group, id): set(_unread(reached, bounds[id])) for (group, id), reached in by_place.items()}
+    wanted: dict[Topic, set[Position]] = {}
+    for (_, id), places in unread.items():
+        wanted.setdefault(topics[id], set()).update(places)
+    times = log.times_at(wanted)
+    for (group, id), reached in by_place.items():
+        lag = sum(max(0, _end(bounds[id], each.partition) - each.offset) for each in reached)
+        oldest = min((times[id][each] for each in unread[group, id] if each in times[id]), default=None)
+        yield GroupProgress(group, topics[id], len(reached), lag, oldest)
 
 
 def _end(bounds: dict[int, Bounds], partition: int) -> int:
     return bounds[partition].end if partition in bounds else 0
 
 
-def _unread(reached: list[_Reached], bounds: dict[int, Bounds]) -> Iterator[tuple[int, int]]:
+def _unread(reached: list[Position], bounds: dict[int, Bounds]) -> Iterator[Position]:
     """Yield the first record of each partition that is not passed yet."""
     for partition, offset in reached:
         start, end = bounds.get(partition, Bounds(0, 0))
         if offset < end:
-            yield partition, max(offset, start)
+            yield Position(partition, max(offset, start))

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from penstock.delivery.done_set import DoneSet
 from penstock.errors import UnknownTopic
-from penstock.log.contract import Bounds, Log, OffsetRange, Topic
+from penstock.log.contract import Bounds, Log, Topic
 from penstock.log.entry import Entry
 from penstock.log.sql.contract import Row, Rows
 from penstock.log.sql.database import Transaction
@@ -23,9 +24,10 @@ from penstock.log.store import Store
 from penstock.model.limits import ERASED
 
 from .operation import operation
+from .walk import walk
 
 _SHOWN = 10
-_READ = 10_000  # records looked at together
+_IDS = 200_000  # most ids of a partition that are remembered at a time
 
 
 class Gap(NamedTuple):
@@ -133,7 +135,7 @@ class _Counted:
 
 
 def _counted(log: Log, topic: Topic, bounds: dict[int, Bounds], *, names: bool) -> _Counted:
-    """Walk the log once, without values; bounds are raised where retention has deleted meanwhile."""
+    """Walk the log, without values; bounds are raised where retention has deleted meanwhile."""
     found = _Counted()
     for number in sorted(bounds):
         held = _count(log, topic, number, bounds[number], found, names=names)
@@ -149,11 +151,14 @@ def _counted(log: Log, topic: Topic, bounds: dict[int, Bounds], *, names: bool) 
 def _count(
     log: Log, topic: Topic, number: int, bounds: Bounds, found: _Counted, *, names: bool
 ) -> list[tuple[int, int, int]]:
-    """Count what a partition holds, names only if they are asked for; return its offsets as runs."""
-    held, ids = list[tuple[int, int, int]](), set[str]()
-    for entry in _entries(log, topic, number, *bounds):
-        found.doubled += entry.id in ids
-        ids.add(entry.id)
+    """Count what a partition holds, names only if they are asked for; return its offsets as runs.
+
+    A partition of more ids than may be remembered is walked again for each further share of them.
+    """
+    held = list[tuple[int, int, int]]()
+    shares = _Shares(-(-(bounds.end - bounds.start) // _IDS))
+    for entry in _entries(log, topic, number, bounds):
+        found.doubled += shares.is_doubled(entry.id)
         if held and held[-1][2] == entry.offset:
             held[-1] = (number, held[-1][1], entry.offset + 1)
         else:
@@ -162,14 +167,35 @@ def _count(
             found.erased[number, entry.offset] = entry.id
         elif names:
             found.names[entry.id, entry.key] += 1
+    while shares.next():
+        found.doubled += sum(shares.is_doubled(each.id) for each in _entries(log, topic, number, bounds))
     return held
 
 
-def _entries(log: Log, topic: Topic, number: int, low: int, high: int) -> Iterator[Entry]:
-    while low < high:
-        wanted = OffsetRange(number, low, min(high, low + _READ))
-        yield from log.read_ranges(topic, [wanted], max_bytes=1 << 40, bare=True).entries
-        low = wanted.high
+class _Shares:
+    """Ids that were met before, remembered one share of them at a time; what an id hashes to is its share."""
+
+    def __init__(self, many: int) -> None:
+        self._many, self._share, self._met = many, 0, set[str]()
+
+    def is_doubled(self, id: str) -> bool:
+        """Return whether an id of this share was met before."""
+        if self._many > 1 and crc32(id.encode()) % self._many != self._share:
+            return False
+        if id in self._met:
+            return True
+        self._met.add(id)
+        return False
+
+    def next(self) -> bool:
+        """Go on to the next share; return whether there is one."""
+        self._share, self._met = self._share + 1, set()
+        return self._share < self._many
+
+
+def _entries(log: Log, topic: Topic, number: int, bounds: Bounds) -> Iterator[Entry]:
+    for entries in walk(log, topic, number, bounds):
+        yield from entries
 
 
 def _runs(places: Iterable[tuple[int, int]]) -> list[tuple[int, int, int]]:

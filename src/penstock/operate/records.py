@@ -11,8 +11,9 @@ from penstock.clock import SYSTEM, Clock, own_ms
 from penstock.delivery.retention import Retention, Trimmed
 from penstock.delivery.retention_rule import PassedBefore, RetentionSettings
 from penstock.delivery.retention_trim import trim
-from penstock.errors import InvalidSelection, OffsetOutOfRange
+from penstock.errors import InvalidSelection, OffsetOutOfRange, StillNeeded
 from penstock.log.contract import OffsetRange, Topic, check_partition
+from penstock.log.sql.contract import Row
 from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 from penstock.model.limits import check_moment
@@ -75,7 +76,13 @@ def delete_records(
     """
     found = store.log.topic(topic)
     check_partition(found, partition)
-    total = 0
+    place = {"topic_id": found.id, "partition": partition, "before": before}
+    total, behind = 0, list[Row]()
+
+    def is_needed(tx: Transaction) -> bool:
+        behind[:] = [] if force else tx.rows("delivery", "cursors_below", **place)
+        return bool(behind)
+
     while True:
         start, end = store.log.bounds(topic, partition)
         if total and before <= start:
@@ -85,27 +92,17 @@ def delete_records(
         if before <= start:
             raise InvalidSelection(f"{topic}/{partition} begins at {start}: there is nothing below {before}")
         high = min(before, start + BATCH)
-        total += trim(
-            store,
-            found,
-            [OffsetRange(partition, start, high)],
-            unless=lambda tx: not force and _is_needed(tx, found, partition, before),
-            note=partial(_noted, clock, actor, found, partition, high),
-        )
+        note = partial(_noted, clock, actor, found, partition, high)
+        try:
+            total += trim(store, found, [OffsetRange(partition, start, high)], unless=is_needed, note=note)
+        except StillNeeded:
+            name, reached = behind[0]
+            raise InvalidSelection(
+                f"group {name} is at {reached} of {topic}/{partition} and has yet to pass {before}; delete "
+                "less, or force it"
+            ) from None
         if high == before:
             return total
-
-
-def _is_needed(tx: Transaction, topic: Topic, partition: int, before: int) -> bool:
-    """Refuse to delete what a group has yet to pass; a group that is reset later begins at what is left."""
-    behind = tx.rows("delivery", "cursors_below", topic_id=topic.id, partition=partition, before=before)
-    if behind:
-        name, reached = behind[0]
-        raise InvalidSelection(
-            f"group {name} is at {reached} of {topic.name}/{partition} and has yet to pass {before}; delete "
-            "less, or force it"
-        )
-    return False
 
 
 def _noted(

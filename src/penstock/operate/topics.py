@@ -4,15 +4,17 @@ Deleting a topic takes its name away: what is published to it later makes anothe
 records are gone in every state, staged and scheduled included, and no offset is ever given again.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms
 from penstock.delivery import retention_rule
-from penstock.delivery.forget import forget_topic
+from penstock.delivery.forget import forget_readers
 from penstock.errors import InvalidRetention, InvalidSelection, TopicBusy
-from penstock.log.contract import OUTBOX_PARTITIONS, Keep, Log, OffsetRange
+from penstock.log.contract import OUTBOX_PARTITIONS, Bounds, Keep, Log, OffsetRange
 from penstock.log.contract import Topic as LogTopic
+from penstock.log.sql.contract import Rows
 from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 from penstock.model.limits import check_topic
@@ -20,7 +22,7 @@ from penstock.model.limits import check_topic
 from . import audit
 from .operation import operation
 from .paging import LAST, PAGE_ROWS, Page, check_limit, page, place_after
-from .presence import serving
+from .presence import serving, touch_readers
 
 UNLIMITED = retention_rule.UNLIMITED
 
@@ -60,13 +62,13 @@ def topics(store: Store, *, after: str | None = None, limit: int = PAGE_ROWS) ->
     check_limit(limit)
     (name,) = place_after(after, (str,), ("",))
 
-    def look(tx: Transaction) -> list[tuple[str, TopicShown]]:
+    def look(tx: Transaction) -> tuple[list[LogTopic], dict[str, TopicShown]]:
         log = store.log_in(tx)
         found = [each for each in log.topics() if each.name > name][: limit + 1]
-        groups = _groups(tx, [each.id for each in found[:limit]])
-        return [(each.name, _shown(log, each, groups)) for each in found]
+        return found, {each.name: each for each in _shown(tx, log, found[:limit])}
 
-    return page(store.database.look(look), limit, 1, lambda row: row[1])
+    found, shown = store.database.look(look)
+    return page([(each.name,) for each in found], limit, 1, lambda row: shown[row[0]])
 
 
 @operation
@@ -75,8 +77,8 @@ def show(store: Store, name: str) -> TopicShown:
 
     def look(tx: Transaction) -> TopicShown:
         log = store.log_in(tx)
-        topic = log.topic(name)
-        return _shown(log, topic, _groups(tx, [topic.id]))
+        (shown,) = _shown(tx, log, [log.topic(name)])
+        return shown
 
     return store.database.look(look)
 
@@ -159,10 +161,9 @@ def set_retention(
 
     def change(tx: Transaction) -> None:
         log = store.log_in(tx)
-        topic = log.topic(name)
-        said = Keep(retention_ms, max_bytes, max_records)
-        kept = (old if new is None else new for old, new in zip(topic.keep, said, strict=True))
-        log.retain(topic, Keep() if default else Keep(*kept))
+        keep = Keep(retention_ms, max_bytes, max_records)
+        said = [field for field, limit in keep._asdict().items() if default or limit is not None]
+        log.retain(log.topic(name), keep, only=said)
         params = {"retention_ms": retention_ms, "max_bytes": max_bytes, "max_records": max_records}
         subject = {"topic": name, "default": default or None} | params
         audit.write(tx, "topic set", subject, 1, own_ms(clock), actor=actor)
@@ -183,12 +184,13 @@ def delete(
 
     def forget(tx: Transaction) -> tuple[LogTopic, int]:
         log = store.log_in(tx)
-        topic = log.topic(name)
+        topic = log.pinned_topic(name, alone=True)
+        touch_readers(tx, topic.id)
         busy = serving(tx, clock).topics.get(topic.id, [])
         if busy and not force:
             raise TopicBusy(name, busy)
-        records = _records(log, topic)
-        forget_topic(tx, topic.id)
+        records = _records(log.all_bounds(topic))
+        forget_readers(tx, topic.id)
         tx.change("membership", "domains_delete", topic_id=topic.id)
         audit.write(tx, "topic delete", {"topic": name}, records, own_ms(clock), actor=actor)
         if store.is_one:
@@ -202,19 +204,30 @@ def delete(
     return records
 
 
-def _records(log: Log, topic: LogTopic) -> int:
-    return sum(end - start for start, end in log.all_bounds(topic).values())
+def _records(bounds: Mapping[int, Bounds]) -> int:
+    return sum(end - start for start, end in bounds.values())
 
 
 def _groups(tx: Transaction, ids: list[int]) -> dict[int, list[str]]:
     """Return the names of the groups that read each of some topics."""
     found: dict[int, list[str]] = {}
-    for id, group in tx.rows("delivery", "topics_groups", topics=ids) if ids else []:
+    for id, group in tx.rows("delivery", "topics_groups", topics=Rows(topic_id=ids)) if ids else []:
         found.setdefault(id, []).append(group)
     return found
 
 
-def _shown(log: Log, topic: LogTopic, groups: dict[int, list[str]]) -> TopicShown:
-    readers = tuple(groups.get(topic.id, []))
-    records = _records(log, topic)
-    return TopicShown(topic.name, topic.partitions, records, readers, *topic.keep, from_ms(topic.created_ms))
+def _shown(tx: Transaction, log: Log, topics: Sequence[LogTopic]) -> list[TopicShown]:
+    """Return some topics as people see them, with one look at the groups and one at the log for all."""
+    groups = _groups(tx, [each.id for each in topics])
+    bounds = log.bounds_of(topics)
+    return [
+        TopicShown(
+            each.name,
+            each.partitions,
+            _records(bounds[each.id]),
+            tuple(groups.get(each.id, [])),
+            *each.keep,
+            from_ms(each.created_ms),
+        )
+        for each in topics
+    ]

@@ -5,8 +5,9 @@ rows of one slot for one topic are the batches of one producer, in the slot's ep
 replaced is refused by the log. Whatever ends a move in between leaves the producer's last batch in doubt: it
 is in the log, and its rows may still be there, picked next time with others, in part, or not at all. So a
 relay that has not seen the commit of a producer's last batch deletes the rows of that batch, wherever they
-are, and appends the next one in another transaction: only the last batch can be in doubt. Until then such an
-event can be cancelled although it is in the log.
+are, and appends the next one in another transaction: only the last batch can be in doubt. Which rows these
+are the log remembers by their ids, also when retention has deleted the records. Until then such an event can
+be cancelled although it is in the log.
 
 Rows are locked when they are read: who cancels or erases one waits, and then finds it in the log.
 """
@@ -129,7 +130,7 @@ class Relay:
         for source, (_, last) in unsure.items():
             topic = topics[source.topic]
             if last is not None and last.topic_id == topic.id:
-                params = {**source._asdict(), "ids": self._ids(topic, last.positions)}
+                params = {**source._asdict(), "ids": list(last.ids)}
                 gone = sum(tx.change("outbox", f"settle_{table}", **params) for table in _TABLES)
                 if gone:
                     settled[source] = gone
@@ -137,9 +138,6 @@ class Relay:
 
     def _producer(self, source: _RelaySource) -> str:
         return f"{self._outbox}/{source.slot}/{source.topic}"
-
-    def _ids(self, topic: Topic, positions: Sequence[Position]) -> list[str]:
-        return [each.id for each in self._log.at(topic, positions, bare=True)]
 
     def _append(
         self,
@@ -159,7 +157,7 @@ class Relay:
         for (source, batch), positions in zip(batches.items(), given, strict=True):
             topic = topics[source.topic]
             if source in unsure:
-                self._check(batch, topic, positions)
+                self._check(batch)
             for partition, offset in dict(positions).items():
                 self._log.durable(topic, Position(partition, offset))
                 ends[HeadKey(topic.id, partition)] = offset + 1
@@ -174,15 +172,17 @@ class Relay:
         except OutOfSequence as exc:
             raise PickChanged(sum(len(each.contents) for each in batches), 0) from exc
 
-    def _check(self, batch: Batch, topic: Topic, positions: list[Position]) -> None:
+    def _check(self, batch: Batch) -> None:
         """Make sure that the first batch of an epoch is the one that the log has.
 
         One that a replaced sequencer appended since the look at the last batch has the same number, so that
         the log may take ours for a repetition of it. The move is tried again, and finds the other one.
         """
-        ids = [each.id for each in batch.contents]
-        if sorted(self._ids(topic, positions)) != sorted(ids):
-            raise PickChanged(len(ids), len(positions))
+        assert batch.producer is not None
+        last = self._log.last_batch(batch.producer.id)
+        theirs, ours = [] if last is None else last.ids, [each.id for each in batch.contents]
+        if sorted(theirs) != sorted(ours):
+            raise PickChanged(len(ours), len(theirs))
 
 
 def _name(tx: Transaction) -> str:

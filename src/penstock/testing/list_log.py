@@ -113,11 +113,12 @@ class ListLog(Log):
             id = self._ids.get(name) if isinstance(name, str) else None
             return checked_topic(name, None if id is None else self._by_id[id].topic)
 
-    def retain(self, topic: Topic, keep: Keep) -> None:
+    def retain(self, topic: Topic, keep: Keep, *, only: Collection[str] = Keep._fields) -> None:
         """Say what is kept of a topic."""
         with self._lock:
             held = self._held(topic)
-            held.topic = held.topic._replace(keep=keep)
+            changed = {name: value for name, value in keep._asdict().items() if name in only}
+            held.topic = held.topic._replace(keep=held.topic.keep._replace(**changed))
 
     def delete_topic(self, name: str) -> None:
         """Remove a topic with all its records."""
@@ -160,7 +161,8 @@ class ListLog(Log):
             positions.append(position)
         if batch.producer is not None:
             id, epoch, sequence = batch.producer
-            self._producers[id] = Appended(epoch, sequence, held.topic.id, tuple(positions))
+            ids = tuple(each.id for each in batch.contents)
+            self._producers[id] = Appended(epoch, sequence, held.topic.id, tuple(positions), ids)
         return positions
 
     def last_batch(self, producer: str) -> Appended | None:

@@ -58,6 +58,23 @@ class ProducerSuite:
         assert (last.epoch, last.sequence, last.positions) == (1, 0, tuple(first[0]))
         assert log.last_batch("q") is None
 
+    def test_a_producers_last_batch_is_remembered_when_its_records_are_gone(self, log: Log) -> None:
+        """So that who is in doubt whether it was added learns it from the ids, and repeats add nothing."""
+        topic = log.create_topic("t", partitions=2)
+        contents = [a_content("a"), a_content("b"), a_content("c")]
+        batch = Batch("t", contents, 1, Producer("p", 1, 0))
+        first = log.append_all([batch])
+        log.trim(topic, [OffsetRange(1, 0, 3)])
+        last = log.last_batch("p")
+        assert last is not None
+        assert (last.positions, last.ids) == (tuple(first[0]), ("a", "b", "c"))
+        assert log.append_all([batch]) == first
+        assert log.bounds("t", 1) == (3, 3)
+        log.append_all([Batch("t", [a_content("d")], 0, Producer("p", 2, 3))])
+        last = log.last_batch("p")
+        assert last is not None
+        assert (last.positions, last.ids) == (((0, 0),), ("d",))
+
     def test_the_next_batch_of_a_producer_follows_its_last(self, log: Log) -> None:
         """One that leaves a gap, or goes back, is refused, and nothing of that append is added."""
         log.create_topic("t", partitions=1)
@@ -95,6 +112,21 @@ class KeepingSuite:
         assert log.topic("t").keep == log.topics()[0].keep == Keep(1000, None, 5)
         log.delete_topic("t")
         refusal(UnknownTopic, log.retain, topic, Keep())
+
+    def test_one_limit_is_set_without_a_word_about_the_others(self, log: Log) -> None:
+        """So that two who set different ones at once do not undo each other."""
+        topic = filled(log, [])
+        log.retain(topic, Keep(1000, 2000, 3000))
+        log.retain(topic, Keep(records=5), only=["records"])
+        assert log.topic("t").keep == Keep(1000, 2000, 5)
+        log.retain(topic, Keep(), only=["age_ms", "bytes"])
+        assert log.topic("t").keep == Keep(None, None, 5)
+
+    def test_a_topic_can_be_pinned_by_name(self, log: Log) -> None:
+        """It is the topic; one that is not there is unknown."""
+        topic = filled(log, [])
+        assert log.pinned_topic("t") == log.pinned_topic("t", alone=True) == topic
+        refusal(UnknownTopic, log.pinned_topic, "other")
 
     def test_trimmed_records_are_gone_and_the_rest_keeps_its_offsets(self, log: Log) -> None:
         """Also when a partition becomes empty: its offsets are not given again."""

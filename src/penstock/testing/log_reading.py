@@ -48,6 +48,19 @@ class RangeSuite:
         assert log.read_ranges(topic, [OffsetRange(0, 0, 3)], max_bytes=ALL).entries == []
         assert log.at(topic, [Position(0, 1)]) == []
 
+    def test_several_topics_are_asked_together(self, log: Log) -> None:
+        """For their bounds and for the times of records; one that is gone holds nothing."""
+        topic = filled(log, [a_content(str(n), timestamp_ms=10 + n) for n in range(3)])
+        other, gone = (log.create_topic(name, partitions=1) for name in ("other", "gone"))
+        log.append_all([Batch("other", [a_content("x", timestamp_ms=7)], 0)])
+        log.delete_topic("gone")
+        bounds = {topic.id: {0: (0, 3), 1: (0, 0)}, other.id: {0: (0, 1)}, gone.id: {}}
+        assert log.bounds_of([topic, other, gone]) == bounds
+        assert (log.bounds_of([]), log.times_at({})) == ({}, {})
+        first, last, beyond = Position(0, 0), Position(0, 2), Position(1, 5)
+        times = log.times_at({topic: [last, first, beyond], other: [first], gone: [first]})
+        assert times == {topic.id: {first: 10, last: 12}, other.id: {first: 7}, gone.id: {}}
+
     def test_ranges_come_in_their_order(self, log: Log) -> None:
         """Each in the order of its offsets, and as far as the log goes."""
         topic = filled(log, numbered(5))

@@ -17,8 +17,11 @@ from penstock.membership.member import Member
 from penstock.membership.serving import Domain
 from penstock.outbox.sequencer import HeadEnds
 
+from .calling.hung_calls import HungCalls
 from .calling.runner import Runner
+from .group import bounds
 from .group.read_cache import ReadCache
+from .group.trials import Trials
 from .lease_check import LeaseCheck
 from .log_ends import LogEnds
 from .served_groups import AnyDelivery, RunningGroup, ServedGroups
@@ -28,7 +31,7 @@ logger = logging.getLogger("penstock.delivery")
 
 _IN_FLIGHT = 4000  # tasks handed to the runner and not finished,
 _LEAST_IN_FLIGHT = 500  # of each group, whatever the others have in flight
-_RUN = 100  # records of one key that a handler gets one after the other, without a word in between
+_TRIAL_SECONDS = 0.1  # how often to look whether the process is quiet, for a suspect that goes alone
 _SETTLE_RESULTS = 2000  # results that are settled at once,
 _SETTLE_SECONDS = 0.02  # and how long the first of them waits while handlers are busy
 _LONGEST_WAIT_SECONDS = 5.0
@@ -38,21 +41,33 @@ _BREATH_SECONDS = 0.0001  # lets handlers begin before the next turn: a wait of 
 
 class DeliveryLoop:
     """Runs in a thread of its own between `start` and `stop`, turn after turn: collect what has ended,
-    exchange partitions, settle, read on, hand out, wait. Its own state is when to settle and when to stop;
-    the rest is its parts'.
+    exchange partitions, settle, read on, hand out, wait. A group that is given up because its calls hang
+    (`hung`) is handed nothing. Its own state is when to settle and when to stop; the rest is its parts'.
     """
 
     def __init__(
-        self, log: Log, member: Member, clock: Clock, *, polling: PollingSettings, threads: int
+        self,
+        log: Log,
+        member: Member,
+        clock: Clock,
+        *,
+        polling: PollingSettings,
+        threads: int,
+        trials: Trials | None = None,
     ) -> None:
-        """`threads`: for handlers, and as many for units of work."""
+        """`threads`: for handlers, and as many for units of work. `trials`: those of the groups it serves."""
+        self._trials = trials or Trials(clock)
         self._clock = clock
         self._wake, self._stopping = Event(), Event()
         self._backoff = Backoff("delivery", polling)
         self._ends = LogEnds(log, self._backoff)
         self._cache, lease = ReadCache(log, clock), LeaseCheck(member)
-        self._runner = Runner(threads=threads, clock=clock, wake=self._wake.set, may_start=lease.may_start)
-        self._units = UnitThreads(threads=threads, clock=clock, wake=self._wake.set)
+        wake = self._wake.set
+        self.hung = HungCalls(threads=threads, clock=clock, changed=wake)
+        self._runner = Runner(
+            threads=threads, clock=clock, wake=wake, may_start=lease.may_start, hung=self.hung
+        )
+        self._units = UnitThreads(threads=threads, clock=clock, wake=wake, hung=self.hung)
         self._groups = ServedGroups(member, lease, self._runner, self._cache, self._ends)
         self._unsettled = self._units_turn = 0
         self._first_result = 0.0
@@ -126,7 +141,7 @@ class DeliveryLoop:
         now, now_ms = self._clock.monotonic(), self._clock.now_ms()
         self._collect()
         self._groups.exchange()
-        if self._unsettled and self._settling_is_due(now):
+        if self._trials.needs_settling or (self._unsettled and self._settling_is_due(now)):
             self._settle()
         if not self._groups.is_live():
             return self._pause(now, now_ms)
@@ -176,6 +191,7 @@ class DeliveryLoop:
             group.delivery.settle()
             self._groups.tell_share(group)
         self._unsettled = 0
+        self._trials.settled()
 
     def _fill(self, now: float) -> bool:
         """Read on, as far as the log is known to go; return whether there was anything."""
@@ -191,12 +207,34 @@ class DeliveryLoop:
         return filled
 
     def _start(self) -> None:
+        trials = self._trials
+        if trials.is_overdue:
+            for group in self._groups:
+                group.delivery.suspects.end_alone()
+        if trials.alone is not None:
+            return
+        if trials.is_asked:
+            self._take_back()
+            if not trials.grant(quiet=not self._is_anything_in_flight()):
+                return
+        self._start_groups()
+        if trials.turn() is not None:
+            trials.withdraw()
+
+    def _take_back(self) -> None:
+        """Take back what has not begun."""
+        for task in self._runner.take_back():
+            group = self._groups.of(task)
+            group.in_flight -= 1
+            group.delivery.untake([task])
+
+    def _start_groups(self) -> None:
         share = max(_LEAST_IN_FLIGHT, _IN_FLIGHT // max(1, len(self._groups)))
         for group in self._groups:
-            if group.units is not None:
+            if group.units is not None or self._is_given_up(group):
                 continue
             room = share - group.in_flight
-            tasks = group.delivery.start(room, _RUN) if room > 0 else []
+            tasks = group.delivery.start(room, bounds.RUN) if room > 0 else []
             if tasks:
                 group.in_flight += sum(1 + task.more for task in tasks)
                 self._runner.submit(tasks)
@@ -204,7 +242,11 @@ class DeliveryLoop:
 
     def _start_units(self) -> None:
         """Share the free threads among the groups that commit with their cursors, each turn another first."""
-        groups = [(each, each.units) for each in self._groups if each.units is not None]
+        groups = [
+            (each, each.units)
+            for each in self._groups
+            if each.units is not None and not self._is_given_up(each)
+        ]
         self._units_turn += 1
         first = self._units_turn % len(groups) if groups else 0
         in_turn = groups[first:] + groups[:first]
@@ -213,11 +255,16 @@ class DeliveryLoop:
             group.in_flight += sum(len(unit.tasks) for unit in units)
             self._units.submit(units)
 
+    def _is_given_up(self, group: RunningGroup) -> bool:
+        return group.delivery.subscription.group in self.hung.given_up
+
     def _pause(self, now: float, now_ms: int) -> float:
         """Return how long until something is due; what is due already waits for a result."""
         until = [max(self._ends.next_look, now + _LEAST_WAIT_SECONDS)]
         if self._unsettled:
             until.append(self._first_result + _SETTLE_SECONDS)
+        if self._trials.alone is not None or self._trials.is_asked:
+            until.append(now + _TRIAL_SECONDS)
         for group in self._groups:
             due_ms = group.delivery.next_due_ms()
             if due_ms is not None and due_ms > now_ms:
@@ -230,10 +277,7 @@ class DeliveryLoop:
         """Let what runs come to its end, settle, give back; never fail."""
         for group in self._groups:
             group.delivery.let_go()
-        for task in self._runner.take_back():
-            group = self._groups.of(task)
-            group.in_flight -= 1
-            group.delivery.untake([task])
+        self._take_back()
         while self._is_anything_in_flight() and self._clock.monotonic() < (self._grace_ends or 0.0):
             self._wake.clear()
             self._quietly(self._collect)

@@ -8,7 +8,7 @@ its lane waits, everything else goes on. What handlers publish meanwhile is drai
 from contextlib import suppress
 from dataclasses import dataclass
 
-from penstock.clock import Clock
+from penstock.clock import Clock, steady
 from penstock.delivery.store import GroupStore
 from penstock.delivery.unread import measure
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
@@ -46,7 +46,7 @@ class Drain:
 
     def __init__(self, store: Store, handlers: Handlers, clock: Clock) -> None:
         self._store, self._log = store, store.log
-        self._handlers, self._clock = handlers, clock
+        self._handlers, self._clock = handlers, steady(clock)
         self._settings, self._processing = ClusterSettings.load(), ProcessingSettings.load()
         self._member = Member(store.database, self._settings, clock)
         self._sequencer = Sequencer(store, SequencerSettings.load(), clock)
@@ -95,8 +95,12 @@ class Drain:
                     break
             delivery.late.count(now=True)
             delivery.settle()
-        finally:
-            delivery.release()
+        except BaseException:
+            with suppress(Exception):  # without a settling nothing is given back: some come again, marked
+                delivery.settle()
+                delivery.release()
+            raise
+        delivery.release()
         return worked
 
     def _delivery(self, subscription: Subscription, topic: Topic) -> GroupDelivery:
@@ -110,6 +114,7 @@ class Drain:
                 owner=self._member.id,
                 from_start=subscription.start == "earliest",
                 catch_up=subscription.catch_up(self._processing.catch_up),
+                gone=self._member.gone,
             )
             known = GroupDelivery(self._log, store, subscription, self._clock)
             self._deliveries[subscription.group, topic.id] = known

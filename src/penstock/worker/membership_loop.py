@@ -51,15 +51,18 @@ class MembershipLoop:
         pins: frozenset[int] | None,
         measure: Callable[[], object] = lambda: None,
         gained: Callable[[], object] = lambda: None,
+        given_up: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
         """`new_delivery` makes the delivery of a group on a topic, and returns the group's id with it.
 
         `measure` is called once a minute: for series of the whole store. `gained` is called when there are
-        more slots to sequence than before.
+        more slots to sequence than before. `given_up` names the groups that cannot be served now: others get
+        their partitions.
         """
         self._member, self._log, self._delivery, self._clock = member, log, delivery, clock
         self._waiting, self._new_delivery, self._pins = list(subscriptions), new_delivery, pins
-        self._filters, self._measure, self._gained = filters, measure, gained
+        self._filters, self._measure, self._gained, self._given_up = filters, measure, gained, given_up
+        self._left_out: frozenset[str] = frozenset()
         self._groups: dict[str, tuple[int, list[int]]] = {}
         self._warned: set[str] = set()  # groups that another program seems to serve, too
         self._cluster = cluster
@@ -105,6 +108,7 @@ class MembershipLoop:
             self._next_beat = now + self._cluster.heartbeat_interval.total_seconds()
             self._beat()
         new = self._discover()
+        self._leave_out(now)
         if new or died or now >= self._next_rebalance:
             self._member.rebalance()
             settings = self._cluster  # a group that is new here is shared out as soon as joins are gathered
@@ -159,10 +163,18 @@ class MembershipLoop:
                     ", ".join(filter),
                 )
 
+    def _leave_out(self, now: float) -> None:
+        """Say which groups are served here; when that has changed, shares are worked out at once."""
+        given_up = self._given_up()
+        if given_up != self._left_out:
+            self._left_out, self._next_rebalance = given_up, now
+        self._member.serve(self._serves())  # writes only what is new
+
     def _serves(self) -> Serves:
         groups = tuple(
             ServedGroup(group_id, self._filters[name], tuple(topics))
             for name, (group_id, topics) in self._groups.items()
+            if name not in self._left_out
         )
         return Serves(True, groups, self._pins)
 

@@ -6,9 +6,10 @@ import signal
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, asynccontextmanager
-from threading import Event
+from threading import Event, current_thread, main_thread
 from typing import Protocol
 
+from penstock.errors import Error
 from penstock.signals import hearing
 
 logger = logging.getLogger("penstock.worker")
@@ -25,6 +26,9 @@ class Runnable(Protocol):
 
     def hurry(self) -> None:
         """Let a stop that is under way wait no longer."""
+
+    def failure(self) -> Error | None:
+        """Return why it can no longer do its work and should be stopped; None while it can."""
 
     def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         """Use this event loop; before `start`."""
@@ -58,6 +62,11 @@ class Several:
         for each in self._services:
             each.hurry()
 
+    def failure(self) -> Error | None:
+        """Return why none of them can do its work; None while one can."""
+        failures = [each.failure() for each in self._services]
+        return failures[0] if failures and None not in failures else None
+
     def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         """Use this event loop in all; before `start`."""
         for each in self._services:
@@ -77,34 +86,63 @@ class Nothing:
     def hurry(self) -> None:
         """Nothing to wait for."""
 
+    def failure(self) -> Error | None:
+        """Nothing that could fail."""
+        return None
+
     def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         """Nothing to run in it."""
+
+
+def is_main_thread() -> bool:
+    """Return whether this is the main thread: whoever runs a worker there gives it the process."""
+    return current_thread() is main_thread()
 
 
 def run(worker: Runnable, until: Event | None = None) -> None:
     """Run a worker until SIGTERM, Ctrl-C or `until`; after a second signal it does not wait for handlers.
 
-    Signals are heard only in the main thread; elsewhere `until` ends it.
+    Signals are heard only in the main thread; elsewhere `until` ends it. Raises the worker's failure, once
+    it has stopped.
     """
     stopping = until or Event()
     with _signals(worker, stopping):
         worker.start()
         try:
-            while not stopping.wait(1.0):  # in short waits: some systems do not wake a long one for a signal
-                pass
+            failure = _wait(worker, stopping)
         finally:
             worker.stop()
+    if failure is not None:
+        raise failure
 
 
 async def arun(worker: Runnable) -> None:
-    """Run a worker until SIGTERM, Ctrl-C or cancellation, without keeping the event loop from its work."""
+    """Run a worker until SIGTERM, Ctrl-C or cancellation, without keeping the event loop from its work.
+
+    Raises the worker's failure, once it has stopped.
+    """
     stopping = Event()
     with _signals(worker, stopping):
         async with running(worker):
             try:
-                await asyncio.to_thread(stopping.wait)
+                failure = await asyncio.to_thread(_wait, worker, stopping)
             finally:
                 stopping.set()  # when this task is cancelled, the waiting thread must not stay behind
+    if failure is not None:
+        raise failure
+
+
+def _wait(worker: Runnable, stopping: Event) -> Error | None:
+    """Wait until a worker is to be stopped; return its failure if that is why.
+
+    In short waits: some systems do not wake a long one for a signal.
+    """
+    while not stopping.wait(1.0):
+        failure = worker.failure()
+        if failure is not None:
+            logger.error("stopping: %s", failure)
+            return failure
+    return None
 
 
 @asynccontextmanager

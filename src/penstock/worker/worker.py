@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from threading import Event
 
 from penstock.backoff import PollingSettings
-from penstock.clock import Clock
+from penstock.clock import Clock, steady
 from penstock.delivery.store import GroupStore
+from penstock.errors import GroupsGivenUp
 from penstock.log.contract import Topic
 from penstock.log.sql.bell_listener import LOGGED, BellListener, is_test, notify_others, staged_slots
 from penstock.log.store import Store
@@ -27,7 +28,9 @@ from .calling.runner import ProcessingSettings
 from .delivery_loop import DeliveryLoop
 from .group.delivery import GroupDelivery
 from .group.transactional import TransactionalDelivery
+from .group.trials import Trials
 from .handlers import Handlers
+from .health import WorkerHealth
 from .measures import Measures
 from .membership_loop import MembershipLoop, filters_of
 from .retention import RetentionService
@@ -36,6 +39,8 @@ from .served_groups import AnyDelivery
 from .subscription import Subscription
 
 logger = logging.getLogger("penstock.worker")
+
+UNSERVED_SECONDS = 5.0  # so long a worker waits for hung calls to end after all when it serves no group
 
 
 class Worker:
@@ -54,14 +59,22 @@ class Worker:
         cluster: ClusterSettings | None = None,
         polling: PollingSettings | None = None,
         processing: ProcessingSettings | None = None,
+        dedicated: bool = False,
     ) -> None:
+        """`dedicated`: the process does nothing else, so its end may be a record's doing."""
         cluster, polling = cluster or ClusterSettings.load(), polling or PollingSettings.load()
         self._processing = processing or ProcessingSettings.load()
-        database = store.database
+        database, clock = store.database, steady(clock)
         self._store, self._database, self._log, self._clock = store, database, store.log, clock
-        self._member = SharingMember(database, cluster, clock)
+        self._member = SharingMember(database, cluster, clock, dedicated=dedicated)
+        self._trials = Trials(clock, threads=self._processing.concurrency, dedicated=dedicated)
         self._delivery = DeliveryLoop(
-            self._log, self._member, clock, polling=polling, threads=self._processing.concurrency
+            self._log,
+            self._member,
+            clock,
+            polling=polling,
+            threads=self._processing.concurrency,
+            trials=self._trials,
         )
         self._sequencing = SequencingService(
             store, clock, cluster=cluster, polling=polling, member=self._member, sequenced=self._sequenced
@@ -90,6 +103,7 @@ class Worker:
             pins=pins,
             measure=Measures(store, self._member).take,
             gained=self._sequencing.ring,
+            given_up=lambda: self._delivery.hung.given_up,
         )
         self._pid = os.getpid()
         self._stopped = Event()
@@ -153,6 +167,16 @@ class Worker:
         """Let a stop that is under way wait no longer for handlers."""
         self._delivery.hurry()
 
+    def health(self) -> WorkerHealth:
+        """Return which groups it serves, and which it has given up; from any thread, asks no database."""
+        return WorkerHealth(tuple(sorted(self._filters)), self._delivery.hung.groups())
+
+    def failure(self) -> GroupsGivenUp | None:
+        """Return why this worker should end: for a while it has not been able to serve any of its groups."""
+        if self._delivery.hung.seconds_without(self._filters) < UNSERVED_SECONDS:
+            return None
+        return GroupsGivenUp(str(each) for each in self._delivery.hung.groups())
+
     def _heard(self, words: Sequence[str]) -> None:
         for word in words:
             if word == LOGGED:
@@ -180,8 +204,9 @@ class Worker:
             filter=self._filters[subscription.group],
             touch=lambda tx, group_id, topic_id: touch(tx, Domain(group_id, topic_id)),
             catch_up=subscription.catch_up(self._processing.catch_up),
+            gone=self._member.gone,
         )
-        delivery = GroupDelivery(self._log, store, subscription, self._clock)
+        delivery = GroupDelivery(self._log, store, subscription, self._clock, self._trials)
         if not subscription.is_transactional:
             return store.group_id, delivery
         return store.group_id, TransactionalDelivery(self._database, store, delivery, self._clock)

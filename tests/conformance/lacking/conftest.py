@@ -20,9 +20,10 @@ KINDS = ("memory", "postgres")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out other engines that a module asks for; the fast set has the one in memory."""
+    """Leave out other engines that a module asks for; the fast set has the group's rows, in memory."""
+    here = Path(__file__).parent
     for each in items:
-        if _kind(each) == "postgres":
+        if _kind(each) == "postgres" or (here in each.path.parents and each.path.stem != "test_group_store"):
             each.add_marker(pytest.mark.slow)
     others = [each for each in items if _kind(each) not in KINDS]
     config.hook.pytest_deselected(items=others)

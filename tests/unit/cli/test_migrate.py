@@ -60,7 +60,7 @@ def test_it_says_what_it_applied(run: Run, url: str) -> None:
 def test_it_says_so_in_json(run: Run, url: str) -> None:
     for applied in (APPLIED, []):
         code, out, _ = run("--url", url, "--json")
-        assert (code, json.loads(out)) == (0, {"applied": applied, "version": 7})
+        assert (code, json.loads(out)) == (0, {"applied": applied, "version": 8})
 
 
 def test_the_address_may_stand_in_the_environment(
@@ -156,4 +156,4 @@ def test_a_newer_schema_is_said_with_the_remedy(run: Run, url: str) -> None:
     for flag in ([], ["--check"], ["--sql"]):
         code, _, err = run("--url", url, *flag)
         assert code == 1
-        assert "version 99, this Penstock knows 7; update Penstock here" in err
+        assert "version 99, this Penstock knows 8; update Penstock here" in err

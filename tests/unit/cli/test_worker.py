@@ -104,6 +104,70 @@ def test_u_07_one_process_serves_several_stores(folder: Path) -> None:
             assert conn.execute("SELECT count(*) FROM penstock_member").fetchone() == (0,)
 
 
+HANGING = """
+import threading
+from datetime import timedelta
+from penstock import Fixed, Outbox, Record
+
+outbox = Outbox("sqlite:///shop.db")
+
+SOON = Fixed(timedelta(milliseconds=10), max_retries=100_000)
+
+@outbox.handler("hang", group="hangs", timeout=0.05, retry=SOON)
+def hang(record: Record) -> None:
+    with open("hung", "a") as hung:
+        print(record.value, file=hung)
+    threading.Event().wait()
+"""
+GOOD = """
+@outbox.handler("t", group="good")
+def handle(record: Record) -> None:
+    with open("seen", "a") as seen:
+        print(record.value, file=seen)
+"""
+
+
+def publish_hanging(folder: Path) -> None:
+    """Publish more that hangs than a worker has threads."""
+    with closing(Outbox(f"sqlite:///{folder}/shop.db")) as outbox, outbox.transaction() as conn:
+        outbox.publish_many(conn, [{"type": "hang", "value": n, "key": f"k-{n}"} for n in range(60)])
+
+
+@pytest.mark.slow
+def test_calls_that_hang_stop_neither_another_group_nor_the_end_of_the_worker(folder: Path) -> None:
+    (folder / "shop.py").write_text(HANGING + GOOD)
+    publish_hanging(folder)
+    with running(folder) as worker:
+        wait_until(lambda: len(hung(folder)) >= 8, "as many hang as there are threads")
+        for value in range(20):
+            publish(folder, str(value))
+        wait_until(lambda: len(seen(folder)) == 20, "the other group goes on")
+        worker.send_signal(signal.SIGTERM)
+        _, said = worker.communicate(timeout=60)
+    assert worker.returncode == 0
+    assert "ERROR   penstock.handlers group hangs (8 calls hang beyond their timeout" in said
+    assert len(hung(folder)) <= 3 * 8  # its bound, and what ran when it came to that
+
+
+@pytest.mark.slow
+def test_a_worker_all_of_whose_groups_hang_leaves_with_a_last_word(folder: Path) -> None:
+    (folder / "shop.py").write_text(HANGING)
+    publish_hanging(folder)
+    with running(folder) as worker:
+        _, said = worker.communicate(timeout=60)
+    assert worker.returncode == 1
+    last = said.strip().splitlines()[-1]
+    assert "no group is served here any more: group hangs (" in last
+    assert "Restart the process" in last
+    with closing(sqlite3.connect(folder / "shop.db")) as conn:
+        assert conn.execute("SELECT count(*) FROM penstock_member").fetchone() == (0,)
+
+
+def hung(folder: Path) -> list[str]:
+    path = folder / "hung"
+    return path.read_text().split() if path.exists() else []
+
+
 @pytest.fixture
 def refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -200,6 +200,32 @@ def test_a_transaction_of_ours_says_how_it_runs(database: Database, migrated_url
     strict.close()
 
 
+@pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
+def test_p4_a_commit_of_ours_in_a_file_survives_a_power_cut(database: Database) -> None:
+    def settings(tx: Transaction) -> list[object]:
+        return [tx.conn.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
+
+    full = 2
+    assert database.run(settings) == database.look(settings) == ["wal", full]
+
+
+@pytest.mark.parametrize("kind", ["postgres"], indirect=True)
+@pytest.mark.parametrize("level", ["on", "local", "remote_apply", "off"])
+def test_p4_a_commit_of_ours_is_as_durable_as_the_server_is_set(
+    database: Database, migrated_url: str, level: str
+) -> None:
+    """Also on a connection that has notified, which need not be durable."""
+    opened = open_database(f"{migrated_url}%20-csynchronous_commit%3D{level}", Names())
+
+    def setting(tx: Transaction) -> str:
+        return str(tx.conn.execute("SHOW synchronous_commit").fetchone()[0])
+
+    with opened.looking() as tx:
+        opened.dialect.notify(tx.conn, "penstock_staged", "")
+    assert opened.run(setting) == opened.look(setting) == level
+    opened.close()
+
+
 @pytest.mark.parametrize("kind", ["postgres"], indirect=True)
 def test_a_topic_deleted_while_it_is_made_is_made_again(database: Database) -> None:
     """Found by the insert, gone before it was locked: the work runs once more."""

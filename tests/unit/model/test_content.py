@@ -1,6 +1,7 @@
 import dataclasses
 import enum
 import uuid
+from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -69,9 +70,28 @@ def test_none_is_a_tombstone_and_not_the_json_null() -> None:
     assert decode_value(b"null", JSON) is None
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_nan_and_the_infinities_become_null(value: float) -> None:
-    assert encode_value("t", {"x": value}) == (b'{"x":null}', JSON)
+@dataclasses.dataclass
+class Priced:
+    price: float
+    note: str | None = None
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize(
+    "wrap", [lambda n: n, lambda n: {"a": [1, n], "b": None}, Priced], ids=["bare", "deep", "class"]
+)
+def test_nan_and_the_infinities_are_refused(wrap: Callable[[float], Any], number: float) -> None:
+    """D16: they have no JSON form, and null is another value."""
+    with pytest.raises(InvalidValue, match="NaN and the infinities have no JSON form"):
+        encode_value("order.placed", wrap(number))
+
+
+@pytest.mark.parametrize("value", [None, [None], {"a": None}, "null", {"null": 1}, Priced(1.5)])
+def test_null_is_kept(value: Any) -> None:
+    data, content_type = encode_value("order.placed", value)
+    assert decode_value(data, content_type) == (
+        value if not isinstance(value, Priced) else {"price": 1.5, "note": None}
+    )
 
 
 def circle() -> list[Any]:

@@ -1,6 +1,7 @@
 """Figures of a topic: each counted where it is, each fault with its range or its number."""
 
-from collections.abc import Iterator
+import tracemalloc
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,15 @@ from hypothesis import strategies as st
 
 from penstock import Outbox, Record
 from penstock.errors import UnknownTopic
-from penstock.log.contract import Bounds
+from penstock.log.contract import Bounds, Log, OffsetRange, Topic
+from penstock.log.entry import Entry
 from penstock.log.sql.database import Database
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
+from penstock.operate import reconcile as reconciling
 from penstock.operate.reconcile import Reconciliation, TableFigures, gaps, reconcile
+from penstock.operate.walk import walk
+from penstock.testing.records import a_record
 
 
 class Shop:
@@ -52,6 +57,12 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
     yield shop
     shop.database.close()
     shop.outbox.close()
+
+
+def fill(shop: Shop, numbers: Iterable[int]) -> None:
+    """Append records with these numbers as ids to one partition."""
+    shop.outbox.log.create_topic("events")
+    shop.outbox.log.append("events", [a_record(id=str(n)) for n in numbers], partition=0)
 
 
 def deliver(shop: Shop, fail: str | None = None) -> None:
@@ -124,6 +135,51 @@ def test_an_order_without_an_event_and_an_event_without_an_order_are_named(shop:
     shop.run("INSERT INTO orders VALUES ('o-9', 'x')")
     found = shop.reconciled(against="SELECT id FROM orders", by="key").figures[0]
     assert found.faults == ["o-9 has no record in the log", "o-1 is in the log and not there"]
+
+
+def test_ids_that_stand_twice_are_counted_however_few_are_remembered(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(shop, [*range(50), 7, 7, 48])
+    for most in (1000, 53, 10, 1):
+        monkeypatch.setattr(reconciling, "_IDS", most)
+        (figure,) = shop.reconciled().figures
+        assert (figure.count, figure.faults) == (53, ["3 records have the id of another"])
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_log(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reconciling, "_IDS", 5_000)
+    fill(shop, [])
+    shop.reconciled()  # what is made once and kept is no growth
+    peaks = []
+    for many in (range(10_000), range(10_000, 40_000)):
+        for start in range(many.start, many.stop, 1000):
+            fill(shop, range(start, start + 1000))
+        tracemalloc.start()
+        assert shop.reconciled().agrees
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 2 * peaks[0], "four times the records"
+
+
+def test_what_retention_deletes_meanwhile_is_not_missing(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log is counted again from where it begins then; a real gap is still told."""
+    fill(shop, range(3_000))
+
+    def walk_while_trimming(log: Log, topic: Topic, partition: int, bounds: Bounds) -> Iterator[list[Entry]]:
+        for number, entries in enumerate(walk(log, topic, partition, bounds)):
+            if number == 0:
+                log.trim(topic, [OffsetRange(partition, 0, 1_500)])
+            yield entries
+
+    monkeypatch.setattr(reconciling, "walk", walk_while_trimming)
+    (figure,) = shop.reconciled(groups=[]).figures
+    assert (figure.count, figure.faults) == (1_500, [])
+    monkeypatch.undo()
+    shop.run('DELETE FROM penstock_log WHERE "offset" = 2000')
+    (figure,) = shop.reconciled(groups=[]).figures
+    assert (figure.count, figure.faults) == (1_499, ["partition 0, 2000 to before 2001, is not in the log"])
 
 
 def test_an_unknown_topic_is_refused(shop: Shop) -> None:

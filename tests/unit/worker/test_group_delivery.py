@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 from penstock import Record, points
 from penstock.delivery.lane_names import lane_of
 from penstock.delivery.store import GroupStore
+from penstock.delivery.trial import Trial, stored_trial
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
 from penstock.errors import StoreUnreachable
 from penstock.log.sql.database import Database
@@ -23,6 +24,7 @@ from penstock.testing.outbox_suite import in_one_partition
 from penstock.testing.records import some_records
 from penstock.worker.group import bounds
 from penstock.worker.group.delivery import GroupDelivery
+from penstock.worker.group.trials import ALONE_SECONDS, QUIET_SECONDS, Trials
 from penstock.worker.task import HandlerTask
 from tests.conformance.engines import StoreEngine
 
@@ -47,14 +49,24 @@ def make(engine: StoreEngine, database: Database) -> Make:
     """Give a way to make the delivery of a group as a member of some name."""
     in_one_partition(engine)
 
-    def made(owner: str = "me", handler: Callable[[Record], Any] | None = None) -> GroupDelivery:
+    def made(
+        owner: str = "me", handler: Callable[[Record], Any] | None = None, gone: Sequence[str] = ()
+    ) -> GroupDelivery:
         outbox = engine.another()
         subscribe(outbox, "g", handler or Seen())
         (subscription,) = outbox._handlers.subscriptions()
         log = SqlLog(database, engine.clock)
         topic = log.topic("events")
-        store = GroupStore(store_of(database), engine.clock, group="g", topic=topic, owner=owner)
-        return GroupDelivery(log, store, subscription, engine.clock)
+        store = GroupStore(
+            store_of(database),
+            engine.clock,
+            group="g",
+            topic=topic,
+            owner=owner,
+            gone=lambda tx: list(gone),
+        )
+        trials = Trials(engine.clock, dedicated=True)
+        return GroupDelivery(log, store, subscription, engine.clock, trials)
 
     return made
 
@@ -109,46 +121,147 @@ def test_what_is_to_be_let_go_counts_no_more_for_the_share(make: Make, engine: S
     assert mine.owns() == 0
 
 
-def test_what_a_lost_owner_had_is_handed_out_again_with_care(make: Make, engine: StoreEngine) -> None:
-    """D6: one at a time, written down first, marked; and without care once it is settled."""
+def test_what_a_lost_owner_had_is_handed_out_again_and_marked(make: Make, engine: StoreEngine) -> None:
+    """P6: all at once, whatever became of that owner; and unmarked once it is settled."""
     publish(engine, ("a", 1), ("b", 2), ("c", 3))
     taken(make("lost"), engine)
-    mine = make("heir")
-    seen = []
-    for _ in range(3):
-        (task,) = taken(mine, engine, "heir")
-        assert (task.record.redelivered, tried(engine)) == (True, task.record.offset)
-        seen.append(task.record.value)
-        finish(mine, [task])
-        mine.settle()
-    assert seen == [1, 2, 3]
-    assert crashes(engine) == 0
+    mine = make("heir", gone=["lost"])
+    tasks = taken(mine, engine, "heir")
+    assert [(task.record.value, task.record.redelivered) for task in tasks] == [
+        (1, True),
+        (2, True),
+        (3, True),
+    ]
+    assert crashes(engine) == 1
+    finish(mine, tasks)
+    mine.settle()
+    assert (crashes(engine), trial(engine)) == (0, Trial())
     publish(engine, ("a", 4), ("b", 5))
     tasks = taken(mine, engine, "heir")
     assert [(task.record.value, task.record.redelivered) for task in tasks] == [(4, False), (5, False)]
 
 
-def test_a_record_that_takes_three_owners_with_it_is_given_up(make: Make, engine: StoreEngine) -> None:
-    """D-08: the records before and behind it are not blamed."""
-    publish(engine, ("a", 1), ("b", 2), ("c", 3))
-    for number in range(3):
-        victim = make(f"victim-{number}")
-        tasks = taken(victim, engine)
-        while 2 not in values(tasks):  # it works until it comes to the one that kills it
-            finish(victim, tasks)
-            victim.settle()
-            tasks = victim.start(1000)
-    mine = make("heir")
-    done = []
-    for _ in range(3):
-        tasks = taken(mine, engine, "heir")
-        done += values(tasks)
+def next_tasks(mine: GroupDelivery) -> list[HandlerTask]:
+    """Settle and hand out what comes next, as the delivery loop does in a process where nothing runs."""
+    trials = mine.suspects.trials
+    mine.settle()
+    trials.settled()
+    tasks = mine.start(1000)
+    if not tasks and trials.is_asked:
+        trials.grant(quiet=True)
+        tasks = mine.start(1000)
+        trials.withdraw()
+    return tasks
+
+
+def deadly(mine: GroupDelivery, store: StoreEngine, value: int) -> list[HandlerTask]:
+    """Work until a record is in work that kills the process; return what is in work then."""
+    tasks = taken(mine, store, "nobody") or next_tasks(mine)
+    while value not in values(tasks):
+        assert tasks, "it never came to that record"
         finish(mine, tasks)
-        mine.settle()
-    assert done == [3]
-    assert rows(engine, 'SELECT "offset", reason, holding FROM penstock_dead') == [
-        (1, "killed its worker 3 times", True)
-    ]
+        tasks = next_tasks(mine)
+    return tasks
+
+
+def test_a_record_that_kills_every_process_is_put_off_and_nobody_else_is(
+    make: Make, engine: StoreEngine
+) -> None:
+    """D1: two deaths with all, one with a few, three with that record alone."""
+    publish(engine, *((key, number) for number, key in enumerate("abcdefgh")))
+    together = []
+    for number in range(6):
+        victim = make(f"victim-{number}", gone=[f"victim-{number - 1}"])
+        together.append(len(deadly(victim, engine, 2)))
+    assert together == [8, 8, 8, 1, 1, 1]
+    mine = make("heir", gone=["victim-5"])
+    tasks = taken(mine, engine, "heir") or next_tasks(mine)
+    while tasks:
+        assert 2 not in values(tasks)
+        finish(mine, tasks)
+        tasks = next_tasks(mine)
+    assert rows(engine, "SELECT count(*) FROM penstock_dead") == [(0,)]
+    ((lane, state, due_ms, reason),) = rows(engine, "SELECT lane, state, due_ms, reason FROM penstock_lane")
+    assert (lane, state, reason) == ("c", "retrying", "killed its worker 3 times")
+    assert due_ms == engine.clock.now_ms() + 60_000
+    assert trial(engine) == Trial(epoch=trial(engine).epoch, alone={2: 3})
+
+
+def test_who_is_put_off_is_tried_again_alone_and_waits_longer_each_time(
+    make: Make, engine: StoreEngine
+) -> None:
+    publish(engine, ("a", 1))
+    waits = []
+    for number in range(13):
+        victim = make(f"victim-{number}", gone=[f"victim-{number - 1}"])
+        if not (taken(victim, engine, "nobody") or next_tasks(victim)):
+            ((due_ms,),) = rows(engine, "SELECT due_ms FROM penstock_lane")
+            waits.append(due_ms - engine.clock.now_ms())
+            engine.clock.advance(timedelta(milliseconds=waits[-1]))
+            assert values(next_tasks(victim)) == [1]
+    assert waits == [*(60_000 * 2**n for n in range(6)), 3_600_000]
+    mine = make("heir")
+    finish(mine, deadly(mine, engine, 1))
+    mine.settle()
+    assert trial(engine) == Trial(epoch=trial(engine).epoch)
+    assert rows(engine, "SELECT count(*) FROM penstock_lane") == [(0,)]
+
+
+def test_deaths_of_other_causes_blame_nobody(make: Make, engine: StoreEngine) -> None:
+    """D1: kills from outside, in any number: what was in work with others is a suspect and no more."""
+    publish(engine, ("a", 1), ("b", 2), ("c", 3))
+    for number in range(20):
+        victim = make(f"victim-{number}", gone=[f"victim-{number - 1}"])
+        taken(victim, engine, "nobody")  # a slow handler is in work: the process is never quiet
+        victim.suspects.trials.grant(quiet=False)
+        victim.start(1000)
+    assert set(trial(engine).alone.values()) <= {0}
+    assert rows(engine, "SELECT count(*) FROM penstock_lane") == [(0,)]
+
+
+def test_a_lease_that_ran_out_is_no_death(make: Make, engine: StoreEngine) -> None:
+    publish(engine, ("a", 1))
+    for number in range(20):
+        taken(make(f"paused-{number}"), engine, "nobody")
+    assert trial(engine).is_empty
+    (task,) = taken(make("heir"), engine, "nobody")
+    assert task.record.redelivered
+
+
+def test_a_suspect_waits_for_what_runs_but_not_for_ever(make: Make, engine: StoreEngine) -> None:
+    """One that never has the process to itself is never blamed, and delivered all the same."""
+    publish(engine, ("a", 1), ("b", 2))
+    for number in range(3):
+        victim = make(f"victim-{number}", gone=[f"victim-{number - 1}"])
+        taken(victim, engine, "nobody")
+    mine = make("heir", gone=["victim-2"])
+    assert taken(mine, engine, "nobody") == []
+    trials = mine.suspects.trials
+    assert trials.is_asked
+    assert not trials.grant(quiet=False)
+    engine.clock.advance(timedelta(seconds=QUIET_SECONDS))
+    assert trials.grant(quiet=False)
+    (task,) = mine.start(1000)
+    assert trials.alone is None
+    assert not trial(engine).is_alone
+    mine.finish(task, Passed())
+    assert task.place.offset not in mine.partitions.get(0).owned.trial.alone  # type: ignore[union-attr]
+
+
+def test_a_suspect_that_takes_long_lets_the_others_go_on(make: Make, engine: StoreEngine) -> None:
+    publish(engine, ("a", 1), ("b", 2))
+    for number in range(3):
+        victim = make(f"victim-{number}", gone=[f"victim-{number - 1}"])
+        taken(victim, engine, "nobody")
+    mine = make("heir", gone=["victim-2"])
+    deadly(mine, engine, 1)
+    trials = mine.suspects.trials
+    assert (trials.alone is not None, trials.is_overdue, trial(engine).is_alone) == (True, False, True)
+    engine.clock.advance(timedelta(seconds=ALONE_SECONDS))
+    assert trials.is_overdue
+    mine.suspects.end_alone()
+    assert (trials.alone, trial(engine).is_alone) == (None, False)
+    assert trial(engine).at_work == {0}
 
 
 def test_an_owner_that_released_is_no_crash(make: Make, engine: StoreEngine) -> None:
@@ -242,19 +355,24 @@ def test_waiting_lanes_are_bounded_and_the_storm_ends(
     assert most <= 5 + 4 + 1
 
 
+@pytest.mark.parametrize("where", ["value", "headers"])
 def test_what_is_in_memory_is_bounded_by_bytes(
-    make: Make, engine: StoreEngine, monkeypatch: pytest.MonkeyPatch
+    make: Make, engine: StoreEngine, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
+    """P8, D14: bytes in headers take as much memory as those in values."""
+    value, headers = ("x" * 1000, {}) if where == "value" else (1, {"h": "x" * 1000})
     monkeypatch.setattr(bounds, "HELD_BYTES", 3000)
     monkeypatch.setattr(bounds, "READ_BYTES", 2000)
     with engine.connect() as conn:
         for number in range(20):
-            engine.outbox.publish(conn, "t", "x" * 1000, key=f"k-{number}")
+            engine.outbox.publish(conn, "t", value, key=f"k-{number}", headers=headers)
         conn.commit()
     engine.outbox.drain()
     mine, total = make(), 0
     mine.take(lambda tx: [])
-    while fill(mine, engine) or total < 20:
+    while total < 20:
+        for _ in range(10):
+            fill(mine, engine)
         tasks = mine.start(1000)
         assert len(tasks) <= 6
         total += len(tasks)
@@ -321,9 +439,8 @@ def rows(engine: StoreEngine, query: str) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in conn.execute(query).fetchall()]
 
 
-def tried(engine: StoreEngine) -> int | None:
-    found: int | None = rows(engine, "SELECT trying FROM penstock_cursor")[0][0]
-    return found
+def trial(engine: StoreEngine) -> Trial:
+    return stored_trial(rows(engine, "SELECT trial FROM penstock_cursor")[0][0])
 
 
 def crashes(engine: StoreEngine) -> int:
@@ -416,13 +533,14 @@ def test_what_was_taken_before_the_database_went_away_is_handed_out_later(
     log = SqlLog(database, engine.clock)
     store = GroupStore(store_of(database), engine.clock, group="g", topic=log.topic("events"), owner="me")
     with engine.connect() as conn:
-        conn.execute("UPDATE penstock_cursor SET crashes = 1 WHERE partition = 1")
+        conn.execute("UPDATE penstock_cursor SET trial = '{\"d\": 2}' WHERE partition = 1")
         conn.commit()
-    mine = GroupDelivery(log, store, subscription, engine.clock)
+    trials = Trials(engine.clock, dedicated=True)
+    mine = GroupDelivery(log, store, subscription, engine.clock, trials)
     mine.take(lambda tx: [])
     fill(mine, engine)
     with monkeypatch.context() as patch:
-        patch.setattr(store, "trying", lambda *_: (_ for _ in ()).throw(StoreUnreachable("db", "away")))
+        patch.setattr(store, "suspect", lambda *_: (_ for _ in ()).throw(StoreUnreachable("db", "away")))
         with pytest.raises(StoreUnreachable):
             mine.start(1000)
     assert sorted(task.place.partition for task in mine.start(1000)) == [0, 1]

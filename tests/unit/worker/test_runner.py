@@ -19,6 +19,7 @@ from penstock.model.event_types import EventTypes
 from penstock.model.record import Record
 from penstock.testing import FakeClock
 from penstock.testing.records import a_record
+from penstock.worker.calling.hung_calls import HungCalls
 from penstock.worker.calling.limiter import Limiter
 from penstock.worker.calling.runner import ProcessingSettings, Runner
 from penstock.worker.handler import Handler
@@ -69,8 +70,8 @@ def loop() -> Iterator[Callable[..., Loop]]:
 
 def a_handler(function: Callable[..., Any], id: str = "shop.mail", **options: Any) -> Handler:
     """Return a handler with what a test leaves out filled in."""
-    rules = options.pop("rules", Rules(Fixed(max_retries=3)))
-    return Handler(function=function, group="g", id=id, rules=rules, **options)
+    rules, group = options.pop("rules", Rules(Fixed(max_retries=3))), options.pop("group", "g")
+    return Handler(function=function, group=group, id=id, rules=rules, **options)
 
 
 def tasks_of(handler: Handler, many: int = 1, **others: Any) -> list[HandlerTask]:
@@ -564,8 +565,9 @@ def test_a_sync_handler_over_its_time_is_left_behind_and_replaced(
     )
 
 
-def test_no_more_threads_hang_than_the_bound_allows(
-    loop: Callable[..., Loop], caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("gated", [None, 4])
+def test_a_group_whose_calls_hang_is_given_up_and_the_others_go_on(
+    loop: Callable[..., Loop], gated: int | None
 ) -> None:
     clock, go = FakeClock(), threading.Event()
     begun = threading.Semaphore(0)
@@ -574,18 +576,38 @@ def test_no_more_threads_hang_than_the_bound_allows(
         begun.release()
         go.wait(WAIT)
 
-    mine = loop(threads=1, clock=clock)
-    mine.runner.submit(tasks_of(a_handler(hangs, timeout=1.0), 10))
-    for _ in range(5):
+    hung = HungCalls(threads=1, clock=clock)
+    mine = loop(threads=1, clock=clock, hung=hung)
+    mine.runner.submit(tasks_of(a_handler(hangs, timeout=1.0, concurrency=gated), 10))
+    for _ in range(hung.bound):
         assert begun.acquire(timeout=WAIT)
         clock.advance(timedelta(seconds=1))
         mine.runner.look()
-    mine.collect(5)
-    assert not begun.acquire(timeout=0.05)
-    assert mine.runner.waiting() == 5
-    assert "no more threads are started" in caplog.text
-    go.set()  # those that come back take up the work again
-    mine.collect(5)
+    ended = mine.collect(10)
+    assert [type(each) for each in ended] == [Parked] * 4 + [type(None)] * 6
+    assert hung.given_up == {"g"}
+    mine.runner.submit(tasks_of(a_handler(hangs, timeout=1.0, concurrency=gated), 3))
+    assert mine.collect(3) == [None, None, None]  # not begun: others may do it
+    mine.runner.submit(tasks_of(a_handler(lambda record: None, "other", group="another"), 100))
+    assert mine.collect(100) == [Passed()] * 100
+    assert not begun.acquire(blocking=False)
+    go.set()
+    wait_until(lambda: not hung.given_up, "it is served again")
+    mine.runner.submit(tasks_of(a_handler(lambda record: None, concurrency=gated), 3))
+    assert mine.collect(3) == [Passed()] * 3
+
+
+def test_async_calls_of_a_group_that_is_given_up_are_handed_back(loop: Callable[..., Loop]) -> None:
+    async def handle(record: Record) -> None:
+        raise AssertionError("it is called")
+
+    hung = HungCalls(threads=1, clock=SYSTEM)
+    mine = loop(hung=hung)
+    handler = a_handler(handle, concurrency=2)
+    for call in range(hung.bound):
+        hung.begin(call, handler, 1.0)
+    mine.runner.submit(tasks_of(handler, 10))
+    assert mine.collect(10) == [None] * 10
 
 
 @pytest.mark.parametrize("stubborn", [False, True])

@@ -3,13 +3,17 @@
 
 -- == Cursors: where a group is in each partition, and who owns it
 
--- name: cursor_try
--- Write down which record is tried, before it is, in a partition whose owner crashed; the count of crashes begins anew for
--- another record. Only as the owner in this epoch and version. Walks the primary key, locks that row.
-UPDATE penstock_cursor
-SET crashes = CASE WHEN trying IS NULL OR trying = :offset THEN crashes ELSE 1 END, trying = :offset
+-- name: cursor_suspect
+-- Write down which suspects of a partition are about to begin, before they do. Only as the owner in this epoch and version.
+-- Walks the primary key, locks that row.
+UPDATE penstock_cursor SET trial = :trial
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition
   AND owner = :owner AND epoch = :epoch AND version = :version;
+
+-- name: cursor_judge
+-- Write down what the death of an owner says of the records it had begun; walks the primary key, the row is locked already.
+UPDATE penstock_cursor SET trial = :trial
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition;
 
 -- name: cursors_create
 -- Make a group's cursors on a topic, in every partition, when the group is new there. Walks the primary key.
@@ -30,7 +34,7 @@ FROM rows(:cursors, partition integer, place bigint) AS c WHERE NOT EXISTS (
 -- name: cursors_hold
 -- Hold cursors, so that nobody settles or takes them meanwhile; walks the primary key, locks the rows in order, waiting for
 -- the settlings under way.
-SELECT partition, "offset", passed, trying FROM penstock_cursor
+SELECT partition, "offset", passed FROM penstock_cursor
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[])
 ORDER BY partition FOR UPDATE;
 
@@ -63,13 +67,13 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
 
 -- name: cursors_reset
 -- Set cursors, in a new epoch and version, so that nothing their owner still settles is written. One that lives has not
--- crashed, so it is no longer the owner; one that does not stays, and is counted by whoever takes over. What was tried
--- begins anew. Walks the primary key; the rows are locked already.
+-- crashed, so it is no longer the owner; one that does not stays, and is counted by whoever takes over. Nothing is suspected
+-- any more. Walks the primary key; the rows are locked already.
 -- without update_from: for_each(targets, cursors_reset_one)
 WITH w AS MATERIALIZED (SELECT t.partition, t.place FROM rows(:targets, partition integer, place bigint) AS t)
 UPDATE penstock_cursor AS c
 SET "offset" = w.place, passed = '', epoch = c.epoch + 1, version = c.version + 1, trying = NULL,
-    crashes = least(c.crashes, 1),
+    trial = '', crashes = least(c.crashes, 1),
     owner = CASE WHEN c.owner = ANY(:living::text[]) THEN NULL ELSE c.owner END
 FROM w
 WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = w.partition;
@@ -78,29 +82,16 @@ WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = w.part
 -- The second form of cursors_reset, for one of them; walks the primary key; the row is locked already.
 UPDATE penstock_cursor
 SET "offset" = :place, passed = '', epoch = epoch + 1, version = version + 1, trying = NULL,
-    crashes = least(crashes, 1), owner = CASE WHEN owner = ANY(:living::text[]) THEN NULL ELSE owner END
+    trial = '', crashes = least(crashes, 1), owner = CASE WHEN owner = ANY(:living::text[]) THEN NULL ELSE owner END
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition;
 
 -- name: cursors_seize
 -- Let cursors be taken afresh: the epoch rises, so that nothing their owner still settles is written. One that lives has
--- not crashed, so it is no longer the owner; one that does not stays, and is counted by whoever takes over. `anew`: the
--- record that was tried is to be tried from the beginning. Walks the primary key; the rows are locked already.
--- without update_from: for_each(seized, cursors_seize_one)
-WITH w AS MATERIALIZED (SELECT s.partition, s.anew FROM rows(:seized, partition integer, anew boolean) AS s)
-UPDATE penstock_cursor AS c
-SET epoch = c.epoch + 1, owner = CASE WHEN c.owner = ANY(:living::text[]) THEN NULL ELSE c.owner END,
-    trying = CASE WHEN w.anew THEN NULL ELSE c.trying END,
-    crashes = CASE WHEN w.anew THEN least(c.crashes, 1) ELSE c.crashes END
-FROM w
-WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = w.partition;
-
--- name: cursors_seize_one
--- The second form of cursors_seize, for one of them; walks the primary key; the row is locked already.
+-- not crashed, so it is no longer the owner; one that does not stays, and is counted by whoever takes over. Walks the primary
+-- key; the rows are locked already.
 UPDATE penstock_cursor
-SET epoch = epoch + 1, owner = CASE WHEN owner = ANY(:living::text[]) THEN NULL ELSE owner END,
-    crashes = CASE WHEN :anew THEN least(crashes, 1) ELSE crashes END,
-    trying = CASE WHEN :anew THEN NULL ELSE trying END
-WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition;
+SET epoch = epoch + 1, owner = CASE WHEN owner = ANY(:living::text[]) THEN NULL ELSE owner END
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[]);
 
 -- name: cursors_settle
 -- Move cursors, each only as its owner in this epoch and only from the version it was left in. Every engine that can do
@@ -110,10 +101,14 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition;
 -- name: cursors_settle_one
 -- The second form of cursors_settle, for one of them; walks the primary key, locks that row.
 UPDATE penstock_cursor
-SET "offset" = :base, passed = :passed, version = version + 1,
-    crashes = CASE WHEN :calm THEN 0 ELSE crashes END, trying = CASE WHEN :calm THEN NULL ELSE trying END
+SET "offset" = :base, passed = :passed, version = version + 1, crashes = :crashes, trying = NULL, trial = :trial
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition
   AND owner = :owner AND epoch = :epoch AND version = :version;
+
+-- name: cursors_of
+-- The cursors that some members own; walks the primary key, locks nothing: whoever asks holds the group.
+SELECT partition, owner FROM penstock_cursor
+WHERE group_id = :group_id AND topic_id = :topic_id AND owner = ANY(:owners::text[]);
 
 -- name: cursors_take
 -- Take the cursors that have work (records behind them, or a lane that is due) and that nobody in this list of living
@@ -132,13 +127,13 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
             WHERE l.group_id = c.group_id AND l.topic_id = c.topic_id AND l.partition = c.partition
               AND NOT l.held AND l.due_ms <= now_ms(:now_ms)))
     ORDER BY c.partition FOR UPDATE OF c SKIP LOCKED))
-RETURNING partition, "offset", epoch, version, passed, crashes, trying;
+RETURNING partition, "offset", epoch, version, passed, crashes, trial;
 
 -- name: cursors_take_find
 -- The second form of cursors_take, first step: what it would take, as it will be then; walks the primary keys, locks in
 -- order, passing by what is locked.
 SELECT c.partition, c."offset", c.epoch + 1, c.version, c.passed,
-       c.crashes + CASE WHEN c.owner IS NULL THEN 0 ELSE 1 END, c.trying
+       c.crashes + CASE WHEN c.owner IS NULL THEN 0 ELSE 1 END, c.trial
 FROM rows(:ends, partition integer, place bigint) AS h
 CROSS JOIN penstock_cursor c ON c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = h.partition
 WHERE (c.owner IS NULL OR c.owner <> ALL(:living::text[]))
@@ -167,12 +162,12 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
     WHERE group_id = :group_id AND topic_id = :topic_id AND owner_wanted = :owner
       AND (owner IS NULL OR owner <> ALL(:living::text[]))
     ORDER BY partition FOR UPDATE SKIP LOCKED))
-RETURNING partition, "offset", epoch, version, passed, crashes, trying;
+RETURNING partition, "offset", epoch, version, passed, crashes, trial;
 
 -- name: cursors_take_wanted_find
 -- The second form of cursors_take_wanted, first step: what it would take, as it will be then; walks the primary key,
 -- locks in order, passing by what is locked.
-SELECT partition, "offset", epoch + 1, version, passed, crashes + CASE WHEN owner IS NULL THEN 0 ELSE 1 END, trying
+SELECT partition, "offset", epoch + 1, version, passed, crashes + CASE WHEN owner IS NULL THEN 0 ELSE 1 END, trial
 FROM penstock_cursor
 WHERE group_id = :group_id AND topic_id = :topic_id AND owner_wanted = :owner
   AND (owner IS NULL OR owner <> ALL(:living::text[]))
@@ -452,14 +447,6 @@ SELECT * FROM (
 
 -- == Lanes that wait
 
--- name: entries_copies
--- The copies that waiting records have, of some places; walks the primary key, locks nothing.
-SELECT e.partition, e."offset", e.id, e.key, nullif(e.type, ''), e.value, e.headers, e.timestamp_ms, e.owner
-FROM rows(:entries, partition integer, place bigint) AS w
-CROSS JOIN penstock_lane_entry e ON e.group_id = :group_id AND e.topic_id = :topic_id AND e.partition = w.partition
- AND e."offset" = w.place
-WHERE e.id IS NOT NULL;
-
 -- name: lanes_drop
 -- Remove lanes that flow again; walks the primary key. The cursors' locks are held already.
 DELETE FROM penstock_lane WHERE group_id = :group_id AND topic_id = :topic_id AND (partition, lane) IN (
@@ -487,30 +474,31 @@ WHERE l.held;
 -- The waiting lanes of some partitions; walks the primary key, locks nothing.
 SELECT partition, lane,
        CASE WHEN held THEN 'held' WHEN state <> 'snoozed' AND (failures > 0 OR due_ms > 0) THEN 'retrying' ELSE state END,
-       failures, due_ms, reason FROM penstock_lane
+       failures, due_ms, reason, wait_ms FROM penstock_lane
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[]);
 
 -- name: lanes_put
 -- Write down lanes that wait, also in the column that the version before reads; walks the primary key. The cursors'
 -- locks are held already.
 -- without on_conflict: update_or_insert_each(lanes, lanes_put_update, lanes_put_insert)
-INSERT INTO penstock_lane (group_id, topic_id, partition, lane, held, state, failures, due_ms, reason)
-SELECT :group_id, :topic_id, l.partition, l.lane, l.state = 'held', l.state, l.failures, l.due_ms, l.reason
-FROM rows(:lanes, partition integer, lane text, state text, failures integer, due_ms bigint, reason text) AS l
+INSERT INTO penstock_lane (group_id, topic_id, partition, lane, held, state, failures, due_ms, reason, wait_ms)
+SELECT :group_id, :topic_id, l.partition, l.lane, l.state = 'held', l.state, l.failures, l.due_ms, l.reason, l.wait_ms
+FROM rows(:lanes, partition integer, lane text, state text, failures integer, due_ms bigint, reason text, wait_ms bigint) AS l
 WHERE true
 ON CONFLICT (group_id, topic_id, partition, lane)
 DO UPDATE SET held = excluded.held, state = excluded.state, failures = excluded.failures, due_ms = excluded.due_ms,
-              reason = excluded.reason;
+              reason = excluded.reason, wait_ms = excluded.wait_ms;
 
 -- name: lanes_put_update
 -- The second form of lanes_put, for one that is there already; walks the primary key, locks that row.
-UPDATE penstock_lane SET held = (:state::text = 'held'), state = :state, failures = :failures, due_ms = :due_ms, reason = :reason
+UPDATE penstock_lane
+SET held = (:state::text = 'held'), state = :state, failures = :failures, due_ms = :due_ms, reason = :reason, wait_ms = :wait_ms
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND lane = :lane;
 
 -- name: lanes_put_insert
 -- The second form of lanes_put, for one that is new; walks the primary key. The cursors' locks are held already.
-INSERT INTO penstock_lane (group_id, topic_id, partition, lane, held, state, failures, due_ms, reason)
-VALUES (:group_id, :topic_id, :partition, :lane, :state::text = 'held', :state, :failures, :due_ms, :reason);
+INSERT INTO penstock_lane (group_id, topic_id, partition, lane, held, state, failures, due_ms, reason, wait_ms)
+VALUES (:group_id, :topic_id, :partition, :lane, :state::text = 'held', :state, :failures, :due_ms, :reason, :wait_ms);
 
 -- name: lanes_unhold
 -- Let the lanes of some partitions go on that no letter holds any more; walks the primary keys, each once. The cursors'
@@ -656,13 +644,13 @@ CROSS JOIN penstock_cursor c ON c.group_id = g.id
 WHERE g.kind = 'handler';
 
 -- name: gauge_waiting
--- How many lanes of each group wait by themselves, how many for a person, and how many dead letters it has; reads the lanes and
--- walks the letters' primary key, locks nothing.
+-- How many lanes of each group of handlers wait by themselves, how many for a person, and how many dead letters it has; reads
+-- the lanes and walks the letters' primary key, locks nothing.
 SELECT g.name,
        (SELECT count(*) FROM penstock_lane l WHERE l.group_id = g.id AND NOT l.held),
        (SELECT count(*) FROM penstock_lane l WHERE l.group_id = g.id AND l.held),
        (SELECT count(*) FROM penstock_dead d WHERE d.group_id = g.id)
-FROM penstock_group g;
+FROM penstock_group g WHERE g.kind = 'handler';
 
 -- == Retention: what groups still need
 
@@ -753,17 +741,21 @@ SELECT DISTINCT topic_id FROM penstock_cursor;
 -- name: groups_on_partition
 -- The groups on a partition and where they are; walks the groups, and the primary key of cursors for each, locks nothing.
 SELECT g.id, g.name, g.created_ms, g.filters, g.paused_ms, g.seen_ms,
-       c."offset", c.passed, c.owner, c.crashes, c.trying
+       c."offset", c.passed, c.owner, c.crashes, c.trial
 FROM penstock_group g
 CROSS JOIN penstock_cursor c ON c.group_id = g.id AND c.topic_id = :topic_id AND c.partition = :partition
 WHERE :group_id::integer IS NULL OR g.id = :group_id::integer
 ORDER BY g.name;
 
 -- name: topics_groups
--- The groups that have cursors on some topics; reads the cursors.
-SELECT DISTINCT c.topic_id, g.name FROM penstock_cursor c JOIN penstock_group g ON g.id = c.group_id
-WHERE c.topic_id = ANY(:topics::integer[])
-ORDER BY c.topic_id, g.name;
+-- The groups that have cursors on some topics; reads the groups and, for each of them and each topic, walks the primary key of
+-- the cursors to the first. Locks nothing.
+SELECT w.topic_id, g.name
+FROM rows(:topics, topic_id integer) AS w
+CROSS JOIN penstock_group g
+WHERE (SELECT c.partition FROM penstock_cursor c
+       WHERE c.group_id = g.id AND c.topic_id = w.topic_id LIMIT 1) IS NOT NULL
+ORDER BY w.topic_id, g.name;
 
 -- name: cursors_below
 -- The groups that have yet to come to an offset of a partition, and where they are; walks the primary key, locks nothing.
@@ -948,7 +940,7 @@ ORDER BY g.name;
 
 -- name: group_cursors
 -- Where a group is in each partition that it reads; walks the primary key, locks nothing.
-SELECT topic_id, partition, "offset", passed, owner, crashes, trying
+SELECT topic_id, partition, "offset", passed, owner, crashes, trial
 FROM penstock_cursor
 WHERE group_id = :group_id AND (:topic_id::integer IS NULL OR topic_id = :topic_id::integer)
 ORDER BY topic_id, partition;

@@ -9,16 +9,16 @@ ANALYZE penstock_cursor;
 
 -- name: cursors_settle
 -- Move cursors, each only as its owner in this epoch and only from the version it was left in: a late, stale or repeated
--- settling finds nothing. One that is calm again forgets its crashes. Walks the primary key; locks those rows in order,
+-- settling finds nothing. Walks the primary key; locks those rows in order,
 -- once (MATERIALIZED: a join may not run the locking again for each row).
 WITH locked AS MATERIALIZED (
     SELECT partition FROM penstock_cursor
     WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:settled.partition::integer[])
     ORDER BY partition FOR UPDATE)
 UPDATE penstock_cursor c
-SET "offset" = s.base, passed = s.passed, version = c.version + 1,
-    crashes = CASE WHEN s.calm THEN 0 ELSE c.crashes END, trying = CASE WHEN s.calm THEN NULL ELSE c.trying END
-FROM rows(:settled, partition integer, base bigint, passed text, calm boolean, epoch bigint, version bigint) AS s
+SET "offset" = s.base, passed = s.passed, version = c.version + 1, crashes = s.crashes, trying = NULL, trial = s.trial
+FROM rows(:settled, partition integer, base bigint, passed text, crashes integer, trial text, epoch bigint,
+          version bigint) AS s
 JOIN locked l ON l.partition = s.partition
 WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = s.partition
   AND c.owner = :owner AND c.epoch = s.epoch AND c.version = s.version
@@ -90,9 +90,9 @@ GROUP BY e.partition, e.lane;
 -- name: entries_read
 -- The records that retention has copied to some entries of lanes, in that order and no more than so many bytes
 -- (but one record at least); walks the primary key once for each (LATERAL, LIMIT), locks nothing.
-SELECT partition, "offset", id, key, nullif(type, ''), value, headers, timestamp_ms
+SELECT partition, "offset", id, key, nullif(type, ''), value, headers, timestamp_ms, owner
 FROM (
-    SELECT w.place, e.partition, e."offset", e.id, e.key, e.type, e.value, e.headers, e.timestamp_ms,
+    SELECT w.place, e.partition, e."offset", e.id, e.key, e.type, e.value, e.headers, e.timestamp_ms, e.owner,
            sum(coalesce(octet_length(e.value), 0) + coalesce(octet_length(e.key), 0) + coalesce(octet_length(e.headers), 0) + 64)
                OVER before AS bytes
     FROM unnest(:entries.partition::integer[], :entries.place::bigint[]) WITH ORDINALITY AS w (partition, "offset", place)
@@ -170,16 +170,6 @@ WHERE l.group_id = :group_id AND l.topic_id = :topic_id AND l.held AND l.partiti
     WHERE d.group_id = l.group_id AND d.topic_id = l.topic_id AND d.partition = l.partition AND d.lane = l.lane
       AND d.holding);
 
--- name: entries_copies
--- The copies that waiting records have, of some places; walks the primary key, locks nothing.
-SELECT e.partition, e."offset", e.id, e.key, nullif(e.type, ''), e.value, e.headers, e.timestamp_ms, e.owner
-FROM rows(:entries, partition integer, place bigint) AS w
-CROSS JOIN LATERAL (
-    SELECT r.* FROM penstock_lane_entry r
-    WHERE r.group_id = :group_id AND r.topic_id = :topic_id AND r.partition = w.partition AND r."offset" = w.place
-      AND r.id IS NOT NULL
-    LIMIT 1) AS e;
-
 -- == Retention: what groups still need
 
 -- name: entries_waiting_in
@@ -223,7 +213,7 @@ WHERE e.group_id = w.group_id AND e.topic_id = w.topic_id AND e.partition = w.pa
 -- name: groups_on_partition
 -- The groups on a partition and where they are; walks the groups, and the primary key of cursors for each, locks nothing.
 SELECT g.id, g.name, g.created_ms, g.filters, g.paused_ms, g.seen_ms,
-       c."offset", c.passed, c.owner, c.crashes, c.trying
+       c."offset", c.passed, c.owner, c.crashes, c.trial
 FROM penstock_group g
 CROSS JOIN LATERAL (
     SELECT * FROM penstock_cursor r

@@ -4,16 +4,16 @@
 
 -- name: cursors_settle
 -- Move cursors, each only as its owner in this epoch and only from the version it was left in: a late, stale or repeated
--- settling finds nothing. One that is calm again forgets its crashes. Walks the primary key; what is settled is read from
+-- settling finds nothing. Walks the primary key; what is settled is read from
 -- the JSON once (MATERIALIZED), not for each cursor.
 WITH s AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS number, json_extract(value, '$[1]') AS base,
-           json_extract(value, '$[2]') AS passed, json_extract(value, '$[3]') AS calm,
-           json_extract(value, '$[4]') AS epoch, json_extract(value, '$[5]') AS version
+           json_extract(value, '$[2]') AS passed, json_extract(value, '$[3]') AS crashes,
+           json_extract(value, '$[4]') AS trial, json_extract(value, '$[5]') AS epoch,
+           json_extract(value, '$[6]') AS version
     FROM json_each(:settled))
 UPDATE penstock_cursor AS c
-SET "offset" = s.base, passed = s.passed, version = c.version + 1,
-    crashes = CASE WHEN s.calm THEN 0 ELSE c.crashes END, trying = CASE WHEN s.calm THEN NULL ELSE c.trying END
+SET "offset" = s.base, passed = s.passed, version = c.version + 1, crashes = s.crashes, trying = NULL, trial = s.trial
 FROM s
 WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = s.number
   AND c.owner = :owner AND c.epoch = s.epoch AND c.version = s.version
@@ -24,9 +24,9 @@ RETURNING partition;
 -- name: entries_read
 -- The records that retention has copied to some entries of lanes, in that order and no more than so many bytes
 -- (but one record at least); walks the primary key once for each (cross join).
-SELECT partition, "offset", id, key, nullif(type, ''), value, headers, timestamp_ms
+SELECT partition, "offset", id, key, nullif(type, ''), value, headers, timestamp_ms, owner
 FROM (
-    SELECT e.partition, e."offset", e.id, e.key, e.type, e.value, e.headers, e.timestamp_ms,
+    SELECT e.partition, e."offset", e.id, e.key, e.type, e.value, e.headers, e.timestamp_ms, e.owner,
            sum(coalesce(length(e.value), 0) + coalesce(length(e.key), 0) + coalesce(length(e.headers), 0) + 64)
                OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes
     FROM json_each(:entries) w

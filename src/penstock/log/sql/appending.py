@@ -21,7 +21,8 @@ from .heads import HeadKey, Numbering
 from .topics import keep_topics
 
 COLUMNS = "id key type value headers timestamp_ms owner"  # what a row holds of a record
-_decode = msgspec.json.Decoder(list[tuple[int, int]]).decode
+_positions = msgspec.json.Decoder(list[tuple[int, int]]).decode
+_ids = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 class _Placed(NamedTuple):
@@ -71,8 +72,9 @@ def last_batch(tx: Transaction, producer: str) -> Appended | None:
 
 
 def _appended(row: Row) -> Appended:
-    epoch, sequence, topic_id, positions = row
-    return Appended(epoch, sequence, topic_id, tuple(Position(*each) for each in _decode(positions)))
+    epoch, sequence, topic_id, positions, ids = row
+    places = tuple(Position(*each) for each in _positions(positions))
+    return Appended(epoch, sequence, topic_id, places, _ids(ids))
 
 
 def _last_batches(tx: Transaction, batches: Sequence[Batch]) -> dict[str, Appended]:
@@ -105,11 +107,14 @@ def _note_batches(
     tx: Transaction, batches: Sequence[Batch], placed: Sequence[_Placed], given: Sequence[list[Position]]
 ) -> None:
     noted = [
-        (*batch.producer, each.topic.id, msgspec.json.encode(positions).decode())
+        (*batch.producer, each.topic.id, _json(positions), _json([one.id for one in batch.contents]))
         for batch, each, positions in zip(batches, placed, given, strict=True)
         if batch.producer is not None and each.heads
     ]
     if noted:
-        names = ("id", "epoch", "sequence", "topic_id", "positions")
-        values = (list(column) for column in zip(*noted, strict=True))
-        tx.change("log", "producers_put", producers=Rows(**dict(zip(names, values, strict=True))))
+        producers = Rows.of("id epoch sequence topic_id positions ids", noted)
+        tx.change("log", "producers_put", producers=producers)
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

@@ -16,6 +16,12 @@ FROM rows(:places, partition integer, place bigint) AS w
 CROSS JOIN penstock_log l ON l.topic_id = :topic_id AND l.partition = w.partition AND l."offset" = w.place
 ORDER BY l.partition, l."offset";
 
+-- name: times_at
+-- When the records at some places of several topics were published; walks the primary key once for each, locks nothing.
+SELECT l.topic_id, l.partition, l."offset", l.timestamp_ms
+FROM rows(:places, topic_id integer, partition integer, place bigint) AS w
+CROSS JOIN penstock_log l ON l.topic_id = w.topic_id AND l.partition = w.partition AND l."offset" = w.place;
+
 -- name: bounds
 -- The first offset kept and the next to be given; walks the primary key, locks nothing.
 SELECT start_offset, next_offset FROM penstock_head WHERE topic_id = :topic_id AND partition = :partition;
@@ -132,6 +138,11 @@ WHERE topic_id = :topic_id AND partition = :partition;
 -- Where all partitions of a topic begin and end; walks the primary key, locks nothing.
 SELECT partition, start_offset, next_offset FROM penstock_head WHERE topic_id = :topic_id ORDER BY partition;
 
+-- name: heads_of_topics
+-- Where all partitions of some topics begin and end; walks the primary key, locks nothing.
+SELECT topic_id, partition, start_offset, next_offset FROM penstock_head WHERE topic_id = ANY(:topics::integer[])
+ORDER BY topic_id, partition;
+
 -- name: heads_pin
 -- Let nobody append to some partitions or trim them until the transaction ends; walks the primary key, locks the rows in
 -- order.
@@ -194,15 +205,24 @@ SELECT id, name, partitions, partitioner, created_ms, retention_ms, retention_by
 FROM penstock_topic WHERE name = ANY(:names::text[])
 ORDER BY id FOR KEY SHARE;
 
+-- name: topic_lock
+-- Topics by name; walks the unique index on name. Locks them for the transaction alone: whoever keeps one ends before.
+SELECT id, name, partitions, partitioner, created_ms, retention_ms, retention_bytes, retention_records
+FROM penstock_topic WHERE name = ANY(:names::text[])
+ORDER BY id FOR UPDATE;
+
 -- name: topic_list
 -- All topics; reads the table.
 SELECT id, name, partitions, partitioner, created_ms, retention_ms, retention_bytes, retention_records
 FROM penstock_topic ORDER BY name;
 
 -- name: topic_retain
--- Say what is kept of a topic; walks the primary key, locks the row.
+-- Say what is kept of a topic, in some of these columns; the others stay as they are when the row is locked. Walks the primary
+-- key, locks the row.
 UPDATE penstock_topic
-SET retention_ms = :age_ms::bigint, retention_bytes = :bytes::bigint, retention_records = :records::bigint
+SET retention_ms = CASE WHEN 'age_ms' = ANY(:only::text[]) THEN :age_ms::bigint ELSE retention_ms END,
+    retention_bytes = CASE WHEN 'bytes' = ANY(:only::text[]) THEN :bytes::bigint ELSE retention_bytes END,
+    retention_records = CASE WHEN 'records' = ANY(:only::text[]) THEN :records::bigint ELSE retention_records END
 WHERE id = :topic_id;
 
 -- == Retention
@@ -307,32 +327,33 @@ SELECT reader, partition, "offset" FROM penstock_hold WHERE topic_id = :topic_id
 
 -- name: producers_lock
 -- The last batches of some producers, locked in order until the transaction ends; walks the primary key.
-SELECT id, epoch, sequence, topic_id, positions FROM penstock_producer WHERE id = ANY(:ids::text[])
+SELECT id, epoch, sequence, topic_id, positions, ids FROM penstock_producer WHERE id = ANY(:ids::text[])
 ORDER BY id FOR UPDATE;
 
 -- name: producer_find
 -- The last batch of a producer; walks the primary key, locks nothing.
-SELECT epoch, sequence, topic_id, positions FROM penstock_producer WHERE id = :id;
+SELECT epoch, sequence, topic_id, positions, ids FROM penstock_producer WHERE id = :id;
 
 -- name: producers_put
 -- Write down the last batches of producers; walks the primary key. The heads' locks are held already.
 -- without on_conflict: update_or_insert_each(producers, producers_put_update, producers_put_insert)
-INSERT INTO penstock_producer (id, epoch, sequence, topic_id, positions)
-SELECT p.id, p.epoch, p.sequence, p.topic_id, p.positions
-FROM rows(:producers, id text, epoch bigint, sequence bigint, topic_id integer, positions text) AS p
+INSERT INTO penstock_producer (id, epoch, sequence, topic_id, positions, ids)
+SELECT p.id, p.epoch, p.sequence, p.topic_id, p.positions, p.ids
+FROM rows(:producers, id text, epoch bigint, sequence bigint, topic_id integer, positions text, ids text) AS p
 WHERE true
 ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, sequence = excluded.sequence, topic_id = excluded.topic_id,
-                               positions = excluded.positions;
+                               positions = excluded.positions, ids = excluded.ids;
 
 -- name: producers_put_update
 -- The second form of producers_put, for one that is there already; walks the primary key, locks that row.
-UPDATE penstock_producer SET epoch = :epoch, sequence = :sequence, topic_id = :topic_id, positions = :positions
+UPDATE penstock_producer SET epoch = :epoch, sequence = :sequence, topic_id = :topic_id, positions = :positions,
+                             ids = :ids
 WHERE id = :id;
 
 -- name: producers_put_insert
 -- The second form of producers_put, for one that is new; walks the primary key. The heads' locks are held already.
-INSERT INTO penstock_producer (id, epoch, sequence, topic_id, positions)
-VALUES (:id, :epoch, :sequence, :topic_id, :positions);
+INSERT INTO penstock_producer (id, epoch, sequence, topic_id, positions, ids)
+VALUES (:id, :epoch, :sequence, :topic_id, :positions, :ids);
 
 -- == The move: from staging into the log, in one statement
 

@@ -112,6 +112,21 @@ class Dialect(Protocol):
     def state(self, conn: Any) -> TransactionState:
         """Return what has become of the transaction, as the driver knows without asking the database."""
 
+    def still_answers(self, conn: Any) -> bool:
+        """Return whether the server that a guarded transaction began on is there: only its session is lost.
+
+        It asks over a connection of its own.
+        """
+
+    def why_ended(self, error: Exception) -> str | None:
+        """Return why the server ended a session or a statement, and the remedy; None where it did not."""
+
+    def time_limits(self) -> dict[str, int]:
+        """Return the limits in milliseconds, by setting, after which the server ends what a caller does.
+
+        Without those that are off. It asks over a connection of its own. Raises the driver's error.
+        """
+
     def sever(self, conn: Any) -> None:
         """Close a connection that another thread uses: its transaction ends, and that thread fails."""
 

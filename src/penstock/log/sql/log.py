@@ -31,7 +31,7 @@ from . import appending, searching
 from .contract import Row, Rows
 from .database import Database, Transaction
 from .searching import ranges_table
-from .topics import create_topic, find_topic, forget_topic, list_topics
+from .topics import TopicLock, create_topic, find_topic, list_topics, remove_topic
 
 T = TypeVar("T")
 
@@ -87,15 +87,19 @@ class SqlLog(Log):
         """Return a topic by name."""
         return self._look(lambda tx: find_topic(tx, name))
 
-    def retain(self, topic: Topic, keep: Keep) -> None:
+    def pinned_topic(self, name: str, *, alone: bool = False) -> Topic:
+        """Return a topic by name, its row locked until the transaction ends."""
+        return self._run(lambda tx: find_topic(tx, name, TopicLock.ALONE if alone else TopicLock.KEPT))
+
+    def retain(self, topic: Topic, keep: Keep, *, only: Collection[str] = Keep._fields) -> None:
         """Say what is kept of a topic."""
-        params = {"topic_id": topic.id, **keep._asdict()}
+        params = {"topic_id": topic.id, **keep._asdict(), "only": sorted(only)}
         if not self._run(lambda tx: tx.change("log", "topic_retain", **params)):
             raise UnknownTopic(topic.name)
 
     def delete_topic(self, name: str) -> None:
         """Remove a topic: its name and heads at once, its records in bounded transactions."""
-        topic = self._run(lambda tx: forget_topic(tx, name))
+        topic = self._run(lambda tx: remove_topic(tx, name))
         if self._tx is None:
             self.sweep(topic)
 
@@ -124,6 +128,14 @@ class SqlLog(Log):
             self._rows("heads_pin", topic, partitions=sorted(pinned))
         rows = self._rows("heads_all", topic)
         return {partition: Bounds(start, end) for partition, start, end in rows}
+
+    def bounds_of(self, topics: Sequence[Topic]) -> dict[int, dict[int, Bounds]]:
+        """Return what every partition of several topics holds, in one look."""
+        found: dict[int, dict[int, Bounds]] = {each.id: {} for each in topics}
+        rows = self._look(lambda tx: tx.rows("log", "heads_of_topics", topics=sorted(found))) if found else []
+        for topic_id, partition, start, end in rows:
+            found[topic_id][partition] = Bounds(start, end)
+        return found
 
     def bounds(self, topic: str, partition: int) -> Bounds:
         """Return what one partition holds."""
@@ -156,6 +168,18 @@ class SqlLog(Log):
         partitions, offsets = (list(column) for column in zip(*sorted(set(positions)), strict=True))
         places = Rows(partition=partitions, place=offsets)
         return [Entry(*row) for row in self._rows("at", topic, places=places, bare=bare)]
+
+    def times_at(self, places: Mapping[Topic, Collection[Position]]) -> dict[int, dict[Position, int]]:
+        """Return when the records at some positions of several topics were published, in one look."""
+        found: dict[int, dict[Position, int]] = {topic.id: {} for topic in places}
+        wanted = sorted({(topic.id, *each) for topic, positions in places.items() for each in positions})
+        if wanted:
+            table = Rows.of("topic_id partition place", wanted)
+            for topic_id, partition, offset, time_ms in self._look(
+                lambda tx: tx.rows("log", "times_at", places=table)
+            ):
+                found[topic_id][Position(partition, offset)] = time_ms
+        return found
 
     def first_offsets(self, topic: Topic, positions: Sequence[Position]) -> dict[int, int]:
         """Return where partitions go on."""
@@ -241,10 +265,9 @@ class SqlLog(Log):
         holds = Rows(partition=list(offsets), place=list(offsets.values()))
 
         def put(tx: Transaction) -> None:
-            find_topic(tx, topic.name, keep=True)
-            tx.rows(
-                "log", "heads_pin", topic_id=topic.id, partitions=sorted(offsets)
-            )  # a trim waits, and asks
+            find_topic(tx, topic.name, TopicLock.KEPT)
+            # A trim under way ends first; one that follows asks what is held.
+            tx.rows("log", "heads_pin", topic_id=topic.id, partitions=sorted(offsets))
             tx.change("log", "holds_delete", topic_id=topic.id, reader=reader)
             if offsets:
                 tx.change("log", "hold_put", topic_id=topic.id, reader=reader, holds=holds)

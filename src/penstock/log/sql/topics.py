@@ -1,6 +1,7 @@
 """Topics in the database: made, found, kept from deletion, forgotten."""
 
 from collections.abc import Iterable
+from enum import Enum
 
 from penstock.errors import PartitionerDiffers, PartitionsDiffer, TopicVanished, UnknownTopic
 from penstock.model.limits import check_topic
@@ -24,18 +25,21 @@ def list_topics(tx: Transaction) -> list[Topic]:
     return [topic_of(row) for row in tx.rows("log", "topic_list")]
 
 
-def find_topic(tx: Transaction, name: str, *, keep: bool = False) -> Topic:
-    """Return a topic by name, kept from deletion until the transaction ends or not. Raises UnknownTopic."""
+class TopicLock(Enum):
+    """How a topic's row is locked until the transaction ends; the values are the statements that do it."""
+
+    NONE = "topic_find"
+    KEPT = "topic_keep"  # nobody deletes it
+    ALONE = "topic_lock"  # nobody else keeps it or appends to it either
+
+
+def find_topic(tx: Transaction, name: str, lock: TopicLock = TopicLock.NONE) -> Topic:
+    """Return a topic by name. Raises UnknownTopic."""
     check_topic(name)
-    found = (keep_topics if keep else find_topics)(tx, [name])
+    found = kept(tx.rows("log", lock.value, names=[name]))
     if name not in found:
         raise UnknownTopic(name)
     return found[name]
-
-
-def find_topics(tx: Transaction, names: Iterable[str]) -> dict[str, Topic]:
-    """Return those of the topics that are there."""
-    return kept(tx.rows("log", "topic_find", names=sorted(set(names))))
 
 
 def keep_topics(tx: Transaction, names: Iterable[str]) -> dict[str, Topic]:
@@ -85,9 +89,9 @@ def make_topic(tx: Transaction, name: str, partitions: int, partitioner: str, no
     return topic
 
 
-def forget_topic(tx: Transaction, name: str) -> Topic:
+def remove_topic(tx: Transaction, name: str) -> Topic:
     """Remove a topic but for its records, and return it."""
-    topic = find_topic(tx, name)
+    topic = find_topic(tx, name, TopicLock.ALONE)
     for statement in _FORGET:
         reader = {"reader": None} if statement == "holds_delete" else {}
         tx.change("log", statement, topic_id=topic.id, **reader)

@@ -11,9 +11,19 @@ UPDATE penstock_member SET lease_until_ms = now_ms(:now_ms) + :lease_ms WHERE id
 -- Add this process with a fresh lease, by the database's clock; locks nothing but its own row. A second try,
 -- after a commit in doubt, renews it.
 -- without on_conflict: update_or_insert(member_join_update, member_join_insert)
-INSERT INTO penstock_member (id, host, pid, started, joined_ms, lease_until_ms, serves)
-VALUES (:id, :host, :pid, :started, now_ms(:now_ms), now_ms(:now_ms) + :lease_ms, :serves)
+INSERT INTO penstock_member (id, host, pid, started, joined_ms, lease_until_ms, serves, dedicated)
+VALUES (:id, :host, :pid, :started, now_ms(:now_ms), now_ms(:now_ms) + :lease_ms, :serves, :dedicated)
 ON CONFLICT (id) DO UPDATE SET lease_until_ms = excluded.lease_until_ms, serves = excluded.serves;
+
+-- name: member_died
+-- Take note that a member's process has ended for certain: its lease ends, and its row stays for those who take over. Locks
+-- its row.
+UPDATE penstock_member SET died_ms = now_ms(:now_ms), lease_until_ms = least(lease_until_ms, now_ms(:now_ms)) WHERE id = :id;
+
+-- name: members_dedicated
+-- The members whose processes do nothing else, and whether they are known to have ended; reads the table, which is small,
+-- locks nothing.
+SELECT id, host, pid, started, died_ms IS NOT NULL FROM penstock_member WHERE dedicated;
 
 -- name: member_join_update
 -- The second form of member_join, for one that is there already; locks its row.
@@ -21,8 +31,8 @@ UPDATE penstock_member SET lease_until_ms = now_ms(:now_ms) + :lease_ms, serves 
 
 -- name: member_join_insert
 -- The second form of member_join, for one that is new; locks nothing but its own row.
-INSERT INTO penstock_member (id, host, pid, started, joined_ms, lease_until_ms, serves)
-VALUES (:id, :host, :pid, :started, now_ms(:now_ms), now_ms(:now_ms) + :lease_ms, :serves);
+INSERT INTO penstock_member (id, host, pid, started, joined_ms, lease_until_ms, serves, dedicated)
+VALUES (:id, :host, :pid, :started, now_ms(:now_ms), now_ms(:now_ms) + :lease_ms, :serves, :dedicated);
 
 -- name: member_leave
 -- Remove a member; locks its row.

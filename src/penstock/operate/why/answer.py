@@ -32,7 +32,7 @@ class Code(Enum):
     FILTER_DIFFERS = "filter_differs"  # those that would have other handlers than the group
     NO_HANDLER = "no_handler"  # nobody wants it
     BOUNDS = "bounds"  # too much waits already: nothing more is taken from the log
-    CAREFUL = "careful"  # one record at a time, after a crash
+    CAREFUL = "careful"  # a few records at a time, or alone, after processes died
     IN_WORK = "in_work"  # it is in work, or its turn comes
     DELIVERED = "delivered"  # the group is past it
     GONE = "gone"  # retention has removed it

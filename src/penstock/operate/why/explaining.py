@@ -146,7 +146,8 @@ def _flowing(standing: Standing, kind: QuestionKind, who: str, now_ms: int) -> R
     if lanes > bounds.LANES_BOUND or entries > bounds.ENTRIES_BOUND:
         commands = (say.list_lanes(standing.group),)
         return Reason(Code.BOUNDS, f"{waits}: {say.full(lanes, entries)}", commands=commands)
-    if standing.cursor.crashes:
+    trial = standing.cursor.trial
+    if trial.goes_by_few or record.offset in trial.alone:
         return Reason(Code.CAREFUL, f"{waits}: {say.careful(standing)}")
     by = f"{standing.member} works on it" if standing.member else "a member is about to take it"
     if lane is not None and lane.head is not None and lane.head != record.offset:

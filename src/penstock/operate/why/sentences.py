@@ -2,7 +2,7 @@
 
 from shlex import quote
 
-from penstock.delivery.store import CRASHES_UNTIL_DEAD
+from penstock.delivery.trial import ALONE_DEATHS, Trial
 from penstock.delivery.wait_state import WaitState
 from penstock.worker.group import bounds
 
@@ -44,6 +44,8 @@ def failed(lane: Lane) -> str:
         return "comes late, since the group had no handler for its type before"
     if lane.state is WaitState.SLOW:
         return "waits for its turn, since more of its key came than its handler could do at once"
+    if not lane.failures:
+        return short(lane.reason)  # nothing that its handler said
     return f"failed {times(lane.failures)} ({short(lane.reason)})"
 
 
@@ -110,18 +112,22 @@ def full(lanes: int, entries: int) -> str:
 
 
 def careful(standing: Standing) -> str:
-    """Return that a partition is worked with care."""
-    cursor, record = standing.cursor, standing.record
-    where = f"{record.topic.name}/{record.partition}"
-    if cursor.trying == record.offset:
-        return (
-            f"it was in work when a worker crashed, {times(cursor.crashes)}; "
-            f"after {times(CRASHES_UNTIL_DEAD)} it is given up"
-        )
-    at = "" if cursor.trying is None else f", the last at offset {cursor.trying}"
+    """Return that a partition is worked with care, or the record alone."""
+    trial, record = standing.cursor.trial, standing.record
+    alone = trial.alone.get(record.offset)
+    if alone is None:
+        return f"{by_few(record.topic.name, record.partition, trial)}; {before(standing)}"
     return (
-        f"{where} is worked one record at a time after {counted(cursor.crashes, 'crash', 'crashes')} "
-        f"of its worker{at}; {before(standing)}"
+        f"it is tried alone, since it was in work when {counted(trial.deaths, 'worker')} died; it has "
+        f"killed {counted(alone, 'worker')} by itself, and after {ALONE_DEATHS} it is put off"
+    )
+
+
+def by_few(topic: str, partition: int, trial: Trial) -> str:
+    """Return that only a few records of a partition are in work at once."""
+    return (
+        f"{topic}/{partition} is worked a few records at a time since {counted(trial.deaths, 'worker')} died "
+        "with it"
     )
 
 

@@ -12,6 +12,7 @@ import msgspec
 from penstock.delivery.done_set import DoneSet
 from penstock.delivery.lane_names import is_late, lane_of, read_name, stored_name
 from penstock.delivery.notes import Note
+from penstock.delivery.trial import Trial, stored_trial
 from penstock.delivery.wait_state import WaitState
 from penstock.log.contract import Topic
 from penstock.log.sql.contract import Row
@@ -43,8 +44,7 @@ class Cursor:
 
     done: DoneSet
     owner: str | None
-    crashes: int
-    trying: int | None
+    trial: Trial
 
     @property
     def offset(self) -> int:
@@ -271,5 +271,5 @@ def group_of(row: Row) -> StoredGroup:
 
 def cursor_of(row: Row) -> Cursor:
     """Return a cursor from its row."""
-    offset, passed, owner, crashes, trying = row
-    return Cursor(DoneSet.stored(offset, passed), owner, crashes, trying)
+    offset, passed, owner, _, trial = row
+    return Cursor(DoneSet.stored(offset, passed), owner, stored_trial(trial))

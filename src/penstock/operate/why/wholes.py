@@ -143,11 +143,8 @@ def _busy(tx: Transaction, group: StoredGroup, topic: Topic, working: list[Parti
         if behind and (lanes > bounds.LANES_BOUND or entries > bounds.ENTRIES_BOUND):
             commands = (say.list_lanes(group),)
             return Reason(Code.BOUNDS, f"{say.full(lanes, entries)}; {text}", commands=commands)
-    crashed = [each for each in working if each.cursor.crashes]
-    if crashed:
-        first = crashed[0]
-        where = f"{topic.name}/{first.partition}"
-        crashes = counted(first.cursor.crashes, "crash", "crashes")
-        text = f"{where} is worked one record at a time after {crashes} of its worker; {text}"
-        return Reason(Code.CAREFUL, text)
+    crashed = next((each for each in working if each.cursor.trial.goes_by_few), None)
+    if crashed is not None:
+        careful = say.by_few(topic.name, crashed.partition, crashed.cursor.trial)
+        return Reason(Code.CAREFUL, f"{careful}; {text}")
     return Reason(Code.IN_WORK, text)

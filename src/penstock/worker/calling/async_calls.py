@@ -27,14 +27,18 @@ class AsyncCalls:
 
     def _begin(self, limiter: Limiter, calls: int) -> None:
         state = self._state
-        for _ in range(calls):
+        while calls:
+            calls -= 1
             if not state.permission.is_given():
                 limiter.give_back()
                 state.permission.was_refused = True
                 continue
             now = state.clock.monotonic()
             call = limiter.begin(now)
-            if call is not None:
+            if call is not None and call.handler.group in state.hung.given_up:
+                state.verdicts.hand_back_limited(call)
+                calls += limiter.grant(now)
+            elif call is not None:
                 state.under_way[call] = now
                 call.running = state.loop.task(self._await(call, now), state.context.copy())
 

@@ -8,7 +8,8 @@ a slow one delays no other; the rest wait at limiters.
 |---------------|--------------------------------------------------------------------------|
 | `Permission`  | whether calls may begin                                                  |
 | `ThreadQueue` | what waits for a thread                                                  |
-| `ThreadPool`  | the threads: how many, which of them sleep, which were left behind       |
+| `ThreadPool`  | the threads: how many, which of them sleep                               |
+| `HungCalls`   | the threads that were left behind, and which groups are given up         |
 | `SyncCalls`   | what a thread does                                                       |
 | `AsyncCalls`  | what the event loop does                                                 |
 | `Limiters`    | what waits for a bound, a batch or a rate; the groups' shares of rates   |
@@ -31,6 +32,7 @@ from penstock.settings import Settings, setting
 
 from ..task import HandlerTask
 from .async_calls import AsyncCalls
+from .hung_calls import HungCalls
 from .limiter import LimitedCall
 from .limiters import Limiters
 from .loop import AsyncLoop
@@ -78,10 +80,15 @@ class Runner:
         clock: Clock,
         wake: Callable[[], None],
         may_start: Callable[[], bool] | None = None,
+        hung: HungCalls | None = None,
     ) -> None:
-        """`wake` is called from other threads when results wait; `may_start` before each call begins."""
+        """`wake` is called from other threads when results wait; `may_start` before each call begins.
+
+        `hung`: what counts the calls that hang, if others count theirs with it.
+        """
         self._bell, self._clock, self._outstanding = Event(), clock, 0
         self._permission, self._under_way = Permission(may_start), CallsUnderWay()
+        self._hung = hung or HungCalls(threads=threads, clock=clock)
         self._results, self._queue = Results(wake, self._bell.set), ThreadQueue()
         self._pool = ThreadPool(threads, lambda lock: sync.work(lock))
         self._loop = AsyncLoop()
@@ -90,6 +97,7 @@ class Runner:
             clock=clock,
             context=copy_context(),
             permission=self._permission,
+            hung=self._hung,
             under_way=self._under_way,
             results=self._results,
             verdicts=self._verdicts,
@@ -169,6 +177,7 @@ class Runner:
             self._pool.has_ended.wait(_STEP_SECONDS if grace_seconds else 0)
             self._pool.has_ended.clear()
             self._pool.wake_all()
+        self._hung.close()
         left = self._give_up()
         self._loop.stop(1.0)
         self._bell.set()

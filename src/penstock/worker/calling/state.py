@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from penstock.clock import Clock
 
+from .hung_calls import HungCalls
 from .loop import AsyncLoop
 from .permission import Permission
 from .results import Results
@@ -24,6 +25,7 @@ class RunnerState:
     clock: Clock
     context: Context
     permission: Permission
+    hung: HungCalls
     under_way: CallsUnderWay
     results: Results
     verdicts: Verdicts

@@ -10,14 +10,16 @@ from ..task import HandlerTask
 from .attempt import PASSED, after_answer, after_error, last_try
 from .limiter import Limiter
 from .state import RunnerState
+from .under_way import BegunCall, tasks_of
 
 logger = logging.getLogger("penstock.handlers")
 
 
 class SyncCalls:
     """Takes what waits for a thread, one after the other, and calls it: fallbacks first, then tasks and
-    granted calls in their order, and after a task the one that follows it in its run. It has no state of its
-    own: `work` runs in every thread at once, and each ends when the runner closes or its call was given up.
+    granted calls in their order, and after a task the one that follows it in its run. Tasks of a group that
+    is given up are handed back. It has no state of its own: `work` runs in every thread at once, and each
+    ends when the runner closes or its call was given up.
     """
 
     def __init__(self, state: RunnerState) -> None:
@@ -37,7 +39,7 @@ class SyncCalls:
             state.results,
             state.under_way,
         )
-        permission, may_start = state.permission, state.permission.may_start
+        permission, may_start, hung = state.permission, state.permission.may_start, state.hung
         clock, monotonic, copied = state.clock, state.clock.monotonic, state.context.copy
         now = monotonic()
         following: HandlerTask | None = None
@@ -71,6 +73,9 @@ class SyncCalls:
                 now = monotonic()
                 continue
             handler, record = item.handler, item.record
+            if handler.group in hung.given_up:
+                state.verdicts.hand_back(list(item.run()))
+                continue
             under_way[item] = now
             try:
                 answer = copied().run(handler.binding.call, record)
@@ -84,7 +89,7 @@ class SyncCalls:
                 verdict = after_error(handler, record, error, failures=item.failures, clock=clock)
             began, now = now, monotonic()
             if under_way.pop(item, None) is None:
-                if not self._rejoin([item]):
+                if not self._rejoin(item):
                     return False
             elif verdict is PASSED:
                 results.put((item, verdict, now - began))
@@ -116,6 +121,10 @@ class SyncCalls:
         call = limiter.begin(now)
         if call is None:
             return True
+        if call.handler.group in state.hung.given_up:
+            state.verdicts.hand_back_limited(call)
+            self._grant_next(limiter)
+            return True
         state.under_way[call] = now
         answer, error = None, None
         try:
@@ -123,13 +132,18 @@ class SyncCalls:
         except BaseException as raised:
             error = raised
         if state.under_way.pop(call, None) is None:
-            return self._rejoin(call.tasks)
+            return self._rejoin(call)
         ended = state.clock.monotonic()
         state.verdicts.after_limited(call, answer, error, ended - now)
+        self._grant_next(limiter)
+        return True
+
+    def _grant_next(self, limiter: Limiter) -> None:
+        """Let the calls wait for a thread that a limiter grants now that one has ended."""
+        state = self._state
         more = 0 if state.permission.is_closing else limiter.grant(state.clock.monotonic())
         state.queue.extend([limiter] * more)
         state.pool.wake(more - 1)  # the first is for this thread
-        return True
 
     def _call_fallback(self) -> bool:
         """Call the fallback of a record that would be given up; return as `_call_limited` does."""
@@ -142,13 +156,14 @@ class SyncCalls:
         began = state.under_way[call] = state.clock.monotonic()
         verdict = last_try(state.loop, task.handler, task.record, call.verdict)
         if state.under_way.pop(call, None) is None:
-            return self._rejoin([task])
+            return self._rejoin(call)
         state.verdicts.report(task, verdict, state.clock.monotonic() - began)
         return True
 
-    def _rejoin(self, tasks: list[HandlerTask]) -> bool:
+    def _rejoin(self, call: BegunCall) -> bool:
         """Say that an answer came too late; return whether this thread belongs to the pool again."""
-        for task in tasks:
+        self._state.hung.end(call, call.handler)
+        for task in tasks_of(call):
             logger.warning(
                 "handler %s ended on %s %s (key %r) after it was given up; what it answered is dropped",
                 task.handler.id,

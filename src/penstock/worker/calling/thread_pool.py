@@ -1,22 +1,18 @@
 """Threads for sync handlers: started when needed, asleep when idle, replaced when they hang."""
 
-import logging
 from collections import deque
 from collections.abc import Callable
 from threading import Event, Lock, Thread
 from typing import Any
 
-logger = logging.getLogger("penstock.handlers")
-
-_LEFT_BEHIND = 4  # times the size: how many threads may hang before they are no longer replaced
-
 
 class ThreadPool:
     """Up to `size` threads that work, and those that were left behind in calls that hang.
 
-    A thread starts when there is work and no idle one. One whose call is over its time is left behind and may
-    be replaced, up to a bound; if its call ends after all, it joins again where a thread is missing. The pool
-    counts and wakes threads; what they do is the function that it is given. Methods are for any thread.
+    A thread starts when there is work and no idle one. One whose call is over its time is left behind and
+    replaced; if its call ends after all, it joins again where a thread is missing. How many may be left
+    behind is decided by `HungCalls`. The pool counts and wakes threads; what they do is the function that it
+    is given. Methods are for any thread.
     """
 
     def __init__(self, size: int, work: Callable[[Any], bool]) -> None:
@@ -28,7 +24,7 @@ class ThreadPool:
         self.has_ended = Event()  # set when a thread ends
         self._work = work
         self._idle: deque[Any] = deque()  # the locks that idle threads sleep on, the latest sleeper last
-        self._lock, self._alive, self._left, self._made = Lock(), 0, 0, 0
+        self._lock, self._alive, self._made = Lock(), 0, 0
 
     @property
     def alive(self) -> int:
@@ -65,22 +61,17 @@ class ThreadPool:
 
     def leave_behind(self, waiting: int) -> None:
         """Go on without a thread that hangs, with this many calls waiting for the others."""
-        stuck = self.give_up()
-        if stuck:
-            logger.error("%d handlers hang beyond their timeout; no more threads are started", self._left)
+        self.give_up()
         self.wake(waiting)
 
-    def give_up(self) -> bool:
-        """Count a thread as left behind; return whether so many are that no more may start."""
+    def give_up(self) -> None:
+        """Count a thread no longer: it is left behind."""
         with self._lock:
             self._alive -= 1
-            self._left += 1
-            return self._is_stuck()
 
     def rejoin(self, *, wanted: bool) -> bool:
         """Ask, for a thread that was left behind and has come back, whether it is one of the pool again."""
         with self._lock:
-            self._left -= 1
             needed = wanted and self._alive < self.size
             self._alive += needed
             return needed
@@ -89,16 +80,13 @@ class ThreadPool:
         if self._alive >= self.size:
             return False
         with self._lock:
-            if self._alive >= self.size or self._is_stuck():
+            if self._alive >= self.size:
                 return False
             self._alive += 1
             self._made += 1
             name = f"penstock-handler-{self._made}"
         Thread(target=self._run, name=name, daemon=True).start()
         return True
-
-    def _is_stuck(self) -> bool:
-        return self._alive + self._left >= (1 + _LEFT_BEHIND) * self.size
 
     def _run(self) -> None:
         lock = Lock()

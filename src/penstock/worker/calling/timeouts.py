@@ -22,8 +22,8 @@ class Timeouts:
     """Ends the wait for calls that are over their time: the record counts as failed, and the rest goes on.
 
     An async call is cancelled, and given up if it does not end then. A sync one cannot be interrupted: its
-    thread is left behind, and what it answers later is dropped. It keeps the shortest time-out it has seen,
-    to say how often to look. From any thread.
+    thread is left behind and counted as hung, and what it answers later is dropped. It keeps the shortest
+    time-out it has seen, to say how often to look. From any thread.
     """
 
     def __init__(self, state: RunnerState, limiters: Limiters) -> None:
@@ -65,6 +65,7 @@ class Timeouts:
             return  # it has just ended
         error, verdicts = HandlerTimeout(call.handler.id, limit), self._state.verdicts
         if not isinstance(call, LimitedCall) or not call.is_async:
+            self._state.hung.begin(call, call.handler, limit)
             self._state.pool.leave_behind(len(self._state.queue))
         if isinstance(call, LimitedCall):
             verdicts.after_limited(call, None, error, limit)

@@ -89,6 +89,18 @@ class Verdicts:
         if not self._results.is_told:
             self._results.tell(bool(self._queue) or (limiter is not None and len(limiter) > 0))
 
+    def hand_back(self, tasks: list[HandlerTask]) -> None:
+        """Hand back tasks that are not called here: their group is given up."""
+        for task in tasks:
+            self._results.put((task, None, 0.0))
+        if not self._results.is_told:
+            self._results.tell(bool(self._queue))
+
+    def hand_back_limited(self, call: LimitedCall) -> None:
+        """Hand back the tasks of a limited call that is not made."""
+        call.limiter.end()
+        self.hand_back(call.tasks)
+
     def leave_out(self, call: BegunCall) -> None:
         """Hand back what follows a task in its run and will not be called.
 

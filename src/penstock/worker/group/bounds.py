@@ -1,9 +1,10 @@
 """How much of a group is handed out, read and held by one process at most."""
 
+RUN = 100  # records of one key that a handler gets one after the other, without a word in between
 AHEAD = 100  # records of a partition fed beyond the last that is settled: what may be handed out at most
 READ_RECORDS = 5000  # in one look at the log, over all partitions
-READ_BYTES = 16_000_000  # of values in one look
-HELD_BYTES = 64_000_000  # of values in memory; above it nothing more is read
+READ_BYTES = 16_000_000  # of values, keys and headers in one look
+HELD_BYTES = 64_000_000  # of values and headers in memory; above it nothing more is read
 LANES_BOUND = 10_000  # waiting lanes of a group in one process; above it nothing more is fed
 ENTRIES_BOUND = 100_000  # records in them
 LATE_RECORDS = 200  # of a partition that wait to be delivered late, at once

@@ -10,7 +10,7 @@ worker).
 | `HeldRecords`     | the records in memory                                         |
 | `GroupReader`     | what is read, and how far the log goes                        |
 | `LateRecords`     | what was passed over: that it is said, and delivered late     |
-| `CrashCare`       | the one record that is out after a crash                      |
+| `Suspects`        | the records that may have killed a process                    |
 | `Settling`        | what is still to be written                                   |
 """
 
@@ -23,8 +23,7 @@ from penstock.errors import UnknownTopic
 from penstock.log.contract import Log, Topic
 
 from ..subscription import Subscription
-from ..task import HandlerTask, TaskPlace
-from .crash_care import CrashCare
+from ..task import HandlerTask
 from .group_reader import GroupReader
 from .held_records import HeldRecords
 from .late_records import LateRecords
@@ -33,6 +32,8 @@ from .partition_work import Taken, put_back
 from .read_cache import ReadCache
 from .runs import tasks_of
 from .settling import Settling
+from .suspects import Suspects
+from .trials import Trials
 
 _INTERRUPTED = "its worker stopped before it had ended"
 
@@ -44,14 +45,24 @@ class GroupDelivery:
     `TransactionalDelivery`, which uses the same parts.
     """
 
-    def __init__(self, log: Log, store: GroupStore, subscription: Subscription, clock: Clock) -> None:
+    def __init__(
+        self,
+        log: Log,
+        store: GroupStore,
+        subscription: Subscription,
+        clock: Clock,
+        trials: Trials | None = None,
+    ) -> None:
+        """`trials`: of the process; without it no record is tried for the death of another one."""
         self._store, self._clock, self.subscription = store, clock, subscription
         self.records = HeldRecords()
         self.partitions = OwnedPartitions(store, self.records, clock)
         self.reader = GroupReader(log, store, subscription, self.partitions, self.records)
         self.late = LateRecords(log, store, subscription, self.partitions, clock)
-        self.care = CrashCare(store, self.partitions, self.reader, self.records)
-        self.settling = Settling(subscription.group, store, self.partitions, self.care)
+        self.suspects = Suspects(
+            trials or Trials(clock), store, self.partitions, self.reader, self.records, clock
+        )
+        self.settling = Settling(subscription.group, store, self.partitions, self.suspects)
 
     @property
     def topic(self) -> str:
@@ -136,33 +147,36 @@ class GroupDelivery:
 
     def start(self, limit: int, run: int = 1) -> list[HandlerTask]:
         """Hand out up to that many records: of each lane its oldest, and of a run up to that many."""
-        now_ms, taken = self._clock.now_ms(), list[Taken]()
+        now_ms, taken, turn = self._clock.now_ms(), list[Taken](), self.suspects.trials.turn()
         try:
             for work in self.partitions.in_turn():
                 if work.leaving or work.machine.idle(now_ms):
                     continue
-                if work.owned.crashes:
-                    if self.care.is_free():
-                        taken += self.care.take(work, now_ms)
+                if work.has_suspects:
+                    taken += self.suspects.take(work, now_ms, limit - len(taken))
+                    continue
+                if turn is not None:
                     continue
                 taken += [(work, each) for each in work.machine.take(now_ms, limit - len(taken), run)]
                 if len(taken) >= limit:
                     self.partitions.begin_next_with(work.number + 1)
                     break
             cut = self.reader.fetch(taken)
+            if cut:
+                put_back([each for each in taken if (each[0].number, each[1].offset) in cut])
+                taken = [each for each in taken if (each[0].number, each[1].offset) not in cut]
+            self.suspects.write_down(taken)
         except BaseException:  # nothing stays out that nobody was told of
             self.put_back(taken)
             raise
-        if cut:
-            put_back([each for each in taken if (each[0].number, each[1].offset) in cut])
-            taken = [each for each in taken if (each[0].number, each[1].offset) not in cut]
-        return tasks_of(taken)
+        return tasks_of([each for each in taken if not each[0].lost])
 
     def put_back(self, taken: list[Taken]) -> None:
         """Take back records that were handed out and that nobody was told of."""
-        put_back(taken)
+        put_back([each for each in taken if not each[0].lost])
         for work, delivery in taken:
-            self.care.end(TaskPlace(work.number, delivery.offset))
+            if delivery.offset in work.owned.trial.at_work:
+                self.suspects.end(work, delivery.offset, survived=False)
 
     def next_due_ms(self) -> int | None:
         """Return when the next waiting lane is due, if one waits."""
@@ -182,8 +196,8 @@ class GroupDelivery:
         work = self.partitions.get(number)
         if work is None or work.owned.epoch != task.record.fence:
             return  # it was lost meanwhile, and its new owner will do it again
-        if self.care.out is not None:
-            self.care.end(task.place)
+        if work.owned.trial.at_work:
+            self.suspects.end(work, offset, survived=True)
         work.machine.finish(offset, verdict)
         if verdict.__class__ is not Passed:
             for waiting in work.machine.stored(task.lane):
@@ -201,7 +215,8 @@ class GroupDelivery:
         for task in tasks:
             work = self.partitions.of_task(task)
             if work is not None:
-                self.care.end(task.place)
+                if work.owned.trial.at_work:
+                    self.suspects.end(work, task.place.offset, survived=False)
                 work.machine.untake(task.place.offset)
 
     def settle(self) -> None:

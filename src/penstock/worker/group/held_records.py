@@ -24,15 +24,23 @@ class HeldRecords:
     def keep(self, work: PartitionWork, offset: int, record: Record, handler: Handler) -> None:
         """Keep a record for when it is handed out."""
         work.records[offset] = (record, handler)
-        self._bytes += len(record.data or b"")
+        self._bytes += _size(record)
 
     def drop(self, work: PartitionWork, offset: int) -> None:
         """Forget a record, if it is there."""
         known = work.records.pop(offset, None)
         if known is not None:
-            self._bytes -= len(known[0].data or b"")
+            self._bytes -= _size(known[0])
 
     def drop_all(self, work: PartitionWork) -> None:
         """Forget the records of a partition that is no longer ours."""
         for offset in list(work.records):
             self.drop(work, offset)
+
+
+def _size(record: Record) -> int:
+    """Return about how many bytes a record takes: headers are held like values."""
+    size = len(record.data or b"")
+    for name, value in record.raw_headers:
+        size += len(name) + len(value or b"")
+    return size

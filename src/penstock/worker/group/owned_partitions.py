@@ -81,7 +81,7 @@ class OwnedPartitions:
                 machine,
                 doubtful_to=reach + bounds.AHEAD if crashed else 0,
                 doubtful=self._lost_out.pop(number, set())
-                | (set(machine.due_heads(self._clock.now_ms())) if crashed else set()),
+                | (machine.due_records(self._clock.now_ms()) if crashed else set()),
                 settled_to=reach,
             )
 
@@ -132,6 +132,7 @@ class OwnedPartitions:
     def lose(self, number: int) -> None:
         """Drop a partition; what was handed out of it may come a second time."""
         work = self._works.pop(number)
+        work.lost = True
         self.note_lost(number, work.machine.out_offsets().union(work.finished, work.doubtful))
         self._records.drop_all(work)
 

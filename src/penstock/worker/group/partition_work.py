@@ -15,8 +15,8 @@ class PartitionWork:
     """An owned partition: its state machine, the records in memory, and what may come a second time.
 
     Who writes what: `records` the held records, `settled_to`, `finished` and `writing` the settling,
-    `has_holes` and `unhandled` the reader, `leaving` and `doubtful` the owned partitions. While a unit of
-    work has borrowed it, its machine is that unit's alone.
+    `has_holes` and `unhandled` the reader, `leaving`, `lost` and `doubtful` the owned partitions. While a
+    unit of work has borrowed it, its machine is that unit's alone.
     """
 
     number: int
@@ -32,6 +32,13 @@ class PartitionWork:
     has_holes: bool = True
     leaving: bool = False
     borrowed: bool = False
+    lost: bool = False
+
+    @property
+    def has_suspects(self) -> bool:
+        """Whether some of its records go by few, alone, or not at all for now."""
+        trial = self.owned.trial
+        return trial.goes_by_few or bool(trial.alone)
 
 
 HANDLER_GONE = "the group has no handler any more for the type"

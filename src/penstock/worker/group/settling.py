@@ -5,8 +5,8 @@ import logging
 from penstock.delivery.machine import Settlement
 from penstock.delivery.store import GroupStore, Owned
 
-from .crash_care import CrashCare
 from .owned_partitions import OwnedPartitions
+from .suspects import Suspects
 
 logger = logging.getLogger("penstock.delivery")
 
@@ -19,8 +19,10 @@ class Settling:
     taken is dropped. One thread, the delivery loop's.
     """
 
-    def __init__(self, group: str, store: GroupStore, partitions: OwnedPartitions, care: CrashCare) -> None:
-        self._group, self._store, self._partitions, self._care = group, store, partitions, care
+    def __init__(
+        self, group: str, store: GroupStore, partitions: OwnedPartitions, suspects: Suspects
+    ) -> None:
+        self._group, self._store, self._partitions, self._suspects = group, store, partitions, suspects
         self._unwritten: dict[int, tuple[Owned, Settlement]] = {}
 
     def is_unwritten(self, number: int) -> bool:
@@ -37,7 +39,7 @@ class Settling:
             if work.borrowed:
                 continue
             if work.owned.crashes:
-                self._care.end_if_settled(work)
+                self._suspects.end_if_settled(work)
             settlement = work.machine.settlement()
             if settlement is not None:
                 self._unwritten[work.number] = (work.owned, settlement)

@@ -42,10 +42,15 @@ class TransactionalDelivery:
         single, shared = list[_PartitionRun](), list[_PartitionRun]()
         try:
             self._choose(limit, single, shared)
-            cut = self.group.reader.fetch([each for some in single + shared for each in some])
+            taken = [each for some in single + shared for each in some]
+            cut = self.group.reader.fetch(taken)
+            self.group.suspects.write_down(
+                [each for each in taken if (each[0].number, each[1].offset) not in cut]
+            )
         except BaseException:  # nothing stays out that nobody was told of
             self.group.put_back([each for some in single + shared for each in some])
             raise
+        single, shared = _ours(single), _ours(shared)
         parts = [[part] for some in single if (part := _part(some, cut)) is not None]
         parts += _spread([part for some in shared if (part := _part(some, cut))], limit - len(parts))
         self._out += len(parts)
@@ -58,7 +63,9 @@ class TransactionalDelivery:
         for work in works.values():
             work.borrowed = False
         for task in unit.tasks:
-            self.group.care.end(task.place)
+            work = works.get(task.place.partition)
+            if work is not None and work.owned.trial.at_work:
+                self.group.suspects.end(work, task.place.offset, survived=True)
         match unit.outcome:
             case Committed(done):
                 self._commit(unit, works, done)
@@ -81,6 +88,7 @@ class TransactionalDelivery:
     def _choose(self, limit: int, single: list[_PartitionRun], shared: list[_PartitionRun]) -> None:
         """Take what may run now: what must go alone, and what can go together, for that many units."""
         group, now_ms, room = self.group, self._clock.now_ms(), limit * UNIT_RECORDS
+        turn = group.suspects.trials.turn()
         for work in group.partitions.in_turn():
             if len(single) + bool(shared) >= limit and (not shared or room <= 0):
                 group.partitions.begin_next_with(work.number)
@@ -89,9 +97,11 @@ class TransactionalDelivery:
                 continue
             if group.settling.is_unwritten(work.number):
                 continue  # that comes first, in a transaction of its own
-            if work.owned.crashes:
-                if group.care.is_free() and (careful := group.care.take(work, now_ms)):
-                    single.append(careful)
+            if work.has_suspects:
+                free = limit - len(single) - bool(shared)
+                single += [[each] for each in group.suspects.take(work, now_ms, min(free, 1))]
+                continue
+            if turn is not None:
                 continue
             mine = self._take(work, now_ms, min(room, UNIT_RECORDS))
             if not mine:
@@ -167,6 +177,10 @@ def _part(some: _PartitionRun, cut: set[tuple[int, int]]) -> Part | None:
     return Part(work.number, work.owned, tasks)
 
 
+def _ours(runs: list[_PartitionRun]) -> list[_PartitionRun]:
+    return [some for some in runs if not some[0][0].lost]
+
+
 def _undo(unit: Unit, works: dict[int, PartitionWork], called: int) -> None:
     """Take all records of a unit back; what was called may have had effects elsewhere."""
     for task in reversed(unit.tasks):
@@ -177,6 +191,8 @@ def _undo(unit: Unit, works: dict[int, PartitionWork], called: int) -> None:
         work = works.get(task.place.partition)
         if work is not None:
             work.doubtful.add(task.place.offset)
+            work.owned.crashes = max(1, work.owned.crashes)  # whoever is next shall know that they come again
+            work.machine.touch()
 
 
 def _spread(parts: list[Part], count: int) -> list[list[Part]]:

@@ -1,7 +1,6 @@
 """Calling handlers and fallbacks inside a transaction, and finding out what they did to it."""
 
 import logging
-from collections.abc import Iterator
 from contextvars import copy_context
 from typing import Any
 
@@ -13,6 +12,7 @@ from penstock.log.sql.database import Transaction
 from penstock.model.record import Record
 
 from ..task import HandlerTask
+from .session_end import SessionLost, what_broke
 
 logger = logging.getLogger("penstock.handlers")
 
@@ -48,10 +48,10 @@ def call_handler(
 def error_after(
     tx: Transaction, dialect: Dialect, task: HandlerTask, error: BaseException | None
 ) -> BaseException | None:
-    """Return a handler's error, or what it did to the transaction. Raises what broke the connection."""
+    """Return a handler's error, or what it did to the transaction. Raises SessionLost."""
     state = tx.state()
     if state is TransactionState.LOST:
-        raise what_broke(dialect, error)
+        raise SessionLost(task, what_broke(dialect, error))
     if state is TransactionState.ENDED:
         return TransactionEnded(f"handler {task.handler.id} ended the transaction")
     if state is TransactionState.FAILED and error is None:
@@ -75,17 +75,3 @@ def is_fit_to_commit(tx: Transaction, task: HandlerTask) -> bool:
 def with_tx(record: Record, tx: Transaction) -> Record:
     """Return a record as it is given to handlers: with the transaction's connection."""
     return structs.replace(record, _tx=tx.conn)
-
-
-def what_broke(dialect: Dialect, error: BaseException | None) -> Exception:
-    """Return what to report when the connection of a handler is gone."""
-    found = next((each for each in causes(error) if dialect.translate(each) is not None), error)
-    return found if isinstance(found, Exception) else ConnectionError("the connection of record.tx is gone")
-
-
-def causes(error: BaseException | None) -> Iterator[Exception]:
-    """Yield an error and what it came from: a library such as an ORM wraps what the driver says."""
-    for _ in range(10):
-        if isinstance(error, Exception):
-            yield error
-        error = None if error is None else error.__cause__

@@ -33,15 +33,8 @@ from ..calling.attempt import (
 from ..task import HandlerTask
 from .claim import Claim
 from .cursor_move import CursorLost, CursorMove
-from .transaction_calls import (
-    FallbackInTransaction,
-    call_handler,
-    causes,
-    error_after,
-    is_fit_to_commit,
-    what_broke,
-    with_tx,
-)
+from .session_end import SessionLost, causes, explained, store_answers, what_broke
+from .transaction_calls import FallbackInTransaction, call_handler, error_after, is_fit_to_commit, with_tx
 from .unit_end import Broken, Committed, Part, Undone, UnitOutcome
 
 logger = logging.getLogger("penstock.handlers")
@@ -159,7 +152,7 @@ class Unit:
 
     def _work(self, caught: type[BaseException], *, again: bool) -> UnitOutcome | None:
         """Return what became of it; None: a single record that should be tried again at once."""
-        self._begun, mine = 0, False
+        self._begun, mine, dialect = 0, False, self._database.dialect
         try:
             with self._database.transaction(bounded=False, guarded=True) as tx:
                 self._conn = tx.conn
@@ -173,18 +166,29 @@ class Unit:
         except CursorLost:
             return Broken(None, in_doubt=True)
         except _NotPassed as exc:
-            if not mine and self._is_conflict(exc.error) and again and not self.claim.is_taken:
+            if self._is_conflict(exc.error) and again and (mine or not self.claim.is_taken):
+                if mine:
+                    self.claim.reopen()
                 return None
             if not mine and not self.claim.take():
                 raise _Abandoned from None
             return self._undone(exc.task, exc.error, exc.answer)
+        except SessionLost as lost:
+            if not mine and not self.claim.take():
+                raise _Abandoned from None
+            if not store_answers(dialect, self._conn):
+                return self._broken(lost.cause)
+            return self._undone(lost.task, lost.explained(dialect), None)
         except Exception as exc:
             if not mine and not self.claim.take():
                 raise _Abandoned from None
-            return Broken(self._database.dialect.translate(exc) or exc, in_doubt=self._move.has_begun)
+            return self._broken(exc)
         points.reach(AFTER_COMMIT)
         self._move.confirm()
         return Committed(count)
+
+    def _broken(self, error: Exception) -> Broken:
+        return Broken(self._database.dialect.translate(error) or error, in_doubt=self._move.has_begun)
 
     def _is_conflict(self, error: BaseException | None) -> bool:
         """Return whether a single record failed only because of other transactions."""
@@ -212,7 +216,16 @@ class Unit:
     def _settle(self, tx: Transaction, count: int) -> None:
         """Move the cursors in the transaction of the handlers, if it still is the one they were given."""
         points.reach(BEFORE_CURSOR)
-        if not tx.seal():
+        try:
+            is_sealed = tx.seal()
+        except Exception as exc:
+            state = tx.state()
+            if state is TransactionState.LOST:  # while the last handler was at work, or just after
+                raise SessionLost(self.tasks[self._begun - 1], exc) from exc
+            if state is TransactionState.FAILED:  # what a handler wrote breaks a rule that is checked last
+                raise _NotPassed(self.tasks[0], exc, None) from exc
+            raise
+        if not is_sealed:
             ended = TransactionEnded("a handler ended the transaction and began another")
             raise _NotPassed(self.tasks[0], ended, None)
         self._move.write(tx, count)
@@ -232,13 +245,14 @@ class Unit:
     def _verdict_on(self, task: HandlerTask, error: BaseException | None, answer: Any) -> Verdict:
         handler, record, failures = task.handler, task.record, task.failures
         if error is not None:
+            error = explained(self._database.dialect, task, error)
             return after_error(handler, record, error, failures=failures, clock=self._clock)
         return after_answer(handler, record, answer, failures=failures, clock=self._clock)
 
     def _last_try(self, verdict: Verdict, caught: type[BaseException], *, again: bool) -> UnitOutcome | None:
         """Call the fallback in a transaction of its own, which passes the record if it passes.
 
-        None: it failed only because of other transactions, and should be tried again at once.
+        None: it failed because of other transactions or lost its session, and should be tried again at once.
         """
         (task,), calls, mine = self.tasks, FallbackInTransaction(caught), False
         self._begun = 1
@@ -250,24 +264,32 @@ class Unit:
                 mine = self.claim.take()
                 if not mine:
                     raise _Abandoned
-                if tx.state() is TransactionState.LOST:  # not the fallback's fault: it is asked again
-                    raise what_broke(self._database.dialect, calls.error)
+                if tx.state() is TransactionState.LOST:
+                    raise SessionLost(task, what_broke(self._database.dialect, calls.error))
                 if given is verdict or not is_fit_to_commit(tx, task):
                     raise _NotPassed(task, None, None)
                 self._settle(tx, 1)
         except _Abandoned:
             raise
-        except _NotPassed:
-            if not again or not self._is_conflict(calls.error):
+        except _NotPassed as exc:
+            if not again or not (self._is_conflict(calls.error) or self._is_conflict(exc.error)):
                 return Undone(task, verdict, 1)
             self.claim.reopen()
             return None
         except CursorLost:
             return Broken(None, in_doubt=True)
+        except SessionLost as lost:
+            if not store_answers(self._database.dialect, self._conn):
+                return self._broken(lost.cause)
+            logger.error("a fallback failed: %s", lost.explained(self._database.dialect))
+            if not again:
+                return Undone(task, verdict, 1)
+            self.claim.reopen()
+            return None
         except Exception as exc:
             if not mine and not self.claim.take():
                 raise _Abandoned from None
-            return Broken(self._database.dialect.translate(exc) or exc, in_doubt=self._move.has_begun)
+            return self._broken(exc)
         points.reach(AFTER_COMMIT)
         self._move.confirm()
         return Committed(1, by_fallback=True)

@@ -15,6 +15,7 @@ from penstock.clock import Clock
 from penstock.delivery.verdict import Verdict
 
 from ..calling.attempt import count
+from ..calling.hung_calls import HungCalls
 from ..handler import Handler
 from ..task import HandlerTask
 from .unit import Unit
@@ -33,9 +34,9 @@ class UnitThreads:
     the delivery loop's thread unless they say otherwise.
     """
 
-    def __init__(self, *, threads: int, clock: Clock, wake: Callable[[], None]) -> None:
-        """`wake` is called from other threads when a unit has ended."""
-        self._size, self._clock, self._wake = threads, clock, wake
+    def __init__(self, *, threads: int, clock: Clock, wake: Callable[[], None], hung: HungCalls) -> None:
+        """`wake` is called from other threads when a unit has ended; `hung` counts those left behind."""
+        self._size, self._clock, self._wake, self._hung = threads, clock, wake, hung
         self._queue: SimpleQueue[Unit | None] = SimpleQueue()
         self._running: set[Unit] = set()
         self._ended: deque[Unit] = deque()
@@ -117,6 +118,7 @@ class UnitThreads:
         while (unit := self._queue.get()) is not None:
             try:
                 if not unit.work(BaseException):
+                    self._hung.end(unit, unit.tasks[0].handler)
                     return  # it was given up, and this thread replaced
             except BaseException as exc:  # a fault of ours: the partitions are taken again
                 logger.exception("a unit of work failed")
@@ -128,6 +130,7 @@ class UnitThreads:
     def _leave_behind(self, unit: Unit, task: HandlerTask, limit: float) -> None:
         with self._lock:
             self._threads -= 1
+        self._hung.begin(unit, task.handler, limit)
         following = unit.time_out(task, limit)
         if following is None:
             self._ended.append(unit)

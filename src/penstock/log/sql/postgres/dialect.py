@@ -23,6 +23,7 @@ from penstock.errors import (
 
 from ..address import without_password
 from ..contract import Params, Result, Row, Rows, TransactionState
+from .time_limits import read_limits, why_ended
 
 try:
     import psycopg
@@ -38,7 +39,13 @@ _NOTIFY = SQL("BEGIN; SET LOCAL synchronous_commit TO off; NOTIFY {}, {}; COMMIT
 _MIGRATION_LOCK = 0x70656E73746F636B  # "penstock"
 
 _CONFLICTS = (pg.SerializationFailure, pg.DeadlockDetected, pg.LockNotAvailable)
-_GUARD = ";SET LOCAL penstock.unit = '1';SELECT pg_backend_pid()"
+_GUARD = (
+    ";SET LOCAL penstock.unit = '1';SELECT pg_backend_pid(), pg_postmaster_start_time(), "
+    "current_setting('role'), current_setting('search_path')"
+)
+_RESTORE = SQL(";SELECT set_config({0}, {1}, false) WHERE current_setting({0}) <> {1}")
+_CHECK = ";SET CONSTRAINTS ALL IMMEDIATE;SET CONSTRAINTS ALL DEFERRED"
+_LOOK_FOR_MARK = ";SELECT current_setting('penstock.unit', true)"
 _STATUS = psycopg.pq.TransactionStatus
 _STATES = {
     _STATUS.INTRANS: TransactionState.OPEN,
@@ -60,6 +67,8 @@ class PostgresConnection(psycopg.Connection[Any]):
 
     guarded = False
     server_pid = 0  # of a guarded transaction, as the server says: a pooler tells the driver another
+    server_started: Any = None  # when the server of a guarded transaction was started
+    stood: tuple[str, ...] = ("", "")  # the role and the search path in which a guarded transaction began
 
     def commit(self) -> None:
         """Commit, unless a handler asks for it."""
@@ -133,21 +142,49 @@ class PostgresDialect:
         begin = "BEGIN ISOLATION LEVEL READ COMMITTED" + (self._bounds if bounded else "")
         results = _run_all(conn, [begin + (_GUARD if guarded else ""), *_texts(conn, first)])
         if guarded:
-            ((conn.server_pid,),) = results[-1 - len(first)].rows
+            ((conn.server_pid, conn.server_started, *stood),) = results[-1 - len(first)].rows
+            conn.stood = tuple(stood)
         return results[len(results) - len(first) :]
 
     def seal(self, conn: PostgresConnection) -> bool:
-        """Set the bounds and look for the mark, which ends with the transaction that set it."""
+        """Set the bounds and look for the mark, which ends with the transaction that set it.
+
+        Deferred constraints are checked here, not by the COMMIT: so what breaks them is found while it is
+        certain that nothing is committed. Then role and search path are again what they were, for ours.
+        """
         conn.guarded = False
         cursor = psycopg.Cursor(conn, row_factory=tuple_row)
-        cursor.execute(self._bounds[1:] + ";SELECT current_setting('penstock.unit', true)")
+        settings = zip(("role", "search_path"), conn.stood, strict=True)
+        restore = "".join(_RESTORE.format(*each).as_string(conn) for each in settings)
+        cursor.execute(self._bounds[1:] + _CHECK + restore + _LOOK_FOR_MARK)
         while cursor.nextset():
             pass
         return cursor.fetchone() == ("1",)
 
     def state(self, conn: "psycopg.Connection[Any]") -> TransactionState:
         """Ask the driver, which learns it with each answer of the server."""
-        return _STATES.get(conn.info.transaction_status, TransactionState.LOST)
+        state = _STATES.get(conn.info.transaction_status)
+        if state is None:
+            return TransactionState.LOST if conn.broken else TransactionState.ENDED  # else a caller closed it
+        return state
+
+    def still_answers(self, conn: PostgresConnection) -> bool:
+        """Compare when the server was started: after a restart or a failover every session is lost."""
+        try:
+            with self.connect() as own:
+                found = own.execute("SELECT pg_postmaster_start_time()").fetchone()
+        except psycopg.Error:
+            return False
+        return found == (conn.server_started,)
+
+    def why_ended(self, error: Exception) -> str | None:
+        """Name the limit by the error's code, and its value as a new session has it."""
+        return why_ended(error, self.time_limits)
+
+    def time_limits(self) -> dict[str, int]:
+        """Read the settings that end sessions and statements: of the role, the database or the address."""
+        with self.connect() as own:
+            return read_limits(own)
 
     def sever(self, conn: PostgresConnection) -> None:
         """Have the server end the session; the driver's side is used by another thread."""

@@ -106,13 +106,15 @@ CREATE TABLE penstock_hold (
     PRIMARY KEY (topic_id, reader, partition)
 );
 
--- The last batch of a producer: sequence is the number of its first record, positions are where its records stand, as JSON.
+-- The last batch of a producer: sequence is the number of its first record, positions are where its records stand, ids are
+-- theirs, both as JSON.
 CREATE TABLE penstock_producer (
     id        text COLLATE "C" NOT NULL PRIMARY KEY,
     epoch     bigint NOT NULL,
     sequence  bigint NOT NULL,
     topic_id  integer NOT NULL,
-    positions text NOT NULL
+    positions text NOT NULL,
+    ids       text NOT NULL DEFAULT '[]'
 );
 
 -- One running process: one lease, one heartbeat. serves: what it takes part in, as JSON. dedicated: it does nothing but
@@ -184,7 +186,7 @@ CREATE TABLE penstock_domain (
 ) WITH (fillfactor = 50);
 
 -- A lane that waits. state: retrying, snoozed, requeued, last, slow or held (for a person). reason: for people. held: for
--- workers of the version before.
+-- workers of the version before. wait_ms: how long it was to wait when that was written; whoever reads it waits no longer.
 CREATE TABLE penstock_lane (
     group_id  integer NOT NULL,
     topic_id  integer NOT NULL,
@@ -195,6 +197,7 @@ CREATE TABLE penstock_lane (
     due_ms    bigint NOT NULL,
     reason    text NOT NULL,
     state     text NOT NULL DEFAULT 'retrying',
+    wait_ms   bigint,
     PRIMARY KEY (group_id, topic_id, partition, lane)
 );
 

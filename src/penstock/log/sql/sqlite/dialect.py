@@ -120,6 +120,18 @@ class SqliteDialect:
         except sqlite3.ProgrammingError:  # it is closed
             return TransactionState.ENDED
 
+    def still_answers(self, conn: sqlite3.Connection) -> bool:
+        """Return True: there is no server that could be away."""
+        return True
+
+    def why_ended(self, error: Exception) -> str | None:
+        """Return None: there is no server that could end anything."""
+        return None
+
+    def time_limits(self) -> dict[str, int]:
+        """Return nothing: there are none."""
+        return {}
+
     def sever(self, conn: sqlite3.Connection) -> None:
         """Roll back and close it; a statement that runs ends first, and no other begins.
 

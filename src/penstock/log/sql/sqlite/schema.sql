@@ -103,13 +103,15 @@ CREATE TABLE penstock_hold (
     PRIMARY KEY (topic_id, reader, partition)
 ) WITHOUT ROWID;
 
--- The last batch of a producer: sequence is the number of its first record, positions are where its records stand, as JSON.
+-- The last batch of a producer: sequence is the number of its first record, positions are where its records stand, ids are
+-- theirs, both as JSON.
 CREATE TABLE penstock_producer (
     id        TEXT NOT NULL PRIMARY KEY,
     epoch     INTEGER NOT NULL,
     sequence  INTEGER NOT NULL,
     topic_id  INTEGER NOT NULL,
-    positions TEXT NOT NULL
+    positions TEXT NOT NULL,
+    ids       TEXT NOT NULL DEFAULT '[]'
 ) WITHOUT ROWID;
 
 -- One running process: one lease, one heartbeat. serves: what it takes part in, as JSON. dedicated: it does nothing but
@@ -182,7 +184,7 @@ CREATE TABLE penstock_domain (
 ) WITHOUT ROWID;
 
 -- A lane that waits. state: retrying, snoozed, requeued, last, slow or held (for a person). reason: for people. held: for
--- workers of the version before.
+-- workers of the version before. wait_ms: how long it was to wait when that was written; whoever reads it waits no longer.
 CREATE TABLE penstock_lane (
     group_id  INTEGER NOT NULL,
     topic_id  INTEGER NOT NULL,
@@ -193,6 +195,7 @@ CREATE TABLE penstock_lane (
     due_ms    INTEGER NOT NULL,
     reason    TEXT NOT NULL,
     state     TEXT NOT NULL DEFAULT 'retrying',
+    wait_ms   INTEGER,
     PRIMARY KEY (group_id, topic_id, partition, lane)
 ) WITHOUT ROWID;
 

@@ -9,8 +9,14 @@ INSERT INTO penstock_meta (name, value) VALUES ('usable_from', '7');
 ALTER TABLE penstock_member ADD COLUMN dedicated boolean NOT NULL DEFAULT false;
 ALTER TABLE penstock_member ADD COLUMN died_ms bigint;
 
+-- The ids of the records of a producer's last batch, as JSON: what retention deletes is still known to be in the log.
+ALTER TABLE penstock_producer ADD COLUMN ids text NOT NULL DEFAULT '[]';
+
 -- What is known of records that may have killed their process, as JSON; empty: nothing is suspected.
 ALTER TABLE penstock_cursor ADD COLUMN trial text NOT NULL DEFAULT '';
+
+-- How long a lane was to wait when that was written: whoever reads it waits no longer, whatever the clocks say.
+ALTER TABLE penstock_lane ADD COLUMN wait_ms bigint;
 
 -- What a group has passed over because no handler of it wanted the type: where the first stands, the offset after the last,
 -- and about how many. until_offset: where the group stood when it got such a handler, and holes: what it had not passed before

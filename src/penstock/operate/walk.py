@@ -1,0 +1,17 @@
+"""The walk over a partition of the log: all its records in order, a bounded number at a time."""
+
+from collections.abc import Iterator
+
+from penstock.log.contract import LAST_OFFSET, Bounds, Log, OffsetRange, Topic
+from penstock.log.entry import Entry
+
+_READ = 1000  # records looked at together
+
+
+def walk(log: Log, topic: Topic, partition: int, bounds: Bounds) -> Iterator[list[Entry]]:
+    """Yield what a partition holds within bounds, without values and headers, so many together."""
+    low, high = bounds
+    while low < high:
+        wanted = OffsetRange(partition, low, min(high, low + _READ))
+        yield list(log.read_ranges(topic, [wanted], max_bytes=LAST_OFFSET, bare=True).entries)
+        low = wanted.high

@@ -1,0 +1,140 @@
+"""The suspects of a group: records that may have killed a process (docs/decisions/0022-blame.md)."""
+
+import logging
+from collections.abc import Iterable
+
+from penstock.clock import Clock
+from penstock.delivery.machine import Delivery
+from penstock.delivery.store import GroupStore
+from penstock.delivery.trial import wait_ms
+from penstock.delivery.verdict import Dead, OnFailure, Parked, Verdict
+
+from .group_reader import GroupReader
+from .held_records import HeldRecords
+from .owned_partitions import OwnedPartitions
+from .partition_work import PartitionWork, Taken
+from .trials import Trials
+
+logger = logging.getLogger("penstock.delivery")
+
+
+class Suspects:
+    """Hands out records of partitions whose owners died, so that one which kills its process can be found.
+
+    Which suspects may begin is said by `Trials`, for the whole process; they are written down before they
+    begin, and no longer once they have ended. One that has killed three processes by itself is put off, with
+    its key. One thread, the delivery loop's.
+    """
+
+    def __init__(
+        self,
+        trials: Trials,
+        store: GroupStore,
+        partitions: OwnedPartitions,
+        reader: GroupReader,
+        records: HeldRecords,
+        clock: Clock,
+    ) -> None:
+        self.trials = trials
+        self._store, self._partitions, self._reader, self._records = store, partitions, reader, records
+        self._clock = clock
+
+    def take(self, work: PartitionWork, now_ms: int, limit: int) -> list[Taken]:
+        """Take what may begin now of a partition with suspects, one record of each key."""
+        trial, turn = work.owned.trial, self.trials.turn()
+        room = limit
+        if self.trials.dedicated and trial.goes_by_few:
+            room = min(limit, self.trials.room())
+        kept, back = list[Taken](), list[Delivery]()
+        for each in work.machine.take(now_ms, room + len(trial.alone)):
+            if each.offset in work.owned.killers:
+                self._put_off(work, each, now_ms)
+            elif turn is not None and not turn.is_at(work, each.offset):
+                back.append(each)
+            elif turn is None and self.trials.dedicated and each.offset in trial.alone:
+                self.trials.ask(work, each.offset)
+                back.append(each)
+            elif turn is None and len(kept) >= room:
+                back.append(each)
+            else:
+                kept.append((work, each))
+        for each in reversed(back):
+            work.machine.untake(each.offset)
+        return kept
+
+    def write_down(self, taken: Iterable[Taken]) -> None:
+        """Write down which suspects are about to begin. A partition that is not ours any more is lost."""
+        if not self.trials.dedicated:
+            return
+        begun = dict[int, PartitionWork]()
+        for work, each in taken:
+            trial = work.owned.trial
+            if trial.goes_by_few or each.offset in trial.alone:
+                alone = self.trials.begin(work, each.offset)
+                trial.begin(work.owned.epoch, each.offset, alone=alone)
+                begun[work.number] = work
+        if begun:
+            for number in self._store.suspect({number: work.owned for number, work in begun.items()}):
+                self._partitions.lose(number)
+                self._partitions.needs_check = True
+
+    def end(self, work: PartitionWork, offset: int, *, survived: bool) -> None:
+        """Take note that a record is no longer at work; one that its process has survived is no suspect."""
+        if survived:
+            work.owned.trial.clear(offset)
+        else:
+            work.owned.trial.end(offset)
+        self.trials.end(work, offset)
+        work.machine.touch()
+
+    def end_alone(self) -> None:
+        """Write down that the suspect which had the process to itself no longer has it."""
+        alone = self.trials.alone
+        if alone is not None and self._partitions.get(alone.work.number) is alone.work:
+            alone.work.owned.trial.is_alone = False
+            if self._store.suspect({alone.work.number: alone.work.owned}):
+                self._partitions.lose(alone.work.number)
+                self._partitions.needs_check = True
+            self.trials.open()
+
+    def end_if_settled(self, work: PartitionWork) -> None:
+        """Treat a partition as any other again, once all its lost owners may have handed out is settled."""
+        end = self._reader.end(work.number)
+        if end is None or work.machine.base < min(work.doubtful_to, end) or work.doubtful:
+            return
+        work.owned.crashes, work.doubtful_to = 0, 0
+        work.owned.trial.calm()
+        work.machine.touch()
+
+    def _put_off(self, work: PartitionWork, delivery: Delivery, now_ms: int) -> None:
+        """Let a record that killed its process wait, and its key with it."""
+        offset = delivery.offset
+        try:
+            self._reader.fetch([(work, delivery)])
+        except BaseException:
+            work.machine.untake(offset)
+            raise
+        work.owned.killers.discard(offset)
+        known = work.records.get(offset)
+        on_failure = OnFailure.PARK if known is None else known[1].rules.on_failure
+        self._records.drop(work, offset)
+        deaths = work.owned.trial.alone[offset]
+        killed, wait = f"killed its worker {deaths} times", wait_ms(deaths)
+        verdict: Verdict = Parked(
+            now_ms + wait, delivery.failures, killed, alone=on_failure is OnFailure.ALONE
+        )
+        if on_failure is OnFailure.DEAD:
+            verdict = Dead(delivery.failures + 1, killed, hold=False)
+        logger.error(
+            "record %d of partition %d of %s %s; %s",
+            offset,
+            work.number,
+            self._store.topic.name,
+            killed,
+            "it is now a dead letter"
+            if isinstance(verdict, Dead)
+            else f"it is tried again, alone, in {wait // 1000} s, and its key waits with it",
+        )
+        work.machine.finish(offset, verdict)
+        work.doubtful.discard(offset)
+        self.trials.needs_settling = True
