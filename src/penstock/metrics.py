@@ -111,6 +111,12 @@ PARKED = Series(
 DEAD = Series(
     "penstock_dead_total", SeriesKind.COUNTER, "Records given up and kept as dead letters.", _HANDLER
 )
+UNDECODABLE = Series(
+    "penstock_undecodable_total",
+    SeriesKind.COUNTER,
+    "Records given up because their bytes could not be decoded for the handler; their keys go on.",
+    _HANDLER,
+)
 TRIMMED = Series(
     "penstock_trimmed_total", SeriesKind.COUNTER, "Records that retention deleted from the log.", ("topic",)
 )
@@ -199,6 +205,7 @@ SERIES: tuple[Series, ...] = (
     DELIVERED,
     PARKED,
     DEAD,
+    UNDECODABLE,
     TRIMMED,
     UNREAD,
     HANDLER_SECONDS,
