@@ -117,6 +117,12 @@ PASSED_OVER = Series(
     "Records that a group has passed over, because it has no handler for their type.",
     ("group",),
 )
+UNDECODABLE = Series(
+    "penstock_undecodable_total",
+    SeriesKind.COUNTER,
+    "Records given up because their bytes could not be decoded for the handler; their keys go on.",
+    _HANDLER,
+)
 TRIMMED = Series(
     "penstock_trimmed_total", SeriesKind.COUNTER, "Records that retention deleted from the log.", ("topic",)
 )
@@ -206,6 +212,7 @@ SERIES: tuple[Series, ...] = (
     PARKED,
     DEAD,
     PASSED_OVER,
+    UNDECODABLE,
     TRIMMED,
     UNREAD,
     HANDLER_SECONDS,

@@ -65,6 +65,8 @@ class MembershipLoop:
         self._left_out: frozenset[str] = frozenset()
         self._groups: dict[str, tuple[int, list[int]]] = {}
         self._warned: set[str] = set()  # groups that another program seems to serve, too
+        self._served: list[tuple[Subscription, int]] = []  # what is no longer waited for, with its topic's id
+        self._look_for_deleted = False
         self._cluster = cluster
         self._backoff = Backoff("membership", polling)
         self._look_seconds = min(_LOOK_SECONDS, cluster.heartbeat_interval.total_seconds())
@@ -107,6 +109,7 @@ class MembershipLoop:
         if now >= self._next_beat:
             self._next_beat = now + self._cluster.heartbeat_interval.total_seconds()
             self._beat()
+        self._forget_deleted(now)
         new = self._discover()
         self._leave_out(now)
         if new or died or now >= self._next_rebalance:
@@ -118,6 +121,7 @@ class MembershipLoop:
             self._next_measure = now + _MEASURE_SECONDS
             self._measure()
         changed = self._member.look()
+        self._look_for_deleted |= bool(changed - {SLOTS})
         if SLOTS in changed and self._member.exchange_slots():
             self._gained()
         self._delivery.attend(changed - {SLOTS})
@@ -133,12 +137,27 @@ class MembershipLoop:
         self._next_rebalance = self._clock.monotonic()
         logger.info("member %s joined", self._member.id)
 
+    def _forget_deleted(self, now: float) -> None:
+        """Wait again for topics that were deleted: one of the same name may have come since."""
+        if not self._served or not (self._look_for_deleted or now >= self._next_rebalance):
+            return
+        self._look_for_deleted = False
+        there = {topic.id for topic in self._log.topics()}
+        for subscription, topic_id in [each for each in self._served if each[1] not in there]:
+            logger.warning(
+                "topic %s was deleted; group %s waits for another", subscription.topic, subscription.group
+            )
+            self._served.remove((subscription, topic_id))
+            self._groups[subscription.group][1].remove(topic_id)
+            self._waiting.append(subscription)
+
     def _discover(self) -> bool:
         """Make the deliveries of groups whose topics exist by now; return whether there are any."""
         found = [(each, topic) for each in self._waiting if (topic := topic_of(self._log, each)) is not None]
         for subscription, topic in found:
             group_id, delivery = self._new_delivery(subscription, topic)
             self._groups.setdefault(subscription.group, (group_id, []))[1].append(topic.id)
+            self._served.append((subscription, topic.id))
             self._delivery.adopt(Domain(group_id, topic.id), delivery, topic)
             self._waiting.remove(subscription)
         if found:

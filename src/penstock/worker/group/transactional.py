@@ -56,6 +56,10 @@ class TransactionalDelivery:
         self._out += len(parts)
         return [Unit(self._database, self._store, each, self._clock) for each in parts]
 
+    def expect(self, former: "TransactionalDelivery") -> None:
+        """Let units of a former delivery of this group, whose topic was deleted, end here."""
+        self._out += former._out
+
     def conclude(self, unit: Unit) -> None:
         """Take note of what became of a unit. Raises the store's error when that undid it."""
         self._out -= 1
