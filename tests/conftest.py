@@ -28,7 +28,7 @@ from tests.services.run_folder import RunFolder
 
 ROOT = Path(__file__).resolve().parents[1]
 # Of the measurements and of the tests themselves: whoever changes Penstock need not wait for them.
-SLOW_FOLDERS = [ROOT / "tests/unit/bench", ROOT / "tests/unit/infra"]
+SLOW_FOLDERS = (f"{ROOT}/tests/unit/bench/", f"{ROOT}/tests/unit/infra/")
 KEPT_VARIABLES = {"PENSTOCK_BUDGET", "PENSTOCK_SEED"}
 
 run_folder = pytest.StashKey[Path]()
@@ -85,7 +85,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is slow by its folder, before `-m` chooses."""
     for item in items:
-        if any(folder in item.path.parents for folder in SLOW_FOLDERS):
+        if str(item.path).startswith(SLOW_FOLDERS):
             item.add_marker(pytest.mark.slow)
 
 

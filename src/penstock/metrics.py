@@ -111,6 +111,18 @@ PARKED = Series(
 DEAD = Series(
     "penstock_dead_total", SeriesKind.COUNTER, "Records given up and kept as dead letters.", _HANDLER
 )
+PASSED_OVER = Series(
+    "penstock_passed_over_total",
+    SeriesKind.COUNTER,
+    "Records that a group has passed over, because it has no handler for their type.",
+    ("group",),
+)
+UNDECODABLE = Series(
+    "penstock_undecodable_total",
+    SeriesKind.COUNTER,
+    "Records given up because their bytes could not be decoded for the handler; their keys go on.",
+    _HANDLER,
+)
 TRIMMED = Series(
     "penstock_trimmed_total", SeriesKind.COUNTER, "Records that retention deleted from the log.", ("topic",)
 )
@@ -199,6 +211,8 @@ SERIES: tuple[Series, ...] = (
     DELIVERED,
     PARKED,
     DEAD,
+    PASSED_OVER,
+    UNDECODABLE,
     TRIMMED,
     UNREAD,
     HANDLER_SECONDS,

@@ -114,6 +114,7 @@ def test_a_revision_makes_the_tables(environment: Environment, address: str) -> 
     assert wanting(address) == ([], [])
 
 
+@pytest.mark.slow
 def test_what_is_there_already_is_not_made_again(environment: Environment, address: str) -> None:
     outbox = Outbox(address)
     outbox.migrate()
@@ -123,6 +124,7 @@ def test_what_is_there_already_is_not_made_again(environment: Environment, addre
     assert wanting(address) == ([], [])
 
 
+@pytest.mark.slow
 def test_a_later_revision_goes_on(environment: Environment, address: str) -> None:
     last = newest(address)
     config = environment("penstock.upgrade(to=3)", ORDERS, f"penstock.upgrade(since=3, to={last})")
@@ -152,6 +154,7 @@ def run_script(address: str, script: str) -> None:
         own.execute(script.encode())
 
 
+@pytest.mark.slow
 def test_a_revision_that_fails_leaves_nothing(environment: Environment, address: str) -> None:
     config = environment("penstock.upgrade(); raise RuntimeError")
     with pytest.raises(RuntimeError):
@@ -169,6 +172,7 @@ def test_versions_that_there_are_not_are_refused(environment: Environment, addre
         command.upgrade(config, "head")
 
 
+@pytest.mark.slow
 def test_names_of_ones_own(environment: Environment, address: str) -> None:
     command.upgrade(environment('penstock.upgrade(prefix="acme_")'), "head")
     assert wanting(address, Names("acme_")) == ([], [])

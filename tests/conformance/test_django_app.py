@@ -124,6 +124,7 @@ with transaction.atomic():
 """
 
 
+@pytest.mark.slow
 def test_the_worker_of_a_project_delivers(project: Project) -> None:
     said = sound(project.manage("migrate", ["shell", "-c", PUBLISH], "penstock worker"))
     assert "mailed 1 1" in said
@@ -138,10 +139,12 @@ def test_djangos_own_tests_have_the_tables(project: Project) -> None:
 # --- checks ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_sound_project_has_nothing_to_check(project: Project) -> None:
     assert "no issues" in sound(project.manage("check"))
 
 
+@pytest.mark.slow
 def test_what_is_wrong_is_warned_of(sqlite_store: str, tmp_path: Path) -> None:
     project = Project(tmp_path / "project", sqlite_store)
     del project.settings["DATABASES"]["default"]["OPTIONS"]["transaction_mode"]
@@ -154,6 +157,7 @@ def test_what_is_wrong_is_warned_of(sqlite_store: str, tmp_path: Path) -> None:
     assert "penstock.W002" in said
 
 
+@pytest.mark.slow
 def test_an_outbox_that_cannot_be_loaded_is_an_error(sqlite_store: str, tmp_path: Path) -> None:
     project = Project(tmp_path / "project", sqlite_store)
     wrong = ["nowhere:outbox", "shop.events:nothing", "shop.events:send_mail", "shop", 5]

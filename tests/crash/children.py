@@ -84,6 +84,13 @@ class Child:
         assert self._process.returncode == 0
         return [json.loads(line) for line in said.splitlines()]
 
+    def said_until_killed(self) -> list[Any]:
+        """Wait until it has been killed; return what it has said since it was last listened to."""
+        assert self._process.stdout is not None
+        said = self._process.stdout.read()  # not `communicate`, whose first act is a word to it
+        assert self._process.wait() == -signal.SIGKILL
+        return [json.loads(line) for line in said.splitlines()]
+
     def is_killed(self) -> bool:
         """Wait until it has ended; return whether that was by SIGKILL."""
         self._process.communicate()

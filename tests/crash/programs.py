@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import logging
 import os
 import random
 import signal
@@ -15,6 +16,7 @@ import time
 from collections.abc import Callable, Collection
 from contextlib import closing
 from datetime import timedelta
+from threading import Lock
 from typing import Any
 
 from penstock import Fixed, Record, points
@@ -194,6 +196,40 @@ def work(url: str, diary: str, lease_seconds: float, handles: list[str], work_ms
             say(stopped=True, lapses=worker._member.lapses)
 
 
+def serve_types(url: str, types: list[str], kill_at: str | None = None, visit: int = 1) -> None:
+    """Run a worker with a handler for each of some types until told to stop; say what they are given.
+
+    Says what is warned of in the sharing of groups, too. With `kill_at` it kills itself at that point.
+    """
+    saying = Lock()
+
+    def tell(**words: Any) -> None:
+        with saying:
+            say(**words)
+
+    def handle(record: Record) -> None:
+        marks = {"late": record.late, "redelivered": record.redelivered}
+        tell(type=record.type, offset=[record.partition, record.offset], key=record.key, **marks)
+
+    def warn(record: logging.LogRecord) -> bool:
+        if record.levelno >= logging.WARNING:
+            tell(warning=record.getMessage())
+        return False
+
+    for name in ("penstock.membership", "penstock.delivery"):
+        logging.getLogger(name).addFilter(warn)
+    settings = cluster_of(lease := timedelta(seconds=60))
+    with closing(Store(url)) as store, closing(store.database(lease=lease)) as database:
+        for type in types:
+            store.outbox.handler(type, group="app", topic="eight", id=type)(handle)
+        if kill_at is not None:
+            points.arm(kill_at, points.kill, visit=visit)
+        worker = Worker(store_of(database), store.outbox._handlers, SYSTEM, cluster=settings)
+        worker.start()
+        await_word()
+        worker.stop(grace_seconds=10)
+
+
 def cluster_of(lease: timedelta) -> ClusterSettings:
     """Return settings by which members find one another quickly, also those with a long lease."""
     short = min(lease, timedelta(seconds=2))
@@ -280,6 +316,7 @@ PROGRAMS: dict[str, Callable[..., None]] = {
     "trade": trade,
     "share": share,
     "work": work,
+    "serve_types": serve_types,
     "trim": trim,
     "erase_owner": erase_owner,
 }

@@ -79,6 +79,7 @@ def a_worker(
         yield child
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_workers_killed_and_stopped_lose_double_and_reorder_nothing(
     postgres_store: Store, tmp_path: Path, budget: Budget

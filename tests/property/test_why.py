@@ -292,7 +292,8 @@ def tell_all(seeds: Iterable[int], acts: Sequence[str] = ACTS) -> None:
 
 
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("how_many", ["few", pytest.param("many", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("how_many", ["few", "many"])
 def test_no_answer_contradicts_the_state(how_many: str, budget: Budget) -> None:
     tell_all(each.seed for each in budget("property.why"))
 

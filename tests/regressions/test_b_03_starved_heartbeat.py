@@ -15,6 +15,8 @@ from tests.regressions.worker_process import WorkerProcess
 from tests.regressions.workers import KEYS, PARTITIONS, TOPIC, Diary, a_worker, epochs, owned, unsettled
 from tests.services.budget import Budget
 
+pytestmark = pytest.mark.slow
+
 SLOTS = 8
 LEASE_SECONDS = 30.0  # longer than a busy machine may hold anything up
 

@@ -17,7 +17,8 @@ QUICK = {"lease_seconds": 1.0, "beat_seconds": 0.2}
 @pytest.mark.parametrize(
     "point",
     [
-        "delivery.before_settle",  # handled under a good lease; nothing is written
+        # handled under a good lease; nothing is written
+        pytest.param("delivery.before_settle", marks=pytest.mark.slow),
         "delivery.before_commit",  # written, in a transaction that is still open: the server ends it
     ],
 )

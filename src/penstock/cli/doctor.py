@@ -8,6 +8,7 @@ from penstock.log.sql.dialects import FORMS
 from penstock.log.store import open_store
 from penstock.operate.bell import examine_bell
 from penstock.operate.doctor import DoctorFinding, PartState, examine, healthy
+from penstock.operate.group_names import examine_names
 from penstock.operate.retention import examine_groups
 from penstock.operate.time_limits import examine_time_limits
 from penstock.outbox.bell import BellSettings
@@ -32,8 +33,8 @@ def command(url: str | None, as_json: bool) -> None:
     """Show what this machine has and what each missing part would enable.
 
     With a store: also whether its workers hear the bell, or why they have to poll, which time limits
-    of the server may end a handler's transaction, and which groups have had no member for so long that
-    retention does not wait for them.
+    of the server may end a handler's transaction, which groups have had no member for so long that
+    retention does not wait for them, and which seem to be one name for two programs.
     Exits with 1 when a required part is broken.
     """
     findings = [*examine(Path.cwd()), *_of_store(url)]
@@ -59,7 +60,12 @@ def _of_store(url: str | None) -> list[DoctorFinding]:
         return []
     store = open_store(url, listen_url=BellSettings.load().listen_url)
     try:
-        return [examine_bell(store), *examine_time_limits(store), *examine_groups(store)]
+        return [
+            examine_bell(store),
+            *examine_time_limits(store),
+            *examine_groups(store),
+            *examine_names(store),
+        ]
     finally:
         store.close()
 

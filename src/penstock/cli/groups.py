@@ -1,4 +1,4 @@
-"""`penstock groups`: list, show, pause, resume, reset, delete."""
+"""`penstock groups`: list, show, pause, resume, reset, catch-up, delete."""
 
 from datetime import datetime
 from typing import Any
@@ -6,22 +6,26 @@ from typing import Any
 import click
 
 from penstock.log.store import Store
+from penstock.membership.filters import wanted
 from penstock.operate import groups
+from penstock.operate.catch_up import PassedOverType, catch_up
 from penstock.operate.groups import Group, GroupPartition
 from penstock.operate.reset import EARLIEST, LATEST, Reset, reset
 
 from .options import after_option, json_option, limit_option, opened, store_options
 from .output import cell, line, moment, print_json, print_more, print_page, print_table, whole
+from .units import moment as at_moment
 from .units import moment_of
 
 _COLUMNS = ("group", "topics", "lag", "oldest unread", "waiting", "held", "dead", "members", "state")
 _CURSOR_COLUMNS = ("topic", "partition", "offset", "end", "lag", "done above", "owner", "epoch", "crashes")
+_PASSED_COLUMNS = ("passed over", "topic", "about", "first", "state")
 _MOVE_COLUMNS = ("partition", "from", "to", "again", "skipped")
 
 
 @click.group("groups")
 def command() -> None:
-    """List, show, pause, resume, reset or delete groups."""
+    """List, show, pause, resume, reset, catch up or delete groups."""
 
 
 @command.command("list")
@@ -57,7 +61,10 @@ def show_group(
     as_json: bool,
     **paged: Any,
 ) -> None:
-    """Show a group: its topics, its filter and its members; with --partitions where it is in each."""
+    """Show a group: its topics, its filter, its members, and the types it has passed over.
+
+    With --partitions also where it is in each.
+    """
     with opened(url, prefix, schema) as store:
         shown = groups.show(store, name)
         found = groups.partitions(store, name, topic=topic, **paged) if with_partitions else None
@@ -67,6 +74,7 @@ def show_group(
             "filter": shown.filter,
             "member_ids": shown.member_ids,
             "on_topics": [whole(each) for each in shown.on_topics],
+            "passed_over": [whole(each) for each in shown.passed_over],
         }
         if found is not None:
             told |= {"partitions": [whole(each) for each in found.items], "after": found.after}
@@ -96,6 +104,8 @@ def show_group(
         for each in shown.on_topics
     ]
     print_table(columns, [tuple(cell(str(text)) for text in row) for row in rows])
+    if shown.passed_over:
+        print_table(_PASSED_COLUMNS, [_passed_row(each, shown.filter) for each in shown.passed_over])
     if found is not None:
         print_table(_CURSOR_COLUMNS, [_cursor_row(each) for each in found.items])
         print_more(found.after)
@@ -182,6 +192,39 @@ def _only_topic(store: Store, name: str) -> str:
     return topics[0]
 
 
+@command.command("catch-up")
+@click.argument("name")
+@store_options
+@click.option("--type", "type", help="Only this event type.")
+@click.option("--since", type=at_moment, help="Only what was published at or after this moment.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; say how many it would be.")
+@json_option
+def catch_up_group(
+    name: str,
+    url: str,
+    prefix: str,
+    schema: str | None,
+    type: str | None,
+    since: datetime | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Deliver late what a group passed over before it had a handler for it, however old it is.
+
+    Workers begin with it within a second or so, beside what is new. Handlers see that it is late
+    (record.late); its keys get no order against what was settled already. What a new handler gets without
+    being asked for is set by processing.catch_up.
+    """
+    with opened(url, prefix, schema) as store:
+        done = catch_up(store, name, type=type, since=since, dry_run=dry_run)
+    if as_json:
+        print_json(whole(done) | {"dry_run": dry_run})
+        return
+    verb = "would come" if dry_run else "come"
+    types = f" ({', '.join(each or 'without a type' for each in done.types)})" if done.types else ""
+    click.echo(line(f"about {done.records} records{types} {verb} late, from {done.partitions} partitions"))
+
+
 @command.command("delete")
 @click.argument("name")
 @store_options
@@ -249,6 +292,13 @@ def _summary(told: Reset, *, dry_run: bool) -> str:
 
 def _when(at: datetime | None) -> str:
     return "" if at is None else moment(at)
+
+
+def _passed_row(each: PassedOverType, filter: tuple[str, ...]) -> tuple[str, ...]:
+    handled = wanted([filter], each.topic, each.type) if filter else None
+    state = "comes late" if each.coming else "no handler" if handled is False else "not asked for"
+    texts = each.type or "without a type", each.topic, str(each.records), _when(each.first_at), state
+    return tuple(map(cell, texts))
 
 
 def _state(group: Group) -> str:

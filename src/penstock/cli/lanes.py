@@ -34,7 +34,8 @@ def command(
     """List the keys that wait, and for what.
 
     held: for a person to requeue or discard a dead letter (penstock dead). parked: for the time of a retry.
-    due: it is tried as soon as a worker has room. slow: more came than its handler could do at once.
+    due: it is tried as soon as a worker has room. slow: more came than its handler could do at once. A late
+    key waits with what its group had passed over before it had a handler for it.
     """
     with opened(url, prefix, schema) as store:
         found = lanes(
@@ -51,6 +52,7 @@ def command(
 
 def _row(each: WaitingLane) -> tuple[str, ...]:
     key = each.key if each.alone is None else f"{each.key} (offset {each.alone} alone)"
+    key = f"{key} (late)" if each.late else key
     state = each.state.value if each.until is None else f"{each.state.value} until {moment(each.until)}"
     reason = "" if each.state is LaneState.SLOW else each.reason
     failures, waiting = str(each.failures), str(each.waiting)

@@ -5,6 +5,7 @@
 | `o-1`             | the key o-1, or of the keyless record with that id                |
 | `##1`             | the key #1: what begins with # has one # more                     |
 | `#7#o-1`          | the record at offset 7 of the key o-1, on its own (`alone_name`)   |
+| `#late#o-1`       | what is delivered late of the key o-1 (`late_name`); also `#7##late#o-1` |
 | `\\x6f0a`          | a key that is not printable text, or begins with \\x: its bytes    |
 """
 
@@ -14,14 +15,19 @@ from typing import NamedTuple
 from penstock.model.record import Record
 
 _ALONE = re.compile(r"#([0-9]+)#")
+_LATE = "#late#"  # never the key late#: that is stored as ##late#
 _HEX = "\\x"
 
 
 class LaneName(NamedTuple):
-    """The key of a lane, and the offset of the record that has the lane to itself, if one has."""
+    """The key of a lane, and the offset of the record that has the lane to itself, if one has.
+
+    `late`: it is for records that were passed over before the group had a handler for them.
+    """
 
     key: str
     alone: int | None
+    late: bool
 
 
 def lane_of(record: Record) -> str:
@@ -57,10 +63,22 @@ def shared_name(stored: str) -> str:
     return stored if alone is None else stored[alone.end() :]
 
 
+def late_name(stored: str) -> str:
+    """Return the name of the lane for what is delivered late of the key of another."""
+    return _LATE + stored
+
+
+def is_late(stored: str) -> bool:
+    """Return whether a lane is for what is delivered late."""
+    return stored[:1] == "#" and shared_name(stored).startswith(_LATE)
+
+
 def read_name(stored: str) -> LaneName:
     """Return what a stored name means."""
     alone = _ALONE.match(stored)
-    lane = shared_name(stored).removeprefix("#")
+    shared = shared_name(stored)
+    late = shared.startswith(_LATE)
+    lane = shared.removeprefix(_LATE if late else "").removeprefix("#")
     if lane.startswith(_HEX):
         lane = bytes.fromhex(lane.removeprefix(_HEX)).decode("utf-8", "surrogateescape")
-    return LaneName(lane, None if alone is None else int(alone[1]))
+    return LaneName(lane, None if alone is None else int(alone[1]), late)

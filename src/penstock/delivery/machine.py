@@ -10,7 +10,8 @@ handed out next, in which order, and what must be written down. Invariants:
 - a lane is in one place: out, ready, waiting until it is due, held, behind a skip, or (one record that a
   person has put last) behind the lane of its key;
 - a record that no handler wants is skipped; later ones of its lane stay behind it until that is confirmed:
-  another version of the program may turn out to have a handler for it.
+  another version of the program may turn out to have a handler for it;
+- what is delivered late was passed long ago: it goes to a late lane of its key, once it stands there.
 
 A lane that flows lives in memory only. One that failed, snoozed or became slow waits: its offsets are
 entries, written down in the transaction that moves the cursor past them.
@@ -18,12 +19,13 @@ entries, written down in the transaction that moves the cursor past them.
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import islice
 from typing import NamedTuple
 
-from .lane_names import alone_name, is_alone, shared_name, stored_name
+from .lane_names import alone_name, is_alone, is_late, late_name, shared_name, stored_name
+from .passed_over import LateMove, PassedEntry, PassedOver, PassedType
 from .verdict import Dead, Parked, Passed, Verdict
 from .wait_state import WaitState
 
@@ -61,6 +63,7 @@ class LaneQueue:
     failures: int = 0
     due_ms: int = 0
     reason: str = ""  # for people; nothing here depends on it
+    late: bool = False  # its records were passed over before the group had a handler for them
 
     @property
     def held(self) -> bool:
@@ -108,6 +111,9 @@ class Settlement:
     entries: list[tuple[str, int]]
     entries_gone: list[int]
     dead: list[NewDeadLetter]
+    passed_over: list[PassedType] = field(default_factory=list)  # counts only with the skipped records
+    late_moves: list[LateMove] = field(default_factory=list)
+    passed_entries: list[PassedEntry] = field(default_factory=list)
 
     @property
     def reach(self) -> int:
@@ -145,12 +151,19 @@ class Partition:
         self._told = 0  # how many of them are in the last settlement
         self._refused = False  # others have handlers for some of them
         self._dirty = False
+        self.passed_over = PassedOver()
+        self._late: list[tuple[int, str]] = []  # to be delivered late; not written yet
+        self._late_moves: dict[tuple[str, int], LateMove] = {}  # by the notes they are of
+        self._passed_entries: list[PassedEntry] = []
+        self._late_told = 0  # how many of them are in the last settlement
         self.entry_count = 0  # records that wait in stored lanes
+        self.late_count = 0  # of these, and of what is to be written, those that are delivered late
         self.stored_count = 0  # stored lanes
         for stored, offsets in lanes:
             _, state, failures, due_ms, reason = stored
             lane = LaneQueue(stored.key, deque(sorted(offsets)), stored=True, state=state)
             lane.failures, lane.due_ms, lane.reason, lane.resting = failures, due_ms, reason, lane.held
+            lane.late = is_late(lane.key)
             self._load(lane)
         for lane in [each for each in self._lanes.values() if each.state is WaitState.LAST]:
             self._put_last(lane)
@@ -192,10 +205,11 @@ class Partition:
                 self._spill(lane)
                 return
 
-    def feed(self, offset: int, lane: str, wanted: bool) -> bool:
+    def feed(self, offset: int, lane: str, wanted: bool, untold: str | None = None) -> bool:
         """Take note of a record of the log, in the order of offsets; return whether it may go out soon.
 
-        One fed before changes nothing. Offsets jumped over are passed: the log does not hold them.
+        One fed before changes nothing. Offsets jumped over are passed: the log does not hold them. `untold`:
+        its type, if no handler of the group is for that.
         """
         if not self._place(offset):
             return False
@@ -207,6 +221,8 @@ class Partition:
             self._skipped.append((offset, lane))
             self._skips.setdefault(lane, offset)
             self._pass(offset)
+            if untold is not None:
+                self.passed_over.add(untold, offset)
             return False
         known = self._lanes.get(lane)
         if known is None:
@@ -231,6 +247,18 @@ class Partition:
             return False
         self._base, self._dirty = offset, True
         return True
+
+    def deliver_late(self, records: Iterable[tuple[int, str]], moves: Iterable[LateMove]) -> None:
+        """Let records that were passed over wait in the late lanes of their keys, and notes be moved on.
+
+        In the order of offsets, each with its lane. They go out once that is written: until then whoever
+        takes over would not know that they were handed out.
+        """
+        late = [(offset, late_name(stored_name(lane))) for offset, lane in records]
+        self._late += late
+        self._late_moves.update((each[:2], each) for each in moves)
+        self.late_count += len(late)
+        self._dirty = True
 
     # -- what goes out
 
@@ -329,10 +357,15 @@ class Partition:
                     self._go_on(lane)
             case Parked(alone=True) if not is_alone(lane.key, offset):
                 self._leave(lane)
-                self._park(LaneQueue(alone_name(lane.key, offset), [offset]), verdict)
+                self._park(LaneQueue(alone_name(lane.key, offset), [offset], late=lane.late), verdict)
                 self._go_on(lane)
             case Parked():
                 self._park(lane, verdict)
+
+    def pass_over(self, offset: int, type: str) -> None:
+        """Pass a record that was handed out of a lane that waited, and note it: its handler is gone."""
+        self._passed_entries.append(PassedEntry(type, offset))
+        self.finish(offset, Passed())
 
     def untake(self, offset: int) -> None:
         """Take back a record that was handed out and never started, with all behind it in its run."""
@@ -347,6 +380,11 @@ class Partition:
         """Have the next settlement made even if nothing changes."""
         self._dirty = True
 
+    def tell_passed_over(self) -> None:
+        """Have the next settlement say how much was passed over."""
+        if self.passed_over.tell():
+            self._dirty = True
+
     def settlement(self) -> Settlement | None:
         """Return what changed since the last one, or None; if writing it fails, load the partition again."""
         if not self._dirty:
@@ -358,6 +396,10 @@ class Partition:
                 lanes.append(StoredLane(key, lane.state, lane.failures, lane.due_ms, lane.reason))
             else:
                 gone.append(key)
+        self._late_told = len(self._late)
+        for name in dict.fromkeys(name for _, name in self._late):
+            if name not in self._lanes:
+                lanes.append(StoredLane(name, WaitState.SLOW, 0, 0, WaitState.SLOW.text))
         unskipped, self._told = None, len(self._skipped)
         if self._skipped:
             flags = self._without_skips()
@@ -369,11 +411,15 @@ class Partition:
             unskipped=unskipped,
             lanes=lanes,
             lanes_gone=gone,
-            entries=[(lane, offset) for offset, lane in self._entries.items()],
+            entries=[(lane, offset) for offset, lane in [*self._entries.items(), *self._late]],
             entries_gone=self._entries_gone,
             dead=self._dead,
+            passed_over=self.passed_over.take(),
+            late_moves=list(self._late_moves.values()),
+            passed_entries=self._passed_entries,
         )
         self._changed_lanes, self._entries, self._entries_gone, self._dead = set(), {}, [], []
+        self._late_moves, self._passed_entries = {}, []
         self._dirty = False
         for lane in self._left:
             lane.left = 0
@@ -386,6 +432,7 @@ class Partition:
 
         Without: others have handlers for those records, so this owner should go.
         """
+        self._admit_late()
         if self._skipped and not skips:
             self._base, self._passed = self._floor, self._without_skips()
             self._skipped, self._refused = [], True
@@ -429,8 +476,24 @@ class Partition:
         self._lanes[lane.key] = lane
         self.stored_count += 1
         self.entry_count += len(lane.waiting)
+        if lane.late:
+            self.late_count += len(lane.waiting)
         if lane.state not in (WaitState.HELD, WaitState.LAST):
             self._schedule(lane)
+
+    def _admit_late(self) -> None:
+        """Put what is to be delivered late, and is written now, into its lanes."""
+        for offset, name in self._late[: self._late_told]:
+            self.entry_count += 1
+            lane = self._lanes.get(name)
+            if lane is None:
+                lane = LaneQueue(name, deque(), stored=True, reason=WaitState.SLOW.text, late=True)
+                self._lanes[name] = lane
+                self.stored_count += 1
+                self._ready.append(lane)
+            lane.waiting.append(offset)
+        del self._late[: self._late_told]
+        self._late_told = 0
 
     def _put_last(self, lane: LaneQueue) -> None:
         """Let a record in a lane of its own wait until all records of its key that wait now are done."""
@@ -469,6 +532,8 @@ class Partition:
             return
         self._dirty = True
         self.entry_count -= 1
+        if lane.late:
+            self.late_count -= 1
         if not lane.left:
             self._left.append(lane)
         lane.left += 1
@@ -529,6 +594,8 @@ class Partition:
     def _enter(self, lane: LaneQueue, offset: int) -> None:
         self._entries[offset] = lane.key
         self.entry_count += 1
+        if lane.late:
+            self.late_count += 1
         self._pass(offset)
 
 

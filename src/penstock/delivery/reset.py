@@ -1,8 +1,8 @@
 """Moving a group to another place in a topic: back, to receive records again, or forward, to skip some.
 
 One reset is one transaction, in this order: the domain is touched, the cursors are locked, and by where they
-stand the entries, letters and lanes are changed; then each cursor is set, in a new epoch, so that nothing an
-owner with an older view still settles is written.
+stand the entries, letters and lanes are changed, and the notes deleted; then each cursor is set, in a new
+epoch, so that nothing an owner with an older view still settles is written.
 
 Invariant: what stands at or above the target is met again by the cursor, so no lane has it as an entry and
 no letter holds a lane for it; what stands below it is in a lane, or done, dead or skipped. A lane is held
@@ -73,6 +73,7 @@ class Resetting:
         partitions = [each.partition for each in moves]
         tx.change("delivery", "lanes_forget", partitions=partitions, **self._ids)
         tx.change("delivery", "lanes_unhold", partitions=partitions, reason=WaitState.SLOW.text, **self._ids)
+        tx.change("delivery", "notes_reset", partitions=partitions, **self._ids)
         self.place(tx, {each.partition: each.to_offset for each in moves})
         return moves
 

@@ -23,6 +23,7 @@ from penstock.log.store import Store
 
 from .group_kind import GroupKind, join_group
 from .machine import Partition, Settlement, StoredLane
+from .notes import CatchUp, LateRange, Notes
 from .trial import Trial, stored_trial
 from .wait_state import WaitState
 
@@ -58,6 +59,7 @@ class Owned:
     copied: frozenset[int] = frozenset()
     trial: Trial = field(default_factory=Trial)
     killers: set[int] = field(default_factory=set)
+    late: list[LateRange] = field(default_factory=list)  # what was passed over and is to be delivered late
 
 
 class GroupStore:
@@ -67,7 +69,8 @@ class GroupStore:
     over that another version of the program may have handlers for; while it is paused, nothing is taken and
     nothing kept. `touch` is called with the ids of group and topic in each transaction that gives cursors
     back, so that others learn of it. `gone` names the members whose processes have ended for certain, and
-    perhaps by what they handled; it is asked under the group's lock.
+    perhaps by what they handled; it is asked under the group's lock. `catch_up` says what of the group's
+    notes is delivered late.
     """
 
     def __init__(
@@ -81,6 +84,7 @@ class GroupStore:
         from_start: bool = True,
         filter: tuple[str, ...] | None = None,
         touch: Callable[[Transaction, int, int], object] = lambda tx, group_id, topic_id: None,
+        catch_up: CatchUp | None = None,
         gone: Living = lambda tx: [],
     ) -> None:
         self._gone = gone
@@ -91,6 +95,7 @@ class GroupStore:
             lambda tx: _join(tx, store, group, topic, own_ms(clock), from_start)
         )
         self._ids = {"group_id": self.group_id, "topic_id": topic.id}
+        self.notes = Notes(self.group_id, topic, catch_up)
 
     def take(self, living: Living) -> dict[int, Owned]:
         """Own every cursor that has work and no living owner; return their state.
@@ -100,6 +105,7 @@ class GroupStore:
 
         def take(tx: Transaction) -> dict[int, Owned]:
             ends = self._store.log_in(tx).ends(self.topic)
+            ends |= dict.fromkeys(self.notes.partitions(tx), LAST_OFFSET)  # they have work, too
             table = Rows(partition=list(ends), place=list(ends.values()))
             return self._take(tx, living, "cursors_take", now_ms=own_ms(self._clock), ends=table)
 
@@ -212,6 +218,7 @@ class GroupStore:
             )
             for partition, offset, epoch, version, passed, crashes, trial in rows
         }
+        self._load_late(tx, taken)
         for partition in taken.keys() & lost:
             self._judge(tx, partition, taken[partition])
         return taken
@@ -221,6 +228,15 @@ class GroupStore:
         owned.killers = owned.trial.died(owned.epoch - 1)
         trial = owned.trial.encode()
         tx.change("delivery", "cursor_judge", partition=partition, trial=trial, **self._ids)
+
+    def _load_late(self, tx: Transaction, taken: dict[int, Owned]) -> None:
+        """Find out what is to be delivered late in partitions that were just taken."""
+        if taken:
+            machines = {partition: owned.machine for partition, owned in taken.items()}
+            now_ms = tx.now_ms(own_ms(self._clock))
+            late = self.notes.take(tx, self._store.log_in(tx), machines, now_ms)
+            for partition, ranges in late.items():
+                taken[partition].late = ranges
 
     def _lanes(self, tx: Transaction, partitions: list[int]) -> tuple[_Lanes, dict[int, list[int]]]:
         """Return the waiting lanes by partition, and which of their records have a copy."""
@@ -274,7 +290,9 @@ class GroupStore:
         )
         rows = tx.rows("delivery", "cursors_settle", settled=cursors, owner=self._owner, **self._ids)
         kept = {row[0] for row in rows}
-        self._write(tx, {partition: settled[partition][1] for partition in kept})
+        written = {partition: settled[partition][1] for partition in kept}
+        self._write(tx, written)
+        self.notes.settle(tx, written, skips)
         points.reach(BEFORE_COMMIT)
         return kept, skips
 

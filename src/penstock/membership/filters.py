@@ -34,6 +34,17 @@ def covers(wide: Filter, narrow: Filter) -> bool:
     return all(any(_includes(other, text) for other in wide) for text in narrow)
 
 
+def wanted(filters: Sequence[Filter], topic: str, type: str) -> bool | None:
+    """Return whether filters want a type of a topic; None where they differ, or a predicate decides."""
+    answers = {_wants(each, topic, type) for each in filters}
+    return answers.pop() if len(answers) == 1 else None
+
+
+def have_nothing_in_common(one: Filter, other: Filter) -> bool:
+    """Return whether no record can be wanted by both; a predicate may want any record of its topic."""
+    return not any(_may_meet(mine, theirs) for mine in one for theirs in other)
+
+
 def succeed(stored: Sequence[Filter], living: Sequence[Filter]) -> list[Filter]:
     """Return what to store: the filter that counts, then those that did before.
 
@@ -57,6 +68,19 @@ def _following(known: Sequence[Filter], living: Sequence[Filter]) -> Filter | No
         if each != present and (new or covers(each, present)):
             return each
     return living[-1] if living and present not in living else None
+
+
+def _wants(filter: Filter, topic: str, type: str) -> bool | None:
+    if covers(filter, (f"{topic}:{type}",)):
+        return True
+    return None if any(text.startswith(f"{topic}:?") for text in filter) else False
+
+
+def _may_meet(one: str, other: str) -> bool:
+    (topic, _, match), (other_topic, _, other_match) = one.partition(":"), other.partition(":")
+    if topic != other_topic:
+        return False
+    return "?" in (match[:1], other_match[:1]) or _includes(one, other) or _includes(other, one)
 
 
 def _includes(wide: str, narrow: str) -> bool:

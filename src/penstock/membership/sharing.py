@@ -15,6 +15,7 @@ from penstock.log.sql.database import Database, Transaction
 from penstock.log.sql.migrations import SchemaState, schema_state
 
 from .domain import Held, View, changes, lock, read, touch, write
+from .filters import Filter, have_nothing_in_common
 from .member import ClusterSettings, Member
 from .process import Process
 from .serving import NOTHING, SLOTS, Domain, Present, Serves, decode_serves
@@ -72,6 +73,20 @@ class SharingMember(Member):
         new = dead - self._mourned
         self._mourned = self._mourned | new
         return bool(new)
+
+    def strangers(self) -> dict[int, tuple[str, Filter]]:
+        """Return a living member of each group served here whose handlers have nothing in common with ours.
+
+        By the group's id, with its filter. Of two such members one gets no partitions.
+        """
+        present, _ = self._database.look(self._present)
+        found: dict[int, tuple[str, Filter]] = {}
+        for group in self._serving.groups:
+            for each in present:
+                other = each.serves.filter(group.id)
+                if other is not None and have_nothing_in_common(group.filter, other):
+                    found[group.id] = each.id, other
+        return found
 
     def rebalance(self) -> None:
         """See to it that every row of the domains served here has an owner it should have.

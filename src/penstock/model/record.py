@@ -24,7 +24,8 @@ class Record(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True):
     values, `headers` is the plain dict of them. `type` is None for a record that came in by another door than
     `publish` and says none. `topic`, `partition` and `offset` are None until the
     record stands in the log. `attempt` counts deliveries to a handler from 1; `redelivered` means that it
-    may have been delivered before; `fence` is the epoch of the owner, for sinks that can compare.
+    may have been delivered before; `fence` is the epoch of the owner, for sinks that can compare. `late`: the
+    group passed it over before it had a handler for its type, so that others of its key have come before it.
     """
 
     id: str
@@ -39,6 +40,7 @@ class Record(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True):
     attempt: int = 1
     redelivered: bool = False
     fence: int | None = None
+    late: bool = False
     _tx: Any = None
     _value: Any = msgspec.UNSET
 

@@ -1,4 +1,4 @@
-"""Groups: list, show, pause, resume, delete. Moving one to another place is in `reset.py`.
+"""Groups: list, show, pause, resume, delete. Moving one is in `reset.py`, what it missed in `catch_up.py`.
 
 A paused group gets no records: its members finish what runs, give its partitions back within a
 second or so, and take none until it is resumed. Its cursors stay, and hold retention back as before.
@@ -21,6 +21,7 @@ from penstock.membership.domain import touch
 from penstock.membership.serving import Domain
 
 from . import audit
+from .catch_up import PassedOverType, passed_over_by
 from .lookup import group_id, ids, storable
 from .operation import operation
 from .paging import PAGE_ROWS, Page, check_limit, page, place_after
@@ -69,13 +70,17 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class GroupShown:
-    """A group with its topics one by one, the filter of its handlers, and the members that serve it."""
+    """A group with its topics one by one, the filter of its handlers, and the members that serve it.
+
+    `passed_over`: the types that it has no handler for, or had none for once.
+    """
 
     group: Group
     created_at: datetime
     filter: tuple[str, ...]
     member_ids: tuple[str, ...]
     on_topics: tuple[GroupTopic, ...]
+    passed_over: tuple[PassedOverType, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +140,12 @@ def show(store: Store, name: str, *, clock: Clock = SYSTEM) -> GroupShown:
         known = msgspec.json.decode(filters, type=list[tuple[str, ...]])
         present = known[0] if known else ()
         return GroupShown(
-            _group(row, topics, members), from_ms(created_ms), present, tuple(members), tuple(topics)
+            _group(row, topics, members),
+            from_ms(created_ms),
+            present,
+            tuple(members),
+            tuple(topics),
+            tuple(passed_over_by(tx, store.log_in(tx), id)),
         )
 
     return store.database.look(look)
@@ -180,7 +190,7 @@ def resume(store: Store, name: str, *, clock: Clock = SYSTEM, actor: str | None 
 def delete(
     store: Store, name: str, *, dry_run: bool = False, clock: Clock = SYSTEM, actor: str | None = None
 ) -> Forgotten:
-    """Forget a group: cursors, lanes, dead letters. The log and other groups are not concerned.
+    """Forget a group: cursors, lanes, dead letters, notes. The log and other groups are not concerned.
 
     Raises UnknownGroup, and GroupBusy while a living member serves it or owns a partition of it.
     """
@@ -195,6 +205,7 @@ def delete(
         if busy:
             raise GroupBusy(name, busy)
         cursors, lanes, _, dead = (tx.change("delivery", each, group_id=id) for each in _FORGET)
+        tx.change("delivery", "group_notes_delete", group_id=id)
         for domain in domains:
             tx.change("membership", "domain_delete", name=domain.name)
         tx.change("delivery", "group_delete", group_id=id)

@@ -33,8 +33,9 @@ class LaneState(Enum):
 class WaitingLane:
     """A key of a group that waits.
 
-    `alone`: only the record at that offset waits, later ones of the key go on. `waiting` counts the records
-    that are written down as waiting; more of the key may still be in the log.
+    `alone`: only the record at that offset waits, later ones of the key go on. `late`: what waits was passed
+    over before the group had a handler for it. `waiting` counts the records that are written down as waiting;
+    more of the key may still be in the log.
     """
 
     group: str
@@ -47,6 +48,7 @@ class WaitingLane:
     failures: int
     reason: str
     waiting: int
+    late: bool = False
 
 
 @operation
@@ -100,7 +102,8 @@ def _waiting(row: Row, waiting: int, now_ms: int) -> WaitingLane:
     partition, lane, group, topic, stored, failures, due_ms, reason = row[2:]
     name = read_name(lane)
     state, until = _state(WaitState(stored), due_ms, now_ms)
-    return WaitingLane(group, topic, partition, *name, state, until, failures, reason, waiting)
+    place = group, topic, partition, name.key, name.alone
+    return WaitingLane(*place, state, until, failures, reason, waiting, name.late)
 
 
 def _state(stored: WaitState, due_ms: int, now_ms: int) -> tuple[LaneState, datetime | None]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from penstock.clock import Clock, own_ms
 from penstock.log.sql.database import Transaction
 from penstock.membership.domain import touch
+from penstock.membership.filters import Filter
 from penstock.membership.process import Process
 from penstock.membership.serving import Domain, decode_serves
 
@@ -32,6 +33,15 @@ def serving(tx: Transaction, clock: Clock) -> Serving:
                 members = found.topics.setdefault(topic, [])
                 if row[0] not in members:
                     members.append(row[0])
+    return found
+
+
+def filters(tx: Transaction, clock: Clock) -> dict[int, dict[str, Filter]]:
+    """Return, by group, what the handlers of each living member want."""
+    found: dict[int, dict[str, Filter]] = {}
+    for row in _members(tx, clock):
+        for group in decode_serves(row[5]).groups:
+            found.setdefault(group.id, {})[row[0]] = group.filter
     return found
 
 

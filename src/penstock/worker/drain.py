@@ -19,6 +19,7 @@ from penstock.outbox.sequencer import Sequencer, SequencerSettings
 
 from .calling.attempt import attempt
 from .calling.inline_calls import InlineCalls
+from .calling.runner import ProcessingSettings
 from .group.delivery import GroupDelivery, topic_of
 from .group.transactional import TransactionalDelivery
 from .handlers import Handlers
@@ -46,7 +47,7 @@ class Drain:
     def __init__(self, store: Store, handlers: Handlers, clock: Clock) -> None:
         self._store, self._log = store, store.log
         self._handlers, self._clock = handlers, steady(clock)
-        self._settings = ClusterSettings.load()
+        self._settings, self._processing = ClusterSettings.load(), ProcessingSettings.load()
         self._member = Member(store.database, self._settings, clock)
         self._sequencer = Sequencer(store, SequencerSettings.load(), clock)
         self._deliveries: dict[tuple[str, int], GroupDelivery] = {}
@@ -92,6 +93,7 @@ class Drain:
                 worked = True
                 if delivery.is_paused():
                     break
+            delivery.late.count(now=True)
             delivery.settle()
         except BaseException:
             with suppress(Exception):  # without a settling nothing is given back: some come again, marked
@@ -111,6 +113,7 @@ class Drain:
                 topic=topic,
                 owner=self._member.id,
                 from_start=subscription.start == "earliest",
+                catch_up=subscription.catch_up(self._processing.catch_up),
                 gone=self._member.gone,
             )
             known = GroupDelivery(self._log, store, subscription, self._clock)
@@ -146,7 +149,7 @@ class Drain:
                 delivery.finish(task, verdict)
             done += len(tasks)
         delivery.settle()
-        return done > 0
+        return done > 0 or bool(delivery.reader.untold)
 
     def _work_units(self, delivery: TransactionalDelivery) -> bool:
         """Work what may run now in units, one after the other."""
@@ -161,7 +164,7 @@ class Drain:
                     done += 1
                 delivery.conclude(unit)
         delivery.group.settle()
-        return done > 0
+        return done > 0 or bool(delivery.group.reader.untold)
 
     def _beat(self) -> None:
         """Renew the lease when that is due; a slow handler must not cost us the other partitions."""

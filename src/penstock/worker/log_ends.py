@@ -32,9 +32,10 @@ class LogEnds:
         self._grown.append(ends)
 
     def add(self, topic: Topic) -> None:
-        """Know the ends of one more topic."""
+        """Know the ends of one more topic, or of one that was made anew."""
+        if self._topics.get(topic.name) != topic:
+            self._ends[topic.name] = {}
         self._topics[topic.name] = topic
-        self._ends.setdefault(topic.name, {})
 
     def of(self, topic: str) -> dict[int, int]:
         """Return the end of each partition of a topic; one that is not known is empty."""

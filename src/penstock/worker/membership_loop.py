@@ -71,6 +71,9 @@ class MembershipLoop:
         self._schema, self._refused = schema, refused
         self._left_out: frozenset[str] = frozenset()
         self._groups: dict[str, tuple[int, list[int]]] = {}
+        self._warned: set[str] = set()  # groups that another program seems to serve, too
+        self._served: list[tuple[Subscription, int]] = []  # what is no longer waited for, with its topic's id
+        self._look_for_deleted = False
         self._cluster = cluster
         self._backoff = Backoff("membership", polling)
         self._look_seconds = min(_LOOK_SECONDS, cluster.heartbeat_interval.total_seconds())
@@ -130,6 +133,7 @@ class MembershipLoop:
                 self._schema.look()
                 self._unsure = False
             self._beat()
+        self._forget_deleted(now)
         new |= self._discover()
         self._leave_out(now)
         if new or died or now >= self._next_rebalance:
@@ -138,6 +142,7 @@ class MembershipLoop:
             wait = settings.gather_joins if new else settings.rebalance_interval
             self._next_rebalance = now + wait.total_seconds()
         changed = self._member.look()
+        self._look_for_deleted |= bool(changed - {SLOTS})
         if SLOTS in changed and self._member.exchange_slots():
             self._gained()
         self._delivery.attend(changed - {SLOTS})
@@ -157,17 +162,50 @@ class MembershipLoop:
         self._joined = True
         logger.info("member %s joined", self._member.id)
 
+    def _forget_deleted(self, now: float) -> None:
+        """Wait again for topics that were deleted: one of the same name may have come since."""
+        if not self._served or not (self._look_for_deleted or now >= self._next_rebalance):
+            return
+        self._look_for_deleted = False
+        there = {topic.id for topic in self._log.topics()}
+        for subscription, topic_id in [each for each in self._served if each[1] not in there]:
+            logger.warning(
+                "topic %s was deleted; group %s waits for another", subscription.topic, subscription.group
+            )
+            self._served.remove((subscription, topic_id))
+            self._groups[subscription.group][1].remove(topic_id)
+            self._waiting.append(subscription)
+
     def _discover(self) -> bool:
         """Make the deliveries of groups whose topics exist by now; return whether there are any."""
         found = [(each, topic) for each in self._waiting if (topic := topic_of(self._log, each)) is not None]
         for subscription, topic in found:
             group_id, delivery = self._new_delivery(subscription, topic)
             self._groups.setdefault(subscription.group, (group_id, []))[1].append(topic.id)
+            self._served.append((subscription, topic.id))
             self._delivery.adopt(Domain(group_id, topic.id), delivery, topic)
             self._waiting.remove(subscription)
         if found:
             self._member.serve(self._serves())
+            self._warn_of_strangers()
         return bool(found)
+
+    def _warn_of_strangers(self) -> None:
+        """Say when another program serves a group of ours, as it seems: it shares no handler with us."""
+        strangers = self._member.strangers()
+        for name, (group_id, _) in self._groups.items():
+            if group_id in strangers and name not in self._warned:
+                self._warned.add(name)
+                member, filter = strangers[group_id]
+                logger.warning(
+                    "group %s is served here for %s, and by member %s for %s: they have nothing in common, "
+                    "so what one of them handles is passed over while the other has the partitions; if they "
+                    "are two programs, give each a group name of its own",
+                    name,
+                    ", ".join(self._filters[name]),
+                    member,
+                    ", ".join(filter),
+                )
 
     def _leave_out(self, now: float) -> None:
         """Say which groups are served here; when that has changed, shares are worked out at once."""

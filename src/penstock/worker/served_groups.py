@@ -104,12 +104,22 @@ class ServedGroups:
             group = RunningGroup(delivery.group, delivery)
         else:
             group = RunningGroup(delivery, None)
-        self._groups[group.delivery.subscription.group, topic.name] = group
+        key = group.delivery.subscription.group, topic.name
+        if key in self._groups:
+            self._replace(self._groups[key], group)
+        self._groups[key] = group
         self._domains[domain] = group
         self._ends.add(topic)
         self._cache.expect(topic)
         group.delivery.read_through(self._cache)
         self._attention.append(domain)
+
+    def _replace(self, former: RunningGroup, group: RunningGroup) -> None:
+        """Serve a topic that was deleted and made anew; what still runs of the former one comes back here."""
+        self._domains = {domain: each for domain, each in self._domains.items() if each is not former}
+        group.in_flight = former.in_flight
+        if former.units is not None and group.units is not None:
+            group.units.expect(former.units)
 
     def _see_to(self, group: RunningGroup) -> None:
         self._cache.clear()

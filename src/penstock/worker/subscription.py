@@ -1,7 +1,9 @@
 """A group on a topic, and which of its handlers a record is for."""
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 
+from penstock.delivery.notes import CatchUp
 from penstock.model.record import Record
 
 from .handler import Handler
@@ -20,6 +22,7 @@ class Subscription:
     _by_type: dict[str, tuple[Handler, ...]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+    _passed_over: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     @property
     def is_transactional(self) -> bool:
@@ -50,6 +53,23 @@ class Subscription:
             except Exception as error:
                 return handler.failing(error)
         return None
+
+    def wants(self, type: str) -> bool:
+        """Return whether a handler may want records of a type."""
+        asked = self._by_type.get(type)
+        return bool(self.asked(type) if asked is None else asked)
+
+    def catch_up(self, within: timedelta) -> CatchUp:
+        """Return what is delivered late: nothing by itself to handlers that begin with the latest record."""
+        within_ms = within // timedelta(milliseconds=1) if self.start == "earliest" else 0
+        return CatchUp(self.wants, within_ms)
+
+    def pass_over(self, type: str) -> bool:
+        """Take note that a type is passed over; return whether that is new in this process."""
+        if type in self._passed_over or len(self._passed_over) >= _CACHED_TYPES:
+            return False
+        self._passed_over.add(type)
+        return True
 
     def asked(self, type: str) -> tuple[Handler, ...]:
         """Return the handlers that may want records of a type, the nearest first."""

@@ -225,6 +225,7 @@ class Worker:
             from_start=subscription.start == "earliest",
             filter=self._filters[subscription.group],
             touch=lambda tx, group_id, topic_id: touch(tx, Domain(group_id, topic_id)),
+            catch_up=subscription.catch_up(self._processing.catch_up),
             gone=self._member.gone,
         )
         delivery = GroupDelivery(self._log, store, subscription, self._clock, self._trials)

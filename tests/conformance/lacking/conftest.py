@@ -20,18 +20,19 @@ KINDS = ("memory", "postgres")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out other engines that a module asks for; the fast set has the one in memory."""
-    for each in items:
-        if _kind(each) == "postgres":
+    """Leave out other engines that a module asks for; the fast set has the group's rows, in memory."""
+    here = str(Path(__file__).parent)
+    mine = {each: _kind(each) for each in items if str(each.path).startswith(here)}
+    for each, kind in mine.items():
+        if kind == "postgres" or each.path.stem != "test_group_store":
             each.add_marker(pytest.mark.slow)
-    others = [each for each in items if _kind(each) not in KINDS]
-    config.hook.pytest_deselected(items=others)
+    others = {each for each, kind in mine.items() if kind not in KINDS}
+    config.hook.pytest_deselected(items=list(others))
     items[:] = [each for each in items if each not in others]
 
 
 def _kind(item: pytest.Item) -> str:
-    mine = isinstance(item, pytest.Function) and Path(__file__).parent in item.path.parents
-    return item.callspec.params.get("kind", KINDS[0]) if mine and hasattr(item, "callspec") else KINDS[0]
+    return item.callspec.params.get("kind", KINDS[0]) if hasattr(item, "callspec") else KINDS[0]
 
 
 @pytest.fixture(params=KINDS)

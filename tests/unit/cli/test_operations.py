@@ -201,6 +201,31 @@ def test_a_group_is_deleted_when_that_is_confirmed(run: Run, shop: Outbox) -> No
     assert run("groups", "list")[1] == "no groups\n"
 
 
+def test_what_a_group_has_passed_over_is_shown_and_asked_for(
+    run: Run, shop: Outbox, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with shop.transaction() as conn:
+        for key in ("u-1", "u-2"):
+            shop.publish(conn, "user.made", 1, key=key)
+    shop.drain()
+    assert "user.made" in run("groups", "show", "mailer")[1]
+    (noted,) = said(run, "groups", "show", "mailer")["passed_over"]
+    assert (noted["type"], noted["records"], noted["coming"]) == ("user.made", 2, False)
+    late, seen = Outbox(url), list[bool]()
+    late.handler("user.made", group="mailer", id="greet")(lambda record: seen.append(record.late))
+    monkeypatch.setenv("PENSTOCK_PROCESSING_CATCH_UP", "0")
+    late.drain()
+    ask = ("groups", "catch-up", "mailer", "--type", "user.made")
+    assert run(*ask, "--dry-run")[1].startswith("about 2 records (user.made) would come late, from ")
+    assert said(run, *ask, "--since", "2999-01-01", "--dry-run")["records"] == 0
+    assert run(*ask, "--since", "soon")[0] == 2
+    assert said(run, *ask)["records"] == 2
+    assert late.drain().delivered == 2
+    assert seen == [True, True]
+    assert run("groups", "catch-up", "mailer")[1] == "about 0 records come late, from 0 partitions\n"
+    assert run("groups", "catch-up", "nobody")[0] == 1
+
+
 # --- scheduled ---------------------------------------------------------------------------------
 
 

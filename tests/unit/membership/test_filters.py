@@ -2,7 +2,15 @@
 
 import pytest
 
-from penstock.membership.filters import REMEMBERED, Filter, covers, filter_of, succeed
+from penstock.membership.filters import (
+    REMEMBERED,
+    Filter,
+    covers,
+    filter_of,
+    have_nothing_in_common,
+    succeed,
+    wanted,
+)
 
 A, B, AB, AC = (filter_of(f"events:{each}" for each in texts) for texts in ("a", "b", "ab", "ac"))
 ALL = filter_of(["events:*"])
@@ -94,3 +102,39 @@ def test_what_a_living_member_has_is_not_forgotten() -> None:
     known = succeed([], living)
     assert succeed(known, living) == known
     assert len(known) == 20
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "apart"),
+    [
+        (("t:a",), ("t:b",), True),
+        (("t:a", "t:b"), ("t:b", "t:c"), False),
+        (("t:order.*",), ("t:order.placed",), False),
+        (("t:order.placed",), ("t:order.*",), False),
+        (("t:order.*",), ("t:user.*",), True),
+        (("t:*",), ("t:a",), False),
+        (("t:?f",), ("t:a",), False),  # nobody knows what it wants
+        (("t:?f",), ("u:a",), True),
+        (("t:a",), ("u:a",), True),
+    ],
+)
+def test_programs_whose_filters_have_nothing_in_common_are_told_apart(
+    one: Filter, other: Filter, apart: bool
+) -> None:
+    assert have_nothing_in_common(one, other) is apart
+    assert have_nothing_in_common(other, one) is apart
+
+
+@pytest.mark.parametrize(
+    ("filters", "answer"),
+    [
+        ([("t:a",)], True),
+        ([("t:b",)], False),
+        ([("t:a",), ("t:b",)], None),
+        ([("t:b", "t:?f")], None),
+        ([("u:a",)], False),
+        ([], None),
+    ],
+)
+def test_whether_filters_want_a_type(filters: list[Filter], answer: bool | None) -> None:
+    assert wanted(filters, "t", "a") is answer

@@ -48,6 +48,7 @@ def test_records_differ_by_their_ids() -> None:
     assert a_record("k", b"v", type="x", id="mine").id == "mine"
 
 
+@pytest.mark.slow
 def test_the_suites_can_be_used_without_pytest() -> None:
     """They ask with plain asserts; whoever runs them brings the framework."""
     program = (

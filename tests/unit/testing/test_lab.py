@@ -21,6 +21,8 @@ from penstock.testing.refusal import refusal
 from tests.services.postgres import PostgresServer
 from tests.unit.testing import bank
 
+pytestmark = pytest.mark.slow
+
 EACH_RECORD = len(bank.PAID)
 
 

@@ -14,6 +14,8 @@ from penstock.testing.lab.laboratory import FIRST_DRAWN
 from tests.unit.cli.program import penstock
 from tests.unit.ground.child import SOURCE
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 

@@ -8,7 +8,19 @@ from typing import Any
 
 import pytest
 
-from penstock import Cancel, Custom, Done, Exponential, Fixed, Linear, PowerOfTwo, Retry, RetryPolicy, Snooze
+from penstock import (
+    Cancel,
+    Custom,
+    Done,
+    Exponential,
+    Fixed,
+    Linear,
+    PowerOfTwo,
+    Retry,
+    RetryPolicy,
+    Snooze,
+    metrics,
+)
 from penstock.clock import SYSTEM
 from penstock.delivery.verdict import Dead, OnExhausted, OnFailure, Parked, Passed, Rules, Verdict
 from penstock.model.record import Record
@@ -121,13 +133,18 @@ def test_a_batch_handler_is_given_a_batch_of_one(calls: InlineCalls) -> None:
     assert given == [[record]]
 
 
-@pytest.mark.parametrize("hold", [True, False])
-def test_what_cannot_be_decoded_is_dead_at_once(calls: InlineCalls, hold: bool) -> None:
-    rules = Rules(Fixed(max_retries=9), on_exhausted=OnExhausted.HOLD if hold else OnExhausted.RELEASE)
+@pytest.mark.parametrize("on_exhausted", OnExhausted)
+def test_what_cannot_be_decoded_is_dead_at_once_and_its_key_goes_on(
+    calls: InlineCalls, on_exhausted: OnExhausted
+) -> None:
+    """D18: nobody could mend it, so its key waits for nobody."""
+    rules, counted = Rules(Fixed(max_retries=9), on_exhausted=on_exhausted), metrics.UNDECODABLE.values()
     handler = a_handler(lambda record: record.value["x"], rules)
     verdict = tried(calls, handler, a_record(data=b"{no json"))
     assert isinstance(verdict, Dead)
-    assert (verdict.failures, verdict.hold) == (1, hold)
+    assert (verdict.failures, verdict.hold) == (1, False)
+    labels = (handler.group, handler.id)
+    assert metrics.UNDECODABLE.values()[labels] == counted.get(labels, 0) + 1
     assert "Undecodable: a JSON value cannot be decoded" in verdict.reason
 
 

@@ -43,8 +43,14 @@ def crash_at(point: str, call: Callable[[], object], monkeypatch: pytest.MonkeyP
     with monkeypatch.context() as patch:
         patch.setattr(Member, "leave", lambda self: None)
         patch.setattr(GroupStore, "release", lambda self, partitions: None)
-        points.arm(point, points.fail(KeyboardInterrupt()))
+
+        def die() -> None:
+            points.arm(point, die)
+            raise KeyboardInterrupt
+
+        points.arm(point, die)
         refusal(KeyboardInterrupt, call)
+        points.disarm()
 
 
 def test_what_a_crashed_member_of_another_host_owned_waits_for_its_lease(

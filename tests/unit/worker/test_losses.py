@@ -12,6 +12,7 @@ import pytest
 from penstock import Fixed, Outbox, Record, points
 from penstock.errors import StoreUnreachable
 from penstock.operate.dead import DeadSelection, dead_letters, requeue
+from penstock.operate.topics import delete
 from penstock.testing.outbox_suite import in_one_partition
 from penstock.worker.group import bounds
 from tests.conformance.engines import StoreEngine
@@ -242,3 +243,34 @@ def test_a_drain_that_is_interrupted_keeps_what_was_done(outbox: Outbox) -> None
         outbox.drain()
     outbox.drain()
     assert sorted(calls[3:]) == [(2, True), (3, False), (4, False)]
+
+
+@pytest.mark.parametrize("transaction", [False, True], ids=["plain", "transactional"])
+def test_a_topic_that_is_deleted_and_made_anew_is_read(
+    outbox: Outbox, monkeypatch: pytest.MonkeyPatch, transaction: bool
+) -> None:
+    """D7: the running worker serves it without a restart, also with a call of the old one under way."""
+    monkeypatch.setenv("PENSTOCK_CLUSTER_REBALANCE_INTERVAL", "0.2")
+    seen, in_work, goes_on = list[Any](), Event(), Event()
+
+    @outbox.handler("t", group="g", transaction=transaction)
+    def handle(record: Record) -> None:
+        if record.value == 1:
+            in_work.set()
+            assert goes_on.wait(60)
+        seen.append(record.value)
+
+    with working(outbox):
+        publish(outbox, ("a", 1))
+        assert in_work.wait(60)
+        delete(outbox, "events", actor="me", force=True)
+        publish(outbox, ("a", 2), ("b", 3))
+        if (
+            outbox.database.dialect.writers is None or not transaction
+        ):  # else the first keeps the file to itself
+            wait_until(lambda: sorted(seen) == [2, 3], "what came after is handled")
+        goes_on.set()
+        wait_until(lambda: {2, 3} <= set(seen), "what came after is handled")
+        publish(outbox, ("a", 4))
+        wait_until(lambda: 4 in seen, "and what comes next")
+    assert sorted(set(seen)) in ([1, 2, 3, 4], [2, 3, 4])

@@ -508,6 +508,94 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND held AND partition = ANY
   AND (partition, lane) NOT IN (
     SELECT d.partition, d.lane FROM penstock_dead d WHERE d.group_id = :group_id AND d.topic_id = :topic_id AND d.holding);
 
+-- == Notes: what a group has passed over, because it had no handler for the type
+
+-- name: notes_types
+-- The types that a group has passed over on a topic; walks the primary key, locks nothing.
+SELECT DISTINCT type FROM penstock_note WHERE group_id = :group_id AND topic_id = :topic_id;
+
+-- name: notes_load
+-- The notes of some types in some partitions; walks the primary key, locks nothing. Whoever changes them has locked the
+-- cursors.
+SELECT partition, type, until_offset, first_offset, end_offset, records, holes, wanted_ms FROM penstock_note
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[])
+  AND type = ANY(:types::text[])
+ORDER BY partition, type, until_offset;
+
+-- name: notes_put
+-- Write notes down that are new; walks the primary key. The cursors' locks are held already.
+INSERT INTO penstock_note (group_id, topic_id, partition, type, until_offset, first_offset, end_offset, records, holes, wanted_ms)
+SELECT :group_id, :topic_id, n.partition, n.type, n.until, n.place, n.reach, n.records, n.holes, n.wanted_ms
+FROM rows(:notes, partition integer, type text, until bigint, place bigint, reach bigint, records bigint, holes text,
+          wanted_ms bigint) AS n;
+
+-- name: notes_count
+-- Write down what was passed over: a new note, or more of one that is open. Walks the primary key. The cursors' locks are
+-- held already.
+-- without on_conflict: update_or_insert_each(notes, notes_count_update, notes_count_insert)
+INSERT INTO penstock_note (group_id, topic_id, partition, type, until_offset, first_offset, end_offset, records)
+SELECT :group_id, :topic_id, n.partition, n.type, n.until, n.place, n.reach, n.records
+FROM rows(:notes, partition integer, type text, until bigint, place bigint, reach bigint, records bigint) AS n
+WHERE true
+ON CONFLICT (group_id, topic_id, partition, type, until_offset)
+DO UPDATE SET end_offset = excluded.end_offset, records = penstock_note.records + excluded.records;
+
+-- name: notes_count_update
+-- The second form of notes_count, for one that is there already; walks the primary key, locks that row.
+UPDATE penstock_note SET end_offset = :reach, records = records + :records
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND type = :type AND until_offset = :until;
+
+-- name: notes_count_insert
+-- The second form of notes_count, for one that is new; walks the primary key. The cursors' locks are held already.
+INSERT INTO penstock_note (group_id, topic_id, partition, type, until_offset, first_offset, end_offset, records)
+VALUES (:group_id, :topic_id, :partition, :type, :until, :place, :reach, :records);
+
+-- name: notes_move
+-- Move notes on: what is before has been delivered late. Walks the primary key. The cursors' locks are held already.
+-- without update_from: for_each(notes, notes_move_one)
+WITH w AS MATERIALIZED (
+    SELECT n.partition, n.type, n.until, n.place
+    FROM rows(:notes, partition integer, type text, until bigint, place bigint) AS n)
+UPDATE penstock_note AS n SET first_offset = w.place
+FROM w
+WHERE n.group_id = :group_id AND n.topic_id = :topic_id AND n.partition = w.partition AND n.type = w.type
+  AND n.until_offset = w.until;
+
+-- name: notes_move_one
+-- The second form of notes_move, for one of them; walks the primary key, locks that row.
+UPDATE penstock_note SET first_offset = :place
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND type = :type AND until_offset = :until;
+
+-- name: notes_drop
+-- Remove notes that are used up; walks the primary key. The cursors' locks are held already.
+DELETE FROM penstock_note WHERE group_id = :group_id AND topic_id = :topic_id AND (partition, type, until_offset) IN (
+    SELECT n.partition, n.type, n.until FROM rows(:notes, partition integer, type text, until bigint) AS n);
+
+-- name: notes_reset
+-- Remove the notes of some partitions; walks the primary key. The cursors' locks are held already.
+DELETE FROM penstock_note
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[]);
+
+-- name: notes_want
+-- Have what was passed over of some types delivered late, from a moment on; walks the primary key. The cursors' locks are
+-- held already.
+UPDATE penstock_note SET wanted_ms = :wanted_ms
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[])
+  AND type = ANY(:types::text[]) AND (wanted_ms IS NULL OR wanted_ms > :wanted_ms);
+
+-- name: notes_of_group
+-- All notes of a group; walks the primary key, locks nothing.
+SELECT topic_id, partition, type, until_offset, first_offset, end_offset, records, holes, wanted_ms FROM penstock_note
+WHERE group_id = :group_id
+ORDER BY topic_id, type, partition, until_offset
+LIMIT :limit;
+
+-- name: notes_of_type
+-- The notes of a type in a partition; walks the primary key, locks nothing.
+SELECT partition, type, until_offset, first_offset, end_offset, records, holes, wanted_ms FROM penstock_note
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND type = :type
+ORDER BY until_offset;
+
 -- == Groups
 
 -- name: filter_keep
@@ -640,6 +728,10 @@ DELETE FROM penstock_lane_entry WHERE topic_id = :topic_id;
 -- Remove the waiting lanes of a deleted topic; reads the table, which holds failures only.
 DELETE FROM penstock_lane WHERE topic_id = :topic_id;
 
+-- name: notes_delete
+-- Remove what groups have noted of a deleted topic; reads the table, which is small.
+DELETE FROM penstock_note WHERE topic_id = :topic_id;
+
 -- name: topics_read
 -- The topics that some group has cursors on; reads the cursors, locks nothing.
 SELECT DISTINCT topic_id FROM penstock_cursor;
@@ -708,6 +800,10 @@ GROUP BY group_id, topic_id;
 -- name: group_lanes_delete
 -- Remove the waiting lanes of a group; walks the primary key, locks the rows.
 DELETE FROM penstock_lane WHERE group_id = :group_id;
+
+-- name: group_notes_delete
+-- Remove the notes of a group; walks the primary key, locks the rows.
+DELETE FROM penstock_note WHERE group_id = :group_id;
 
 -- name: group_list
 -- A page of the groups, by name, after one of them; walks the unique index on name.

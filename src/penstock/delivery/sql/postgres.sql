@@ -154,8 +154,9 @@ WHERE (l.group_id, l.topic_id, l.partition, l.lane)
   AND (:group_id::integer IS NULL OR l.group_id = :group_id::integer)
   AND (:topic_id::integer IS NULL OR l.topic_id = :topic_id::integer)
   AND (:held::boolean IS NULL OR l.held = :held::boolean)
-  AND (:lane::text IS NULL OR l.lane = :lane::text
-       OR (l.lane ~ '^#[0-9]+#' AND substr(l.lane, strpos(substr(l.lane, 2), '#') + 2) = :lane::text))
+  AND (:lane::text IS NULL OR l.lane IN (:lane::text, '#late#' || :lane::text)
+       OR (l.lane ~ '^#[0-9]+#'
+           AND substr(l.lane, strpos(substr(l.lane, 2), '#') + 2) IN (:lane::text, '#late#' || :lane::text)))
 ORDER BY l.group_id, l.topic_id, l.partition, l.lane
 LIMIT :limit;
 
@@ -225,5 +226,7 @@ ORDER BY g.name;
 SELECT lane, CASE WHEN held THEN 'held' WHEN state <> 'snoozed' AND (failures > 0 OR due_ms > 0) THEN 'retrying' ELSE state END,
        failures, due_ms, reason FROM penstock_lane
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition
-  AND (lane = :lane::text OR (lane ~ '^#[0-9]+#' AND substr(lane, strpos(substr(lane, 2), '#') + 2) = :lane::text))
+  AND (lane IN (:lane::text, '#late#' || :lane::text)
+       OR (lane ~ '^#[0-9]+#'
+           AND substr(lane, strpos(substr(lane, 2), '#') + 2) IN (:lane::text, '#late#' || :lane::text)))
 ORDER BY lane;

@@ -49,8 +49,8 @@ WHERE (l.group_id, l.topic_id, l.partition, l.lane) > (:after_group, :after_topi
   AND (:group_id IS NULL OR l.group_id = :group_id)
   AND (:topic_id IS NULL OR l.topic_id = :topic_id)
   AND (:held IS NULL OR l.held = :held)
-  AND (:lane IS NULL OR l.lane = :lane
-       OR (l.lane GLOB '#[0-9]*' AND substr(l.lane, instr(substr(l.lane, 2), '#') + 2) = :lane))
+  AND (:lane IS NULL OR l.lane IN (:lane, '#late#' || :lane)
+       OR (l.lane GLOB '#[0-9]*' AND substr(l.lane, instr(substr(l.lane, 2), '#') + 2) IN (:lane, '#late#' || :lane)))
 ORDER BY l.group_id, l.topic_id, l.partition, l.lane
 LIMIT :limit;
 
@@ -61,5 +61,6 @@ LIMIT :limit;
 SELECT lane, CASE WHEN held THEN 'held' WHEN state <> 'snoozed' AND (failures > 0 OR due_ms > 0) THEN 'retrying' ELSE state END,
        failures, due_ms, reason FROM penstock_lane
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition
-  AND (lane = :lane OR (lane GLOB '#[0-9]*' AND substr(lane, instr(substr(lane, 2), '#') + 2) = :lane))
+  AND (lane IN (:lane, '#late#' || :lane)
+       OR (lane GLOB '#[0-9]*' AND substr(lane, instr(substr(lane, 2), '#') + 2) IN (:lane, '#late#' || :lane)))
 ORDER BY lane;

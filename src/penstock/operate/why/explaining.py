@@ -4,6 +4,7 @@
 |------------------------------------------|------------------------------------------------------|
 | past it, a dead letter                   | held if it holds its key, else dead                  |
 | past it                                  | delivered, discarded, or passed over: no handler     |
+| past it, noted, and a handler has come   | in work: it comes late                               |
 | its key waits for a time or a person     | parked or behind; what hinders the group is added    |
 | no handler wants it                      | no handler                                           |
 | to be delivered, the group is hindered   | paused, no member, filter differs                    |
@@ -15,13 +16,15 @@
 
 from dataclasses import dataclass, replace
 
+from penstock.delivery.notes import Note
+from penstock.membership.filters import wanted
 from penstock.worker.group import bounds
 
 from . import sentences as say
 from .answer import Code, QuestionKind
 from .finding import Logged
 from .members import Served, Service
-from .standing import Lane, Standing, StoredGroup, wanted
+from .standing import Lane, Standing, StoredGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,8 @@ def _ended(standing: Standing, kind: QuestionKind, who: str, now_ms: int) -> Rea
     if standing.discard is not None:
         text = f"{who} was let go in {name}: {it} was a dead letter, {say.done(standing.discard, now_ms)}"
         return Reason(Code.DISCARDED, text, standing.discard.at_ms)
+    if standing.note is not None:
+        return _noted(standing, standing.note, who)
     if wanted(group.filters, record.topic.name, record.type) is False:
         return Reason(Code.NO_HANDLER, f"{who} is not for {name}: {say.passed_over(standing)}")
     if kind is QuestionKind.KEY:
@@ -97,6 +102,19 @@ def _ended(standing: Standing, kind: QuestionKind, who: str, now_ms: int) -> Rea
         text = f"{who} was delivered to {name}, which is past {record.place}"
     unless = f", unless {' or '.join(standing.doubts)}" if standing.doubts else ""
     return Reason(Code.DELIVERED, text + unless)
+
+
+def _noted(standing: Standing, note: Note, who: str) -> Reason:
+    """Explain a record that was passed over because there was no handler for its type."""
+    group, topic, type = standing.group, standing.record.topic.name, standing.record.type
+    name, command = f"group {group.name}", say.catch_up(group, type)
+    if note.is_coming:
+        return Reason(Code.IN_WORK, f"{who} comes late in {name}: {say.was_passed_over(type)}")
+    if wanted(group.filters[:1], topic, type) is False:
+        text = f"{who} is not for {name}: {say.passed_over(standing)}; {say.LATE}"
+        return Reason(Code.NO_HANDLER, text, commands=(say.WORKER, command))
+    text = f"{who} was not delivered to {name}: {say.was_passed_over(type)}; {say.ASKED}"
+    return Reason(Code.NO_HANDLER, text, commands=(command,))
 
 
 def _resting(standing: Standing, kind: QuestionKind, who: str, now_ms: int, hindered: bool) -> Reason | None:

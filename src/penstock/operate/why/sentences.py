@@ -13,6 +13,8 @@ from .standing import Lane, Letter, Standing, StoredGroup
 from .wording import ago, ahead, counted, short, times
 
 WORKER = "penstock worker MODULE:OUTBOX"
+LATE = "a handler that comes within processing.catch_up gets it late; after that, only if it is asked for"
+ASKED = "it comes late if it is asked for"
 
 
 def named(record: Logged | UnloggedEvent, kind: QuestionKind) -> str:
@@ -38,6 +40,8 @@ def failed(lane: Lane) -> str:
         return "was requeued"
     if lane.state is WaitState.LAST:
         return "was requeued, to come after what waits of its key"
+    if lane.state is WaitState.SLOW and lane.late:
+        return "comes late, since the group had no handler for its type before"
     if lane.state is WaitState.SLOW:
         return "waits for its turn, since more of its key came than its handler could do at once"
     if not lane.failures:
@@ -144,6 +148,11 @@ def passed_over(standing: Standing) -> str:
     return f"none of its handlers ({filter}) takes the type {record.type}; {end}"
 
 
+def was_passed_over(type: str) -> str:
+    """Return that a record was passed over, though there may be a handler for it now."""
+    return f"it was passed over before the group had a handler for the type {type}"
+
+
 # -- commands
 
 
@@ -151,6 +160,11 @@ def decide(group: StoredGroup, letter: Letter) -> tuple[str, ...]:
     """Return the commands that decide on a dead letter."""
     which = f"--group {quote(group.name)} --id {quote(letter.id)}"
     return f"penstock dead requeue {which}", f"penstock dead discard {which}"
+
+
+def catch_up(group: StoredGroup, type: str) -> str:
+    """Return the command that has what was passed over of a type delivered."""
+    return f"penstock groups catch-up {quote(group.name)} --type {quote(type)}"
 
 
 def resume(group: StoredGroup) -> str:

@@ -4,19 +4,20 @@ A record is passed once the cursor is beyond it or its bit in the cursor's bitma
 it is an entry of a lane. What is neither passed nor an entry is to be read from the log.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgspec
 
 from penstock.delivery.done_set import DoneSet
-from penstock.delivery.lane_names import lane_of, read_name, stored_name
+from penstock.delivery.lane_names import is_late, lane_of, read_name, stored_name
+from penstock.delivery.notes import Note
 from penstock.delivery.trial import Trial, stored_trial
 from penstock.delivery.wait_state import WaitState
 from penstock.log.contract import Topic
 from penstock.log.sql.contract import Row
 from penstock.log.sql.database import Transaction
-from penstock.membership.filters import Filter, covers
+from penstock.membership.filters import Filter, wanted
 from penstock.membership.serving import Domain
 from penstock.model.record import Record
 
@@ -76,6 +77,11 @@ class Lane:
         return self.state is WaitState.HELD
 
     @property
+    def late(self) -> bool:
+        """Whether its records were passed over before the group had a handler for them."""
+        return is_late(self.name)
+
+    @property
     def alone(self) -> int | None:
         """The offset of the record that has it to itself."""
         return read_name(self.name).alone
@@ -101,6 +107,7 @@ class Standing:
     `lane`: the one it waits in, or, while the group has not read it yet, that of its key. `letter`: its own
     dead letter; `holder`: one that holds its key. `earlier`: a record of its key before it, not passed yet.
     `discard`: how a person let it go. `doubts`: what else than delivery may have taken the group past it.
+    `note`: it was passed over, because the group had no handler for its type.
     """
 
     group: StoredGroup
@@ -117,6 +124,7 @@ class Standing:
     waiting_entries: int
     discard: Act | None
     doubts: tuple[str, ...]
+    note: Note | None = None
 
     @property
     def passed(self) -> bool:
@@ -168,6 +176,7 @@ class StandingReader:
             entries_count,
             self._history.discarded(group.name, record) if ended else None,
             tuple(self._doubts(group, record)) if ended else (),
+            self._note(record, place) if ended else None,
         )
 
     def served(
@@ -213,6 +222,11 @@ class StandingReader:
             yield "the group, which is younger, began after it"
         yield from self._history.doubts(group.name, record)
 
+    def _note(self, record: Logged, place: dict[str, int]) -> Note | None:
+        """Return what is noted of a record that the group is past, and did not hand out."""
+        rows = self._tx.rows("delivery", "notes_of_type", type=record.type, **place)
+        return next((note for row in rows if (note := Note(*row)).has(record.offset)), None)
+
     def _place(self, group: StoredGroup, topic: Topic, number: int) -> dict[str, int]:
         return {"group_id": group.id, "topic_id": topic.id, "partition": number}
 
@@ -245,18 +259,6 @@ def own_lane(record: Logged) -> str:
 def key_lane(key: str) -> str:
     """Return the stored name of a key's lane."""
     return stored_name(lane_of(Record("", key, None, "", (), 0)))
-
-
-def wanted(filters: Sequence[Filter], topic: str, type: str) -> bool | None:
-    """Return whether filters want a type of a topic; None where they differ, or a predicate decides."""
-    answers = {_wants(each, topic, type) for each in filters}
-    return answers.pop() if len(answers) == 1 else None
-
-
-def _wants(filter: Filter, topic: str, type: str) -> bool | None:
-    if covers(filter, (f"{topic}:{type}",)):
-        return True
-    return None if any(text.startswith(f"{topic}:?") for text in filter) else False
 
 
 def group_of(row: Row) -> StoredGroup:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from penstock import metrics
 from penstock.clock import SYSTEM, Clock
-from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
+from penstock.delivery.verdict import Dead, OnExhausted, Parked, Passed, Verdict
 from penstock.errors import HandlerTimeout, InvalidOutcome, TransactionEnded, Undecodable
 from penstock.model.outcome import Cancel, Done, Outcome, Snooze, outcome_of
 from penstock.model.record import Record
@@ -28,7 +28,6 @@ logger = logging.getLogger("penstock.handlers")
 PASSED = Passed()
 COMPLETED_BY_FALLBACK = Passed(by_fallback=True)
 _NO_RETRY = Fixed(max_retries=0)
-_FINAL = Undecodable, TransactionEnded  # another attempt would end the same way
 _BATCH_ANSWERS = "a batch handler returns None, Done or a list with one outcome for each record"
 
 
@@ -98,8 +97,17 @@ def after_answers(
 def after_error(
     handler: Handler, record: Record, error: BaseException, *, failures: int, clock: Clock
 ) -> Verdict:
-    """Return the verdict on what a handler raised; bytes that cannot be decoded are not tried again."""
-    rules = replace(handler.rules, retry=_NO_RETRY) if isinstance(error, _FINAL) else handler.rules
+    """Return the verdict on what a handler raised.
+
+    Bytes that cannot be decoded are not tried again, and later records of their key go on: nobody could mend
+    them, and a program that can read them requeues the letter.
+    """
+    rules = handler.rules
+    if isinstance(error, Undecodable):
+        rules = replace(rules, retry=_NO_RETRY, on_exhausted=OnExhausted.RELEASE)
+        metrics.UNDECODABLE.add(1, group=handler.group, handler=handler.id)
+    elif isinstance(error, TransactionEnded):
+        rules = replace(rules, retry=_NO_RETRY)  # another attempt would end the same way
     verdict = rules.after_error(error, failures=failures, now_ms=clock.now_ms(), rng=random)
     _tell(handler, record, verdict, error)
     return verdict

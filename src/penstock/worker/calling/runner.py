@@ -59,6 +59,11 @@ class ProcessingSettings(Settings, room="processing"):
     shutdown_timeout: timedelta = setting(
         timedelta(seconds=30), "How long a stop waits for handlers that run.", at_least=0
     )
+    catch_up: timedelta = setting(
+        timedelta(hours=1),
+        "How old records may be that a group passed over and gets late, once it has a handler for them.",
+        at_least=0,
+    )
 
 
 class Runner:

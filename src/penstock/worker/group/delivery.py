@@ -9,6 +9,7 @@ worker).
 | `OwnedPartitions` | the partitions: how they come, how they go, whose turn it is  |
 | `HeldRecords`     | the records in memory                                         |
 | `GroupReader`     | what is read, and how far the log goes                        |
+| `LateRecords`     | what was passed over: that it is said, and delivered late     |
 | `Suspects`        | the records that may have killed a process                    |
 | `Settling`        | what is still to be written                                   |
 """
@@ -25,6 +26,7 @@ from ..subscription import Subscription
 from ..task import HandlerTask
 from .group_reader import GroupReader
 from .held_records import HeldRecords
+from .late_records import LateRecords
 from .owned_partitions import OwnedPartitions
 from .partition_work import Taken, put_back
 from .read_cache import ReadCache
@@ -56,6 +58,7 @@ class GroupDelivery:
         self.records = HeldRecords()
         self.partitions = OwnedPartitions(store, self.records, clock)
         self.reader = GroupReader(log, store, subscription, self.partitions, self.records)
+        self.late = LateRecords(log, store, subscription, self.partitions, clock)
         self.suspects = Suspects(
             trials or Trials(clock), store, self.partitions, self.reader, self.records, clock
         )
@@ -105,11 +108,13 @@ class GroupDelivery:
     def let_go(self) -> None:
         """Begin to give everything back: nothing more is started."""
         self.partitions.let_go()
+        self.late.count(now=True)
 
     def release_idle(self) -> None:
         """Settle and give back the partitions that are to be let go and have nothing out."""
         idle = self.partitions.idle()
         if idle:
+            self.late.count(now=True)
             self.settle()
             self.partitions.release(idle)
 
@@ -134,7 +139,11 @@ class GroupDelivery:
 
     def fill(self, ends: dict[int, int]) -> bool:
         """Read what the log holds beyond what is known; return whether there was anything."""
-        return self.reader.fill(ends)
+        filled = self.reader.fill(ends)
+        if self.reader.untold:
+            self.late.tell(self.reader.untold)
+            self.reader.untold, filled = [], True  # also what waited and was passed over is settled soon
+        return filled if self.reader.is_full() else self.late.feed() or filled
 
     def start(self, limit: int, run: int = 1) -> list[HandlerTask]:
         """Hand out up to that many records: of each lane its oldest, and of a run up to that many."""
@@ -215,6 +224,7 @@ class GroupDelivery:
 
         Raises what the store raises; then the next call begins with the same writing again.
         """
+        self.late.count()
         self.settling.settle()
 
 

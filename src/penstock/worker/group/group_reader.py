@@ -43,6 +43,7 @@ class GroupReader:
         self._ends: dict[int, int] | None = None  # not known yet
         self._first = 0
         self.is_held_up = False  # it reads on in some partition once what is done there is settled
+        self.untold: list[str] = []  # the types of what was passed over since it was last told
 
     def read_through(self, cache: ReadCache) -> None:
         """Share what is read with other groups."""
@@ -55,7 +56,7 @@ class GroupReader:
     def fill(self, ends: dict[int, int]) -> bool:
         """Read what the log holds beyond what is known; return whether there was anything."""
         self._ends, self.is_held_up = ends, False
-        if self._is_full():
+        if self.is_full():
             return False
         holes = self._fill_holes()
         behind = [
@@ -122,7 +123,8 @@ class GroupReader:
         jumped = [self._work(number).machine.jump(firsts.get(number, ends[number])) for number, _ in places]
         return any(jumped)
 
-    def _is_full(self) -> bool:
+    def is_full(self) -> bool:
+        """Return whether nothing more is read until some of what waits is done."""
         lanes = sum(work.machine.stored_count for work in self._partitions)
         entries = sum(work.machine.entry_count for work in self._partitions)
         return lanes > bounds.LANES_BOUND or entries > bounds.ENTRIES_BOUND or self._records.is_full()
@@ -156,7 +158,11 @@ class GroupReader:
             return
         handler = self._handler(record, error)
         if handler is None:
-            work.machine.feed(offset, lane_of(record), wanted=False)
+            type = record.type or ""
+            untold = None if self._subscription.wants(type) else type
+            work.machine.feed(offset, lane_of(record), wanted=False, untold=untold)
+            if untold is not None:
+                self.untold.append(type)
             return
         if work.machine.feed(offset, lane_of(record), wanted=True):
             self._records.keep(work, offset, record, handler)
@@ -169,8 +175,12 @@ class GroupReader:
             assert record.offset is not None
             places.append((record.partition, record.offset))
             handler = self._handler(record, error)
-            if handler is not None:  # else it was wanted when it failed, by a handler that is gone
-                self._records.keep(self._work(record.partition), record.offset, record, handler)
+            work, type = self._work(record.partition), record.type or ""
+            if handler is not None:
+                self._records.keep(work, record.offset, record, handler)
+            elif type != ERASED and not self._subscription.wants(type):
+                work.unhandled[record.offset] = type
+                self.untold.append(type)
         return places
 
     def _handler(self, record: Record, error: Exception | None) -> Handler | None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from penstock.delivery.machine import Delivery, Partition
 from penstock.delivery.store import Owned
+from penstock.delivery.verdict import Dead, Passed
 from penstock.model.record import Record
 
 from ..handler import Handler
@@ -14,8 +15,8 @@ class PartitionWork:
     """An owned partition: its state machine, the records in memory, and what may come a second time.
 
     Who writes what: `records` the held records, `settled_to`, `finished` and `writing` the settling,
-    `has_holes` the reader, `leaving`, `lost` and `doubtful` the owned partitions. While a unit of
-    work has borrowed it, its machine is that unit's alone.
+    `has_holes` and `unhandled` the reader, `leaving`, `lost` and `doubtful` the owned partitions. While a
+    unit of work has borrowed it, its machine is that unit's alone.
     """
 
     number: int
@@ -28,6 +29,7 @@ class PartitionWork:
     settled_to: int = 0  # nothing at or above is settled, as its row says
     finished: list[int] = field(default_factory=list)  # what is done, but not settled
     writing: int = 0  # how many of these are in the settling that is written now
+    unhandled: dict[int, str] = field(default_factory=dict)  # by offset: types whose handlers are gone
     has_holes: bool = True
     leaving: bool = False
     borrowed: bool = False
@@ -40,7 +42,25 @@ class PartitionWork:
         return trial.goes_by_few or bool(trial.alone)
 
 
+HANDLER_GONE = "the group has no handler any more for the type"
+
 Taken = tuple[PartitionWork, Delivery]  # a record that was handed out, and its partition
+
+
+def pass_unhandled(work: PartitionWork, delivery: Delivery) -> None:
+    """Pass a record that waited and has no handler any more.
+
+    If the handler for its type is gone, it is noted, to come late; if it was handed out before, it becomes a
+    dead letter, for a person to requeue. Else the record itself or its topic is gone.
+    """
+    offset, machine = delivery.offset, work.machine
+    type = work.unhandled.pop(offset, None)
+    if type is None:
+        machine.finish(offset, Passed())
+    elif delivery.again or offset < work.doubtful_to or offset in work.doubtful:
+        machine.finish(offset, Dead(delivery.failures, f"{HANDLER_GONE} {type}", hold=False))
+    else:
+        machine.pass_over(offset, type)
 
 
 def put_back(taken: list[Taken]) -> None:

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
+from penstock.delivery.lane_names import is_late
 from penstock.delivery.machine import Delivery
-from penstock.delivery.verdict import Passed
 
 from ..task import HandlerTask, TaskPlace
-from .partition_work import PartitionWork, Taken
+from .partition_work import PartitionWork, Taken, pass_unhandled
 
 
 def tasks_of(taken: Sequence[Taken]) -> list[HandlerTask]:
@@ -34,6 +34,8 @@ def task_of(
     record, handler = work.records[delivery.offset]
     if delivery.again or delivery.offset < work.doubtful_to or delivery.offset in work.doubtful:
         record = structs.replace(record, attempt=delivery.failures + 1, redelivered=True)
+    if delivery.lane[:1] == "#" and is_late(delivery.lane):
+        record = structs.replace(record, late=True)
     place = TaskPlace(work.number, delivery.offset)
     return HandlerTask(place, delivery.lane, handler, record, delivery.failures, following, more)
 
@@ -49,7 +51,7 @@ def _run(work: PartitionWork, run: list[Delivery]) -> HandlerTask | None:
     for each in run[kept:]:
         machine.untake(each.offset)
     if known is None:  # its topic or its handler is gone
-        machine.finish(run[0].offset, Passed())
+        pass_unhandled(work, run[0])
         return None
     task: HandlerTask | None = None
     for more, delivery in enumerate(reversed(run[:kept])):

@@ -2,14 +2,13 @@
 
 from penstock.clock import Clock
 from penstock.delivery.store import GroupStore
-from penstock.delivery.verdict import Passed
 from penstock.log.sql.database import Database
 
 from ..task import HandlerTask
 from ..unit.unit import UNIT_RECORDS, Unit
 from ..unit.unit_end import Broken, Committed, Part, Undone
 from .delivery import GroupDelivery
-from .partition_work import PartitionWork, Taken, put_back
+from .partition_work import PartitionWork, Taken, pass_unhandled, put_back
 from .runs import task_of
 
 _PartitionRun = list[Taken]  # of one partition, the oldest first
@@ -56,6 +55,10 @@ class TransactionalDelivery:
         parts += _spread([part for some in shared if (part := _part(some, cut))], limit - len(parts))
         self._out += len(parts)
         return [Unit(self._database, self._store, each, self._clock) for each in parts]
+
+    def expect(self, former: "TransactionalDelivery") -> None:
+        """Let units of a former delivery of this group, whose topic was deleted, end here."""
+        self._out += former._out
 
     def conclude(self, unit: Unit) -> None:
         """Take note of what became of a unit. Raises the store's error when that undid it."""
@@ -170,7 +173,7 @@ def _part(some: _PartitionRun, cut: set[tuple[int, int]]) -> Part | None:
         if each.offset in work.records:
             tasks.append(task_of(work, each))
         else:  # its topic or its handler is gone
-            work.machine.finish(each.offset, Passed())
+            pass_unhandled(work, each)
     put_back(some[kept:])
     if not tasks:
         return None

@@ -220,18 +220,21 @@ CREATE TABLE penstock_lane_entry (
 );
 CREATE INDEX ix_penstock_lane_entry_owner ON penstock_lane_entry (owner) WHERE owner IS NOT NULL;
 
--- The types that a group has passed over, because no handler of it wanted them: where the first stands, the offset after the
--- last, and how many. wanted_ms: a person wants those from this time on, whatever processing.catch_up says.
+-- What a group has passed over because no handler of it wanted the type: where the first stands, the offset after the last,
+-- and about how many. until_offset: where the group stood when it got such a handler, and holes: what it had not passed before
+-- that, as JSON; the highest number there is while it has none. wanted_ms: those from this time on are to be delivered late.
 CREATE TABLE penstock_note (
     group_id     integer NOT NULL,
     topic_id     integer NOT NULL,
     partition    integer NOT NULL,
     type         text COLLATE "C" NOT NULL,
+    until_offset bigint NOT NULL,
     first_offset bigint NOT NULL,
     end_offset   bigint NOT NULL,
     records      bigint NOT NULL,
+    holes        text NOT NULL DEFAULT '',
     wanted_ms    bigint,
-    PRIMARY KEY (group_id, topic_id, partition, type)
+    PRIMARY KEY (group_id, topic_id, partition, type, until_offset)
 );
 
 -- Records given up, kept with their payload until requeued or discarded. holding: their lane waits for that.

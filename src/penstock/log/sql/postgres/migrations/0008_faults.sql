@@ -18,16 +18,19 @@ ALTER TABLE penstock_cursor ADD COLUMN trial text NOT NULL DEFAULT '';
 -- How long a lane was to wait when that was written: whoever reads it waits no longer, whatever the clocks say.
 ALTER TABLE penstock_lane ADD COLUMN wait_ms bigint;
 
--- The types that a group has passed over, because no handler of it wanted them: where the first stands, the offset after the
--- last, and how many. wanted_ms: a person wants those from this time on, whatever processing.catch_up says.
+-- What a group has passed over because no handler of it wanted the type: where the first stands, the offset after the last,
+-- and about how many. until_offset: where the group stood when it got such a handler, and holes: what it had not passed before
+-- that, as JSON; the highest number there is while it has none. wanted_ms: those from this time on are to be delivered late.
 CREATE TABLE penstock_note (
     group_id     integer NOT NULL,
     topic_id     integer NOT NULL,
     partition    integer NOT NULL,
     type         text COLLATE "C" NOT NULL,
+    until_offset bigint NOT NULL,
     first_offset bigint NOT NULL,
     end_offset   bigint NOT NULL,
     records      bigint NOT NULL,
+    holes        text NOT NULL DEFAULT '',
     wanted_ms    bigint,
-    PRIMARY KEY (group_id, topic_id, partition, type)
+    PRIMARY KEY (group_id, topic_id, partition, type, until_offset)
 );

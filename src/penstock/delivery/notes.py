@@ -1,0 +1,225 @@
+"""Notes: what a group has passed over because it had no handler for the type, and what of it comes late.
+
+A note is a range of offsets of one partition, and a type: the records of that type in it were passed over.
+It is made with the cursor that passes the first of them. While the group has no handler for the type it is
+open, and goes on with the cursor. Whoever first takes the partition with such a handler closes it there.
+
+| a note is | `until_offset`        | `wanted_ms` | what becomes of it                                   |
+|-----------|-----------------------|-------------|------------------------------------------------------|
+| open      | `OPEN`                | any         | the group has no handler for the type                |
+| kept      | where the group stood | none        | a person may ask for it (`groups catch-up`)          |
+| coming    | where the group stood | a moment    | its records from that moment on are delivered late   |
+
+A record that waits in a lane while its handler goes, and was not handed out, gets a note of its own, which is
+coming as soon as there is a handler again.
+
+Invariant: notes of one type in one partition do not overlap, and no record of a note was handed out. A note
+that is coming loses a record in the transaction that makes it an entry of a lane.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+
+from penstock.log.contract import LAST_OFFSET, Log, OffsetRange, Topic
+from penstock.log.sql.contract import Rows
+from penstock.log.sql.database import Transaction
+
+from .machine import Partition, Settlement
+
+OPEN = LAST_OFFSET
+_COLUMNS = "partition type until place reach records holes wanted_ms"
+
+
+@dataclass(frozen=True, slots=True)
+class CatchUp:
+    """What a member delivers late of what its group has passed over: which types, and how old it may be."""
+
+    wants: Callable[[str], bool]
+    within_ms: int = 0  # 0: nothing, unless a person asks for it
+
+
+@dataclass(slots=True)
+class LateRange:
+    """A note that is coming: its records from `first` on, except in `holes`, are to be delivered late."""
+
+    type: str
+    until: int
+    first: int
+    holes: frozenset[int]
+
+    def has(self, type: str, offset: int) -> bool:
+        """Return whether a record is one of them."""
+        return type == self.type and self.first <= offset < self.until and offset not in self.holes
+
+
+class Note(NamedTuple):
+    """One row. `reach`: the offset after the last that was counted; `holes` as JSON, empty for none."""
+
+    partition: int
+    type: str
+    until: int
+    first: int
+    reach: int
+    records: int
+    holes: str
+    wanted_ms: int | None
+
+    @property
+    def place(self) -> tuple[int, str, int]:
+        """What names it."""
+        return self.partition, self.type, self.until
+
+    @property
+    def open_offsets(self) -> list[int]:
+        """The offsets in it that were not passed over."""
+        return msgspec.json.decode(self.holes, type=list[int]) if self.holes else []
+
+    @property
+    def is_coming(self) -> bool:
+        """Whether it is being delivered late."""
+        return self.until != OPEN and self.wanted_ms is not None
+
+    def has(self, offset: int) -> bool:
+        """Return whether a record of its type, in its partition, was passed over."""
+        return self.first <= offset < self.until and offset not in self.open_offsets
+
+    def part(self, first: int, until: int, wanted_ms: int | None) -> "Note":
+        """Return a part of it, with its share of the count."""
+        share = (until - first) / max(1, self.until - self.first)
+        return self._replace(
+            first=first,
+            until=until,
+            reach=max(first, min(self.reach, until)),
+            records=round(self.records * share),
+            wanted_ms=wanted_ms,
+        )
+
+
+class Notes:
+    """The notes of one group on one topic, as an owner reads and writes them."""
+
+    def __init__(self, group_id: int, topic: Topic, catch_up: CatchUp | None) -> None:
+        self._ids = {"group_id": group_id, "topic_id": topic.id}
+        self._topic, self._catch_up = topic, catch_up
+        self.types: frozenset[str] = frozenset()  # that are noted somewhere, when it was last looked
+
+    def partitions(self, tx: Transaction) -> set[int]:
+        """Return the partitions where something is to be delivered late, or may be."""
+        return {
+            each.partition
+            for each in self._wanted(tx, range(self._topic.partitions))
+            if each.until == OPEN or each.wanted_ms is not None
+        }
+
+    def take(
+        self, tx: Transaction, log: Log, machines: Mapping[int, Partition], now_ms: int
+    ) -> dict[int, list[LateRange]]:
+        """Close what is open and wanted by now; return what is coming, in partitions that were just taken."""
+        notes = self._wanted(tx, machines)
+        for machine in machines.values():
+            machine.passed_over.known = self.types
+        if not notes:
+            return {}
+        closed = [self._closed(each, machines[each.partition], now_ms) for each in notes]
+        begins = self._begins(log, closed)
+        parts = [part for each, begin in zip(closed, begins, strict=True) for part in _split(each, begin)]
+        starts = {partition: bounds.start for partition, bounds in log.all_bounds(self._topic).items()}
+        kept = [each for each in parts if each.until > starts.get(each.partition, each.until)]
+        self._change(tx, set(notes), set(kept))
+        coming: dict[int, list[LateRange]] = {}
+        for each in kept:
+            if each.wanted_ms is not None:
+                late = LateRange(each.type, each.until, each.first, frozenset(each.open_offsets))
+                coming.setdefault(each.partition, []).append(late)
+        return coming
+
+    def settle(self, tx: Transaction, settled: Mapping[int, Settlement], skips: Collection[int]) -> None:
+        """Write what was passed over, where that counts, and how far notes were delivered."""
+        passed = [
+            (partition, each.type, OPEN, each.first, each.end, each.records)
+            for partition, one in settled.items()
+            if partition in skips
+            for each in one.passed_over
+        ]
+        moves = [(partition, *each) for partition, one in settled.items() for each in one.late_moves]
+        if passed:
+            table = Rows.of("partition type until place reach records", passed)
+            tx.change("delivery", "notes_count", notes=table, **self._ids)
+        entries = [
+            (partition, type, offset + 1, offset, offset + 1, 1, "", 0)
+            for partition, one in settled.items()
+            for type, offset in one.passed_entries
+        ]
+        if entries:
+            self._drop(tx, [each[:3] for each in entries])
+            tx.change("delivery", "notes_put", notes=Rows.of(_COLUMNS, entries), **self._ids)
+        if moves:
+            table = Rows.of("partition type until place", moves)
+            tx.change("delivery", "notes_move", notes=table, **self._ids)
+            used = [(partition, type, until) for partition, type, until, first in moves if first >= until]
+            self._drop(tx, used)
+
+    # -- inside
+
+    def _wanted(self, tx: Transaction, partitions: Iterable[int]) -> list[Note]:
+        """Return the notes of some partitions whose types have a handler here."""
+        self.types = frozenset(row[0] for row in tx.rows("delivery", "notes_types", **self._ids))
+        if self._catch_up is None:
+            return []
+        types = sorted(type for type in self.types if self._catch_up.wants(type))
+        if not types:
+            return []
+        params = {"types": types, "partitions": sorted(partitions), **self._ids}
+        return [Note(*row) for row in tx.rows("delivery", "notes_load", **params)]
+
+    def _closed(self, note: Note, machine: Partition, now_ms: int) -> Note:
+        """Return a note with its end: where the group stands, if it is open."""
+        if note.until != OPEN:
+            return note
+        assert self._catch_up is not None
+        within_ms, wanted_ms = self._catch_up.within_ms, note.wanted_ms
+        if wanted_ms is None and within_ms:
+            wanted_ms = max(0, now_ms - within_ms)
+        holes = [offset for offset in machine.missing() if offset >= note.first]
+        text = msgspec.json.encode(holes).decode() if holes else ""
+        return note._replace(until=machine.position, holes=text, wanted_ms=wanted_ms)
+
+    def _begins(self, log: Log, notes: list[Note]) -> list[int]:
+        """Return where what is wanted of each note begins: at its end, if that is nothing."""
+        spans: dict[int, dict[int, OffsetRange]] = {}  # by moment, and by partition
+        for each in notes:
+            if each.wanted_ms:
+                known = spans.setdefault(each.wanted_ms, {})
+                _, low, high = known.get(each.partition, (0, each.first, each.until))
+                span = OffsetRange(each.partition, min(low, each.first), max(high, each.until))
+                known[each.partition] = span
+        found = {ms: log.offsets_at(self._topic, ms, list(each.values())) for ms, each in spans.items()}
+        begins = []
+        for each in notes:
+            begin = each.until if each.wanted_ms is None else each.first
+            if each.wanted_ms:
+                begin = found[each.wanted_ms].get(each.partition, each.until)
+            begins.append(max(each.first, min(begin, each.until)))
+        return begins
+
+    def _change(self, tx: Transaction, before: set[Note], after: set[Note]) -> None:
+        self._drop(tx, [each.place for each in before - after])
+        if after - before:
+            tx.change("delivery", "notes_put", notes=Rows.of(_COLUMNS, after - before), **self._ids)
+
+    def _drop(self, tx: Transaction, places: Collection[tuple[int, str, int]]) -> None:
+        if places:
+            tx.change("delivery", "notes_drop", notes=Rows.of("partition type until", places), **self._ids)
+
+
+def _split(note: Note, begin: int) -> list[Note]:
+    """Return what is kept of a note for a person, and what is coming."""
+    parts = []
+    if begin > note.first:
+        parts.append(note.part(note.first, begin, None))
+    if begin < note.until:
+        parts.append(note.part(begin, note.until, 0))
+    return parts

@@ -1,0 +1,194 @@
+"""What a group has passed over because it had no handler for the type, and having it delivered late."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from penstock.clock import SYSTEM, Clock, from_ms, own_ms
+from penstock.delivery.notes import OPEN, Note
+from penstock.errors import InvalidSelection, UnknownGroup
+from penstock.log.contract import Log, Position, Topic
+from penstock.log.sql.database import Transaction
+from penstock.log.store import Store
+from penstock.membership.domain import touch
+from penstock.membership.filters import Filter, wanted
+from penstock.membership.member import ClusterSettings, Member
+from penstock.membership.serving import Domain
+from penstock.model.limits import check_moment
+
+from . import audit
+from .lookup import group_id, storable
+from .operation import operation
+
+_MOST_NOTES = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOverType:
+    """A type that a group has passed over on a topic. `records`: about how many, in how many `partitions`.
+
+    `first_at`: when the oldest was published that the log still holds. `coming`: some of them are being
+    delivered late.
+    """
+
+    topic: str
+    type: str
+    records: int
+    partitions: int
+    first_at: datetime | None
+    coming: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CaughtUp:
+    """What a catch-up has delivered late, or would: the types, about how many records, and from when on."""
+
+    types: tuple[str, ...]
+    records: int
+    partitions: int
+    since: datetime | None
+
+
+@operation
+def passed_over(store: Store, group: str) -> list[PassedOverType]:
+    """Return the types that a group has passed over, by topic and type. Raises UnknownGroup."""
+    id = group_id(store, group)
+    return store.database.look(lambda tx: passed_over_by(tx, store.log_in(tx), id))
+
+
+def passed_over_by(tx: Transaction, log: Log, group: int) -> list[PassedOverType]:
+    """Return the types that a group has passed over, in a transaction of the caller's."""
+    found = list[PassedOverType]()
+    for topic, notes in _notes(tx, log, group).items():
+        firsts = [Position(each.partition, each.first) for each in notes]
+        times = {Position(*each[:2]): each.timestamp_ms for each in log.at(topic, firsts, bare=True)}
+        for type in sorted({each.type for each in notes}):
+            mine = [each for each in notes if each.type == type]
+            known = [times[at] for each in mine if (at := Position(each.partition, each.first)) in times]
+            found.append(
+                PassedOverType(
+                    topic.name,
+                    type,
+                    sum(each.records for each in mine),
+                    len({each.partition for each in mine}),
+                    from_ms(min(known)) if known else None,
+                    any(each.is_coming for each in mine),
+                )
+            )
+    return found
+
+
+@operation
+def catch_up(
+    store: Store,
+    group: str,
+    *,
+    type: str | None = None,
+    since: datetime | None = None,
+    dry_run: bool = False,
+    clock: Clock = SYSTEM,
+    actor: str | None = None,
+) -> CaughtUp:
+    """Have what a group has passed over delivered late, however old: of one type, or of all it handles now.
+
+    `since`: only what was published from then on. Their keys get no order against what is settled already.
+    Safe beside running workers, which begin within a second or so. Raises UnknownGroup, InvalidTime, and
+    InvalidSelection for a type that none of the group's handlers is for.
+    """
+    id = group_id(store, group)
+    since_ms = 0 if since is None else check_moment("since", since, clock.now_ms())
+    member = Member(store.database, ClusterSettings.load(), clock)  # only asked who lives; it never joins
+
+    def choose(tx: Transaction) -> tuple[dict[Topic, list[Note]], CaughtUp]:
+        log = store.log_in(tx)
+        chosen = _chosen(_notes(tx, log, id), _filters(tx, group), group, type)
+        parts = [part for topic, notes in chosen.items() for part in _since(log, topic, notes, since_ms)]
+        types = tuple(sorted({each.type for each in parts}))
+        places = {(topic.id, each.partition) for topic, notes in chosen.items() for each in notes}
+        return chosen, CaughtUp(types, sum(each.records for each in parts), len(places), since)
+
+    def change(tx: Transaction) -> CaughtUp:
+        for topic in sorted(_notes(tx, store.log_in(tx), id), key=lambda each: Domain(id, each.id).name):
+            touch(tx, Domain(id, topic.id))
+        chosen, done = choose(tx)
+        for topic, notes in chosen.items():
+            _want(tx, id, topic, notes, since_ms, member)
+        subject = {"group": group, "type": type, "since": None if since is None else str(since)}
+        audit.write(tx, "group catch-up", subject, done.records, own_ms(clock), actor=actor)
+        return done
+
+    return store.database.look(choose)[1] if dry_run else store.database.run(change)
+
+
+def _want(
+    tx: Transaction, group: int, topic: Topic, notes: Iterable[Note], since_ms: int, member: Member
+) -> None:
+    """Mark notes, and have the owners of their partitions take them again: that is when notes are read."""
+    ids = {"group_id": group, "topic_id": topic.id}
+    partitions = sorted({each.partition for each in notes})
+    tx.rows("delivery", "cursors_hold", partitions=partitions, **ids)
+    types = sorted({each.type for each in notes})
+    tx.change("delivery", "notes_want", partitions=partitions, types=types, wanted_ms=since_ms, **ids)
+    tx.change("delivery", "cursors_seize", partitions=partitions, living=member.living(tx), **ids)
+
+
+def _notes(tx: Transaction, log: Log, group: int) -> dict[Topic, list[Note]]:
+    """Return the notes of a group by topic; those of a topic that was deleted are left out."""
+    topics = {each.id: each for each in log.topics()}
+    found: dict[Topic, list[Note]] = {}
+    for topic_id, *row in tx.rows("delivery", "notes_of_group", group_id=group, limit=_MOST_NOTES):
+        if topic_id in topics:
+            found.setdefault(topics[topic_id], []).append(Note(*row))
+    return found
+
+
+def _filters(tx: Transaction, group: str) -> list[Filter]:
+    """Return the filter of a group's handlers, if one is stored."""
+    rows = tx.rows("delivery", "group_by_name", name=storable(group))
+    if not rows:
+        raise UnknownGroup(group)
+    return msgspec.json.decode(rows[0][3], type=list[Filter])[:1]
+
+
+def _chosen(
+    notes: Mapping[Topic, list[Note]], filters: list[Filter], group: str, type: str | None
+) -> dict[Topic, list[Note]]:
+    """Return the notes that are meant: of one type, or of all types that the group has handlers for."""
+    found: dict[Topic, list[Note]] = {}
+    refused = [type] if type is not None and not _is_handled(filters, type) else []
+    for topic, each in notes.items():
+        for note in each:
+            if type not in (None, note.type):
+                continue
+            if filters and wanted(filters, topic.name, note.type) is False:
+                refused.append(note.type)
+            else:
+                found.setdefault(topic, []).append(note)
+    if not found and refused:
+        raise InvalidSelection(
+            f"group {group} has no handler for {', '.join(sorted(set(refused)))}: "
+            "start a worker that has one, then ask again"
+        )
+    return found
+
+
+def _is_handled(filters: list[Filter], type: str) -> bool:
+    """Return whether a filter may want a type on some topic; without one nobody can know."""
+    topics = {text.partition(":")[0] for filter in filters for text in filter}
+    return not filters or any(wanted(filters, topic, type) is not False for topic in topics)
+
+
+def _since(log: Log, topic: Topic, notes: list[Note], since_ms: int) -> list[Note]:
+    """Return what of some notes was published from a moment on."""
+    if not since_ms:
+        return notes
+    begins = log.offsets_at(topic, since_ms)
+    parts = []
+    for each in notes:
+        until = each.reach if each.until == OPEN else each.until
+        begin = max(each.first, begins.get(each.partition, until))
+        if begin < until:
+            parts.append(each._replace(until=until).part(begin, until, None))
+    return parts

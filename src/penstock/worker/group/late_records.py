@@ -1,0 +1,131 @@
+"""What a group passes over, and what of it is delivered late, once there is a handler for it."""
+
+import logging
+
+from penstock import metrics
+from penstock.clock import Clock
+from penstock.delivery.lane_names import lane_of
+from penstock.delivery.notes import LateRange
+from penstock.delivery.passed_over import NOTED_TYPES, LateMove
+from penstock.delivery.store import GroupStore
+from penstock.log.contract import Log, OffsetRange
+from penstock.log.entry import Entry, readable
+
+from ..subscription import Subscription
+from . import bounds
+from .owned_partitions import OwnedPartitions
+from .partition_work import PartitionWork
+
+logger = logging.getLogger("penstock.delivery")
+
+_TELL_SECONDS = 10.0
+
+
+class LateRecords:
+    """Feeds machines with what is to be delivered late, in small lots, and has counts written now and then.
+
+    Beside the live records, and never so many that the bounds on what waits would hold these up. One thread,
+    the delivery loop's.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        store: GroupStore,
+        subscription: Subscription,
+        partitions: OwnedPartitions,
+        clock: Clock,
+    ) -> None:
+        self._log, self._store, self._partitions, self._clock = log, store, partitions, clock
+        self._group, self._subscription = subscription.group, subscription
+        self._next_tell = 0.0
+        self._is_full_told = False
+
+    # -- what was passed over before
+
+    def feed(self) -> bool:
+        """Read on in what was passed over, where there is room for it; return whether there was anything."""
+        works = [
+            work
+            for work in self._partitions
+            if work.owned.late
+            and not (work.leaving or work.borrowed)
+            and work.machine.late_count < bounds.LATE_RECORDS
+        ][: bounds.LATE_PARTITIONS]
+        if not works:
+            return False
+        lots = [OffsetRange(work.number, *_lot(work.owned.late)) for work in works]
+        chunk = self._log.read_ranges(self._store.topic, lots, max_bytes=bounds.READ_BYTES, bare=True)
+        found: dict[int, list[Entry]] = {}
+        for entry in chunk.entries:
+            found.setdefault(entry.partition, []).append(entry)
+        last = chunk.entries[-1] if chunk.cut else None
+        for work, (number, _, high) in zip(works, lots, strict=True):
+            is_last = last is not None and last.partition == number
+            self._deliver(work, found.get(number, []), last.offset + 1 if last and is_last else high)
+            if is_last:
+                break  # what comes after was not read
+        return True
+
+    def _deliver(self, work: PartitionWork, entries: list[Entry], high: int) -> None:
+        """Hand a lot to the machine, as far as there is room, and say how far the notes are used up."""
+        ranges, room = work.owned.late, bounds.LATE_RECORDS - work.machine.late_count
+        records = list[tuple[int, str]]()
+        for entry in entries:
+            if not any(each.has(entry.type or "", entry.offset) for each in ranges):
+                continue
+            if len(records) == room:
+                high = entry.offset
+                break
+            record, _ = readable(self._store.topic.name, entry)
+            records.append((entry.offset, lane_of(record)))
+        work.machine.deliver_late(records, [_move(each, high) for each in ranges if each.first < high])
+        work.owned.late = [each for each in ranges if each.first < each.until]
+
+    # -- what is passed over now
+
+    def tell(self, types: list[str]) -> None:
+        """Count records by their types that were passed over; say which types are new in this process."""
+        metrics.PASSED_OVER.add(len(types), group=self._group)
+        news = [type for type in set(types) if self._subscription.pass_over(type)]
+        if news:
+            known = self._store.notes.types
+            level = logging.INFO if all(type in known for type in news) else logging.WARNING
+            logger.log(
+                level,
+                "group %s has no handler for %s on topic %s: such records are passed over, and noted; a "
+                "worker that has one delivers them late, those older than processing.catch_up only after "
+                "`penstock groups catch-up`",
+                self._group,
+                ", ".join(type or "records without a type" for type in sorted(news)),
+                self._store.topic.name,
+            )
+        if not self._is_full_told and any(work.machine.passed_over.is_full for work in self._partitions):
+            self._is_full_told = True
+            logger.warning(
+                "group %s has passed over more than %d types on topic %s: no more are noted, and what is "
+                "passed over of others cannot be delivered late",
+                self._group,
+                NOTED_TYPES,
+                self._store.topic.name,
+            )
+
+    def count(self, *, now: bool = False) -> None:
+        """Have the counts of what was passed over written with the next settlement, now and then."""
+        if now or self._clock.monotonic() >= self._next_tell:
+            self._next_tell = self._clock.monotonic() + _TELL_SECONDS
+            for work in self._partitions:
+                if not work.borrowed:
+                    work.machine.tell_passed_over()
+
+
+def _lot(ranges: list[LateRange]) -> tuple[int, int]:
+    """Return which offsets to look at next."""
+    low = min(each.first for each in ranges)
+    return low, min(low + bounds.LATE_OFFSETS, max(each.until for each in ranges))
+
+
+def _move(each: LateRange, to: int) -> LateMove:
+    """Move a range on to an offset, and return that for its note."""
+    each.first = min(to, each.until)
+    return LateMove(each.type, each.until, each.first)

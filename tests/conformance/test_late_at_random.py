@@ -1,0 +1,64 @@
+"""Versions of a program with other handlers come and go at random: each record is delivered once."""
+
+import random
+from collections import Counter, defaultdict
+
+import pytest
+
+from penstock import Outbox, Record
+from penstock.operate.catch_up import passed_over
+from tests.conformance.engines import StoreEngine
+from tests.services.slow import but_the_first
+
+TYPES = ("a", "b", "c", "d")
+STEPS = 60
+
+
+class Program:
+    """All versions of one program: who has handlers for what, and all that they were given."""
+
+    def __init__(self, engine: StoreEngine) -> None:
+        self._engine, self.seen = engine, list[Record]()
+        self._versions: dict[tuple[str, ...], Outbox] = {}
+
+    def drain(self, types: tuple[str, ...]) -> None:
+        """Let the version with these handlers work for a moment."""
+        if types not in self._versions:
+            self._versions[types] = outbox = self._engine.another()
+            for type in types:
+                outbox.handler(type, group="app", id=type)(self.seen.append)
+        self._versions[types].drain()
+
+
+@pytest.mark.parametrize("seed", but_the_first(range(8), 2))
+def test_each_record_is_delivered_once_whoever_had_a_handler_when(engine: StoreEngine, seed: int) -> None:
+    """Late if it was passed over, and in order of its key if it was not."""
+    engine.outbox.log.create_topic("events", partitions=2)
+    rng, program = random.Random(seed), Program(engine)
+    published, passed = dict[str, str](), set[str]()
+    unmet = set[str]()
+    for _ in range(STEPS):
+        if rng.random() < 0.6:
+            with engine.connect() as conn:
+                for _ in range(rng.randrange(1, 6)):
+                    type, key = rng.choice(TYPES), f"k-{rng.randrange(5)}"
+                    id = engine.outbox.publish(conn, type, len(published), key=key)
+                    published[id] = type
+                    unmet.add(id)
+                conn.commit()
+        else:
+            version = tuple(sorted(rng.sample(TYPES, rng.randrange(1, 5))))
+            program.drain(version)
+            passed |= {id for id in unmet if published[id] not in version}
+            unmet.clear()
+    program.drain(TYPES)
+    counts = Counter(record.id for record in program.seen)
+    assert counts == dict.fromkeys(published, 1)
+    assert {record.id for record in program.seen if record.late} == passed
+    assert not any(record.redelivered for record in program.seen)
+    assert passed_over(engine.outbox, "app") == []
+    in_order = defaultdict[str | None, list[int]](list)
+    for record in program.seen:
+        if not record.late:
+            in_order[record.key].append(record.value)
+    assert all(values == sorted(values) for values in in_order.values())

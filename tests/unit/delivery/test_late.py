@@ -1,0 +1,196 @@
+"""What is passed over, and what comes late, in the machine of one partition."""
+
+import pytest
+
+from penstock.delivery.lane_names import LaneName, alone_name, is_late, late_name, read_name, stored_name
+from penstock.delivery.machine import Partition, Settlement, StoredLane
+from penstock.delivery.passed_over import NOTED_TYPES, LateMove, PassedEntry, PassedOver, PassedType
+from penstock.delivery.verdict import Dead, Parked, Passed
+from penstock.delivery.wait_state import WaitState
+from tests.property.delivery_model import Rows
+
+MOVE = LateMove("x", 10, 4)
+LATER = 5000
+
+
+def settled(partition: Partition, rows: Rows | None = None) -> Settlement:
+    """Return what there is to write, written."""
+    found = partition.settlement()
+    assert found is not None
+    if rows is not None:
+        rows.apply(found)
+    partition.confirm(skips=True)
+    return found
+
+
+def past(offset: int) -> Partition:
+    """Return a partition whose cursor stands at an offset."""
+    return Partition(offset)
+
+
+def take(partition: Partition, run: int = 10) -> list[int]:
+    return [each.offset for each in partition.take(0, 100, run)]
+
+
+# -- what is passed over
+
+
+def test_the_first_of_a_type_is_written_with_the_cursor_and_the_rest_when_it_is_asked_for() -> None:
+    partition = Partition(0)
+    for offset in range(3):
+        partition.feed(offset, "k", wanted=False, untold="x")
+    assert settled(partition).passed_over == [PassedType("x", 0, 3, 3)]
+    for offset in range(3, 6):
+        partition.feed(offset, "k", wanted=False, untold="x")
+    assert settled(partition).passed_over == []
+    partition.tell_passed_over()
+    assert settled(partition).passed_over == [PassedType("x", 0, 6, 3)]
+    partition.tell_passed_over()
+    assert partition.settlement() is None
+
+
+def test_what_a_predicate_refuses_is_not_counted() -> None:
+    partition = Partition(0)
+    partition.feed(0, "k", wanted=False)
+    assert settled(partition).passed_over == []
+
+
+def test_types_are_counted_up_to_a_bound_and_those_known_before_count() -> None:
+    passed = PassedOver()
+    passed.known = {f"t-{number}" for number in range(NOTED_TYPES - 1)}
+    for offset, type in enumerate(("new", "newer", "t-0")):
+        passed.add(type, offset)
+    assert [each.type for each in passed.take()] == ["new", "t-0"]
+    assert passed.is_full
+
+
+# -- what comes late
+
+
+def test_late_records_go_out_once_they_are_written() -> None:
+    partition, rows = past(10), Rows()
+    partition.deliver_late([(1, "k"), (3, "k"), (2, "other")], [MOVE])
+    assert take(partition) == []
+    found = settled(partition, rows)
+    assert found.entries == [("#late#k", 1), ("#late#k", 3), ("#late#other", 2)]
+    assert [(lane.key, lane.state) for lane in found.lanes] == [
+        ("#late#k", WaitState.SLOW),
+        ("#late#other", WaitState.SLOW),
+    ]
+    assert found.late_moves == [MOVE]
+    assert take(partition) == [1, 3, 2]
+    assert (partition.late_count, partition.entry_count) == (3, 3)
+    again = rows.load()
+    assert again.late_count == 3
+    assert take(again) == [1, 3, 2]
+
+
+def test_only_the_last_place_of_a_note_is_written() -> None:
+    partition = past(10)
+    partition.deliver_late([], [MOVE])
+    partition.deliver_late([], [MOVE._replace(first=7)])
+    assert settled(partition).late_moves == [MOVE._replace(first=7)]
+
+
+def test_late_records_that_come_while_others_are_written_wait_for_the_next_time() -> None:
+    partition = past(10)
+    partition.deliver_late([(1, "k")], [])
+    assert partition.settlement() is not None
+    partition.deliver_late([(2, "k")], [])
+    partition.confirm(skips=True)
+    assert take(partition) == [1]
+    assert settled(partition).entries == [("#late#k", 2)]
+    partition.finish(1, Passed())
+    assert take(partition) == [2]
+
+
+def test_a_late_lane_does_not_hold_the_lane_of_its_key() -> None:
+    partition = past(10)
+    partition.deliver_late([(1, "k"), (2, "k")], [])
+    settled(partition)
+    partition.feed(10, "k", wanted=True)
+    assert take(partition, run=1) == [1, 10]
+    partition.finish(1, Parked(LATER, 1, "no"))
+    partition.finish(10, Passed())
+    partition.feed(11, "k", wanted=True)
+    assert take(partition) == [11]
+
+
+def test_a_late_record_that_dies_or_goes_alone_stays_late() -> None:
+    partition, rows = past(10), Rows()
+    partition.deliver_late([(1, "a"), (2, "b"), (3, "b")], [])
+    settled(partition, rows)
+    assert take(partition, run=1) == [1, 2]
+    partition.finish(1, Dead(1, "no", hold=True))
+    partition.finish(2, Parked(LATER, 1, "no", alone=True))
+    found = settled(partition, rows)
+    assert [(each.lane, each.holding) for each in found.dead] == [("#late#a", True)]
+    assert rows.entries == {2: "#2##late#b", 3: "#late#b"}
+    assert partition.late_count == rows.load().late_count == 2
+
+
+def test_a_late_lane_that_ends_while_more_of_it_is_written_goes_on() -> None:
+    partition, rows = past(10), Rows()
+    partition.deliver_late([(1, "k")], [])
+    settled(partition, rows)
+    assert take(partition) == [1]
+    partition.deliver_late([(2, "k")], [])
+    found = partition.settlement()
+    assert found is not None
+    partition.finish(1, Passed())
+    rows.apply(found)
+    partition.confirm(skips=True)
+    settled(partition, rows)
+    assert (rows.entries, list(rows.lanes)) == ({2: "#late#k"}, ["#late#k"])
+    assert take(partition) == [2]
+    partition.finish(2, Passed())
+    settled(partition, rows)
+    assert (rows.entries, rows.lanes) == ({}, {})
+    assert (partition.late_count, partition.entry_count, partition.stored_count) == (0, 0, 0)
+
+
+def test_it_also_goes_out_when_what_was_skipped_is_refused() -> None:
+    partition = past(10)
+    partition.feed(10, "k", wanted=False, untold="y")
+    partition.deliver_late([(1, "k")], [])
+    assert partition.settlement() is not None
+    partition.confirm(skips=False)
+    assert take(partition) == [1]
+
+
+def test_what_waited_and_has_no_handler_any_more_is_noted_with_its_entry() -> None:
+    lane = StoredLane("k", WaitState.SLOW, 0, 0, "slow")
+    partition, rows = Partition(10, b"", [(lane, [1, 2])]), Rows(10)
+    rows.entries.update({1: "k", 2: "k"})
+    assert take(partition, run=1) == [1]
+    partition.pass_over(1, "x")
+    found = settled(partition, rows)
+    assert found.passed_entries == [PassedEntry("x", 1)]
+    assert rows.entries == {2: "k"}
+    assert take(partition) == [2]
+
+
+# -- names
+
+
+@pytest.mark.parametrize("key", ["o-1", "#1", "late#", "#late#x", "#7#x"])
+def test_the_name_of_a_late_lane_is_read_as_its_key(key: str) -> None:
+    own = stored_name(key)
+    late = late_name(own)
+    assert read_name(own) == LaneName(key, None, late=False)
+    assert read_name(late) == LaneName(key, None, late=True)
+    assert read_name(alone_name(late, 7)) == LaneName(key, 7, late=True)
+    assert read_name(alone_name(own, 7)) == LaneName(key, 7, late=False)
+    assert [is_late(each) for each in (own, late, alone_name(late, 7), alone_name(own, 7))] == [
+        False,
+        True,
+        True,
+        False,
+    ]
+
+
+def test_a_lane_that_waits_for_a_retry_is_late_as_its_name_says() -> None:
+    lane = StoredLane("#late#k", WaitState.RETRYING, 1, 0, "no")
+    partition = Partition(10, b"", [(lane, [1])])
+    (delivery,) = partition.take(0, 10)
+    assert (delivery.lane, delivery.again, partition.late_count) == ("#late#k", True, 1)
