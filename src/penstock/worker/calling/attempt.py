@@ -109,6 +109,8 @@ def after_error(
     elif isinstance(error, TransactionEnded):
         rules = replace(rules, retry=_NO_RETRY)  # another attempt would end the same way
     verdict = rules.after_error(error, failures=failures, now_ms=clock.now_ms(), rng=random)
+    if isinstance(error, HandlerTimeout) and not isinstance(verdict, Passed):
+        verdict = replace(verdict, timed_out=True)
     _tell(handler, record, verdict, error)
     return verdict
 
