@@ -67,7 +67,9 @@ class DeliveryLoop:
         self._runner = Runner(
             threads=threads, clock=clock, wake=wake, may_start=lease.may_start, hung=self.hung
         )
-        self._units = UnitThreads(threads=threads, clock=clock, wake=wake, hung=self.hung)
+        self._units = UnitThreads(
+            threads=threads, clock=clock, wake=wake, hung=self.hung, may_start=lease.may_start
+        )
         self._groups = ServedGroups(member, lease, self._runner, self._cache, self._ends)
         self._unsettled = self._units_turn = 0
         self._first_result = 0.0

@@ -57,6 +57,12 @@ def lacking(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     monkeypatch.setattr(loader, "_texts", portable)
     monkeypatch.setattr(PostgresDialect, "bulk", _one_by_one)
+    is_conflict = PostgresDialect.is_conflict
+    monkeypatch.setattr(
+        PostgresDialect,
+        "is_conflict",
+        lambda self, error: isinstance(error, psycopg.errors.UniqueViolation) or is_conflict(self, error),
+    )
     loader.statements.cache_clear()
     yield
     loader.statements.cache_clear()

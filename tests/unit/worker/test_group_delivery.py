@@ -375,6 +375,26 @@ def test_a_suspect_whose_handler_is_gone_holds_up_nobody(
     assert 0 not in trial(engine).alone
 
 
+def test_a_log_that_became_shorter_is_read_anew_and_what_comes_again_is_marked(
+    make: Make, engine: StoreEngine
+) -> None:
+    """P1, P2: a backup was restored under a running worker; it waited until the log had passed its place."""
+    publish(engine, *((f"k-{value}", value) for value in range(3)))
+    mine = make()
+    tasks = taken(mine, engine, "me")
+    with engine.connect() as conn:  # what the backup says: two records, one of them delivered
+        conn.execute('DELETE FROM penstock_log WHERE "offset" = 2')
+        conn.execute("UPDATE penstock_head SET next_offset = 2")
+        conn.execute('UPDATE penstock_cursor SET "offset" = 1')
+        conn.commit()
+    finish(mine, tasks)
+    fill(mine, engine)
+    assert (mine.owns(), mine.needs_check) == (0, True)
+    mine.check()
+    again = taken(mine, engine, "me")
+    assert [(task.record.value, task.record.redelivered) for task in again] == [(1, True)]
+
+
 def test_an_owner_that_released_is_no_crash(make: Make, engine: StoreEngine) -> None:
     publish(engine, ("a", 1), ("b", 2))
     first = make("first")

@@ -15,6 +15,7 @@ from penstock.operate.dead import DeadSelection, dead_letters, requeue
 from penstock.operate.topics import delete
 from penstock.testing.outbox_suite import in_one_partition
 from penstock.worker.group import bounds
+from penstock.worker.lease_check import LeaseCheck
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
 from tests.working import working
@@ -301,3 +302,27 @@ def test_what_ends_of_a_deleted_topic_says_nothing_of_the_one_made_anew(
         publish(outbox, ("other", 3))
         new_goes_on.set()
         wait_until(lambda: ("new", 2) in calls and ("other", 1) in calls, "it is tried again")
+
+
+def test_a_unit_that_wakes_after_its_lease_calls_nobody(
+    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P6: another member has the partition; the first call of a unit is refused as that of any other handler."""
+    seen, asked = list[Any](), list[bool]()
+
+    @outbox.handler("t", group="g", transaction=True)
+    def handle(record: Record) -> None:
+        seen.append((record.value, record.redelivered))
+
+    may_start = LeaseCheck.may_start
+
+    def lapsed_once(self: LeaseCheck) -> bool:
+        asked.append(True)
+        return len(asked) > 3 and may_start(self)
+
+    monkeypatch.setattr(LeaseCheck, "may_start", lapsed_once)
+    with working(outbox):
+        publish(outbox, ("a", 1), ("b", 2))
+        wait_until(lambda: len(seen) == 2, "all are handled, later")
+    assert sorted(seen) == [(1, False), (2, False)]
+    assert len(asked) > 3

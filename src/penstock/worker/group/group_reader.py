@@ -1,8 +1,10 @@
 """What a group's delivery reads of the log."""
 
+import logging
 from collections.abc import Iterable, Sequence
 
 from penstock.delivery.lane_names import lane_of
+from penstock.delivery.machine import WINDOW
 from penstock.delivery.store import GroupStore
 from penstock.log.contract import Chunk, Log, OffsetRange, Position
 from penstock.log.entry import readable
@@ -16,6 +18,8 @@ from .held_records import HeldRecords
 from .owned_partitions import OwnedPartitions
 from .partition_work import PartitionWork, Taken
 from .read_cache import ReadCache
+
+logger = logging.getLogger("penstock.delivery")
 
 Read = list[tuple[Record, Exception | None]]  # a record that cannot be read comes with the error
 
@@ -55,7 +59,9 @@ class GroupReader:
 
     def fill(self, ends: dict[int, int]) -> bool:
         """Read what the log holds beyond what is known; return whether there was anything."""
-        self._ends, self.is_held_up = ends, False
+        former, self._ends, self.is_held_up = self._ends, ends, False
+        if former is not None and former is not ends and ends:  # one that was deleted has none
+            self._look_back(former, ends)
         if self.is_full():
             return False
         holes = self._fill_holes()
@@ -128,6 +134,28 @@ class GroupReader:
         lanes = sum(work.machine.stored_count for work in self._partitions)
         entries = sum(work.machine.entry_count for work in self._partitions)
         return lanes > bounds.LANES_BOUND or entries > bounds.ENTRIES_BOUND or self._records.is_full()
+
+    def _look_back(self, former: dict[int, int], ends: dict[int, int]) -> None:
+        """Let go the partitions whose log has become shorter: its history was taken back, as by a restore.
+
+        They are taken again from where the group stands in that history; what was handed out of the other one
+        is marked, if it comes again.
+        """
+        for work in [each for each in self._partitions if not each.borrowed]:
+            number, end = work.number, ends.get(work.number, 0)
+            if end < former.get(number, 0):
+                logger.error(
+                    "partition %d of %s ends at %d, and ended at %d before: its history was taken back, as "
+                    "by a restored backup; the group goes on from where it stands there",
+                    number,
+                    self._store.topic.name,
+                    end,
+                    former[number],
+                )
+                position = work.machine.position
+                self._partitions.note_lost(number, set(range(max(0, position - WINDOW), position)))
+                self._partitions.lose(number)
+                self._partitions.needs_check = True
 
     def _fill_holes(self) -> bool:
         """Feed what a former owner had not settled below the place it had reached."""

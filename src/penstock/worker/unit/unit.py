@@ -10,6 +10,7 @@ alone, the others without it.
 """
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from penstock import points
@@ -57,6 +58,10 @@ class _Abandoned(Exception):
     pass
 
 
+class _TooLate(Exception):
+    pass
+
+
 class Unit:
     """Records that are handled and commit together. Works in one thread.
 
@@ -80,6 +85,7 @@ class Unit:
         self.outcome: UnitOutcome | None = None
         self.claim = Claim()
         self.seconds: list[float] = []  # how long each call took
+        self.may_start: Callable[[], bool] = lambda: True  # asked before each call: the lease may be over
         self._move = CursorMove(store, parts)
         self._conn: Any = None
         self._begun = 0
@@ -165,6 +171,10 @@ class Unit:
             raise
         except CursorLost:
             return Broken(None, in_doubt=True)
+        except _TooLate:
+            if not self.claim.take():
+                raise _Abandoned from None
+            return Broken(None, in_doubt=False)
         except _NotPassed as exc:
             if self._is_conflict(exc.error) and again and (mine or not self.claim.is_taken):
                 if mine:
@@ -202,6 +212,10 @@ class Unit:
         for task in self.tasks:
             if self._begun and now - began >= UNIT_SECONDS:
                 break
+            if not self.may_start():
+                if self._begun:
+                    break
+                raise _TooLate
             self._begun += 1
             self.claim.current = (task, now)
             answer, error = call_handler(tx, task, caught)

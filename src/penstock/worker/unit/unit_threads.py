@@ -34,9 +34,21 @@ class UnitThreads:
     the delivery loop's thread unless they say otherwise.
     """
 
-    def __init__(self, *, threads: int, clock: Clock, wake: Callable[[], None], hung: HungCalls) -> None:
-        """`wake` is called from other threads when a unit has ended; `hung` counts those left behind."""
+    def __init__(
+        self,
+        *,
+        threads: int,
+        clock: Clock,
+        wake: Callable[[], None],
+        hung: HungCalls,
+        may_start: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`wake` is called from other threads when a unit has ended; `hung` counts those left behind.
+
+        `may_start` is asked before each call of a handler.
+        """
         self._size, self._clock, self._wake, self._hung = threads, clock, wake, hung
+        self._may_start = may_start
         self._queue: SimpleQueue[Unit | None] = SimpleQueue()
         self._running: set[Unit] = set()
         self._ended: deque[Unit] = deque()
@@ -51,6 +63,7 @@ class UnitThreads:
     def submit(self, units: Sequence[Unit]) -> None:
         """Begin units; at most as many as are free."""
         for unit in units:
+            unit.may_start = self._may_start
             self._begin(unit)
         if units:
             self._bell.set()
