@@ -307,7 +307,7 @@ def test_what_ends_of_a_deleted_topic_says_nothing_of_the_one_made_anew(
 def test_a_unit_that_wakes_after_its_lease_calls_nobody(
     outbox: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P6: another member has the partition; the first call of a unit is refused as that of any other handler."""
+    """P6: another member may have its partitions: its calls are refused as those of any handler."""
     seen, asked = list[Any](), list[bool]()
 
     @outbox.handler("t", group="g", transaction=True)
