@@ -2,12 +2,15 @@
 
 import random
 from collections import Counter, defaultdict
+from datetime import timedelta
 
 import pytest
 
 from penstock import Outbox, Record
+from penstock.delivery.verdict import Parked, Passed, Verdict
 from penstock.operate.catch_up import passed_over
 from tests.conformance.engines import StoreEngine
+from tests.conformance.owners import an_owner, stop, work
 from tests.services.slow import but_the_first
 
 TYPES = ("a", "b", "c", "d")
@@ -57,6 +60,55 @@ def test_each_record_is_delivered_once_whoever_had_a_handler_when(engine: StoreE
     assert {record.id for record in program.seen if record.late} == passed
     assert not any(record.redelivered for record in program.seen)
     assert passed_over(engine.outbox, "app") == []
+    in_order = defaultdict[str | None, list[int]](list)
+    for record in program.seen:
+        if not record.late:
+            in_order[record.key].append(record.value)
+    assert all(values == sorted(values) for values in in_order.values())
+
+
+@pytest.mark.parametrize("seed", but_the_first((2, 5, 0, 1, 3, 6, 8, 9), 2))
+def test_also_if_they_stop_in_the_middle(engine: StoreEngine, seed: int) -> None:
+    """Unmarked once; again only what was put off, and that is marked."""
+    engine.outbox.log.create_topic("events", partitions=2)
+    rng, program = random.Random(seed), Program(engine)
+    published, put_off = list[str](), list[str]()
+
+    def judge(record: Record) -> Verdict | None:
+        chance = rng.random()
+        if chance < 0.2:
+            return None
+        program.seen.append(record)
+        if chance < 0.3:
+            put_off.append(record.id)
+            return Parked(engine.clock.now_ms() + 1000, 0, "later", snoozed=True)
+        return Passed()
+
+    for step in range(STEPS):
+        chance, version = rng.random(), tuple(sorted(rng.sample(TYPES, rng.randrange(1, 5))))
+        if chance < 0.4:
+            with engine.connect() as conn:
+                for _ in range(rng.randrange(1, 9)):
+                    key = f"k-{rng.randrange(5)}"
+                    published.append(engine.outbox.publish(conn, rng.choice(TYPES), len(published), key=key))
+                conn.commit()
+            engine.outbox.drain()
+        elif chance < 0.6:
+            program.drain(version)
+        else:
+            owner = an_owner(engine, "app", f"owner-{step}", *version)
+            for _ in range(rng.randrange(3)):
+                work(owner, judge)
+                owner.fill(engine.outbox.log.ends(engine.outbox.log.topic("events")))
+                owner.settle()
+            stop(owner)
+    engine.clock.advance(timedelta(minutes=1))
+    program.drain(TYPES)
+    counts = Counter(record.id for record in program.seen)
+    assert counts == Counter(published) + Counter(put_off)
+    assert sorted(record.id for record in program.seen if not record.redelivered) == sorted(published)
+    assert engine.count("note") == engine.count("lane") == engine.count("lane_entry") == 0
+    assert engine.count("dead") == 0
     in_order = defaultdict[str | None, list[int]](list)
     for record in program.seen:
         if not record.late:

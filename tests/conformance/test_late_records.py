@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from penstock import Outbox, Record, metrics
 from penstock.clock import from_ms
@@ -13,7 +14,7 @@ from penstock.delivery.machine import Settlement
 from penstock.delivery.notes import CatchUp
 from penstock.delivery.passed_over import NOTED_TYPES, LateMove
 from penstock.delivery.store import GroupStore, Owned
-from penstock.delivery.verdict import Passed
+from penstock.delivery.verdict import Parked, Passed
 from penstock.errors import InvalidSelection
 from penstock.log.contract import OffsetRange
 from penstock.model.retry import Fixed
@@ -29,6 +30,7 @@ from penstock.operate.why import Code, why
 from penstock.testing.records import some_records
 from penstock.worker.group import bounds
 from tests.conformance.engines import StoreEngine
+from tests.conformance.owners import an_owner, stop, work
 from tests.conformance.stores import kind_or_lists, sql_log_only  # noqa: F401 - the fixture `kind`
 
 HOUR = timedelta(hours=1)
@@ -400,7 +402,7 @@ def test_a_record_without_a_type_is_noted_too(engine: StoreEngine) -> None:
 # -- the rows, with one owner after the other
 
 
-def a_store(engine: StoreEngine, owner: str, *types: str) -> GroupStore:
+def a_store(engine: StoreEngine, owner: str, *types: str, within_ms: int = ALWAYS) -> GroupStore:
     """Return the rows of a group as a member sees them that has handlers for these types."""
     return GroupStore(
         engine.outbox.store,
@@ -408,7 +410,7 @@ def a_store(engine: StoreEngine, owner: str, *types: str) -> GroupStore:
         group=GROUP,
         topic=engine.outbox.log.topic("events"),
         owner=owner,
-        catch_up=CatchUp(lambda type: type in types, ALWAYS),
+        catch_up=CatchUp(lambda type: type in types, within_ms),
     )
 
 
@@ -425,7 +427,7 @@ def test_what_was_not_passed_when_the_handler_came_is_not_late(engine: StoreEngi
     (owned,) = old.take(lambda tx: ["old"]).values()
     owned.machine.feed(0, "k", wanted=True)  # out, and never settled
     for offset in (1, 3):
-        owned.machine.feed(offset, f"k-{offset}", wanted=False, untold="x")
+        owned.machine.feed(offset, f"k-{offset}", wanted=False, unhandled_type="x")
     assert old.settle({0: (owned, settlement(owned))}) == set()
     old.release([0])
     new = a_store(engine, "new", "x")
@@ -440,9 +442,9 @@ def test_a_hole_in_what_was_passed_over_is_remembered_by_the_next_owner(engine: 
     engine.outbox.log.append("events", some_records(4), partition=0)
     old = a_store(engine, "old")
     (owned,) = old.take(lambda tx: ["old"]).values()
-    owned.machine.feed(0, "a", wanted=False, untold="x")
+    owned.machine.feed(0, "a", wanted=False, unhandled_type="x")
     owned.machine.feed(1, "b", wanted=True)  # of the same type, fed by a former version that had a handler
-    owned.machine.feed(2, "c", wanted=False, untold="x")
+    owned.machine.feed(2, "c", wanted=False, unhandled_type="x")
     assert old.settle({0: (owned, settlement(owned))}) == set()
     old.release([0])
     new = a_store(engine, "new", "x")
@@ -457,12 +459,120 @@ def test_a_hole_in_what_was_passed_over_is_remembered_by_the_next_owner(engine: 
     assert [offset for offset in range(4) if late.has("x", offset)] == [0, 2]
 
 
+def test_what_was_done_above_a_hole_does_not_come_again(engine: StoreEngine) -> None:
+    """A version stops with one record open below others that are done; the next one has no handler."""
+    for number, key in enumerate("aabc"):
+        publish(engine, ("refunded", number), key=key)
+    engine.outbox.drain()
+    owner = an_owner(engine, GROUP, "one", "refunded")
+    assert [record.value for record in work(owner)] == [0, 2, 3]
+    stop(owner)
+    old, _ = version(engine, "placed")
+    old.drain()
+    assert [(each.records, each.coming) for each in notes(engine)] == [(1, False)]
+    publish(engine, ("refunded", 4))
+    old.drain()
+    new, seen = version(engine, "refunded")
+    new.drain()
+    assert seen == [("refunded", 1, True), ("refunded", 4, True)]
+    assert engine.count("note") == 0
+
+
+def test_what_waits_for_a_retry_above_a_hole_stays_in_its_lane(engine: StoreEngine) -> None:
+    for number, key in enumerate("aab"):
+        publish(engine, ("refunded", number), key=key)
+    engine.outbox.drain()
+    owner, later = an_owner(engine, GROUP, "one", "refunded"), engine.clock.now_ms() + 60_000
+    work(owner, lambda record: Parked(later, 1, "no") if record.value == 2 else Passed())
+    stop(owner)
+    version(engine, "placed")[0].drain()
+    new, seen = version(engine, "refunded")
+    new.drain()
+    assert seen == [("refunded", 1, True)]
+    engine.clock.advance(HOUR)
+    new.drain()
+    assert seen[1:] == [("refunded", 2, False)]
+    assert (engine.count("lane"), engine.count("lane_entry"), engine.count("note")) == (0, 0, 0)
+
+
+def test_a_hole_that_was_passed_over_long_ago_is_kept_for_a_person(engine: StoreEngine) -> None:
+    for number, key in enumerate("aab"):
+        publish(engine, ("refunded", number), key=key)
+    engine.outbox.drain()
+    owner = an_owner(engine, GROUP, "one", "refunded")
+    work(owner)
+    stop(owner)
+    version(engine, "placed")[0].drain()
+    engine.clock.advance(2 * HOUR)
+    new, seen = version(engine, "refunded")
+    new.drain()
+    assert seen == []
+    assert catch_up(engine.outbox, GROUP).records == 1
+    new.drain()
+    assert seen == [("refunded", 1, True)]
+    assert engine.count("note") == 0
+
+
+def test_a_hole_in_an_open_note_gets_no_second_one(engine: StoreEngine) -> None:
+    """Who passed it over was refused, because the group's filter was about to change."""
+    engine.outbox.log.append("events", some_records(3), partition=0)
+    old = a_store(engine, "old")
+    (owned,) = old.take(lambda tx: ["old"]).values()
+    owned.machine.feed(0, "a", wanted=False, unhandled_type="x")
+    assert old.settle({0: (owned, settlement(owned))}) == set()
+    owned.filter_version -= 1
+    owned.machine.feed(1, "a", wanted=False, unhandled_type="x")
+    owned.machine.feed(2, "b", wanted=True)
+    owned.machine.take(0, 10)
+    owned.machine.finish(2, Passed())
+    assert old.settle({0: (owned, settlement(owned))}) == set()
+    old.release([0])
+    (again,) = old.take(lambda tx: ["old"]).values()
+    assert again.machine.missing() == [1]
+    again.machine.feed(1, "a", wanted=False, unhandled_type="x")
+    assert old.settle({0: (again, settlement(again))}) == set()
+    assert engine.count("note") == 1
+    old.release([0])
+    (taken,) = a_store(engine, "new", "x").take(lambda tx: ["new"]).values()
+    (late,) = taken.late
+    assert [offset for offset in range(3) if late.has("x", offset)] == [0, 1, 2]
+
+
+def test_a_hole_at_the_end_of_what_is_kept_becomes_one_of_its_records(engine: StoreEngine) -> None:
+    """A note is named by its end, so that there cannot be two of them."""
+    old, hour_ms = a_store(engine, "old"), HOUR // timedelta(milliseconds=1)
+    log, old_ms = engine.outbox.log, engine.clock.now_ms()
+    aged = [
+        structs.replace(each, timestamp_ms=old_ms + 2 * hour_ms * (n > 1))
+        for n, each in enumerate(some_records(3))
+    ]
+    log.append("events", aged, partition=0)
+    engine.clock.advance(2 * HOUR)
+    (owned,) = old.take(lambda tx: ["old"]).values()
+    owned.machine.feed(0, "a", wanted=False, unhandled_type="x")
+    owned.machine.feed(1, "b", wanted=True)
+    owned.machine.feed(2, "c", wanted=False, unhandled_type="x")
+    assert old.settle({0: (owned, settlement(owned))}) == set()
+    old.release([0])
+    new = a_store(engine, "new", "x", within_ms=hour_ms)
+    (taken,) = new.take(lambda tx: ["new"]).values()
+    assert [(each.first, each.until) for each in taken.late] == [(2, 3)]
+    new.release([0])
+    (again,) = old.take(lambda tx: ["old"]).values()
+    again.machine.feed(1, "b", wanted=False, unhandled_type="x")
+    assert old.settle({0: (again, settlement(again))}) == set()
+    old.release([0])
+    catch_up(engine.outbox, GROUP, type="x")
+    (all_of_it,) = new.take(lambda tx: ["new"]).values()
+    assert [n for n in range(3) if any(each.has("x", n) for each in all_of_it.late)] == [0, 1, 2]
+
+
 def test_a_late_record_is_written_with_its_note_or_not_at_all(engine: StoreEngine) -> None:
     engine.outbox.log.append("events", some_records(3), partition=0)
     old = a_store(engine, "old")
     (owned,) = old.take(lambda tx: ["old"]).values()
     for offset in range(3):
-        owned.machine.feed(offset, "k", wanted=False, untold="x")
+        owned.machine.feed(offset, "k", wanted=False, unhandled_type="x")
     assert old.settle({0: (owned, settlement(owned))}) == set()
     old.release([0])
     slow = a_store(engine, "slow", "x")

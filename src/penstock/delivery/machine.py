@@ -25,7 +25,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from .lane_names import alone_name, is_alone, is_late, late_name, shared_name, stored_name
-from .passed_over import LateMove, PassedEntry, PassedOver, PassedType
+from .passed_over import LateMove, PassedOver, PassedRecord, PassedType
 from .verdict import Dead, Parked, Passed, Verdict
 from .wait_state import WaitState
 
@@ -111,9 +111,10 @@ class Settlement:
     entries: list[tuple[str, int]]
     entries_gone: list[int]
     dead: list[NewDeadLetter]
-    passed_over: list[PassedType] = field(default_factory=list)  # counts only with the skipped records
+    passed_over: list[PassedType] = field(default_factory=list)  # counts only with the skipped records,
+    passed_holes: list[PassedRecord] = field(default_factory=list)  # and so do these
     late_moves: list[LateMove] = field(default_factory=list)
-    passed_entries: list[PassedEntry] = field(default_factory=list)
+    passed_entries: list[PassedRecord] = field(default_factory=list)
 
     @property
     def reach(self) -> int:
@@ -151,10 +152,10 @@ class Partition:
         self._told = 0  # how many of them are in the last settlement
         self._refused = False  # others have handlers for some of them
         self._dirty = False
-        self.passed_over = PassedOver()
+        self.passed_over = PassedOver(self.position)
         self._late: list[tuple[int, str]] = []  # to be delivered late; not written yet
         self._late_moves: dict[tuple[str, int], LateMove] = {}  # by the notes they are of
-        self._passed_entries: list[PassedEntry] = []
+        self._passed_entries: list[PassedRecord] = []
         self._late_told = 0  # how many of them are in the last settlement
         self.entry_count = 0  # records that wait in stored lanes
         self.late_count = 0  # of these, and of what is to be written, those that are delivered late
@@ -205,11 +206,11 @@ class Partition:
                 self._spill(lane)
                 return
 
-    def feed(self, offset: int, lane: str, wanted: bool, untold: str | None = None) -> bool:
+    def feed(self, offset: int, lane: str, wanted: bool, unhandled_type: str | None = None) -> bool:
         """Take note of a record of the log, in the order of offsets; return whether it may go out soon.
 
-        One fed before changes nothing. Offsets jumped over are passed: the log does not hold them. `untold`:
-        its type, if no handler of the group is for that.
+        One fed before changes nothing. Offsets jumped over are passed: the log does not hold them.
+        `unhandled_type`: its type, if no handler of the group is for that.
         """
         if not self._place(offset):
             return False
@@ -221,8 +222,8 @@ class Partition:
             self._skipped.append((offset, lane))
             self._skips.setdefault(lane, offset)
             self._pass(offset)
-            if untold is not None:
-                self.passed_over.add(untold, offset)
+            if unhandled_type is not None:
+                self.passed_over.add(unhandled_type, offset)
             return False
         known = self._lanes.get(lane)
         if known is None:
@@ -364,7 +365,7 @@ class Partition:
 
     def pass_over(self, offset: int, type: str) -> None:
         """Pass a record that was handed out of a lane that waited, and note it: its handler is gone."""
-        self._passed_entries.append(PassedEntry(type, offset))
+        self._passed_entries.append(PassedRecord(type, offset))
         self.finish(offset, Passed())
 
     def untake(self, offset: int) -> None:
@@ -380,9 +381,9 @@ class Partition:
         """Have the next settlement made even if nothing changes."""
         self._dirty = True
 
-    def tell_passed_over(self) -> None:
+    def flush_passed_over(self) -> None:
         """Have the next settlement say how much was passed over."""
-        if self.passed_over.tell():
+        if self.passed_over.flush_counts():
             self._dirty = True
 
     def settlement(self) -> Settlement | None:
@@ -415,6 +416,7 @@ class Partition:
             entries_gone=self._entries_gone,
             dead=self._dead,
             passed_over=self.passed_over.take(),
+            passed_holes=self.passed_over.take_holes(),
             late_moves=list(self._late_moves.values()),
             passed_entries=self._passed_entries,
         )

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.delivery.lane_names import LaneName, alone_name, is_late, late_name, read_name, stored_name
 from penstock.delivery.machine import Partition, Settlement, StoredLane
-from penstock.delivery.passed_over import NOTED_TYPES, LateMove, PassedEntry, PassedOver, PassedType
+from penstock.delivery.passed_over import NOTED_TYPES, LateMove, PassedOver, PassedRecord, PassedType
 from penstock.delivery.verdict import Dead, Parked, Passed
 from penstock.delivery.wait_state import WaitState
 from tests.property.delivery_model import Rows
@@ -38,14 +38,14 @@ def take(partition: Partition, run: int = 10) -> list[int]:
 def test_the_first_of_a_type_is_written_with_the_cursor_and_the_rest_when_it_is_asked_for() -> None:
     partition = Partition(0)
     for offset in range(3):
-        partition.feed(offset, "k", wanted=False, untold="x")
+        partition.feed(offset, "k", wanted=False, unhandled_type="x")
     assert settled(partition).passed_over == [PassedType("x", 0, 3, 3)]
     for offset in range(3, 6):
-        partition.feed(offset, "k", wanted=False, untold="x")
+        partition.feed(offset, "k", wanted=False, unhandled_type="x")
     assert settled(partition).passed_over == []
-    partition.tell_passed_over()
+    partition.flush_passed_over()
     assert settled(partition).passed_over == [PassedType("x", 0, 6, 3)]
-    partition.tell_passed_over()
+    partition.flush_passed_over()
     assert partition.settlement() is None
 
 
@@ -62,6 +62,17 @@ def test_types_are_counted_up_to_a_bound_and_those_known_before_count() -> None:
         passed.add(type, offset)
     assert [each.type for each in passed.take()] == ["new", "t-0"]
     assert passed.is_full
+
+
+def test_what_is_passed_over_below_where_the_partition_was_taken_are_single_records() -> None:
+    """Others there are settled, or wait: a note that goes on would have them delivered again."""
+    partition = Partition(1, b"\x06")  # 1 is open, 2 and 3 are passed
+    partition.feed(1, "a", wanted=False, unhandled_type="x")
+    found = settled(partition)
+    assert (found.passed_over, found.passed_holes) == ([], [PassedRecord("x", 1)])
+    partition.feed(4, "a", wanted=False, unhandled_type="x")
+    found = settled(partition)
+    assert (found.passed_over, found.passed_holes) == ([PassedType("x", 4, 5, 1)], [])
 
 
 # -- what comes late
@@ -151,7 +162,7 @@ def test_a_late_lane_that_ends_while_more_of_it_is_written_goes_on() -> None:
 
 def test_it_also_goes_out_when_what_was_skipped_is_refused() -> None:
     partition = past(10)
-    partition.feed(10, "k", wanted=False, untold="y")
+    partition.feed(10, "k", wanted=False, unhandled_type="y")
     partition.deliver_late([(1, "k")], [])
     assert partition.settlement() is not None
     partition.confirm(skips=False)
@@ -165,7 +176,7 @@ def test_what_waited_and_has_no_handler_any_more_is_noted_with_its_entry() -> No
     assert take(partition, run=1) == [1]
     partition.pass_over(1, "x")
     found = settled(partition, rows)
-    assert found.passed_entries == [PassedEntry("x", 1)]
+    assert found.passed_entries == [PassedRecord("x", 1)]
     assert rows.entries == {2: "k"}
     assert take(partition) == [2]
 

@@ -116,7 +116,7 @@ class LateRecords:
             self._next_tell = self._clock.monotonic() + _TELL_SECONDS
             for work in self._partitions:
                 if not work.borrowed:
-                    work.machine.tell_passed_over()
+                    work.machine.flush_passed_over()
 
 
 def _lot(ranges: list[LateRange]) -> tuple[int, int]:
