@@ -310,6 +310,42 @@ def catch_up_many(engine: StoreEngine, *, transaction: bool = False) -> None:
         assert mine == sorted(mine)
 
 
+def test_a_key_that_is_held_does_not_hold_up_what_is_late_of_others(engine: StoreEngine) -> None:
+    old, _ = version(engine, "placed")
+    publish(engine, *(("refunded", number) for number in range(bounds.LATE_RECORDS + 20)), key="broken")
+    publish(engine, ("refunded", "mine"))
+    old.drain()
+    new, seen = engine.another(), list[Any]()
+
+    @new.handler("refunded", group=GROUP, id="r", retry=Fixed(HOUR, max_retries=0))
+    def handle(record: Record) -> None:
+        if record.key == "broken":
+            raise ValueError
+        seen.append(record.value)
+
+    assert new.drain().dead == 1
+    assert seen == ["mine"]
+    assert (engine.count("note"), engine.count("lane_entry")) == (0, bounds.LATE_RECORDS + 19)
+
+
+def test_what_is_late_leaves_room_for_live_records(
+    engine: StoreEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much of it waits behind one that failed."""
+    monkeypatch.setattr(bounds, "ENTRIES_BOUND", bounds.LATE_RECORDS)
+    old, _ = version(engine, "placed")
+    publish(engine, *(("refunded", number) for number in range(3 * bounds.LATE_RECORDS)), key="broken")
+    old.drain()
+    new, seen = version(engine, "placed")
+    new.handler("refunded", group=GROUP, id="r", retry=Fixed(HOUR, max_retries=9))(fail)
+    for number in range(3):
+        new.drain()
+        publish(engine, ("placed", number))
+        new.drain()
+    assert [value for _, value, _ in seen] == [0, 1, 2]
+    assert engine.count("lane_entry") == bounds.LATE_RECORDS
+
+
 @pytest.mark.parametrize("forget", ["reset", "clear", "delete"])
 def test_a_reset_a_cleared_topic_and_a_deleted_group_leave_no_notes(engine: StoreEngine, forget: str) -> None:
     old, _ = version(engine, "placed")
@@ -344,6 +380,10 @@ def test_what_retention_has_deleted_does_not_come(engine: StoreEngine) -> None:
     new.drain()
     assert seen == [("refunded", 2, True)]
     assert notes(engine) == []
+
+
+def fail(record: Record) -> None:
+    raise ValueError
 
 
 def test_it_is_counted_told_and_explained(engine: StoreEngine, caplog: pytest.LogCaptureFixture) -> None:

@@ -158,7 +158,7 @@ class Partition:
         self._passed_entries: list[PassedRecord] = []
         self._late_told = 0  # how many of them are in the last settlement
         self.entry_count = 0  # records that wait in stored lanes
-        self.late_count = 0  # of these, and of what is to be written, those that are delivered late
+        self.late_count = 0  # of these, and of what is to be written, those that are late and just flow
         self.stored_count = 0  # stored lanes
         for stored, offsets in lanes:
             _, state, failures, due_ms, reason = stored
@@ -478,7 +478,7 @@ class Partition:
         self._lanes[lane.key] = lane
         self.stored_count += 1
         self.entry_count += len(lane.waiting)
-        if lane.late:
+        if lane.late and lane.state is WaitState.SLOW:
             self.late_count += len(lane.waiting)
         if lane.state not in (WaitState.HELD, WaitState.LAST):
             self._schedule(lane)
@@ -494,6 +494,8 @@ class Partition:
                 self.stored_count += 1
                 self._ready.append(lane)
             lane.waiting.append(offset)
+            if lane.state is not WaitState.SLOW:
+                self.late_count -= 1
         del self._late[: self._late_told]
         self._late_told = 0
 
@@ -534,7 +536,7 @@ class Partition:
             return
         self._dirty = True
         self.entry_count -= 1
-        if lane.late:
+        if lane.late and lane.state is WaitState.SLOW:
             self.late_count -= 1
         if not lane.left:
             self._left.append(lane)
@@ -553,14 +555,16 @@ class Partition:
                 self._changed_lanes.add(lane.key)
             return
         if lane.stored and lane.state is not WaitState.SLOW:
-            lane.state, lane.failures, lane.due_ms, lane.reason = WaitState.SLOW, 0, 0, WaitState.SLOW.text
+            self._change_state(lane, WaitState.SLOW)
+            lane.failures, lane.due_ms, lane.reason = 0, 0, WaitState.SLOW.text
             self._changed_lanes.add(lane.key)
         if not lane.out:
             self._ready.append(lane)
 
     def _hold(self, lane: LaneQueue, reason: str) -> None:
         """Keep a lane, even one without records, until a person decides."""
-        lane.state, lane.failures, lane.due_ms, lane.reason = WaitState.HELD, 0, 0, reason
+        self._change_state(lane, WaitState.HELD)
+        lane.failures, lane.due_ms, lane.reason = 0, 0, reason
         lane.resting = True
         if lane.key in self._last:
             self._follow(lane)
@@ -568,7 +572,7 @@ class Partition:
 
     def _park(self, lane: LaneQueue, verdict: Parked) -> None:
         """Let a lane wait until its head is tried again."""
-        lane.state = WaitState.SNOOZED if verdict.snoozed else WaitState.RETRYING
+        self._change_state(lane, WaitState.SNOOZED if verdict.snoozed else WaitState.RETRYING)
         lane.failures, lane.due_ms, lane.reason = verdict.failures, verdict.due_ms, verdict.reason
         self._store(lane)
         self._schedule(lane)
@@ -596,9 +600,16 @@ class Partition:
     def _enter(self, lane: LaneQueue, offset: int) -> None:
         self._entries[offset] = lane.key
         self.entry_count += 1
-        if lane.late:
+        if lane.late and lane.state is WaitState.SLOW:
             self.late_count += 1
         self._pass(offset)
+
+    def _change_state(self, lane: LaneQueue, state: WaitState) -> None:
+        """Let a lane wait for something else; what waits for a retry or a person is not counted as late."""
+        if lane.late and lane.stored:
+            was, flows = lane.state is WaitState.SLOW, state is WaitState.SLOW
+            self.late_count += (flows - was) * len(lane.waiting)
+        lane.state = state
 
 
 def _bitmap(flags: bytearray) -> bytes:

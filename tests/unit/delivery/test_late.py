@@ -5,7 +5,7 @@ import pytest
 from penstock.delivery.lane_names import LaneName, alone_name, is_late, late_name, read_name, stored_name
 from penstock.delivery.machine import Partition, Settlement, StoredLane
 from penstock.delivery.passed_over import NOTED_TYPES, LateMove, PassedOver, PassedRecord, PassedType
-from penstock.delivery.verdict import Dead, Parked, Passed
+from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
 from penstock.delivery.wait_state import WaitState
 from tests.property.delivery_model import Rows
 
@@ -137,7 +137,31 @@ def test_a_late_record_that_dies_or_goes_alone_stays_late() -> None:
     found = settled(partition, rows)
     assert [(each.lane, each.holding) for each in found.dead] == [("#late#a", True)]
     assert rows.entries == {2: "#2##late#b", 3: "#late#b"}
-    assert partition.late_count == rows.load().late_count == 2
+    assert partition.late_count == rows.load().late_count == 1  # not what waits for its retry
+
+
+@pytest.mark.parametrize("verdict", [Parked(LATER, 1, "no"), Dead(1, "no", hold=True)])
+def test_late_records_behind_one_that_failed_are_not_counted(verdict: Verdict) -> None:
+    """They may wait for long, and there shall be room for those of other keys."""
+    partition, rows = past(10), Rows()
+    partition.deliver_late([(1, "k"), (2, "k"), (3, "other")], [])
+    settled(partition, rows)
+    assert take(partition, run=1) == [1, 3]
+    partition.finish(1, verdict)
+    partition.deliver_late([(4, "k")], [])
+    assert partition.late_count == 2
+    settled(partition, rows)
+    assert partition.late_count == rows.load().late_count == 1
+    partition.finish(3, Passed())
+    assert partition.late_count == 0
+    if isinstance(verdict, Parked):
+        assert [each.offset for each in partition.take(LATER, 10)] == [1]
+        partition.finish(1, Passed())
+        assert partition.late_count == 2
+        assert [each.offset for each in partition.take(LATER, 10, 10)] == [2, 4]
+        partition.finish(2, Passed())
+        partition.finish(4, Passed())
+        assert (partition.late_count, partition.entry_count) == (0, 0)
 
 
 def test_a_late_lane_that_ends_while_more_of_it_is_written_goes_on() -> None:
@@ -204,4 +228,4 @@ def test_a_lane_that_waits_for_a_retry_is_late_as_its_name_says() -> None:
     lane = StoredLane("#late#k", WaitState.RETRYING, 1, 0, "no")
     partition = Partition(10, b"", [(lane, [1])])
     (delivery,) = partition.take(0, 10)
-    assert (delivery.lane, delivery.again, partition.late_count) == ("#late#k", True, 1)
+    assert (delivery.lane, delivery.again, partition.entry_count) == ("#late#k", True, 1)

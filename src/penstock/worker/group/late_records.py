@@ -24,8 +24,8 @@ _TELL_SECONDS = 10.0
 class LateRecords:
     """Feeds machines with what is to be delivered late, in small lots, and has counts written now and then.
 
-    Beside the live records, and never so many that the bounds on what waits would hold these up. One thread,
-    the delivery loop's.
+    Beside the live records, and never so many that the bounds on what waits would hold these up. What is
+    late and waits for a retry, or for a person, holds up no other key. One thread, the delivery loop's.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class LateRecords:
             and not (work.leaving or work.borrowed)
             and work.machine.late_count < bounds.LATE_RECORDS
         ][: bounds.LATE_PARTITIONS]
-        if not works:
+        if not works or self._is_crowded():
             return False
         lots = [OffsetRange(work.number, *_lot(work.owned.late)) for work in works]
         chunk = self._log.read_ranges(self._store.topic, lots, max_bytes=bounds.READ_BYTES, bare=True)
@@ -66,6 +66,12 @@ class LateRecords:
             if is_last:
                 break  # what comes after was not read
         return True
+
+    def _is_crowded(self) -> bool:
+        """Return whether so much waits already that live records might soon have to."""
+        lanes = sum(work.machine.stored_count for work in self._partitions)
+        entries = sum(work.machine.entry_count for work in self._partitions)
+        return 2 * lanes > bounds.LANES_BOUND or 2 * entries > bounds.ENTRIES_BOUND
 
     def _deliver(self, work: PartitionWork, entries: list[Entry], high: int) -> None:
         """Hand a lot to the machine, as far as there is room, and say how far the notes are used up."""
