@@ -499,6 +499,19 @@ def test_a_hole_in_what_was_passed_over_is_remembered_by_the_next_owner(engine: 
     assert [offset for offset in range(4) if late.has("x", offset)] == [0, 2]
 
 
+def test_a_late_record_and_a_live_one_of_its_key_are_not_at_work_at_once(engine: StoreEngine) -> None:
+    publish(engine, ("refunded", "late"))
+    version(engine, "placed")[0].drain()
+    publish(engine, ("refunded", "live"))
+    engine.outbox.drain()
+    owner, begun = an_owner(engine, GROUP, "one", "refunded"), []
+    while tasks := owner.start(100, 100):
+        begun.append([task.record.value for task in tasks])
+        for task in tasks:
+            owner.finish(task, Passed())
+    assert begun == [["live"], ["late"]]
+
+
 def test_what_was_done_above_a_hole_does_not_come_again(engine: StoreEngine) -> None:
     """A version stops with one record open below others that are done; the next one has no handler."""
     for number, key in enumerate("aabc"):

@@ -7,11 +7,12 @@ handed out next, in which order, and what must be written down. Invariants:
   does not pass, those behind it are taken back;
 - every offset below the base is passed: done, dead, or an entry of a lane that waits;
 - `settlement` holds all that changed since the last one, so writing it in one transaction is enough;
-- a lane is in one place: out, ready, waiting until it is due, held, behind a skip, or (one record that a
-  person has put last) behind the lane of its key;
+- a lane is in one place: out, ready, waiting until it is due, held, behind a skip, beside the other lane of
+  its key that is out, or (one record that a person has put last) behind the lane of its key;
 - a record that no handler wants is skipped; later ones of its lane stay behind it until that is confirmed:
   another version of the program may turn out to have a handler for it;
-- what is delivered late was passed long ago: it goes to a late lane of its key, once it stands there.
+- what is delivered late was passed long ago: it goes to a late lane of its key, once it stands there. Of the
+  two lanes of a key one is out at a time, and they take turns.
 
 A lane that flows lives in memory only. One that failed, snoozed or became slow waits: its offsets are
 entries, written down in the transaction that moves the cursor past them.
@@ -24,7 +25,7 @@ from heapq import heappop, heappush
 from itertools import islice
 from typing import NamedTuple
 
-from .lane_names import alone_name, is_alone, is_late, late_name, shared_name, stored_name
+from .lane_names import alone_name, is_alone, is_late, late_name, live_name, shared_name, stored_name
 from .passed_over import LateMove, PassedOver, PassedRecord, PassedType
 from .verdict import Dead, Parked, Passed, Verdict
 from .wait_state import WaitState
@@ -149,6 +150,8 @@ class Partition:
         self._left: list[LaneQueue] = []  # stored lanes that records have left since the last settlement
         self._ahead: list[LaneQueue] = []  # stored lanes that go on once what has left them is settled
         self._last: dict[str, list[tuple[int, LaneQueue]]] = {}  # by key: what waits for this offset
+        self._partners: dict[str, str] = {}  # of keys with a late lane: each lane, and the other one
+        self._beside: dict[str, LaneQueue] = {}  # by the lane that is out: its partner, which may go on then
         self._told = 0  # how many of them are in the last settlement
         self._refused = False  # others have handlers for some of them
         self._dirty = False
@@ -268,7 +271,7 @@ class Partition:
 
         Deliveries of one lane that follow each other are a run, to be worked in that order.
         """
-        ready, due, out, skips = self._ready, self._due, self._out, self._skips
+        ready, due, out, skips, partners = self._ready, self._due, self._out, self._skips, self._partners
         while due and due[0][0] <= now_ms:
             lane = self._lanes[heappop(due)[1]]
             lane.resting = False
@@ -283,6 +286,8 @@ class Partition:
             if lane.left >= LANE_AHEAD:
                 self._ahead.append(lane)
                 continue
+            if partners and self._goes_beside(lane):
+                continue
             out[offset] = lane
             lane.out = 1
             taken.append(
@@ -292,6 +297,15 @@ class Partition:
             if most > 1:
                 self._take_run(lane, most, taken)
         return taken
+
+    def _goes_beside(self, lane: LaneQueue) -> bool:
+        """Let a lane wait while the other lane of its key is out; return whether that is so."""
+        partner = self._partners.get(lane.key)
+        other = None if partner is None else self._lanes.get(partner)
+        if other is None or not other.out:
+            return False
+        self._beside[other.key] = lane
+        return True
 
     def _take_run(self, lane: LaneQueue, most: int, taken: list[Delivery]) -> None:
         """Hand out what follows the head of a lane."""
@@ -362,6 +376,8 @@ class Partition:
                 self._go_on(lane)
             case Parked():
                 self._park(lane, verdict)
+        if self._beside and not lane.out and lane.key in self._beside:
+            self._ready.appendleft(self._beside.pop(lane.key))
 
     def pass_over(self, offset: int, type: str) -> None:
         """Pass a record that was handed out of a lane that waited, and note it: its handler is gone."""
@@ -374,6 +390,8 @@ class Partition:
         lane.out -= 1
         if not lane.out and not lane.resting:
             self._ready.appendleft(lane)
+        if self._beside and not lane.out and lane.key in self._beside:
+            self._ready.append(self._beside.pop(lane.key))
 
     # -- what is written
 
@@ -478,8 +496,10 @@ class Partition:
         self._lanes[lane.key] = lane
         self.stored_count += 1
         self.entry_count += len(lane.waiting)
-        if lane.late and lane.state is WaitState.SLOW:
-            self.late_count += len(lane.waiting)
+        if lane.late:
+            self._pair(lane)
+            if lane.state is WaitState.SLOW:
+                self.late_count += len(lane.waiting)
         if lane.state not in (WaitState.HELD, WaitState.LAST):
             self._schedule(lane)
 
@@ -491,6 +511,7 @@ class Partition:
             if lane is None:
                 lane = LaneQueue(name, deque(), stored=True, reason=WaitState.SLOW.text, late=True)
                 self._lanes[name] = lane
+                self._pair(lane)
                 self.stored_count += 1
                 self._ready.append(lane)
             lane.waiting.append(offset)
@@ -498,6 +519,12 @@ class Partition:
                 self.late_count -= 1
         del self._late[: self._late_told]
         self._late_told = 0
+
+    def _pair(self, lane: LaneQueue) -> None:
+        """Let a late lane and the lane of its key take turns; a record on its own waits for neither."""
+        live = live_name(lane.key)
+        if live is not None:
+            self._partners[live], self._partners[lane.key] = lane.key, live
 
     def _put_last(self, lane: LaneQueue) -> None:
         """Let a record in a lane of its own wait until all records of its key that wait now are done."""
@@ -553,6 +580,8 @@ class Partition:
             if lane.stored:
                 self.stored_count -= 1
                 self._changed_lanes.add(lane.key)
+            if lane.late:
+                self._partners.pop(self._partners.pop(lane.key, ""), None)
             return
         if lane.stored and lane.state is not WaitState.SLOW:
             self._change_state(lane, WaitState.SLOW)

@@ -1,9 +1,11 @@
 """What is passed over, and what comes late, in the machine of one partition."""
 
+import random
+
 import pytest
 
 from penstock.delivery.lane_names import LaneName, alone_name, is_late, late_name, read_name, stored_name
-from penstock.delivery.machine import Partition, Settlement, StoredLane
+from penstock.delivery.machine import Delivery, Partition, Settlement, StoredLane
 from penstock.delivery.passed_over import NOTED_TYPES, LateMove, PassedOver, PassedRecord, PassedType
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
 from penstock.delivery.wait_state import WaitState
@@ -115,16 +117,100 @@ def test_late_records_that_come_while_others_are_written_wait_for_the_next_time(
     assert take(partition) == [2]
 
 
-def test_a_late_lane_does_not_hold_the_lane_of_its_key() -> None:
+def test_of_the_two_lanes_of_a_key_one_is_out_at_a_time_and_they_take_turns() -> None:
+    partition = past(10)
+    for offset in range(10, 16):
+        partition.feed(offset, "k", wanted=True)
+    partition.feed(16, "other", wanted=True)
+    partition.deliver_late([(offset, "k") for offset in range(6)], [])
+    settled(partition)
+    order = list[int]()
+    while taken := take(partition, run=2):
+        order += taken
+        for offset in taken:
+            partition.finish(offset, Passed())
+    assert order == [10, 11, 16, 0, 1, 12, 13, 2, 3, 14, 15, 4, 5]
+    assert partition._partners == partition._beside == {}
+
+
+def test_a_late_lane_that_waits_for_a_retry_does_not_hold_the_lane_of_its_key() -> None:
+    partition, rows = past(10), Rows(10)
+    partition.deliver_late([(1, "k"), (2, "k")], [])
+    settled(partition, rows)
+    assert take(partition, run=1) == [1]
+    partition.feed(10, "k", wanted=True)
+    assert take(partition, run=1) == []
+    partition.finish(1, Parked(LATER, 1, "no"))
+    assert take(partition, run=1) == [10]
+    assert partition.take(LATER, 10) == []
+    partition.finish(10, Passed())
+    partition.feed(11, "k", wanted=True)
+    assert [each.offset for each in partition.take(LATER, 10)] == [1]
+    settled(partition, rows)
+    again = rows.load()
+    again.feed(11, "k", wanted=True)
+    assert [each.offset for each in again.take(0, 10)] == [11]
+    assert again.take(LATER, 10) == []
+
+
+def test_what_is_taken_back_lets_the_other_lane_of_its_key_go() -> None:
     partition = past(10)
     partition.deliver_late([(1, "k"), (2, "k")], [])
     settled(partition)
     partition.feed(10, "k", wanted=True)
-    assert take(partition, run=1) == [1, 10]
-    partition.finish(1, Parked(LATER, 1, "no"))
-    partition.finish(10, Passed())
-    partition.feed(11, "k", wanted=True)
-    assert take(partition) == [11]
+    assert take(partition) == [1, 2]
+    partition.untake(2)
+    partition.untake(1)
+    assert take(partition) == [1, 2]
+    partition.finish(1, Passed())
+    assert take(partition) == []
+    partition.finish(2, Passed())
+    assert take(partition) == [10]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_two_records_of_a_key_are_out_of_different_lanes_whatever_happens(seed: int) -> None:
+    rng, partition = random.Random(seed), past(1000)
+    late, live, now_ms = list(range(200)), list(range(1000, 1200)), 0
+    key_of = {offset: f"k-{rng.randrange(4)}" for offset in late + live}
+    out, done = dict[int, Delivery](), list[int]()
+    for _ in range(20_000):
+        act = rng.randrange(6)
+        if act == 0 and late:
+            partition.deliver_late([(late[0], key_of[late.pop(0)])], [])
+        elif act == 1 and live:
+            partition.feed(live[0], key_of[live.pop(0)], wanted=True)
+        elif act == 2 and partition.settlement() is not None:
+            partition.confirm(skips=True)
+        elif act == 3:
+            now_ms += 1
+            out |= {
+                each.offset: each for each in partition.take(now_ms, rng.randrange(9), rng.randrange(1, 4))
+            }
+            lanes = {(key_of[offset], each.lane) for offset, each in out.items()}
+            assert len(lanes) == len({key for key, _ in lanes})
+        elif out and rng.random() < 0.2:
+            for offset in sorted(out, reverse=True):
+                partition.untake(offset)
+            out.clear()
+        elif out:
+            offset = next(iter(out))
+            lane = out.pop(offset).lane
+            behind = [each for each in sorted(out, reverse=True) if out[each].lane == lane]
+            if rng.random() < 0.3:
+                for each in behind:
+                    partition.untake(each)
+                    del out[each]
+                partition.finish(offset, Parked(now_ms + rng.randrange(4), 1, "no"))
+            else:
+                partition.finish(offset, Passed())
+                done.append(offset)
+    assert sorted(done) == sorted(key_of)
+    for lane in (range(200), range(1000, 1200)):
+        for key in set(key_of.values()):
+            mine = [offset for offset in done if offset in lane and key_of[offset] == key]
+            assert mine == sorted(mine)
+    assert partition._partners == partition._beside == {}
 
 
 def test_a_late_record_that_dies_or_goes_alone_stays_late() -> None:
