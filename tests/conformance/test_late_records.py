@@ -22,7 +22,7 @@ from penstock.operate import groups
 from penstock.operate.audit import audit
 from penstock.operate.catch_up import PassedOverType, catch_up, passed_over
 from penstock.operate.clear import clear
-from penstock.operate.dead import DeadSelection, dead_letters, requeue
+from penstock.operate.dead import dead_letters
 from penstock.operate.lanes import lanes
 from penstock.operate.lookup import group_id
 from penstock.operate.reset import reset
@@ -88,6 +88,19 @@ def test_what_was_passed_over_comes_late_to_the_first_handler_for_it(engine: Sto
     assert new.drain().delivered == 1
     assert later[2:] == [("refunded", 5, False)]
     assert new.drain().delivered == 0
+
+
+def test_it_is_not_looked_for_before_the_start_of_the_log(engine: StoreEngine) -> None:
+    engine.outbox.log.append("events", some_records(9), partition=0)
+    old = a_store(engine, "old")
+    (owned,) = old.take(lambda tx: ["old"]).values()
+    for offset in range(9):
+        owned.machine.feed(offset, "k", wanted=False, unhandled_type="x")
+    assert old.settle({0: (owned, settlement(owned))}) == set()
+    old.release([0])
+    engine.outbox.log.trim(old.topic, [OffsetRange(0, 0, 7)])
+    (taken,) = a_store(engine, "new", "x").take(lambda tx: ["new"]).values()
+    assert [(each.first, each.until) for each in taken.late] == [(7, 9)]
 
 
 def test_it_comes_once_and_is_not_marked_as_redelivered(engine: StoreEngine) -> None:
@@ -237,50 +250,64 @@ def test_a_late_record_that_fails_parks_what_is_late_of_its_key_and_nothing_else
     assert lanes(engine.outbox).items == []
 
 
-def test_a_deploy_that_is_taken_back_loses_nothing_that_waited(engine: StoreEngine) -> None:
-    """What was tried before is a dead letter, for a person to requeue; the rest comes late again."""
-    old, _ = version(engine, "placed")
+@pytest.mark.parametrize("transaction", [False, pytest.param(True, marks=sql_log_only)])
+def test_a_deploy_that_is_taken_back_loses_nothing_that_waited(
+    engine: StoreEngine, transaction: bool
+) -> None:
+    """It comes late again, and what was tried before is marked."""
+    old, _ = version(engine, "placed", transaction=transaction)
     publish(engine, ("refunded", 1), ("refunded", 2), ("refunded", 3))
     old.drain()
-    broken = engine.another()
-
-    @broken.handler("refunded", group=GROUP, id="refunded", retry=Fixed(HOUR, max_retries=3))
-    def fail(record: Record) -> None:
-        raise ValueError
-
+    broken, retry = engine.another(), Fixed(HOUR, max_retries=3)
+    broken.handler("refunded", group=GROUP, id="refunded", retry=retry, transaction=transaction)(fail)
     assert broken.drain().retried == 1
     engine.clock.advance(2 * HOUR)
     assert old.drain().delivered == 0
-    (letter,) = dead_letters(engine.outbox).items
-    assert (letter.offset, letter.reason) == (0, "the group has no handler any more for the type refunded")
-    assert [(each.type, each.records, each.coming) for each in notes(engine)] == [("refunded", 2, True)]
+    assert dead_letters(engine.outbox).items == []
+    assert [(each.type, each.records, each.coming) for each in notes(engine)] == [("refunded", 3, True)]
     assert lanes(engine.outbox).items == []
-    mended, seen = version(engine, "placed", "refunded")
+    mended, marks = engine.another(), list[tuple[int, bool, bool]]()
+    mended.handler("refunded", group=GROUP, id="refunded", transaction=transaction)(
+        lambda record: marks.append((record.value, record.late, record.redelivered))
+    )
     mended.drain()
-    assert seen == [("refunded", 2, True), ("refunded", 3, True)]
-    requeue(engine.outbox, DeadSelection(group=GROUP, all=True))
-    mended.drain()
-    assert seen[2:] == [("refunded", 1, True)]
+    assert marks == [(1, True, True), (2, True, False), (3, True, False)]
     assert engine.count("note") == 0
 
 
-@sql_log_only
-def test_also_where_handlers_commit_with_their_cursors(engine: StoreEngine) -> None:
-    broken = engine.another()
+def test_what_a_lost_owner_may_have_done_comes_marked_whoever_delivers_it(engine: StoreEngine) -> None:
+    """Also if the one that made it an entry of a lane stops before its turn."""
+    publish(engine, ("refunded", 1))
+    engine.outbox.drain()
+    work(an_owner(engine, GROUP, "lost", "refunded"))
+    version(engine, "placed")[0].drain()
+    owner = an_owner(engine, GROUP, "new", "refunded")
+    stop(owner)
+    assert (engine.count("note"), engine.count("lane_entry")) == (0, 1)
+    new, marks = engine.another(), list[tuple[Any, bool, bool]]()
+    new.handler("refunded", group=GROUP, id="r")(
+        lambda record: marks.append((record.value, record.late, record.redelivered))
+    )
+    new.drain()
+    assert marks == [(1, True, True)]
 
-    @broken.handler("refunded", group=GROUP, id="r", retry=Fixed(HOUR, max_retries=3), transaction=True)
-    def fail(record: Record) -> None:
-        raise ValueError
 
-    publish(engine, ("refunded", 1), ("refunded", 2))
-    broken.drain()
-    engine.clock.advance(2 * HOUR)
-    old, _ = version(engine, "placed", transaction=True)
+def test_a_mark_is_for_what_may_have_been_done_and_for_nothing_else(engine: StoreEngine) -> None:
+    publish(engine, ("refunded", 1))
+    engine.outbox.drain()
+    work(an_owner(engine, GROUP, "lost", "refunded"))
+    old, _ = version(engine, "placed")
     old.drain()
-    assert [letter.offset for letter in dead_letters(engine.outbox).items] == [0]
-    mended, seen = version(engine, "refunded", transaction=True)
-    mended.drain()
-    assert seen == [("refunded", 2, True)]
+    publish(engine, ("refunded", 2))
+    old.drain()
+    new, marks = engine.another(), list[tuple[Any, bool, bool]]()
+    new.handler("refunded", group=GROUP, id="r")(
+        lambda record: marks.append((record.value, record.late, record.redelivered))
+    )
+    new.drain()
+    publish(engine, ("refunded", 3))
+    new.drain()
+    assert marks == [(1, True, True), (2, True, False), (3, False, False)]
 
 
 def test_more_than_may_wait_at_once_comes_all(engine: StoreEngine) -> None:

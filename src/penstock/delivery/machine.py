@@ -113,7 +113,7 @@ class Settlement:
     entries_gone: list[int]
     dead: list[NewDeadLetter]
     passed_over: list[PassedType] = field(default_factory=list)  # counts only with the skipped records,
-    passed_holes: list[PassedRecord] = field(default_factory=list)  # and so do these
+    passed_singles: list[PassedRecord] = field(default_factory=list)  # and so do these
     late_moves: list[LateMove] = field(default_factory=list)
     passed_entries: list[PassedRecord] = field(default_factory=list)
 
@@ -209,11 +209,14 @@ class Partition:
                 self._spill(lane)
                 return
 
-    def feed(self, offset: int, lane: str, wanted: bool, unhandled_type: str | None = None) -> bool:
+    def feed(
+        self, offset: int, lane: str, wanted: bool, unhandled_type: str | None = None, again: bool = False
+    ) -> bool:
         """Take note of a record of the log, in the order of offsets; return whether it may go out soon.
 
         One fed before changes nothing. Offsets jumped over are passed: the log does not hold them.
-        `unhandled_type`: its type, if no handler of the group is for that.
+        `unhandled_type`: its type, if no handler of the group is for that; `again`: such a one may have been
+        handed out before.
         """
         if not self._place(offset):
             return False
@@ -226,7 +229,7 @@ class Partition:
             self._skips.setdefault(lane, offset)
             self._pass(offset)
             if unhandled_type is not None:
-                self.passed_over.add(unhandled_type, offset)
+                self.passed_over.add(unhandled_type, offset, again=again)
             return False
         known = self._lanes.get(lane)
         if known is None:
@@ -379,9 +382,12 @@ class Partition:
         if self._beside and not lane.out and lane.key in self._beside:
             self._ready.appendleft(self._beside.pop(lane.key))
 
-    def pass_over(self, offset: int, type: str) -> None:
-        """Pass a record that was handed out of a lane that waited, and note it: its handler is gone."""
-        self._passed_entries.append(PassedRecord(type, offset))
+    def pass_over(self, offset: int, type: str, *, again: bool) -> None:
+        """Pass a record that was handed out of a lane that waited, and note it: its handler is gone.
+
+        `again`: it may have been given to its handler before.
+        """
+        self._passed_entries.append(PassedRecord(type, offset, again))
         self.finish(offset, Passed())
 
     def untake(self, offset: int) -> None:
@@ -434,7 +440,7 @@ class Partition:
             entries_gone=self._entries_gone,
             dead=self._dead,
             passed_over=self.passed_over.take(),
-            passed_holes=self.passed_over.take_holes(),
+            passed_singles=self.passed_over.take_singles(),
             late_moves=list(self._late_moves.values()),
             passed_entries=self._passed_entries,
         )

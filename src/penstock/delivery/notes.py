@@ -14,10 +14,11 @@ open, and goes on with the cursor. Whoever first takes the partition with such a
 An open note begins at or above where the group stood when its owner took the partition: below, records were
 handed out. Single records are passed over there, each with a note of its own: what former owners had left
 out (a hole of the cursor) is undecided, what waited in a lane while its handler went is coming as soon as
-there is a handler again.
+there is a handler again. So is what a lost owner may have handed out above, which is undecided.
 
-Invariant: a record is in one note at most, and none that is settled, or waits in a lane, is in one. A note
-that is coming loses a record in the transaction that makes it an entry of a lane.
+Invariant: a record is in one note at most, and none that is settled, or waits in a lane, is in one. What may
+have been handed out is in a note that says so (`again`), and comes marked. A note that is coming loses a
+record in the transaction that makes it an entry of a lane.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -35,7 +36,7 @@ from .passed_over import PassedRecord
 
 OPEN = LAST_OFFSET
 UNDECIDED = LAST_OFFSET  # whoever first has a handler says from which moment on it comes
-_COLUMNS = "partition type until place reach records holes wanted_ms"
+_COLUMNS = "partition type until place reach records holes wanted_ms again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +49,16 @@ class CatchUp:
 
 @dataclass(slots=True)
 class LateRange:
-    """A note that is coming: its records from `first` on, except in `holes`, are to be delivered late."""
+    """A note that is coming: its records from `first` on, except in `holes`, are to be delivered late.
+
+    `again`: they may have been handed out before.
+    """
 
     type: str
     until: int
     first: int
     holes: frozenset[int]
+    again: bool = False
 
     def has(self, type: str, offset: int) -> bool:
         """Return whether a record is one of them."""
@@ -61,7 +66,10 @@ class LateRange:
 
 
 class Note(NamedTuple):
-    """One row. `reach`: the offset after the last that was counted; `holes` as JSON, empty for none."""
+    """One row. `reach`: the offset after the last that was counted; `holes` as JSON, empty for none.
+
+    `again`: 1 if its records may have been handed out before.
+    """
 
     partition: int
     type: str
@@ -71,6 +79,7 @@ class Note(NamedTuple):
     records: int
     holes: str
     wanted_ms: int | None
+    again: int
 
     @property
     def place(self) -> tuple[int, str, int]:
@@ -91,10 +100,11 @@ class Note(NamedTuple):
         """Return whether a record of its type, in its partition, was passed over."""
         return self.first <= offset < self.until and offset not in self.open_offsets
 
-    def with_record(self, offset: int) -> "Note":
+    def with_single(self, single: "Note") -> "Note":
         """Return it with a record that was one of its holes."""
-        holes = [each for each in self.open_offsets if each != offset]
-        return self._replace(holes=_stored_holes(holes), records=self.records + 1)
+        holes = _stored_holes([each for each in self.open_offsets if each != single.first])
+        again = max(self.again, single.again)
+        return self._replace(holes=holes, records=self.records + 1, again=again)
 
     def part(self, first: int, until: int, wanted_ms: int | None) -> "Note":
         """Return a part of it, with its share of the count."""
@@ -146,7 +156,8 @@ class Notes:
         for each in kept:
             if each.wanted_ms is not None:
                 first = max(each.first, starts.get(each.partition, 0))
-                late = LateRange(each.type, each.until, first, frozenset(each.open_offsets))
+                holes = frozenset(each.open_offsets)
+                late = LateRange(each.type, each.until, first, holes, again=bool(each.again))
                 coming.setdefault(each.partition, []).append(late)
         return coming
 
@@ -166,7 +177,7 @@ class Notes:
             _single(partition, each, UNDECIDED)
             for partition, one in settled.items()
             if partition in skips
-            for each in one.passed_holes
+            for each in one.passed_singles
         ]
         singles += [
             _single(partition, each, 0) for partition, one in settled.items() for each in one.passed_entries
@@ -207,7 +218,7 @@ class Notes:
         for each in singles:
             same = by_place.get(each.place)
             if same is not None:
-                new.add(same.with_record(each.first))
+                new.add(same.with_single(each))
             elif opened.get(each.place[:2], OPEN) > each.first:
                 new.add(each)
         self._change(tx, {each for each in known if each.place in {one.place for one in new}}, new)
@@ -255,8 +266,8 @@ class Notes:
 
 def _single(partition: int, passed: PassedRecord, wanted_ms: int) -> Note:
     """Return a note of one record."""
-    type, offset = passed
-    return Note(partition, type, offset + 1, offset, offset + 1, 1, "", wanted_ms)
+    type, offset, again = passed
+    return Note(partition, type, offset + 1, offset, offset + 1, 1, "", wanted_ms, int(again))
 
 
 def _stored_holes(offsets: list[int]) -> str:

@@ -29,10 +29,14 @@ class LateMove(NamedTuple):
 
 
 class PassedRecord(NamedTuple):
-    """One record that was passed over by itself: it waited in a lane, or a former owner had left it out."""
+    """One record that was passed over by itself: it waited in a lane, or a former owner had left it out.
+
+    `again`: it may have been handed out before.
+    """
 
     type: str
     offset: int
+    again: bool = False
 
 
 @dataclass(slots=True)
@@ -55,20 +59,23 @@ class PassedOver:
         self.known: Set[str] = frozenset()
         self.is_full = False
         self._counts: dict[str, _TypeCount] = {}
-        self._holes: list[PassedRecord] = []
+        self._singles: list[PassedRecord] = []
         self._new: list[str] = []
         self._flushing = False
 
-    def add(self, type: str, offset: int) -> None:
-        """Take note of one more; beyond a bound a type that is new is left out."""
+    def add(self, type: str, offset: int, *, again: bool = False) -> None:
+        """Take note of one more; beyond a bound a type that is new is left out.
+
+        What may have been handed out before is a single record, too: it comes marked, and those after it not.
+        """
         count = self._counts.get(type)
         if count is not None:
             count.end = offset + 1
             count.records += 1
         elif not self._has_room(type):
             self.is_full = True
-        elif offset < self._taken_at:
-            self._holes.append(PassedRecord(type, offset))
+        elif again or offset < self._taken_at:
+            self._singles.append(PassedRecord(type, offset, again))
         else:
             self._counts[type] = _TypeCount(offset, offset + 1, 1)
             self._new.append(type)
@@ -85,9 +92,9 @@ class PassedOver:
         self._new, self._flushing = [], False
         return found
 
-    def take_holes(self) -> list[PassedRecord]:
+    def take_singles(self) -> list[PassedRecord]:
         """Return the single records that are to be written now."""
-        found, self._holes = self._holes, []
+        found, self._singles = self._singles, []
         return found
 
     def _has_room(self, type: str) -> bool:

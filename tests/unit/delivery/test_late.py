@@ -1,6 +1,7 @@
 """What is passed over, and what comes late, in the machine of one partition."""
 
 import random
+from collections.abc import Iterator, Set
 
 import pytest
 
@@ -71,10 +72,42 @@ def test_what_is_passed_over_below_where_the_partition_was_taken_are_single_reco
     partition = Partition(1, b"\x06")  # 1 is open, 2 and 3 are passed
     partition.feed(1, "a", wanted=False, unhandled_type="x")
     found = settled(partition)
-    assert (found.passed_over, found.passed_holes) == ([], [PassedRecord("x", 1)])
+    assert (found.passed_over, found.passed_singles) == ([], [PassedRecord("x", 1)])
     partition.feed(4, "a", wanted=False, unhandled_type="x")
     found = settled(partition)
-    assert (found.passed_over, found.passed_holes) == ([PassedType("x", 4, 5, 1)], [])
+    assert (found.passed_over, found.passed_singles) == ([PassedType("x", 4, 5, 1)], [])
+
+
+def test_what_may_have_been_handed_out_are_single_records_with_a_mark() -> None:
+    partition = Partition(1)
+    partition.feed(1, "a", wanted=False, unhandled_type="x", again=True)
+    partition.feed(2, "a", wanted=False, unhandled_type="x")
+    found = settled(partition)
+    assert found.passed_singles == [PassedRecord("x", 1, again=True)]
+    assert found.passed_over == [PassedType("x", 2, 3, 1)]
+
+
+class UnwalkedSet(Set[str]):
+    """Says what is in it, and cannot be walked."""
+
+    def __contains__(self, type: object) -> bool:
+        return type == "known"
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError("all types are walked for one record")
+
+    def __len__(self) -> int:
+        return NOTED_TYPES
+
+
+def test_once_a_type_was_left_out_a_further_one_costs_no_walk_of_all() -> None:
+    passed = PassedOver()
+    passed.known = {f"t-{number}" for number in range(NOTED_TYPES)}
+    passed.add("one too many", 0)
+    passed.known = UnwalkedSet()
+    passed.add("another", 1)
+    passed.add("known", 2)
+    assert [each.type for each in passed.take()] == ["known"]
 
 
 # -- what comes late
@@ -284,9 +317,9 @@ def test_what_waited_and_has_no_handler_any_more_is_noted_with_its_entry() -> No
     partition, rows = Partition(10, b"", [(lane, [1, 2])]), Rows(10)
     rows.entries.update({1: "k", 2: "k"})
     assert take(partition, run=1) == [1]
-    partition.pass_over(1, "x")
+    partition.pass_over(1, "x", again=True)
     found = settled(partition, rows)
-    assert found.passed_entries == [PassedRecord("x", 1)]
+    assert found.passed_entries == [PassedRecord("x", 1, again=True)]
     assert rows.entries == {2: "k"}
     assert take(partition) == [2]
 

@@ -160,7 +160,8 @@ class GroupReader:
         if handler is None:
             type = record.type or ""
             unhandled = None if self._subscription.wants(type) else type
-            work.machine.feed(offset, lane_of(record), wanted=False, unhandled_type=unhandled)
+            again = offset < work.doubtful_to
+            work.machine.feed(offset, lane_of(record), False, unhandled_type=unhandled, again=again)
             if unhandled is not None:
                 self.untold.append(type)
             return

@@ -78,13 +78,17 @@ class LateRecords:
         ranges, room = work.owned.late, bounds.LATE_RECORDS - work.machine.late_count
         records = list[tuple[int, str]]()
         for entry in entries:
-            if not any(each.has(entry.type or "", entry.offset) for each in ranges):
+            noted = next((each for each in ranges if each.has(entry.type or "", entry.offset)), None)
+            if noted is None:
                 continue
             if len(records) == room:
                 high = entry.offset
                 break
             record, _ = readable(self._store.topic.name, entry)
             records.append((entry.offset, lane_of(record)))
+            if noted.again:
+                work.doubtful.add(entry.offset)
+                work.owned.crashes = max(1, work.owned.crashes)  # whoever is next shall know that, too
         work.machine.deliver_late(records, [_move(each, high) for each in ranges if each.first < high])
         work.owned.late = [each for each in ranges if each.first < each.until]
 
