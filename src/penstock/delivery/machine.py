@@ -325,9 +325,13 @@ class Partition:
         return self._due[0][0] if self._due else None
 
     def due_records(self, now_ms: int) -> set[int]:
-        """Return what a former owner may have handed out of the waiting lanes that are due."""
+        """Return what a former owner may have handed out of the waiting lanes that are due.
+
+        And what waits in late lanes, due or not: some of it may have been handed out before it came there.
+        """
         due = [self._lanes[key] for due_ms, key in self._due if due_ms <= now_ms]
-        return {offset for lane in due for offset in islice(lane.waiting, 2 * LANE_AHEAD)}
+        found = {offset for lane in due for offset in islice(lane.waiting, 2 * LANE_AHEAD)}
+        return found.union(*(lane.waiting for lane in self._lanes.values() if lane.late))
 
     def waiting_in(self, low: int, high: int) -> set[int]:
         """Return the offsets from one up to another that wait in stored lanes: the cursor may pass them."""
