@@ -163,7 +163,7 @@ def test_of_the_two_lanes_of_a_key_one_is_out_at_a_time_and_they_take_turns() ->
         for offset in taken:
             partition.finish(offset, Passed())
     assert order == [10, 11, 16, 0, 1, 12, 13, 2, 3, 14, 15, 4, 5]
-    assert partition._partners == partition._beside == {}
+    assert (partition._partners, partition._beside) == ({}, {})
 
 
 def test_a_late_lane_that_waits_for_a_retry_does_not_hold_the_lane_of_its_key() -> None:
@@ -239,11 +239,11 @@ def test_no_two_records_of_a_key_are_out_of_different_lanes_whatever_happens(see
                 partition.finish(offset, Passed())
                 done.append(offset)
     assert sorted(done) == sorted(key_of)
-    for lane in (range(200), range(1000, 1200)):
+    for lot in (range(200), range(1000, 1200)):
         for key in set(key_of.values()):
-            mine = [offset for offset in done if offset in lane and key_of[offset] == key]
+            mine = [offset for offset in done if offset in lot and key_of[offset] == key]
             assert mine == sorted(mine)
-    assert partition._partners == partition._beside == {}
+    assert (partition._partners, partition._beside) == ({}, {})
 
 
 def test_a_late_record_that_dies_or_goes_alone_stays_late() -> None:

@@ -59,12 +59,8 @@ class LateRecords:
         found: dict[int, list[Entry]] = {}
         for entry in chunk.entries:
             found.setdefault(entry.partition, []).append(entry)
-        last = chunk.entries[-1] if chunk.cut else None
         for work, (number, _, high) in zip(works, lots, strict=True):
-            is_last = last is not None and last.partition == number
-            self._deliver(work, found.get(number, []), last.offset + 1 if last and is_last else high)
-            if is_last:
-                break  # what comes after was not read
+            self._deliver(work, found.get(number, []), high)
         return True
 
     def _is_crowded(self) -> bool:
