@@ -590,8 +590,8 @@ class Partition:
             if lane.stored:
                 self.stored_count -= 1
                 self._changed_lanes.add(lane.key)
-            if lane.late:
-                self._partners.pop(self._partners.pop(lane.key, ""), None)
+                if lane.late:
+                    self._partners.pop(self._partners.pop(lane.key, ""), None)
             return
         if lane.stored and lane.state is not WaitState.SLOW:
             self._change_state(lane, WaitState.SLOW)
