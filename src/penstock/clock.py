@@ -11,6 +11,7 @@ from typing import Protocol
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+_SINCE_BOOT: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 class Clock(Protocol):
@@ -46,11 +47,16 @@ class SteadyClock(SystemClock):
     __slots__ = ("_began_ms",)
 
     def __init__(self) -> None:
-        self._began_ms = time.time() * 1000 - time.monotonic() * 1000
+        self._began_ms = time.time() * 1000 - _passed_ms()
 
     def now_ms(self) -> int:
         """Return the milliseconds since 1970, UTC, if nobody had touched the clock."""
-        return int(self._began_ms + time.monotonic() * 1000)
+        return int(self._began_ms + _passed_ms())
+
+
+def _passed_ms() -> float:
+    """Return milliseconds that never run backwards and go on while the machine sleeps, where it can say."""
+    return (time.monotonic() if _SINCE_BOOT is None else time.clock_gettime(_SINCE_BOOT)) * 1000
 
 
 SYSTEM = SystemClock()

@@ -17,6 +17,7 @@ import pytest
 from penstock import Exponential, Outbox
 from penstock.backoff import PollingSettings
 from penstock.delivery.retention_rule import RetentionSettings
+from penstock.log.sql.naming import Names
 from penstock.membership.member import ClusterSettings
 from penstock.model import partition
 from penstock.model.limits import NAME_CHARACTERS, LimitsSettings
@@ -95,7 +96,7 @@ BY_DESIGN: list[tuple[str, Callable[[], Any], Any, str]] = [
     ),
     ("dead_letter.on_exhausted", lambda: handler_default("on_exhausted"), "hold", "D-03"),
     ("cluster.gather_joins", lambda: ClusterSettings.load().gather_joins, seconds(3), "design §6"),
-    ("store.table_prefix", lambda: outbox_default("prefix"), "penstock_", "design §6, schema"),
+    ("store.table_prefix", lambda: Names().prefix, "penstock_", "design §6, schema"),
     ("partitions of a topic", lambda: topic_partitions(), 256, "T-05"),
 ]
 # Nobody has these yet: the issue that brings each, or why it never comes.

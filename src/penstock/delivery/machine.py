@@ -324,19 +324,29 @@ class Partition:
         """Return when the next waiting lane is due, if one waits."""
         return self._due[0][0] if self._due else None
 
-    def due_records(self, now_ms: int) -> set[int]:
-        """Return what a former owner may have handed out of the waiting lanes that are due.
+    def perhaps_out(self, now_ms: int) -> set[int]:
+        """Return what former owners may have handed out of the waiting lanes.
 
-        And what waits in late lanes, due or not: some of it may have been handed out before it came there.
+        Of one that is due its oldest records; of one that rests all: they may have come there from a run. Also
+        of a late one all: they may have been handed out before they were passed over.
         """
-        due = [self._lanes[key] for due_ms, key in self._due if due_ms <= now_ms]
-        found = {offset for lane in due for offset in islice(lane.waiting, 2 * LANE_AHEAD)}
-        return found.union(*(lane.waiting for lane in self._lanes.values() if lane.late))
+        out = set[int]()
+        for lane in self._lanes.values():
+            whole = lane.late or lane.held or lane.due_ms > now_ms
+            out.update(lane.waiting if whole else islice(lane.waiting, 2 * LANE_AHEAD))
+        return out
 
-    def waiting_in(self, low: int, high: int) -> set[int]:
-        """Return the offsets from one up to another that wait in stored lanes: the cursor may pass them."""
+    def waiting_below(self, offset: int) -> set[int]:
+        """Return the offsets below one that wait in stored lanes: the cursor may pass them."""
         stored = [lane for lane in self._lanes.values() if lane.stored]
-        return {offset for lane in stored for offset in lane.waiting if low <= offset < high}
+        return {each for lane in stored for each in lane.waiting if each < offset}
+
+    def waits_for(self, offset: int) -> bool:
+        """Return whether a record is still to be settled: it is not passed, or waits in a lane."""
+        above = offset - self._base
+        if above >= 0 and (above >= len(self._passed) or self._passed[above] == _OPEN):
+            return True
+        return any(offset in lane.waiting for lane in self._lanes.values() if lane.stored)
 
     def resting(self) -> set[int]:
         """Return the offsets of lanes that wait until their head is due, or for a person."""

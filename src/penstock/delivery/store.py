@@ -219,8 +219,10 @@ class GroupStore:
             for partition, offset, epoch, version, passed, crashes, trial in rows
         }
         self._load_late(tx, taken)
-        for partition in taken.keys() & lost:
-            self._judge(tx, partition, taken[partition])
+        for partition, owned in taken.items():
+            if partition in lost:
+                self._judge(tx, partition, owned)
+            owned.trial.at_work.clear()  # of owners before: what they had begun is judged
         return taken
 
     def _judge(self, tx: Transaction, partition: int, owned: Owned) -> None:

@@ -6,6 +6,8 @@ suspects: after the first all of them, after the second a few, written down befo
 that were written down at a further death one, alone (docs/decisions/0022-blame.md).
 """
 
+from collections.abc import Callable
+
 import msgspec
 
 ALONE_DEATHS = 3  # a record that has killed so many processes by itself is put off
@@ -70,6 +72,11 @@ class Trial(msgspec.Struct, omit_defaults=True, rename={"deaths": "d", "epoch": 
     def calm(self) -> None:
         """Take note that all that lost owners may have handed out is settled."""
         self.deaths = 0
+
+    def keep(self, waits_for: Callable[[int], bool]) -> None:
+        """Forget the suspects that are settled."""
+        if self.alone:
+            self.alone = {offset: deaths for offset, deaths in self.alone.items() if waits_for(offset)}
 
     def encode(self) -> str:
         """Return it as its row holds it."""

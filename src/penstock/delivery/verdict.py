@@ -12,6 +12,7 @@
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
+from typing import ClassVar
 
 from penstock.clock import to_ms
 from penstock.model.causes import reason
@@ -41,6 +42,7 @@ class Passed:
     """The record is settled; its lane goes on. `by_fallback`: only its handler's fallback completed it."""
 
     by_fallback: bool = False
+    timed_out: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class Parked:
     reason: str
     alone: bool = False
     snoozed: bool = False  # it has not failed: its handler put it off
+    timed_out: bool = False  # its handler may still be at work
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ class Dead:
     failures: int
     reason: str
     hold: bool
+    timed_out: bool = False  # its handler may still be at work
 
 
 Verdict = Passed | Parked | Dead

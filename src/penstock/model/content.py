@@ -6,7 +6,7 @@ at all, which is not the same as empty bytes. NaN and the infinities have no JSO
 refused, as everything else that has none.
 """
 
-import json
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -14,6 +14,8 @@ import msgspec
 from penstock.errors import InvalidValue, Undecodable
 
 _BYTES = (bytes, bytearray, memoryview)
+_NOT_FLOATS = frozenset({str, int, bool, type(None), *_BYTES})
+_SERIES = frozenset({list, tuple, set, frozenset})
 CONTENT_TYPE = "content-type"
 JSON = "application/json"
 BINARY = "application/octet-stream"
@@ -40,11 +42,23 @@ def encode_value(type_name: str, value: Any) -> tuple[bytes | None, str]:
 
 
 def _refuse_not_finite(value: Any) -> None:
-    plain = msgspec.to_builtins(value, enc_hook=_plain)
-    try:
-        json.dumps(plain, allow_nan=False)
-    except ValueError:
-        raise ValueError("NaN and the infinities have no JSON form; use None or text for them") from None
+    left = [value]
+    while left:
+        each = left.pop()
+        kind = type(each)
+        if kind in _NOT_FLOATS:
+            continue
+        if kind is dict:
+            left.extend(each.values())
+        elif kind in _SERIES:
+            left.extend(each)
+        elif isinstance(each, float):
+            if not isfinite(each):
+                raise ValueError("NaN and the infinities have no JSON form; use None or text for them")
+        else:
+            plain = msgspec.to_builtins(each, enc_hook=_plain)
+            if type(plain) is not kind:
+                left.append(plain)
 
 
 def decode_value(data: bytes | None, content_type: str) -> Any:

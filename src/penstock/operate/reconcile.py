@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from penstock.delivery.done_set import DoneSet
-from penstock.errors import UnknownTopic
+from penstock.errors import InvalidInput, StoreUnreachable, UnknownTopic
 from penstock.log.contract import Bounds, Log, Topic
 from penstock.log.entry import Entry
 from penstock.log.sql.contract import Row, Rows
-from penstock.log.sql.database import Transaction
+from penstock.log.sql.database import Database, Transaction
 from penstock.log.store import Store
 from penstock.model.limits import ERASED
 
@@ -258,11 +258,12 @@ def _table(table: TableFigures, bounds: dict[int, Bounds], erased: Iterable[tupl
 
 
 def _committed(store: Store, counted: _Counted, bounds: dict[int, Bounds], against: str, by: str) -> Figure:
-    rows = store.database.look(lambda tx: store.database.dialect.execute(tx.conn, against, {}).rows)
-    theirs = Counter(str(row[0]) for row in rows)
+    theirs = Counter(str(row[0]) for row in _selected(store.database, against))
     ours: Counter[str] = Counter()
     for (id, key), count in counted.names.items():
         ours[id if by == "id" else (key or b"").decode("utf-8", "replace")] += count
+    if by == "key":  # a key may have any number of events, and a table any number of rows for it
+        ours, theirs = Counter(set(ours)), Counter(set(theirs))
     erased = Counter(counted.erased.values())
     known = ours + erased if by == "id" else ours  # what was erased may be there or not
     faults = _named("has no record in the log", sorted((theirs - known).elements()))
@@ -271,6 +272,23 @@ def _committed(store: Store, counted: _Counted, bounds: dict[int, Bounds], again
     if deleted and theirs - known:
         faults.append(f"retention has deleted {deleted} records: select only what the log still keeps")
     return Figure("committed", theirs.total(), faults)
+
+
+def _selected(database: Database, against: str) -> list[Row]:
+    """Run a user's statement, which can only read. Raises InvalidInput, StoreUnreachable."""
+    with database.looking() as tx:
+        try:
+            return database.dialect.read_only(tx.conn, against)
+        except StoreUnreachable:
+            raise
+        except Exception as exc:
+            meant = database.dialect.translate(exc)
+            if isinstance(meant, StoreUnreachable):
+                raise meant from exc
+            raise InvalidInput(
+                f"--against is {against!r}, which cannot be run: {str(exc).strip()}; give one SELECT of the "
+                "records' ids, or of their keys with --by key: it is run read-only"
+            ) from exc
 
 
 def _said(what: str, found: list[Gap]) -> list[str]:

@@ -160,8 +160,8 @@ class DeliveryLoop:
         results = self._runner.finished()
         for task, verdict in results:
             group = self._groups.of(task)
-            group.delivery.finish(task, verdict)
             group.in_flight -= 1
+            group.delivery.finish(task, verdict)
         self._came_back(len(results))
         trouble: Exception | None = None
         for unit in self._units.finished():
@@ -217,11 +217,12 @@ class DeliveryLoop:
         if trials.is_overdue:
             for group in self._groups:
                 group.delivery.suspects.end_alone()
+            trials.open()
         if trials.alone is not None:
             return
         if trials.is_asked:
             self._take_back()
-            if not trials.grant(quiet=not self._is_anything_in_flight()):
+            if not trials.grant(quiet=not self._is_anything_in_flight() and not len(self.hung)):
                 return
         self._start_groups()
         if trials.turn() is not None:

@@ -31,6 +31,7 @@ class HandlerTask(msgspec.Struct, frozen=True, eq=False):
     failures: int
     next: "HandlerTask | None" = None
     more: int = 0
+    topic_id: int = 0  # a topic of the same name that was made anew has another
 
     def run(self) -> "Iterator[HandlerTask]":
         """Yield this task and those that follow it."""

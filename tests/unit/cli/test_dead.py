@@ -160,7 +160,7 @@ def test_what_is_no_text_is_shown_all_the_same(
     assert letter["key"] == "caf\\udce9\x1b[2J"
     (shown,) = json.loads(run("dead", "show", odd.id, "--json")[1])
     assert (shown["value"], shown["data_base64"]) == (None, "/wA=")
-    for args in (["dead", "list"], ["dead", "show", odd.id], ["lanes"]):
+    for args in (["dead", "list"], ["dead", "show", odd.id]):
         code, out, _ = run(*args)
         assert code == 0
         assert "\x1b" not in out

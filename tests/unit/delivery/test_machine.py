@@ -374,7 +374,7 @@ def test_no_more_of_a_stored_lane_goes_out_than_its_next_owner_takes_for_doubtfu
                 partition.finish(each.offset, PASSED)
         partition.settlement()
     assert len(out) == 2 * LANE_AHEAD
-    assert out <= rows.load().due_records(NOW)
+    assert out <= rows.load().perhaps_out(NOW)
 
 
 def test_a_lane_with_too_many_waiting_is_spilled_and_goes_on(partition: Partition) -> None:

@@ -19,6 +19,7 @@ def an_error(cls: type[Error]) -> Error:
     made_up: dict[Any, Any] = {
         str: "text",
         int: 1,
+        int | None: 1,
         float: 2.5,
         object: "thing",
         type: Error,

@@ -137,6 +137,15 @@ def test_an_order_without_an_event_and_an_event_without_an_order_are_named(shop:
     assert found.faults == ["o-9 has no record in the log", "o-1 is in the log and not there"]
 
 
+def test_a_key_may_have_several_events_and_rows(shop: Shop) -> None:
+    shop.order(3)
+    shop.order(2)
+    shop.outbox.drain()
+    shop.run("DELETE FROM orders WHERE id = 'o-0'")
+    shop.run("INSERT INTO orders VALUES ('o-0', 'x')")
+    assert shop.reconciled(against="SELECT id FROM orders", by="key").agrees
+
+
 def test_ids_that_stand_twice_are_counted_however_few_are_remembered(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

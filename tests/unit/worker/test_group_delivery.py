@@ -286,6 +286,95 @@ def test_a_suspect_that_takes_long_lets_the_others_go_on(make: Make, engine: Sto
     assert trial(engine).at_work == {0}
 
 
+def test_what_came_to_rest_behind_a_failed_head_keeps_its_mark_over_an_orderly_stop(
+    make: Make, engine: StoreEngine
+) -> None:
+    """P6: one owner runs a whole run and dies; the next parks its head and stops; the third must know."""
+    publish(engine, *(("a", value) for value in range(5)))
+    lost = make("lost")
+    lost.take(lambda tx: [])
+    fill(lost, engine)
+    assert [task.record.value for task in lost.start(100, 100)[0].run()] == [0, 1, 2, 3, 4]
+    second = make("second", gone=["lost"])
+    second.take(lambda tx: ["second"])
+    fill(second, engine)
+    head, *others = second.start(100, 100)[0].run()
+    second.finish(head, Parked(engine.clock.now_ms() + 60_000, 1, "no"))
+    for task in others:
+        second.finish(task, None)
+    second.settle()
+    second.settle()
+    second.let_go()
+    second.release_idle()
+    engine.clock.advance(timedelta(seconds=61))
+    third = make("third")
+    third.take(lambda tx: ["third"])
+    tasks = [task for head in third.start(100, 100) for task in head.run()]
+    assert [(task.record.value, task.record.redelivered) for task in tasks] == [(n, True) for n in range(5)]
+
+
+def sixth_death(store: StoreEngine, make: Make, **options: Any) -> GroupDelivery:
+    """Return the heir of a process that died with the first record alone, for the third time."""
+    make("victim").take(lambda tx: [])
+    trial = Trial(deaths=5, epoch=1, at_work={0}, is_alone=True, alone={0: 2})
+    with store.connect() as conn:
+        conn.execute(f"UPDATE penstock_cursor SET crashes = 5, trial = '{trial.encode()}'")
+        conn.commit()
+    mine = make("heir", gone=["victim"], **options)
+    mine.take(lambda tx: ["heir"])
+    fill(mine, store)
+    return mine
+
+
+def test_nothing_stays_out_when_the_store_goes_away_while_a_killer_is_put_off(
+    make: Make, engine: StoreEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(engine, ("x", 0), ("y", 1), ("z", 2))
+    mine = sixth_death(engine, make)
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            mine.reader, "fetch", lambda taken: (_ for _ in ()).throw(StoreUnreachable("db", "away"))
+        )
+        with pytest.raises(StoreUnreachable):
+            mine.start(1000)
+    assert sorted(values(next_tasks(mine))) == [1, 2]
+
+
+def test_a_killer_that_waits_slows_nobody_down(make: Make, engine: StoreEngine) -> None:
+    """D2: while it is put off, other keys of its partition go in runs, as ever."""
+    publish(engine, ("k", 0), *(("hot", value) for value in range(1, 51)))
+    mine = sixth_death(engine, make)
+    for _ in range(60):
+        finish(mine, next_tasks(mine))
+    mine.settle()
+    assert (trial(engine).deaths, trial(engine).alone) == (0, {0: 3})
+    publish(engine, *(("hot", value) for value in range(50)))
+    fill(mine, engine)
+    (head,) = mine.start(1000, 100)
+    assert len(list(head.run())) == 50
+
+
+def test_a_suspect_whose_handler_is_gone_holds_up_nobody(
+    make: Make, engine: StoreEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(engine, ("k", 0), ("x", 1))
+    mine = sixth_death(engine, make)
+    work = mine.partitions.get(0)
+    assert work is not None
+    work.owned.killers.clear()
+
+    def fetch(taken: object) -> set[tuple[int, int]]:
+        work.records.pop(0, None)  # as if nobody wanted it
+        return set()
+
+    monkeypatch.setattr(mine.reader, "fetch", fetch)
+    for _ in range(3):
+        finish(mine, next_tasks(mine))
+    mine.settle()
+    assert mine.suspects.trials.alone is None
+    assert 0 not in trial(engine).alone
+
+
 def test_an_owner_that_released_is_no_crash(make: Make, engine: StoreEngine) -> None:
     publish(engine, ("a", 1), ("b", 2))
     first = make("first")

@@ -274,3 +274,30 @@ def test_a_topic_that_is_deleted_and_made_anew_is_read(
         publish(outbox, ("a", 4))
         wait_until(lambda: 4 in seen, "and what comes next")
     assert sorted(set(seen)) in ([1, 2, 3, 4], [2, 3, 4])
+
+
+def test_what_ends_of_a_deleted_topic_says_nothing_of_the_one_made_anew(
+    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P1: the same place and epoch, another record: it fails while the old one passes, and is retried."""
+    monkeypatch.setenv("PENSTOCK_CLUSTER_REBALANCE_INTERVAL", "0.2")
+    calls, old_goes_on, new_goes_on = list[tuple[str, int]](), Event(), Event()
+
+    @outbox.handler("t", group="g", retry=Fixed(delay=0.01, max_retries=5))
+    def handle(record: Record) -> None:
+        calls.append((str(record.key), record.attempt))
+        assert (old_goes_on if record.key == "old" else new_goes_on).wait(60)
+        if calls.count((str(record.key), 1)) and record.key == "new" and record.attempt == 1:
+            raise ValueError("no")
+
+    with working(outbox):
+        publish(outbox, ("old", 1))
+        wait_until(lambda: calls == [("old", 1)], "the old one is in work")
+        delete(outbox, "events", actor="me", force=True)
+        outbox.log.create_topic("events", partitions=1)
+        publish(outbox, ("new", 2))
+        wait_until(lambda: ("new", 1) in calls, "the new one is in work")
+        old_goes_on.set()
+        publish(outbox, ("other", 3))
+        new_goes_on.set()
+        wait_until(lambda: ("new", 2) in calls and ("other", 1) in calls, "it is tried again")

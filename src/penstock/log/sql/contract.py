@@ -133,6 +133,12 @@ class Dialect(Protocol):
     def begin_looking(self, conn: Any) -> None:
         """Begin a transaction that only reads: all its statements see one moment, and it holds up nobody."""
 
+    def read_only(self, conn: Any, text: str) -> list[Row]:
+        """Run one statement of a user's, which can only read, and return its rows. Raises the driver's error.
+
+        Whatever it says, nothing is written.
+        """
+
     def commit(self, conn: Any) -> None:
         """Commit it."""
 

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from msgspec import structs
+
 from penstock import metrics
 from penstock.clock import SYSTEM, Clock
 from penstock.delivery.verdict import Dead, OnExhausted, Parked, Passed, Verdict
@@ -109,6 +111,8 @@ def after_error(
     elif isinstance(error, TransactionEnded):
         rules = replace(rules, retry=_NO_RETRY)  # another attempt would end the same way
     verdict = rules.after_error(error, failures=failures, now_ms=clock.now_ms(), rng=random)
+    if isinstance(error, HandlerTimeout) and not isinstance(verdict, Passed):
+        verdict = replace(verdict, timed_out=True)
     _tell(handler, record, verdict, error)
     return verdict
 
@@ -122,10 +126,14 @@ def needs_last_try(handler: Handler, verdict: Verdict, failures: int) -> bool:
 
 
 def last_try(calls: Answers, handler: Handler, record: Record, verdict: Verdict) -> Verdict:
-    """Call the fallback, once; if it fails too, the first verdict stands."""
+    """Call the fallback, once; if it fails too, the first verdict stands.
+
+    It is given the record with all its failures, the one before it included.
+    """
     assert isinstance(verdict, Dead)
     assert handler.last_resort is not None
     began, what = SYSTEM.monotonic(), _what(handler, record)
+    record = structs.replace(record, attempt=verdict.failures + 1)
     try:
         answer = calls.answer(handler.last_resort, record, verdict.reason, limit=limit_of(handler))
         if not isinstance(outcome_of(answer), Done):

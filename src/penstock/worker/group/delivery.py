@@ -59,9 +59,7 @@ class GroupDelivery:
         self.partitions = OwnedPartitions(store, self.records, clock)
         self.reader = GroupReader(log, store, subscription, self.partitions, self.records)
         self.late = LateRecords(log, store, subscription, self.partitions, clock)
-        self.suspects = Suspects(
-            trials or Trials(clock), store, self.partitions, self.reader, self.records, clock
-        )
+        self.suspects = Suspects(trials or Trials(clock), store, self.partitions, self.reader, self.records)
         self.settling = Settling(subscription.group, store, self.partitions, self.suspects)
 
     @property
@@ -153,7 +151,7 @@ class GroupDelivery:
                 if work.leaving or work.machine.idle(now_ms):
                     continue
                 if work.has_suspects:
-                    taken += self.suspects.take(work, now_ms, limit - len(taken))
+                    taken += self.suspects.take(work, now_ms, limit - len(taken), run)
                     continue
                 if turn is not None:
                     continue
@@ -192,12 +190,12 @@ class GroupDelivery:
         if verdict is None:
             self.untake([task])
             return
-        number, offset = task.place
-        work = self.partitions.get(number)
-        if work is None or work.owned.epoch != task.record.fence:
+        offset = task.place.offset
+        work = self.partitions.of_task(task)
+        if work is None:
             return  # it was lost meanwhile, and its new owner will do it again
         if work.owned.trial.at_work:
-            self.suspects.end(work, offset, survived=True)
+            self.suspects.end(work, offset, survived=not verdict.timed_out)
         work.machine.finish(offset, verdict)
         if verdict.__class__ is not Passed:
             for waiting in work.machine.stored(task.lane):

@@ -37,7 +37,9 @@ class OwnedPartitions:
     def of_task(self, task: HandlerTask) -> PartitionWork | None:
         """Return the partition of a task, unless it was lost since, though it may have come back."""
         work = self._works.get(task.place.partition)
-        return work if work is not None and work.owned.epoch == task.record.fence else None
+        if work is None or work.owned.epoch != task.record.fence or work.topic_id != task.topic_id:
+            return None
+        return work
 
     def in_turn(self) -> Iterable[PartitionWork]:
         """Return the partitions, beginning with the one that is to be first."""
@@ -81,10 +83,11 @@ class OwnedPartitions:
                 machine,
                 doubtful_to=reach + bounds.AHEAD if crashed else 0,
                 doubtful=self._lost_out.pop(number, set())
-                | (machine.due_records(self._clock.now_ms()) if crashed else set()),
-                doubtful_from=machine.base,
+                | (machine.perhaps_out(self._clock.now_ms()) if crashed else set()),
+                topic_id=self._store.topic.id,
                 settled_to=reach,
             )
+            owned.trial.keep(machine.waits_for)
 
     # -- they go
 

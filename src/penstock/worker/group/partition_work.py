@@ -24,7 +24,7 @@ class PartitionWork:
     machine: Partition
     doubtful_to: int  # records below may have been handed out before
     doubtful: set[int]  # and these: they waited in lanes, or were out when we lost the partition
-    doubtful_from: int = 0  # what waits in lanes from here to `doubtful_to` came there since it was taken
+    topic_id: int = 0
     records: dict[int, tuple[Record, Handler]] = field(default_factory=dict)
     settled_to: int = 0  # nothing at or above is settled, as its row says
     finished: list[int] = field(default_factory=list)  # what is done, but not settled

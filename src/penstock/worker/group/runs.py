@@ -37,7 +37,9 @@ def task_of(
     if delivery.lane[:1] == "#" and is_late(delivery.lane):
         record = structs.replace(record, late=True)
     place = TaskPlace(work.number, delivery.offset)
-    return HandlerTask(place, delivery.lane, handler, record, delivery.failures, following, more)
+    return HandlerTask(
+        place, delivery.lane, handler, record, delivery.failures, following, more, work.topic_id
+    )
 
 
 def _run(work: PartitionWork, run: list[Delivery]) -> HandlerTask | None:

@@ -38,7 +38,7 @@ class Settling:
         for work in self._partitions:
             if work.borrowed:
                 continue
-            if work.owned.crashes:
+            if work.owned.crashes or work.owned.trial.deaths:
                 self._suspects.end_if_settled(work)
             settlement = work.machine.settlement()
             if settlement is not None:

@@ -1,9 +1,8 @@
 """The suspects of a group: records that may have killed a process (docs/decisions/0022-blame.md)."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from penstock.clock import Clock
 from penstock.delivery.machine import Delivery
 from penstock.delivery.store import GroupStore
 from penstock.delivery.trial import wait_ms
@@ -33,34 +32,53 @@ class Suspects:
         partitions: OwnedPartitions,
         reader: GroupReader,
         records: HeldRecords,
-        clock: Clock,
     ) -> None:
         self.trials = trials
         self._store, self._partitions, self._reader, self._records = store, partitions, reader, records
-        self._clock = clock
 
-    def take(self, work: PartitionWork, now_ms: int, limit: int) -> list[Taken]:
-        """Take what may begin now of a partition with suspects, one record of each key."""
+    def take(self, work: PartitionWork, now_ms: int, limit: int, run: int = 1) -> list[Taken]:
+        """Take what may begin now of a partition with suspects; of those that go by few one of each key."""
         trial, turn = work.owned.trial, self.trials.turn()
         room = limit
         if self.trials.dedicated and trial.goes_by_few:
-            room = min(limit, self.trials.room())
-        kept, back = list[Taken](), list[Delivery]()
-        for each in work.machine.take(now_ms, room + len(trial.alone)):
-            if each.offset in work.owned.killers:
-                self._put_off(work, each, now_ms)
-            elif turn is not None and not turn.is_at(work, each.offset):
-                back.append(each)
-            elif turn is None and self.trials.dedicated and each.offset in trial.alone:
+            room, run = min(limit, self.trials.room()), 1
+        kept, back, killers = list[Taken](), list[Delivery](), list[Delivery]()
+        behind = set[str]()  # lanes of which something was put back: so is all that follows
+        for each in work.machine.take(now_ms, room + len(trial.alone), run):
+            if each.offset in work.owned.killers and each.lane not in behind:
+                killers.append(each)
+                behind.add(each.lane)
+                continue
+            alone = self.trials.dedicated and each.offset in trial.alone
+            if turn is None and alone and each.lane not in behind:
                 self.trials.ask(work, each.offset)
-                back.append(each)
-            elif turn is None and len(kept) >= room:
-                back.append(each)
-            else:
+            may_begin = not alone and len(kept) < room
+            if turn is not None:
+                may_begin = turn.is_at(work, each.offset)
+            if may_begin and each.lane not in behind:
                 kept.append((work, each))
+            else:
+                back.append(each)
+                behind.add(each.lane)
         for each in reversed(back):
             work.machine.untake(each.offset)
+        try:
+            while killers:
+                self._put_off(work, killers[0], now_ms)
+                del killers[0]
+        except BaseException:
+            for each in reversed([*(each for _, each in kept), *killers]):
+                work.machine.untake(each.offset)
+            raise
         return kept
+
+    def are_among(self, taken: Sequence[Taken]) -> bool:
+        """Return whether records of one partition are not for `take` of its machine alone to hand out."""
+        owned = taken[0][0].owned
+        trial = owned.trial
+        return trial.goes_by_few or any(
+            each.offset in trial.alone or each.offset in owned.killers for _, each in taken
+        )
 
     def write_down(self, taken: Iterable[Taken]) -> None:
         """Write down which suspects are about to begin. A partition that is not ours any more is lost."""
@@ -69,7 +87,11 @@ class Suspects:
         begun = dict[int, PartitionWork]()
         for work, each in taken:
             trial = work.owned.trial
-            if trial.goes_by_few or each.offset in trial.alone:
+            if each.offset not in work.records:  # it is not called: its handler is gone, or itself
+                if each.offset in trial.alone:
+                    trial.clear(each.offset)
+                    work.machine.touch()
+            elif trial.goes_by_few or each.offset in trial.alone:
                 alone = self.trials.begin(work, each.offset)
                 trial.begin(work.owned.epoch, each.offset, alone=alone)
                 begun[work.number] = work
@@ -107,23 +129,20 @@ class Suspects:
         if end is None or machine.base < min(work.doubtful_to, end):
             return
         if work.doubtful_to:  # the cursor has passed it, but it is not settled
-            work.doubtful |= machine.waiting_in(work.doubtful_from, work.doubtful_to)
+            work.doubtful |= machine.waiting_below(work.doubtful_to)
             work.doubtful_to = 0
         if not work.doubtful:
             work.owned.crashes = 0
         elif not trial.deaths or not work.doubtful <= machine.resting():
             return
         trial.calm()
+        trial.keep(machine.waits_for)
         machine.touch()
 
     def _put_off(self, work: PartitionWork, delivery: Delivery, now_ms: int) -> None:
         """Let a record that killed its process wait, and its key with it."""
         offset = delivery.offset
-        try:
-            self._reader.fetch([(work, delivery)])
-        except BaseException:
-            work.machine.untake(offset)
-            raise
+        self._reader.fetch([(work, delivery)])
         work.owned.killers.discard(offset)
         known = work.records.get(offset)
         on_failure = OnFailure.PARK if known is None else known[1].rules.on_failure
@@ -143,8 +162,10 @@ class Suspects:
             killed,
             "it is now a dead letter"
             if isinstance(verdict, Dead)
-            else f"it is tried again, alone, in {wait // 1000} s, and its key waits with it",
+            else f"it is tried again, alone, in {wait // 1000} s",
         )
+        if isinstance(verdict, Dead):
+            work.owned.trial.clear(offset)
         work.machine.finish(offset, verdict)
         work.doubtful.discard(offset)
         self.trials.needs_settling = True

@@ -101,14 +101,17 @@ class TransactionalDelivery:
                 continue
             if group.settling.is_unwritten(work.number):
                 continue  # that comes first, in a transaction of its own
-            if work.has_suspects:
-                free = limit - len(single) - bool(shared)
-                single += [[each] for each in group.suspects.take(work, now_ms, min(free, 1))]
-                continue
             if turn is not None:
+                if turn.work is work:
+                    single += [[each] for each in group.suspects.take(work, now_ms, 1)]
                 continue
             mine = self._take(work, now_ms, min(room, UNIT_RECORDS))
             if not mine:
+                continue
+            if group.suspects.are_among(mine):
+                put_back(mine)
+                free = limit - len(single) - bool(shared)
+                single += [[each] for each in group.suspects.take(work, now_ms, min(free, 1))]
                 continue
             first = mine[0][1]
             if not first.failures and first.offset != self._alone.get(work.number):

@@ -195,6 +195,16 @@ class PostgresDialect:
         """Begin on one snapshot, read-only."""
         conn.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" + self._bounds)
 
+    def read_only(self, conn: PostgresConnection, text: str) -> list[Row]:
+        """Run it in a read-only transaction; sent in binary it is one statement, so it cannot leave that."""
+        self.begin_looking(conn)
+        try:
+            cursor = psycopg.Cursor(conn, row_factory=tuple_row)
+            cursor.execute(text, binary=True)
+            return cursor.fetchall() if cursor.description else []
+        finally:
+            self.rollback(conn)
+
     def commit(self, conn: "psycopg.Connection[Any]") -> None:
         """Commit. Raises when a statement had failed: the server then answers COMMIT with a rollback."""
         if conn.execute("COMMIT").statusmessage != "COMMIT":

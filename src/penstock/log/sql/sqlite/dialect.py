@@ -22,7 +22,7 @@ from penstock.errors import (
     TransactionEnded,
 )
 
-from ..contract import Params, Result, Rows, TransactionState
+from ..contract import Params, Result, Row, Rows, TransactionState
 
 BUSY_SECONDS = 30.0
 _HELD_MS = 500
@@ -145,6 +145,15 @@ class SqliteDialect:
     def begin_looking(self, conn: sqlite3.Connection) -> None:
         """Begin without the writer's place; the first statement takes the snapshot."""
         conn.execute("BEGIN")
+
+    def read_only(self, conn: SqliteConnection, text: str) -> list[Row]:
+        """Run it while the connection refuses to write; the driver takes one statement."""
+        conn.execute("PRAGMA query_only = ON")
+        try:
+            return conn.execute(text).fetchall()
+        finally:
+            self.rollback(conn)
+            conn.execute("PRAGMA query_only = OFF")
 
     def commit(self, conn: sqlite3.Connection) -> None:
         """Commit."""
