@@ -327,8 +327,8 @@ class Partition:
     def perhaps_out(self, now_ms: int) -> set[int]:
         """Return what former owners may have handed out of the waiting lanes.
 
-        Of one that is due its oldest records; of one that rests all: they may have come there from a run. Also
-        of a late one all: they may have been handed out before they were passed over.
+        Of one that is due its oldest records; of one that rests all: they may have come there from a run.
+        Also of a late one all: they may have been handed out before they were passed over.
         """
         out = set[int]()
         for lane in self._lanes.values():
