@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from penstock import Outbox, Record, metrics
 from penstock.clock import from_ms
@@ -13,7 +14,7 @@ from penstock.delivery.machine import Settlement
 from penstock.delivery.notes import CatchUp
 from penstock.delivery.passed_over import NOTED_TYPES, LateMove
 from penstock.delivery.store import GroupStore, Owned
-from penstock.delivery.verdict import Passed
+from penstock.delivery.verdict import Parked, Passed
 from penstock.errors import InvalidSelection
 from penstock.log.contract import OffsetRange
 from penstock.model.retry import Fixed
@@ -21,7 +22,7 @@ from penstock.operate import groups
 from penstock.operate.audit import audit
 from penstock.operate.catch_up import PassedOverType, catch_up, passed_over
 from penstock.operate.clear import clear
-from penstock.operate.dead import DeadSelection, dead_letters, requeue
+from penstock.operate.dead import dead_letters
 from penstock.operate.lanes import lanes
 from penstock.operate.lookup import group_id
 from penstock.operate.reset import reset
@@ -29,6 +30,7 @@ from penstock.operate.why import Code, why
 from penstock.testing.records import some_records
 from penstock.worker.group import bounds
 from tests.conformance.engines import StoreEngine
+from tests.conformance.owners import an_owner, stop, work
 from tests.conformance.stores import kind_or_lists, sql_log_only  # noqa: F401 - the fixture `kind`
 
 HOUR = timedelta(hours=1)
@@ -86,6 +88,19 @@ def test_what_was_passed_over_comes_late_to_the_first_handler_for_it(engine: Sto
     assert new.drain().delivered == 1
     assert later[2:] == [("refunded", 5, False)]
     assert new.drain().delivered == 0
+
+
+def test_it_is_not_looked_for_before_the_start_of_the_log(engine: StoreEngine) -> None:
+    engine.outbox.log.append("events", some_records(9), partition=0)
+    old = a_store(engine, "old")
+    (owned,) = old.take(lambda tx: ["old"]).values()
+    for offset in range(9):
+        owned.machine.feed(offset, "k", wanted=False, unhandled_type="x")
+    assert old.settle({0: (owned, settlement(owned))}) == set()
+    old.release([0])
+    engine.outbox.log.trim(old.topic, [OffsetRange(0, 0, 7)])
+    (taken,) = a_store(engine, "new", "x").take(lambda tx: ["new"]).values()
+    assert [(each.first, each.until) for each in taken.late] == [(7, 9)]
 
 
 def test_it_comes_once_and_is_not_marked_as_redelivered(engine: StoreEngine) -> None:
@@ -235,50 +250,64 @@ def test_a_late_record_that_fails_parks_what_is_late_of_its_key_and_nothing_else
     assert lanes(engine.outbox).items == []
 
 
-def test_a_deploy_that_is_taken_back_loses_nothing_that_waited(engine: StoreEngine) -> None:
-    """What was tried before is a dead letter, for a person to requeue; the rest comes late again."""
-    old, _ = version(engine, "placed")
+@pytest.mark.parametrize("transaction", [False, pytest.param(True, marks=sql_log_only)])
+def test_a_deploy_that_is_taken_back_loses_nothing_that_waited(
+    engine: StoreEngine, transaction: bool
+) -> None:
+    """It comes late again, and what was tried before is marked."""
+    old, _ = version(engine, "placed", transaction=transaction)
     publish(engine, ("refunded", 1), ("refunded", 2), ("refunded", 3))
     old.drain()
-    broken = engine.another()
-
-    @broken.handler("refunded", group=GROUP, id="refunded", retry=Fixed(HOUR, max_retries=3))
-    def fail(record: Record) -> None:
-        raise ValueError
-
+    broken, retry = engine.another(), Fixed(HOUR, max_retries=3)
+    broken.handler("refunded", group=GROUP, id="refunded", retry=retry, transaction=transaction)(fail)
     assert broken.drain().retried == 1
     engine.clock.advance(2 * HOUR)
     assert old.drain().delivered == 0
-    (letter,) = dead_letters(engine.outbox).items
-    assert (letter.offset, letter.reason) == (0, "the group has no handler any more for the type refunded")
-    assert [(each.type, each.records, each.coming) for each in notes(engine)] == [("refunded", 2, True)]
+    assert dead_letters(engine.outbox).items == []
+    assert [(each.type, each.records, each.coming) for each in notes(engine)] == [("refunded", 3, True)]
     assert lanes(engine.outbox).items == []
-    mended, seen = version(engine, "placed", "refunded")
+    mended, marks = engine.another(), list[tuple[int, bool, bool]]()
+    mended.handler("refunded", group=GROUP, id="refunded", transaction=transaction)(
+        lambda record: marks.append((record.value, record.late, record.redelivered))
+    )
     mended.drain()
-    assert seen == [("refunded", 2, True), ("refunded", 3, True)]
-    requeue(engine.outbox, DeadSelection(group=GROUP, all=True))
-    mended.drain()
-    assert seen[2:] == [("refunded", 1, True)]
+    assert marks == [(1, True, True), (2, True, False), (3, True, False)]
     assert engine.count("note") == 0
 
 
-@sql_log_only
-def test_also_where_handlers_commit_with_their_cursors(engine: StoreEngine) -> None:
-    broken = engine.another()
+def test_what_a_lost_owner_may_have_done_comes_marked_whoever_delivers_it(engine: StoreEngine) -> None:
+    """Also if the one that made it an entry of a lane stops before its turn."""
+    publish(engine, ("refunded", 1))
+    engine.outbox.drain()
+    work(an_owner(engine, GROUP, "lost", "refunded"))
+    version(engine, "placed")[0].drain()
+    owner = an_owner(engine, GROUP, "new", "refunded")
+    stop(owner)
+    assert (engine.count("note"), engine.count("lane_entry")) == (0, 1)
+    new, marks = engine.another(), list[tuple[Any, bool, bool]]()
+    new.handler("refunded", group=GROUP, id="r")(
+        lambda record: marks.append((record.value, record.late, record.redelivered))
+    )
+    new.drain()
+    assert marks == [(1, True, True)]
 
-    @broken.handler("refunded", group=GROUP, id="r", retry=Fixed(HOUR, max_retries=3), transaction=True)
-    def fail(record: Record) -> None:
-        raise ValueError
 
-    publish(engine, ("refunded", 1), ("refunded", 2))
-    broken.drain()
-    engine.clock.advance(2 * HOUR)
-    old, _ = version(engine, "placed", transaction=True)
+def test_a_mark_is_for_what_may_have_been_done_and_for_nothing_else(engine: StoreEngine) -> None:
+    publish(engine, ("refunded", 1))
+    engine.outbox.drain()
+    work(an_owner(engine, GROUP, "lost", "refunded"))
+    old, _ = version(engine, "placed")
     old.drain()
-    assert [letter.offset for letter in dead_letters(engine.outbox).items] == [0]
-    mended, seen = version(engine, "refunded", transaction=True)
-    mended.drain()
-    assert seen == [("refunded", 2, True)]
+    publish(engine, ("refunded", 2))
+    old.drain()
+    new, marks = engine.another(), list[tuple[Any, bool, bool]]()
+    new.handler("refunded", group=GROUP, id="r")(
+        lambda record: marks.append((record.value, record.late, record.redelivered))
+    )
+    new.drain()
+    publish(engine, ("refunded", 3))
+    new.drain()
+    assert marks == [(1, True, True), (2, True, False), (3, False, False)]
 
 
 def test_more_than_may_wait_at_once_comes_all(engine: StoreEngine) -> None:
@@ -306,6 +335,42 @@ def catch_up_many(engine: StoreEngine, *, transaction: bool = False) -> None:
     for key in range(7):
         mine = [value for _, value, _ in seen if value % 7 == key]
         assert mine == sorted(mine)
+
+
+def test_a_key_that_is_held_does_not_hold_up_what_is_late_of_others(engine: StoreEngine) -> None:
+    old, _ = version(engine, "placed")
+    publish(engine, *(("refunded", number) for number in range(bounds.LATE_RECORDS + 20)), key="broken")
+    publish(engine, ("refunded", "mine"))
+    old.drain()
+    new, seen = engine.another(), list[Any]()
+
+    @new.handler("refunded", group=GROUP, id="r", retry=Fixed(HOUR, max_retries=0))
+    def handle(record: Record) -> None:
+        if record.key == "broken":
+            raise ValueError
+        seen.append(record.value)
+
+    assert new.drain().dead == 1
+    assert seen == ["mine"]
+    assert (engine.count("note"), engine.count("lane_entry")) == (0, bounds.LATE_RECORDS + 19)
+
+
+def test_what_is_late_leaves_room_for_live_records(
+    engine: StoreEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much of it waits behind one that failed."""
+    monkeypatch.setattr(bounds, "ENTRIES_BOUND", bounds.LATE_RECORDS)
+    old, _ = version(engine, "placed")
+    publish(engine, *(("refunded", number) for number in range(3 * bounds.LATE_RECORDS)), key="broken")
+    old.drain()
+    new, seen = version(engine, "placed")
+    new.handler("refunded", group=GROUP, id="r", retry=Fixed(HOUR, max_retries=9))(fail)
+    for number in range(3):
+        new.drain()
+        publish(engine, ("placed", number))
+        new.drain()
+    assert [value for _, value, _ in seen] == [0, 1, 2]
+    assert engine.count("lane_entry") == bounds.LATE_RECORDS
 
 
 @pytest.mark.parametrize("forget", ["reset", "clear", "delete"])
@@ -342,6 +407,10 @@ def test_what_retention_has_deleted_does_not_come(engine: StoreEngine) -> None:
     new.drain()
     assert seen == [("refunded", 2, True)]
     assert notes(engine) == []
+
+
+def fail(record: Record) -> None:
+    raise ValueError
 
 
 def test_it_is_counted_told_and_explained(engine: StoreEngine, caplog: pytest.LogCaptureFixture) -> None:
@@ -400,7 +469,7 @@ def test_a_record_without_a_type_is_noted_too(engine: StoreEngine) -> None:
 # -- the rows, with one owner after the other
 
 
-def a_store(engine: StoreEngine, owner: str, *types: str) -> GroupStore:
+def a_store(engine: StoreEngine, owner: str, *types: str, within_ms: int = ALWAYS) -> GroupStore:
     """Return the rows of a group as a member sees them that has handlers for these types."""
     return GroupStore(
         engine.outbox.store,
@@ -408,7 +477,7 @@ def a_store(engine: StoreEngine, owner: str, *types: str) -> GroupStore:
         group=GROUP,
         topic=engine.outbox.log.topic("events"),
         owner=owner,
-        catch_up=CatchUp(lambda type: type in types, ALWAYS),
+        catch_up=CatchUp(lambda type: type in types, within_ms),
     )
 
 
@@ -425,7 +494,7 @@ def test_what_was_not_passed_when_the_handler_came_is_not_late(engine: StoreEngi
     (owned,) = old.take(lambda tx: ["old"]).values()
     owned.machine.feed(0, "k", wanted=True)  # out, and never settled
     for offset in (1, 3):
-        owned.machine.feed(offset, f"k-{offset}", wanted=False, untold="x")
+        owned.machine.feed(offset, f"k-{offset}", wanted=False, unhandled_type="x")
     assert old.settle({0: (owned, settlement(owned))}) == set()
     old.release([0])
     new = a_store(engine, "new", "x")
@@ -440,9 +509,9 @@ def test_a_hole_in_what_was_passed_over_is_remembered_by_the_next_owner(engine: 
     engine.outbox.log.append("events", some_records(4), partition=0)
     old = a_store(engine, "old")
     (owned,) = old.take(lambda tx: ["old"]).values()
-    owned.machine.feed(0, "a", wanted=False, untold="x")
+    owned.machine.feed(0, "a", wanted=False, unhandled_type="x")
     owned.machine.feed(1, "b", wanted=True)  # of the same type, fed by a former version that had a handler
-    owned.machine.feed(2, "c", wanted=False, untold="x")
+    owned.machine.feed(2, "c", wanted=False, unhandled_type="x")
     assert old.settle({0: (owned, settlement(owned))}) == set()
     old.release([0])
     new = a_store(engine, "new", "x")
@@ -457,12 +526,133 @@ def test_a_hole_in_what_was_passed_over_is_remembered_by_the_next_owner(engine: 
     assert [offset for offset in range(4) if late.has("x", offset)] == [0, 2]
 
 
+def test_a_late_record_and_a_live_one_of_its_key_are_not_at_work_at_once(engine: StoreEngine) -> None:
+    publish(engine, ("refunded", "late"))
+    version(engine, "placed")[0].drain()
+    publish(engine, ("refunded", "live"))
+    engine.outbox.drain()
+    owner, begun = an_owner(engine, GROUP, "one", "refunded"), []
+    while tasks := owner.start(100, 100):
+        begun.append([task.record.value for task in tasks])
+        for task in tasks:
+            owner.finish(task, Passed())
+    assert begun == [["live"], ["late"]]
+
+
+def test_what_was_done_above_a_hole_does_not_come_again(engine: StoreEngine) -> None:
+    """A version stops with one record open below others that are done; the next one has no handler."""
+    for number, key in enumerate("aabc"):
+        publish(engine, ("refunded", number), key=key)
+    engine.outbox.drain()
+    owner = an_owner(engine, GROUP, "one", "refunded")
+    assert [record.value for record in work(owner)] == [0, 2, 3]
+    stop(owner)
+    old, _ = version(engine, "placed")
+    old.drain()
+    assert [(each.records, each.coming) for each in notes(engine)] == [(1, False)]
+    publish(engine, ("refunded", 4))
+    old.drain()
+    new, seen = version(engine, "refunded")
+    new.drain()
+    assert seen == [("refunded", 1, True), ("refunded", 4, True)]
+    assert engine.count("note") == 0
+
+
+def test_what_waits_for_a_retry_above_a_hole_stays_in_its_lane(engine: StoreEngine) -> None:
+    for number, key in enumerate("aab"):
+        publish(engine, ("refunded", number), key=key)
+    engine.outbox.drain()
+    owner, later = an_owner(engine, GROUP, "one", "refunded"), engine.clock.now_ms() + 60_000
+    work(owner, lambda record: Parked(later, 1, "no") if record.value == 2 else Passed())
+    stop(owner)
+    version(engine, "placed")[0].drain()
+    new, seen = version(engine, "refunded")
+    new.drain()
+    assert seen == [("refunded", 1, True)]
+    engine.clock.advance(HOUR)
+    new.drain()
+    assert seen[1:] == [("refunded", 2, False)]
+    assert (engine.count("lane"), engine.count("lane_entry"), engine.count("note")) == (0, 0, 0)
+
+
+def test_a_hole_that_was_passed_over_long_ago_is_kept_for_a_person(engine: StoreEngine) -> None:
+    for number, key in enumerate("aab"):
+        publish(engine, ("refunded", number), key=key)
+    engine.outbox.drain()
+    owner = an_owner(engine, GROUP, "one", "refunded")
+    work(owner)
+    stop(owner)
+    version(engine, "placed")[0].drain()
+    engine.clock.advance(2 * HOUR)
+    new, seen = version(engine, "refunded")
+    new.drain()
+    assert seen == []
+    assert catch_up(engine.outbox, GROUP).records == 1
+    new.drain()
+    assert seen == [("refunded", 1, True)]
+    assert engine.count("note") == 0
+
+
+def test_a_hole_in_an_open_note_gets_no_second_one(engine: StoreEngine) -> None:
+    """Who passed it over was refused, because the group's filter was about to change."""
+    engine.outbox.log.append("events", some_records(3), partition=0)
+    old = a_store(engine, "old")
+    (owned,) = old.take(lambda tx: ["old"]).values()
+    owned.machine.feed(0, "a", wanted=False, unhandled_type="x")
+    assert old.settle({0: (owned, settlement(owned))}) == set()
+    owned.filter_version -= 1
+    owned.machine.feed(1, "a", wanted=False, unhandled_type="x")
+    owned.machine.feed(2, "b", wanted=True)
+    owned.machine.take(0, 10)
+    owned.machine.finish(2, Passed())
+    assert old.settle({0: (owned, settlement(owned))}) == set()
+    old.release([0])
+    (again,) = old.take(lambda tx: ["old"]).values()
+    assert again.machine.missing() == [1]
+    again.machine.feed(1, "a", wanted=False, unhandled_type="x")
+    assert old.settle({0: (again, settlement(again))}) == set()
+    assert engine.count("note") == 1
+    old.release([0])
+    (taken,) = a_store(engine, "new", "x").take(lambda tx: ["new"]).values()
+    (late,) = taken.late
+    assert [offset for offset in range(3) if late.has("x", offset)] == [0, 1, 2]
+
+
+def test_a_hole_at_the_end_of_what_is_kept_becomes_one_of_its_records(engine: StoreEngine) -> None:
+    """A note is named by its end, so that there cannot be two of them."""
+    old, hour_ms = a_store(engine, "old"), HOUR // timedelta(milliseconds=1)
+    log, old_ms = engine.outbox.log, engine.clock.now_ms()
+    aged = [
+        structs.replace(each, timestamp_ms=old_ms + 2 * hour_ms * (n > 1))
+        for n, each in enumerate(some_records(3))
+    ]
+    log.append("events", aged, partition=0)
+    engine.clock.advance(2 * HOUR)
+    (owned,) = old.take(lambda tx: ["old"]).values()
+    owned.machine.feed(0, "a", wanted=False, unhandled_type="x")
+    owned.machine.feed(1, "b", wanted=True)
+    owned.machine.feed(2, "c", wanted=False, unhandled_type="x")
+    assert old.settle({0: (owned, settlement(owned))}) == set()
+    old.release([0])
+    new = a_store(engine, "new", "x", within_ms=hour_ms)
+    (taken,) = new.take(lambda tx: ["new"]).values()
+    assert [(each.first, each.until) for each in taken.late] == [(2, 3)]
+    new.release([0])
+    (again,) = old.take(lambda tx: ["old"]).values()
+    again.machine.feed(1, "b", wanted=False, unhandled_type="x")
+    assert old.settle({0: (again, settlement(again))}) == set()
+    old.release([0])
+    catch_up(engine.outbox, GROUP, type="x")
+    (all_of_it,) = new.take(lambda tx: ["new"]).values()
+    assert [n for n in range(3) if any(each.has("x", n) for each in all_of_it.late)] == [0, 1, 2]
+
+
 def test_a_late_record_is_written_with_its_note_or_not_at_all(engine: StoreEngine) -> None:
     engine.outbox.log.append("events", some_records(3), partition=0)
     old = a_store(engine, "old")
     (owned,) = old.take(lambda tx: ["old"]).values()
     for offset in range(3):
-        owned.machine.feed(offset, "k", wanted=False, untold="x")
+        owned.machine.feed(offset, "k", wanted=False, unhandled_type="x")
     assert old.settle({0: (owned, settlement(owned))}) == set()
     old.release([0])
     slow = a_store(engine, "slow", "x")

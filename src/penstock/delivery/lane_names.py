@@ -68,6 +68,11 @@ def late_name(stored: str) -> str:
     return _LATE + stored
 
 
+def live_name(stored: str) -> str | None:
+    """Return the name of the lane of a key, of the lane for what is delivered late of it; else None."""
+    return stored.removeprefix(_LATE) if stored.startswith(_LATE) else None
+
+
 def is_late(stored: str) -> bool:
     """Return whether a lane is for what is delivered late."""
     return stored[:1] == "#" and shared_name(stored).startswith(_LATE)

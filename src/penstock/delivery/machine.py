@@ -7,11 +7,12 @@ handed out next, in which order, and what must be written down. Invariants:
   does not pass, those behind it are taken back;
 - every offset below the base is passed: done, dead, or an entry of a lane that waits;
 - `settlement` holds all that changed since the last one, so writing it in one transaction is enough;
-- a lane is in one place: out, ready, waiting until it is due, held, behind a skip, or (one record that a
-  person has put last) behind the lane of its key;
+- a lane is in one place: out, ready, waiting until it is due, held, behind a skip, beside the other lane of
+  its key that is out, or (one record that a person has put last) behind the lane of its key;
 - a record that no handler wants is skipped; later ones of its lane stay behind it until that is confirmed:
   another version of the program may turn out to have a handler for it;
-- what is delivered late was passed long ago: it goes to a late lane of its key, once it stands there.
+- what is delivered late was passed long ago: it goes to a late lane of its key, once it stands there. Of the
+  two lanes of a key one is out at a time, and they take turns.
 
 A lane that flows lives in memory only. One that failed, snoozed or became slow waits: its offsets are
 entries, written down in the transaction that moves the cursor past them.
@@ -24,8 +25,8 @@ from heapq import heappop, heappush
 from itertools import islice
 from typing import NamedTuple
 
-from .lane_names import alone_name, is_alone, is_late, late_name, shared_name, stored_name
-from .passed_over import LateMove, PassedEntry, PassedOver, PassedType
+from .lane_names import alone_name, is_alone, is_late, late_name, live_name, shared_name, stored_name
+from .passed_over import LateMove, PassedOver, PassedRecord, PassedType
 from .verdict import Dead, Parked, Passed, Verdict
 from .wait_state import WaitState
 
@@ -111,9 +112,10 @@ class Settlement:
     entries: list[tuple[str, int]]
     entries_gone: list[int]
     dead: list[NewDeadLetter]
-    passed_over: list[PassedType] = field(default_factory=list)  # counts only with the skipped records
+    passed_over: list[PassedType] = field(default_factory=list)  # counts only with the skipped records,
+    passed_singles: list[PassedRecord] = field(default_factory=list)  # and so do these
     late_moves: list[LateMove] = field(default_factory=list)
-    passed_entries: list[PassedEntry] = field(default_factory=list)
+    passed_entries: list[PassedRecord] = field(default_factory=list)
 
     @property
     def reach(self) -> int:
@@ -148,16 +150,18 @@ class Partition:
         self._left: list[LaneQueue] = []  # stored lanes that records have left since the last settlement
         self._ahead: list[LaneQueue] = []  # stored lanes that go on once what has left them is settled
         self._last: dict[str, list[tuple[int, LaneQueue]]] = {}  # by key: what waits for this offset
+        self._partners: dict[str, str] = {}  # of keys with a late lane: each lane, and the other one
+        self._beside: dict[str, LaneQueue] = {}  # by the lane that is out: its partner, which may go on then
         self._told = 0  # how many of them are in the last settlement
         self._refused = False  # others have handlers for some of them
         self._dirty = False
-        self.passed_over = PassedOver()
+        self.passed_over = PassedOver(self.position)
         self._late: list[tuple[int, str]] = []  # to be delivered late; not written yet
         self._late_moves: dict[tuple[str, int], LateMove] = {}  # by the notes they are of
-        self._passed_entries: list[PassedEntry] = []
+        self._passed_entries: list[PassedRecord] = []
         self._late_told = 0  # how many of them are in the last settlement
         self.entry_count = 0  # records that wait in stored lanes
-        self.late_count = 0  # of these, and of what is to be written, those that are delivered late
+        self.late_count = 0  # of these, and of what is to be written, those that are late and just flow
         self.stored_count = 0  # stored lanes
         for stored, offsets in lanes:
             _, state, failures, due_ms, reason = stored
@@ -205,11 +209,14 @@ class Partition:
                 self._spill(lane)
                 return
 
-    def feed(self, offset: int, lane: str, wanted: bool, untold: str | None = None) -> bool:
+    def feed(
+        self, offset: int, lane: str, wanted: bool, unhandled_type: str | None = None, again: bool = False
+    ) -> bool:
         """Take note of a record of the log, in the order of offsets; return whether it may go out soon.
 
-        One fed before changes nothing. Offsets jumped over are passed: the log does not hold them. `untold`:
-        its type, if no handler of the group is for that.
+        One fed before changes nothing. Offsets jumped over are passed: the log does not hold them.
+        `unhandled_type`: its type, if no handler of the group is for that; `again`: such a one may have been
+        handed out before.
         """
         if not self._place(offset):
             return False
@@ -221,8 +228,8 @@ class Partition:
             self._skipped.append((offset, lane))
             self._skips.setdefault(lane, offset)
             self._pass(offset)
-            if untold is not None:
-                self.passed_over.add(untold, offset)
+            if unhandled_type is not None:
+                self.passed_over.add(unhandled_type, offset, again=again)
             return False
         known = self._lanes.get(lane)
         if known is None:
@@ -267,7 +274,7 @@ class Partition:
 
         Deliveries of one lane that follow each other are a run, to be worked in that order.
         """
-        ready, due, out, skips = self._ready, self._due, self._out, self._skips
+        ready, due, out, skips, partners = self._ready, self._due, self._out, self._skips, self._partners
         while due and due[0][0] <= now_ms:
             lane = self._lanes[heappop(due)[1]]
             lane.resting = False
@@ -282,6 +289,8 @@ class Partition:
             if lane.left >= LANE_AHEAD:
                 self._ahead.append(lane)
                 continue
+            if partners and self._goes_beside(lane):
+                continue
             out[offset] = lane
             lane.out = 1
             taken.append(
@@ -291,6 +300,15 @@ class Partition:
             if most > 1:
                 self._take_run(lane, most, taken)
         return taken
+
+    def _goes_beside(self, lane: LaneQueue) -> bool:
+        """Let a lane wait while the other lane of its key is out; return whether that is so."""
+        partner = self._partners.get(lane.key)
+        other = None if partner is None else self._lanes.get(partner)
+        if other is None or not other.out:
+            return False
+        self._beside[other.key] = lane
+        return True
 
     def _take_run(self, lane: LaneQueue, most: int, taken: list[Delivery]) -> None:
         """Hand out what follows the head of a lane."""
@@ -310,11 +328,12 @@ class Partition:
         """Return what former owners may have handed out of the waiting lanes.
 
         Of one that is due its oldest records; of one that rests all: they may have come there from a run.
+        Also of a late one all: they may have been handed out before they were passed over.
         """
         out = set[int]()
         for lane in self._lanes.values():
-            rests = lane.held or lane.due_ms > now_ms
-            out.update(lane.waiting if rests else islice(lane.waiting, 2 * LANE_AHEAD))
+            whole = lane.late or lane.held or lane.due_ms > now_ms
+            out.update(lane.waiting if whole else islice(lane.waiting, 2 * LANE_AHEAD))
         return out
 
     def waiting_below(self, offset: int) -> set[int]:
@@ -374,10 +393,15 @@ class Partition:
                 self._go_on(lane)
             case Parked():
                 self._park(lane, verdict)
+        if self._beside and not lane.out and lane.key in self._beside:
+            self._ready.appendleft(self._beside.pop(lane.key))
 
-    def pass_over(self, offset: int, type: str) -> None:
-        """Pass a record that was handed out of a lane that waited, and note it: its handler is gone."""
-        self._passed_entries.append(PassedEntry(type, offset))
+    def pass_over(self, offset: int, type: str, *, again: bool) -> None:
+        """Pass a record that was handed out of a lane that waited, and note it: its handler is gone.
+
+        `again`: it may have been given to its handler before.
+        """
+        self._passed_entries.append(PassedRecord(type, offset, again))
         self.finish(offset, Passed())
 
     def untake(self, offset: int) -> None:
@@ -386,6 +410,8 @@ class Partition:
         lane.out -= 1
         if not lane.out and not lane.resting:
             self._ready.appendleft(lane)
+        if self._beside and not lane.out and lane.key in self._beside:
+            self._ready.append(self._beside.pop(lane.key))
 
     # -- what is written
 
@@ -393,9 +419,9 @@ class Partition:
         """Have the next settlement made even if nothing changes."""
         self._dirty = True
 
-    def tell_passed_over(self) -> None:
+    def flush_passed_over(self) -> None:
         """Have the next settlement say how much was passed over."""
-        if self.passed_over.tell():
+        if self.passed_over.flush_counts():
             self._dirty = True
 
     def settlement(self) -> Settlement | None:
@@ -428,6 +454,7 @@ class Partition:
             entries_gone=self._entries_gone,
             dead=self._dead,
             passed_over=self.passed_over.take(),
+            passed_singles=self.passed_over.take_singles(),
             late_moves=list(self._late_moves.values()),
             passed_entries=self._passed_entries,
         )
@@ -490,7 +517,9 @@ class Partition:
         self.stored_count += 1
         self.entry_count += len(lane.waiting)
         if lane.late:
-            self.late_count += len(lane.waiting)
+            self._pair(lane)
+            if lane.state is WaitState.SLOW:
+                self.late_count += len(lane.waiting)
         if lane.state not in (WaitState.HELD, WaitState.LAST):
             self._schedule(lane)
 
@@ -502,11 +531,20 @@ class Partition:
             if lane is None:
                 lane = LaneQueue(name, deque(), stored=True, reason=WaitState.SLOW.text, late=True)
                 self._lanes[name] = lane
+                self._pair(lane)
                 self.stored_count += 1
                 self._ready.append(lane)
             lane.waiting.append(offset)
+            if lane.state is not WaitState.SLOW:
+                self.late_count -= 1
         del self._late[: self._late_told]
         self._late_told = 0
+
+    def _pair(self, lane: LaneQueue) -> None:
+        """Let a late lane and the lane of its key take turns; a record on its own waits for neither."""
+        live = live_name(lane.key)
+        if live is not None:
+            self._partners[live], self._partners[lane.key] = lane.key, live
 
     def _put_last(self, lane: LaneQueue) -> None:
         """Let a record in a lane of its own wait until all records of its key that wait now are done."""
@@ -545,7 +583,7 @@ class Partition:
             return
         self._dirty = True
         self.entry_count -= 1
-        if lane.late:
+        if lane.late and lane.state is WaitState.SLOW:
             self.late_count -= 1
         if not lane.left:
             self._left.append(lane)
@@ -562,16 +600,20 @@ class Partition:
             if lane.stored:
                 self.stored_count -= 1
                 self._changed_lanes.add(lane.key)
+                if lane.late:
+                    self._partners.pop(self._partners.pop(lane.key, ""), None)
             return
         if lane.stored and lane.state is not WaitState.SLOW:
-            lane.state, lane.failures, lane.due_ms, lane.reason = WaitState.SLOW, 0, 0, WaitState.SLOW.text
+            self._change_state(lane, WaitState.SLOW)
+            lane.failures, lane.due_ms, lane.reason = 0, 0, WaitState.SLOW.text
             self._changed_lanes.add(lane.key)
         if not lane.out:
             self._ready.append(lane)
 
     def _hold(self, lane: LaneQueue, reason: str) -> None:
         """Keep a lane, even one without records, until a person decides."""
-        lane.state, lane.failures, lane.due_ms, lane.reason = WaitState.HELD, 0, 0, reason
+        self._change_state(lane, WaitState.HELD)
+        lane.failures, lane.due_ms, lane.reason = 0, 0, reason
         lane.resting = True
         if lane.key in self._last:
             self._follow(lane)
@@ -579,7 +621,7 @@ class Partition:
 
     def _park(self, lane: LaneQueue, verdict: Parked) -> None:
         """Let a lane wait until its head is tried again."""
-        lane.state = WaitState.SNOOZED if verdict.snoozed else WaitState.RETRYING
+        self._change_state(lane, WaitState.SNOOZED if verdict.snoozed else WaitState.RETRYING)
         lane.failures, lane.due_ms, lane.reason = verdict.failures, verdict.due_ms, verdict.reason
         self._store(lane)
         self._schedule(lane)
@@ -607,9 +649,16 @@ class Partition:
     def _enter(self, lane: LaneQueue, offset: int) -> None:
         self._entries[offset] = lane.key
         self.entry_count += 1
-        if lane.late:
+        if lane.late and lane.state is WaitState.SLOW:
             self.late_count += 1
         self._pass(offset)
+
+    def _change_state(self, lane: LaneQueue, state: WaitState) -> None:
+        """Let a lane wait for something else; what waits for a retry or a person is not counted as late."""
+        if lane.late and lane.stored:
+            was, flows = lane.state is WaitState.SLOW, state is WaitState.SLOW
+            self.late_count += (flows - was) * len(lane.waiting)
+        lane.state = state
 
 
 def _bitmap(flags: bytearray) -> bytes:

@@ -7,14 +7,18 @@ open, and goes on with the cursor. Whoever first takes the partition with such a
 | a note is | `until_offset`        | `wanted_ms` | what becomes of it                                   |
 |-----------|-----------------------|-------------|------------------------------------------------------|
 | open      | `OPEN`                | any         | the group has no handler for the type                |
+| undecided | after its one record  | `UNDECIDED` | likewise                                             |
 | kept      | where the group stood | none        | a person may ask for it (`groups catch-up`)          |
 | coming    | where the group stood | a moment    | its records from that moment on are delivered late   |
 
-A record that waits in a lane while its handler goes, and was not handed out, gets a note of its own, which is
-coming as soon as there is a handler again.
+An open note begins at or above where the group stood when its owner took the partition: below, records were
+handed out. Single records are passed over there, each with a note of its own: what former owners had left
+out (a hole of the cursor) is undecided, what waited in a lane while its handler went is coming as soon as
+there is a handler again. So is what a lost owner may have handed out above, which is undecided.
 
-Invariant: notes of one type in one partition do not overlap, and no record of a note was handed out. A note
-that is coming loses a record in the transaction that makes it an entry of a lane.
+Invariant: a record is in one note at most, and none that is settled, or waits in a lane, is in one. What may
+have been handed out is in a note that says so (`again`), and comes marked. A note that is coming loses a
+record in the transaction that makes it an entry of a lane.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -28,9 +32,11 @@ from penstock.log.sql.contract import Rows
 from penstock.log.sql.database import Transaction
 
 from .machine import Partition, Settlement
+from .passed_over import PassedRecord
 
 OPEN = LAST_OFFSET
-_COLUMNS = "partition type until place reach records holes wanted_ms"
+UNDECIDED = LAST_OFFSET  # whoever first has a handler says from which moment on it comes
+_COLUMNS = "partition type until place reach records holes wanted_ms again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +49,16 @@ class CatchUp:
 
 @dataclass(slots=True)
 class LateRange:
-    """A note that is coming: its records from `first` on, except in `holes`, are to be delivered late."""
+    """A note that is coming: its records from `first` on, except in `holes`, are to be delivered late.
+
+    `again`: they may have been handed out before.
+    """
 
     type: str
     until: int
     first: int
     holes: frozenset[int]
+    again: bool = False
 
     def has(self, type: str, offset: int) -> bool:
         """Return whether a record is one of them."""
@@ -56,7 +66,10 @@ class LateRange:
 
 
 class Note(NamedTuple):
-    """One row. `reach`: the offset after the last that was counted; `holes` as JSON, empty for none."""
+    """One row. `reach`: the offset after the last that was counted; `holes` as JSON, empty for none.
+
+    `again`: 1 if its records may have been handed out before.
+    """
 
     partition: int
     type: str
@@ -66,6 +79,7 @@ class Note(NamedTuple):
     records: int
     holes: str
     wanted_ms: int | None
+    again: int
 
     @property
     def place(self) -> tuple[int, str, int]:
@@ -80,11 +94,17 @@ class Note(NamedTuple):
     @property
     def is_coming(self) -> bool:
         """Whether it is being delivered late."""
-        return self.until != OPEN and self.wanted_ms is not None
+        return self.until != OPEN and self.wanted_ms not in (None, UNDECIDED)
 
     def has(self, offset: int) -> bool:
         """Return whether a record of its type, in its partition, was passed over."""
         return self.first <= offset < self.until and offset not in self.open_offsets
+
+    def with_single(self, single: "Note") -> "Note":
+        """Return it with a record that was one of its holes."""
+        holes = _stored_holes([each for each in self.open_offsets if each != single.first])
+        again = max(self.again, single.again)
+        return self._replace(holes=holes, records=self.records + 1, again=again)
 
     def part(self, first: int, until: int, wanted_ms: int | None) -> "Note":
         """Return a part of it, with its share of the count."""
@@ -117,7 +137,10 @@ class Notes:
     def take(
         self, tx: Transaction, log: Log, machines: Mapping[int, Partition], now_ms: int
     ) -> dict[int, list[LateRange]]:
-        """Close what is open and wanted by now; return what is coming, in partitions that were just taken."""
+        """Close what is open and wanted by now; return what is coming, in partitions that were just taken.
+
+        That begins where the log does.
+        """
         notes = self._wanted(tx, machines)
         for machine in machines.values():
             machine.passed_over.known = self.types
@@ -132,7 +155,9 @@ class Notes:
         coming: dict[int, list[LateRange]] = {}
         for each in kept:
             if each.wanted_ms is not None:
-                late = LateRange(each.type, each.until, each.first, frozenset(each.open_offsets))
+                first = max(each.first, starts.get(each.partition, 0))
+                holes = frozenset(each.open_offsets)
+                late = LateRange(each.type, each.until, first, holes, again=bool(each.again))
                 coming.setdefault(each.partition, []).append(late)
         return coming
 
@@ -148,14 +173,17 @@ class Notes:
         if passed:
             table = Rows.of("partition type until place reach records", passed)
             tx.change("delivery", "notes_count", notes=table, **self._ids)
-        entries = [
-            (partition, type, offset + 1, offset, offset + 1, 1, "", 0)
+        singles = [
+            _single(partition, each, UNDECIDED)
             for partition, one in settled.items()
-            for type, offset in one.passed_entries
+            if partition in skips
+            for each in one.passed_singles
         ]
-        if entries:
-            self._drop(tx, [each[:3] for each in entries])
-            tx.change("delivery", "notes_put", notes=Rows.of(_COLUMNS, entries), **self._ids)
+        singles += [
+            _single(partition, each, 0) for partition, one in settled.items() for each in one.passed_entries
+        ]
+        if singles:
+            self._put_singles(tx, singles)
         if moves:
             table = Rows.of("partition type until place", moves)
             tx.change("delivery", "notes_move", notes=table, **self._ids)
@@ -169,23 +197,44 @@ class Notes:
         self.types = frozenset(row[0] for row in tx.rows("delivery", "notes_types", **self._ids))
         if self._catch_up is None:
             return []
-        types = sorted(type for type in self.types if self._catch_up.wants(type))
+        return self._load(tx, {type for type in self.types if self._catch_up.wants(type)}, partitions)
+
+    def _load(self, tx: Transaction, types: Collection[str], partitions: Iterable[int]) -> list[Note]:
+        """Return the notes of some types in some partitions."""
         if not types:
             return []
-        params = {"types": types, "partitions": sorted(partitions), **self._ids}
+        params = {"types": sorted(types), "partitions": sorted(partitions), **self._ids}
         return [Note(*row) for row in tx.rows("delivery", "notes_load", **params)]
 
+    def _put_singles(self, tx: Transaction, singles: list[Note]) -> None:
+        """Write down notes of one record each, unless it is in a note that is open.
+
+        A note that ends with such a record, and did not have it, has it from now on.
+        """
+        known = self._load(tx, {each.type for each in singles}, {each.partition for each in singles})
+        by_place = {each.place: each for each in known}
+        opened = {each.place[:2]: each.first for each in known if each.until == OPEN}
+        new = set[Note]()
+        for each in singles:
+            same = by_place.get(each.place)
+            if same is not None:
+                new.add(same.with_single(each))
+            elif opened.get(each.place[:2], OPEN) > each.first:
+                new.add(each)
+        self._change(tx, {each for each in known if each.place in {one.place for one in new}}, new)
+
     def _closed(self, note: Note, machine: Partition, now_ms: int) -> Note:
-        """Return a note with its end: where the group stands, if it is open."""
-        if note.until != OPEN:
+        """Return a note with its end, where the group stands, if it is open; and from when on it comes."""
+        if note.until != OPEN and note.wanted_ms != UNDECIDED:
             return note
         assert self._catch_up is not None
         within_ms, wanted_ms = self._catch_up.within_ms, note.wanted_ms
-        if wanted_ms is None and within_ms:
-            wanted_ms = max(0, now_ms - within_ms)
+        if wanted_ms in (None, UNDECIDED):
+            wanted_ms = max(0, now_ms - within_ms) if within_ms else None
+        if note.until != OPEN:
+            return note._replace(wanted_ms=wanted_ms)
         holes = [offset for offset in machine.missing() if offset >= note.first]
-        text = msgspec.json.encode(holes).decode() if holes else ""
-        return note._replace(until=machine.position, holes=text, wanted_ms=wanted_ms)
+        return note._replace(until=machine.position, holes=_stored_holes(holes), wanted_ms=wanted_ms)
 
     def _begins(self, log: Log, notes: list[Note]) -> list[int]:
         """Return where what is wanted of each note begins: at its end, if that is nothing."""
@@ -213,6 +262,16 @@ class Notes:
     def _drop(self, tx: Transaction, places: Collection[tuple[int, str, int]]) -> None:
         if places:
             tx.change("delivery", "notes_drop", notes=Rows.of("partition type until", places), **self._ids)
+
+
+def _single(partition: int, passed: PassedRecord, wanted_ms: int) -> Note:
+    """Return a note of one record."""
+    type, offset, again = passed
+    return Note(partition, type, offset + 1, offset, offset + 1, 1, "", wanted_ms, int(again))
+
+
+def _stored_holes(offsets: list[int]) -> str:
+    return msgspec.json.encode(offsets).decode() if offsets else ""
 
 
 def _split(note: Note, begin: int) -> list[Note]:

@@ -28,11 +28,15 @@ class LateMove(NamedTuple):
     first: int
 
 
-class PassedEntry(NamedTuple):
-    """A record that waited in a lane and was passed over, since the handler for its type is gone."""
+class PassedRecord(NamedTuple):
+    """One record that was passed over by itself: it waited in a lane, or a former owner had left it out.
+
+    `again`: it may have been handed out before.
+    """
 
     type: str
     offset: int
+    again: bool = False
 
 
 @dataclass(slots=True)
@@ -45,40 +49,59 @@ class _TypeCount:
 class PassedOver:
     """The types that one owner has passed over in one partition, since it was taken.
 
-    `known`: types that are noted already, somewhere in the group. `is_full`: so many are that a type was left
-    out.
+    `taken_at`: where the partition stood then. What is passed over below it are single records that former
+    owners had left out; all others there are settled, or wait in lanes. `known`: types that are noted
+    already, somewhere in the group. `is_full`: so many are that a type was left out.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, taken_at: int = 0) -> None:
+        self._taken_at = taken_at
         self.known: Set[str] = frozenset()
         self.is_full = False
         self._counts: dict[str, _TypeCount] = {}
+        self._singles: list[PassedRecord] = []
         self._new: list[str] = []
-        self._telling = False
+        self._flushing = False
 
-    def add(self, type: str, offset: int) -> None:
-        """Take note of one more; beyond a bound a type that is new is left out."""
+    def add(self, type: str, offset: int, *, again: bool = False) -> None:
+        """Take note of one more; beyond a bound a type that is new is left out.
+
+        What may have been handed out before is a single record, too: it comes marked, and those after it not.
+        """
         count = self._counts.get(type)
         if count is not None:
             count.end = offset + 1
             count.records += 1
-        elif type in self.known or len(self._counts.keys() | self.known) < NOTED_TYPES:
+        elif not self._has_room(type):
+            self.is_full = True
+        elif again or offset < self._taken_at:
+            self._singles.append(PassedRecord(type, offset, again))
+        else:
             self._counts[type] = _TypeCount(offset, offset + 1, 1)
             self._new.append(type)
-        else:
-            self.is_full = True
 
-    def tell(self) -> bool:
+    def flush_counts(self) -> bool:
         """Have all counts written the next time; return whether there is anything to write."""
-        self._telling = any(count.records for count in self._counts.values())
-        return self._telling
+        self._flushing = any(count.records for count in self._counts.values())
+        return self._flushing
 
     def take(self) -> list[PassedType]:
         """Return what is to be written now: what is new, and all else if that was asked for."""
-        types = list(self._counts) if self._telling else self._new
+        types = list(self._counts) if self._flushing else self._new
         found = [self._taken(type) for type in types if self._counts[type].records]
-        self._new, self._telling = [], False
+        self._new, self._flushing = [], False
         return found
+
+    def take_singles(self) -> list[PassedRecord]:
+        """Return the single records that are to be written now."""
+        found, self._singles = self._singles, []
+        return found
+
+    def _has_room(self, type: str) -> bool:
+        """Return whether a type may be noted; once one was left out, only those that are noted already."""
+        if type in self.known:
+            return True
+        return not self.is_full and len(self._counts.keys() | self.known) < NOTED_TYPES
 
     def _taken(self, type: str) -> PassedType:
         count = self._counts[type]

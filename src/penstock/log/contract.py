@@ -235,7 +235,7 @@ class Log(ABC):
 
         No more than about `max_bytes`, but one record at least; a record counts its key, value and headers,
         and `ENTRY_BYTES` more. Offsets that the log does not hold are left out. Bare: without values and
-        headers.
+        headers, and all of them, however many bytes that are.
         """
 
     @abstractmethod

@@ -196,7 +196,7 @@ class ListLog(Log):
                 if entries and size >= max_bytes:
                     return Chunk(entries, cut=True)
                 entries.append(_shown(each, bare=bare))
-                size += each.size
+                size += 0 if bare else each.size
         return Chunk(entries, cut=size >= max_bytes)
 
     def at(self, topic: Topic, positions: Collection[Position], *, bare: bool = False) -> list[Entry]:

@@ -94,6 +94,12 @@ class RangeSuite:
         (entry,) = log.read_ranges(topic, [OffsetRange(0, 0, 1)], max_bytes=ALL, bare=True).entries
         assert (entry.id, entry.key, entry.type, entry.value, entry.headers) == ("1", b"k", "t", None, None)
 
+    def test_bare_records_are_never_cut(self, log: Log) -> None:
+        """Whoever walks a range of them sees all of it in one look."""
+        topic = filled(log, numbered(9))
+        chunk = log.read_ranges(topic, [OffsetRange(0, 0, 9)], max_bytes=1, bare=True)
+        assert (len(chunk.entries), chunk.cut) == (9, False)
+
     def test_positions_give_records_sorted_and_with_their_owners(self, log: Log) -> None:
         """Those that are not there are left out, one named twice comes once."""
         topic = filled(log, numbered(3, owner="tenant-7"))

@@ -517,17 +517,18 @@ SELECT DISTINCT type FROM penstock_note WHERE group_id = :group_id AND topic_id 
 -- name: notes_load
 -- The notes of some types in some partitions; walks the primary key, locks nothing. Whoever changes them has locked the
 -- cursors.
-SELECT partition, type, until_offset, first_offset, end_offset, records, holes, wanted_ms FROM penstock_note
+SELECT partition, type, until_offset, first_offset, end_offset, records, holes, wanted_ms, again FROM penstock_note
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[])
   AND type = ANY(:types::text[])
 ORDER BY partition, type, until_offset;
 
 -- name: notes_put
 -- Write notes down that are new; walks the primary key. The cursors' locks are held already.
-INSERT INTO penstock_note (group_id, topic_id, partition, type, until_offset, first_offset, end_offset, records, holes, wanted_ms)
-SELECT :group_id, :topic_id, n.partition, n.type, n.until, n.place, n.reach, n.records, n.holes, n.wanted_ms
+INSERT INTO penstock_note (group_id, topic_id, partition, type, until_offset, first_offset, end_offset, records, holes, wanted_ms,
+                           again)
+SELECT :group_id, :topic_id, n.partition, n.type, n.until, n.place, n.reach, n.records, n.holes, n.wanted_ms, n.again
 FROM rows(:notes, partition integer, type text, until bigint, place bigint, reach bigint, records bigint, holes text,
-          wanted_ms bigint) AS n;
+          wanted_ms bigint, again integer) AS n;
 
 -- name: notes_count
 -- Write down what was passed over: a new note, or more of one that is open. Walks the primary key. The cursors' locks are
@@ -585,14 +586,14 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partiti
 
 -- name: notes_of_group
 -- All notes of a group; walks the primary key, locks nothing.
-SELECT topic_id, partition, type, until_offset, first_offset, end_offset, records, holes, wanted_ms FROM penstock_note
+SELECT topic_id, partition, type, until_offset, first_offset, end_offset, records, holes, wanted_ms, again FROM penstock_note
 WHERE group_id = :group_id
 ORDER BY topic_id, type, partition, until_offset
 LIMIT :limit;
 
 -- name: notes_of_type
 -- The notes of a type in a partition; walks the primary key, locks nothing.
-SELECT partition, type, until_offset, first_offset, end_offset, records, holes, wanted_ms FROM penstock_note
+SELECT partition, type, until_offset, first_offset, end_offset, records, holes, wanted_ms, again FROM penstock_note
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND type = :type
 ORDER BY until_offset;
 

@@ -187,9 +187,10 @@ class GroupReader:
         handler = self._handler(record, error)
         if handler is None:
             type = record.type or ""
-            untold = None if self._subscription.wants(type) else type
-            work.machine.feed(offset, lane_of(record), wanted=False, untold=untold)
-            if untold is not None:
+            unhandled = None if self._subscription.wants(type) else type
+            again = offset < work.doubtful_to
+            work.machine.feed(offset, lane_of(record), False, unhandled_type=unhandled, again=again)
+            if unhandled is not None:
                 self.untold.append(type)
             return
         if work.machine.feed(offset, lane_of(record), wanted=True):

@@ -24,8 +24,8 @@ _TELL_SECONDS = 10.0
 class LateRecords:
     """Feeds machines with what is to be delivered late, in small lots, and has counts written now and then.
 
-    Beside the live records, and never so many that the bounds on what waits would hold these up. One thread,
-    the delivery loop's.
+    Beside the live records, and never so many that the bounds on what waits would hold these up. What is
+    late and waits for a retry, or for a person, holds up no other key. One thread, the delivery loop's.
     """
 
     def __init__(
@@ -52,33 +52,39 @@ class LateRecords:
             and not (work.leaving or work.borrowed)
             and work.machine.late_count < bounds.LATE_RECORDS
         ][: bounds.LATE_PARTITIONS]
-        if not works:
+        if not works or self._is_crowded():
             return False
         lots = [OffsetRange(work.number, *_lot(work.owned.late)) for work in works]
         chunk = self._log.read_ranges(self._store.topic, lots, max_bytes=bounds.READ_BYTES, bare=True)
         found: dict[int, list[Entry]] = {}
         for entry in chunk.entries:
             found.setdefault(entry.partition, []).append(entry)
-        last = chunk.entries[-1] if chunk.cut else None
         for work, (number, _, high) in zip(works, lots, strict=True):
-            is_last = last is not None and last.partition == number
-            self._deliver(work, found.get(number, []), last.offset + 1 if last and is_last else high)
-            if is_last:
-                break  # what comes after was not read
+            self._deliver(work, found.get(number, []), high)
         return True
+
+    def _is_crowded(self) -> bool:
+        """Return whether so much waits already that live records might soon have to."""
+        lanes = sum(work.machine.stored_count for work in self._partitions)
+        entries = sum(work.machine.entry_count for work in self._partitions)
+        return 2 * lanes > bounds.LANES_BOUND or 2 * entries > bounds.ENTRIES_BOUND
 
     def _deliver(self, work: PartitionWork, entries: list[Entry], high: int) -> None:
         """Hand a lot to the machine, as far as there is room, and say how far the notes are used up."""
         ranges, room = work.owned.late, bounds.LATE_RECORDS - work.machine.late_count
         records = list[tuple[int, str]]()
         for entry in entries:
-            if not any(each.has(entry.type or "", entry.offset) for each in ranges):
+            noted = next((each for each in ranges if each.has(entry.type or "", entry.offset)), None)
+            if noted is None:
                 continue
             if len(records) == room:
                 high = entry.offset
                 break
             record, _ = readable(self._store.topic.name, entry)
             records.append((entry.offset, lane_of(record)))
+            if noted.again:
+                work.doubtful.add(entry.offset)
+                work.owned.crashes = max(1, work.owned.crashes)  # whoever is next shall know that, too
         work.machine.deliver_late(records, [_move(each, high) for each in ranges if each.first < high])
         work.owned.late = [each for each in ranges if each.first < each.until]
 
@@ -116,7 +122,7 @@ class LateRecords:
             self._next_tell = self._clock.monotonic() + _TELL_SECONDS
             for work in self._partitions:
                 if not work.borrowed:
-                    work.machine.tell_passed_over()
+                    work.machine.flush_passed_over()
 
 
 def _lot(ranges: list[LateRange]) -> tuple[int, int]:

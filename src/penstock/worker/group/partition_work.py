@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from penstock.delivery.machine import Delivery, Partition
 from penstock.delivery.store import Owned
-from penstock.delivery.verdict import Dead, Passed
+from penstock.delivery.verdict import Passed
 from penstock.model.record import Record
 
 from ..handler import Handler
@@ -42,25 +42,22 @@ class PartitionWork:
         return trial.goes_by_few or bool(trial.alone)
 
 
-HANDLER_GONE = "the group has no handler any more for the type"
-
 Taken = tuple[PartitionWork, Delivery]  # a record that was handed out, and its partition
 
 
 def pass_unhandled(work: PartitionWork, delivery: Delivery) -> None:
     """Pass a record that waited and has no handler any more.
 
-    If the handler for its type is gone, it is noted, to come late; if it was handed out before, it becomes a
-    dead letter, for a person to requeue. Else the record itself or its topic is gone.
+    If the handler for its type is gone, it is noted, to come late, and marked if it was handed out before.
+    Else the record itself or its topic is gone.
     """
     offset, machine = delivery.offset, work.machine
     type = work.unhandled.pop(offset, None)
     if type is None:
         machine.finish(offset, Passed())
-    elif delivery.again or offset < work.doubtful_to or offset in work.doubtful:
-        machine.finish(offset, Dead(delivery.failures, f"{HANDLER_GONE} {type}", hold=False))
     else:
-        machine.pass_over(offset, type)
+        again = delivery.again or offset < work.doubtful_to or offset in work.doubtful
+        machine.pass_over(offset, type, again=again)
 
 
 def put_back(taken: list[Taken]) -> None:

@@ -221,6 +221,7 @@ CREATE INDEX ix_penstock_lane_entry_owner ON penstock_lane_entry (owner) WHERE o
 -- What a group has passed over because no handler of it wanted the type: where the first stands, the offset after the last,
 -- and about how many. until_offset: where the group stood when it got such a handler, and holes: what it had not passed before
 -- that, as JSON; the highest number there is while it has none. wanted_ms: those from this time on are to be delivered late.
+-- again: 1 if they may have been handed out before.
 CREATE TABLE penstock_note (
     group_id     INTEGER NOT NULL,
     topic_id     INTEGER NOT NULL,
@@ -232,6 +233,7 @@ CREATE TABLE penstock_note (
     records      INTEGER NOT NULL,
     holes        TEXT NOT NULL DEFAULT '',
     wanted_ms    INTEGER,
+    again        INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (group_id, topic_id, partition, type, until_offset)
 ) WITHOUT ROWID;
 

@@ -21,6 +21,7 @@ ALTER TABLE penstock_lane ADD COLUMN wait_ms bigint;
 -- What a group has passed over because no handler of it wanted the type: where the first stands, the offset after the last,
 -- and about how many. until_offset: where the group stood when it got such a handler, and holes: what it had not passed before
 -- that, as JSON; the highest number there is while it has none. wanted_ms: those from this time on are to be delivered late.
+-- again: 1 if they may have been handed out before.
 CREATE TABLE penstock_note (
     group_id     integer NOT NULL,
     topic_id     integer NOT NULL,
@@ -32,5 +33,6 @@ CREATE TABLE penstock_note (
     records      bigint NOT NULL,
     holes        text NOT NULL DEFAULT '',
     wanted_ms    bigint,
+    again        integer NOT NULL DEFAULT 0,
     PRIMARY KEY (group_id, topic_id, partition, type, until_offset)
 );
