@@ -896,6 +896,19 @@ def test_a_group_with_nothing_to_do_is_told(shop: Shop) -> None:
     assert shop.one("g").also == (NOBODY,)
 
 
+def test_what_is_committed_and_not_in_the_log_is_told_of_a_group(shop: Shop) -> None:
+    """A stranger was told "all is delivered" with 250 committed events that no worker had moved."""
+    shop.subscribe()
+    shop.publish(1)
+    shop.drain()
+    shop.publish(2, 3)
+    answer = shop.one("g")
+    assert answer.code is Code.NOT_SEQUENCED
+    assert answer.sentence.startswith(
+        "group g waits on events: 2 events are committed and not in the log yet"
+    )
+
+
 def test_a_group_that_waits_is_told(shop: Shop) -> None:
     failed(shop)
     shop.worker()

@@ -98,6 +98,7 @@ def reconcile(
     figures = []
     if against is not None:
         figures.append(_committed(store, counted, bounds, against, by))
+    figures += _staged(store, topic)
     figures.append(_logged(counted))
     figures += _delivered(store, found, bounds, groups)
     figures += [_table(each, bounds, counted.erased) for each in tables]
@@ -272,6 +273,16 @@ def _committed(store: Store, counted: _Counted, bounds: dict[int, Bounds], again
     if deleted and theirs - known:
         faults.append(f"retention has deleted {deleted} records: select only what the log still keeps")
     return Figure("committed", theirs.total(), faults)
+
+
+def _staged(store: Store, topic: str) -> list[Figure]:
+    """Return what is committed and not in the log yet, if there is something."""
+    ((count, _),) = store.database.look(lambda tx: tx.rows("outbox", "topic_unlogged", topic=topic))
+    if not count:
+        return []
+    return [
+        Figure("staged", count, [f"{count} events are committed and not in the log yet; a worker moves them"])
+    ]
 
 
 def _selected(database: Database, against: str) -> list[Row]:

@@ -137,6 +137,19 @@ def test_an_order_without_an_event_and_an_event_without_an_order_are_named(shop:
     assert found.faults == ["o-9 has no record in the log", "o-1 is in the log and not there"]
 
 
+def test_what_nobody_has_moved_into_the_log_is_told(shop: Shop) -> None:
+    """A stranger saw "reconciled" with 250 committed events that no worker had moved."""
+    shop.order(2)
+    shop.outbox.drain()
+    shop.order(3, start=2)
+    found = shop.reconciled()
+    assert not found.agrees
+    assert (found.figures[0].name, found.figures[0].count) == ("staged", 3)
+    assert found.figures[0].faults == ["3 events are committed and not in the log yet; a worker moves them"]
+    shop.outbox.drain()
+    assert shop.reconciled().agrees
+
+
 def test_a_key_may_have_several_events_and_rows(shop: Shop) -> None:
     shop.order(3)
     shop.order(2)

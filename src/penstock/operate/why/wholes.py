@@ -81,7 +81,7 @@ def _explain(
     working = [place for place in places if place.has_work]
     hindered = hindrances(group, *_worst(topic, working or places), now_ms)
     if not working:
-        first, *rest = found or [_done(group, topic)]
+        first, *rest = _staged(tx, topic) + found or [_done(group, topic)]
         return _ended(group, topic, with_others(first, rest + hindered))
     found.insert(0, _busy(tx, group, topic, working))
     first, *rest = hindered + found
@@ -102,6 +102,15 @@ def _worst(topic: Topic, places: list[PartitionStanding]) -> tuple[Served, str]:
     if len(alike) == 1:
         return worst, f"{topic.name}/{alike[0]}"
     return worst, f"{counted(len(alike), 'partition')} of {topic.name} (such as {alike[0]})"
+
+
+def _staged(tx: Transaction, topic: Topic) -> list[Reason]:
+    """Return what is committed and not in the log yet."""
+    ((staged, _),) = tx.rows("outbox", "topic_unlogged", topic=topic.name)
+    if not staged:
+        return []
+    text = f"{counted(staged, 'event')} {'is' if staged == 1 else 'are'} committed and not in the log yet"
+    return [Reason(Code.NOT_SEQUENCED, text)]
 
 
 def _done(group: StoredGroup, topic: Topic) -> Reason:
