@@ -261,6 +261,8 @@ class Story:
         else:
             held = any(key.held for key in keys)
             expected = Code.PARKED if rests else Code.HELD if held else Code.DELIVERED
+            if any(not event.logged and not event.due_ms for event in self.events):
+                expected = Code.NOT_SEQUENCED
         assert answer.code is expected, answer
 
     def close(self) -> None:
