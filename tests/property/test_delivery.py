@@ -499,8 +499,10 @@ class NoCompare(Store):
 class NoLaneCheck(Partition):
     """Hands out a record although an older one of its key is out or parked."""
 
-    def feed(self, offset: int, lane: str, wanted: bool) -> bool:
-        return super().feed(offset, f"{lane}@{offset}", wanted)
+    def feed(
+        self, offset: int, lane: str, wanted: bool, unhandled_type: str | None = None, again: bool = False
+    ) -> bool:
+        return super().feed(offset, f"{lane}@{offset}", wanted, unhandled_type, again)
 
 
 class NoEntries(Partition):
