@@ -224,7 +224,7 @@ class DeliveryLoop:
             return
         if trials.is_asked:
             self._take_back()
-            if not trials.grant(quiet=not self._is_anything_in_flight() and not len(self.hung)):
+            if not trials.grant(quiet=not self._is_anything_in_flight() and not self.hung.any_hangs()):
                 return
         self._start_groups()
         if trials.turn() is not None:

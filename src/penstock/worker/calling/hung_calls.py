@@ -96,9 +96,9 @@ class HungCalls:
             logger.warning("group %s is served again: %d calls of it still hang", handler.group, count)
             self._changed()
 
-    def __len__(self) -> int:
-        """Return how many calls hang."""
-        return len(self._calls)
+    def any_hangs(self) -> bool:
+        """Return whether some call hangs."""
+        return bool(self._calls)
 
     def close(self) -> None:
         """Count nothing more: what still runs is given up with the process."""
