@@ -306,9 +306,14 @@ def test_what_came_to_rest_behind_a_failed_head_keeps_its_mark_over_an_orderly_s
     second.settle()
     second.let_go()
     second.release_idle()
-    engine.clock.advance(timedelta(seconds=61))
     third = make("third")
-    third.take(lambda tx: ["third"])
+    with engine.connect() as conn:
+        conn.execute("UPDATE penstock_cursor SET owner_wanted = 'third'")
+        conn.commit()
+    third.take_wanted(lambda tx: ["third"])  # its lane is not due yet
+    fill(third, engine)
+    third.settle()
+    engine.clock.advance(timedelta(seconds=61))
     tasks = [task for head in third.start(100, 100) for task in head.run()]
     assert [(task.record.value, task.record.redelivered) for task in tasks] == [(n, True) for n in range(5)]
 
