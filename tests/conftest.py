@@ -29,6 +29,29 @@ from tests.services.run_folder import RunFolder
 ROOT = Path(__file__).resolve().parents[1]
 # Of the measurements and of the tests themselves: whoever changes Penstock need not wait for them.
 SLOW_FOLDERS = (f"{ROOT}/tests/unit/bench/", f"{ROOT}/tests/unit/infra/")
+# Where kinds of stores differ: the fast set asks these on PostgreSQL and on a log in lists, too. Of all other
+# tests that run on several kinds it takes SQLite, and the slow set the rest.
+EVERY_KIND = tuple(
+    f"{ROOT}/tests/{each}.py"
+    for each in (
+        "conformance/test_adapters",
+        "conformance/test_faults",
+        "conformance/test_group_store",
+        "conformance/test_log",
+        "conformance/test_membership",
+        "conformance/test_outbox",
+        "conformance/test_overlap",
+        "conformance/test_scheduled",
+        "conformance/test_schema",
+        "conformance/test_sqlalchemy_units",
+        "conformance/test_statements",
+        "conformance/test_transactional",
+        "crash/test_kill",
+        "crash/test_units",
+        "unit/outbox/test_sequencer",
+        "unit/worker/test_running",
+    )
+)
 KEPT_VARIABLES = {"PENSTOCK_BUDGET", "PENSTOCK_SEED"}
 
 run_folder = pytest.StashKey[Path]()
@@ -83,10 +106,22 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is slow by its folder, before `-m` chooses."""
+    """Mark what is slow by its folder or by its kind of store, before `-m` chooses."""
+    on_sqlite = {_test_of(item) for item in items if "sqlite" in _parameters(item)}
     for item in items:
-        if str(item.path).startswith(SLOW_FOLDERS):
+        others = {"postgres", "lists"} & _parameters(item) and item.path.as_posix() not in EVERY_KIND
+        repeats = _test_of(item) in on_sqlite and (others or "memory" in _parameters(item))
+        if repeats or str(item.path).startswith(SLOW_FOLDERS):
             item.add_marker(pytest.mark.slow)
+
+
+def _test_of(item: pytest.Item) -> str:
+    return item.nodeid.partition("[")[0]
+
+
+def _parameters(item: pytest.Item) -> set[str]:
+    callspec = getattr(item, "callspec", None)
+    return {each for each in callspec.params.values() if isinstance(each, str)} if callspec else set()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -12,11 +12,12 @@ from tests.crash.waiting import wait_until
 from tests.regressions.ledger import entries, two_owners
 from tests.regressions.worker_process import WorkerProcess
 from tests.regressions.workers import KEYS, LEASE, PARTITIONS, TOPIC, Diary, a_worker, owned, unsettled
+from tests.services.slow import but_the_first
 
 NEVER_SECONDS = 600.0  # a lease for which no test waits
 
 
-@pytest.mark.parametrize("elsewhere", [False, True], ids=["same host", "another host"])
+@pytest.mark.parametrize("elsewhere", but_the_first([False, True]), ids=["same host", "another host"])
 def test_b_19_a_record_in_work_at_a_kill_runs_again_within_lease_and_two_polls(
     shop: Store, elsewhere: bool
 ) -> None:

@@ -9,9 +9,10 @@ from tests.crash.store import Store
 from tests.crash.waiting import wait_until
 from tests.regressions.worker_process import WorkerProcess
 from tests.regressions.workers import KEYS, STEADY, TOPIC, Diary, a_worker, unsettled
+from tests.services.slow import but_the_first
 
 
-@pytest.mark.parametrize("killed", [False, True], ids=["one worker", "its heir"])
+@pytest.mark.parametrize("killed", but_the_first([False, True]), ids=["one worker", "its heir"])
 def test_b_20_a_late_commit_is_not_lost_and_what_was_settled_is_not_repeated(
     shop: Store, killed: bool
 ) -> None:

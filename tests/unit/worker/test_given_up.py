@@ -15,6 +15,7 @@ from penstock.errors import GroupsGivenUp
 from penstock.worker import worker
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
+from tests.services.slow import but_the_first
 from tests.working import working
 
 SOON = Fixed(timedelta(milliseconds=10), max_retries=100_000)
@@ -79,7 +80,7 @@ def owners(engine: StoreEngine, group: str) -> set[str | None]:
         return {row[0] for row in conn.execute(query).fetchall()}
 
 
-@pytest.mark.parametrize("transaction", [False, True], ids=["plain", "transactional"])
+@pytest.mark.parametrize("transaction", but_the_first([False, True]), ids=["plain", "transactional"])
 def test_a_group_that_hangs_is_left_to_others_and_the_rest_goes_on(
     outbox: Outbox, engine: StoreEngine, let_go: Event, transaction: bool
 ) -> None:
@@ -106,7 +107,7 @@ def test_a_group_that_hangs_is_left_to_others_and_the_rest_goes_on(
         wait_until(lambda: 99 in handled, "it serves the group again")
 
 
-@pytest.mark.parametrize("transaction", [False, True], ids=["plain", "transactional"])
+@pytest.mark.parametrize("transaction", but_the_first([False, True]), ids=["plain", "transactional"])
 def test_a_worker_that_can_serve_no_group_leaves(
     outbox: Outbox,
     engine: StoreEngine,

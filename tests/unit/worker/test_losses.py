@@ -18,6 +18,7 @@ from penstock.worker.group import bounds
 from penstock.worker.lease_check import LeaseCheck
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
+from tests.services.slow import but_the_first
 from tests.working import working
 
 
@@ -41,7 +42,7 @@ def publish(outbox: Outbox, *pairs: tuple[str, int]) -> None:
         outbox.publish_many(conn, [{"type": "t", "value": value, "key": key} for key, value in pairs])
 
 
-@pytest.mark.parametrize("transaction", [False, True], ids=["plain", "transactional"])
+@pytest.mark.parametrize("transaction", but_the_first([False, True]), ids=["plain", "transactional"])
 def test_a_partition_whose_settling_was_in_doubt_goes_on(outbox: Outbox, transaction: bool) -> None:
     """The cursor has moved and nobody was told: nobody else has the partition, so this worker must."""
     seen: list[Any] = []
@@ -246,7 +247,7 @@ def test_a_drain_that_is_interrupted_keeps_what_was_done(outbox: Outbox) -> None
     assert sorted(calls[3:]) == [(2, True), (3, False), (4, False)]
 
 
-@pytest.mark.parametrize("transaction", [False, True], ids=["plain", "transactional"])
+@pytest.mark.parametrize("transaction", but_the_first([False, True]), ids=["plain", "transactional"])
 def test_a_topic_that_is_deleted_and_made_anew_is_read(
     outbox: Outbox, monkeypatch: pytest.MonkeyPatch, transaction: bool
 ) -> None:
@@ -264,14 +265,12 @@ def test_a_topic_that_is_deleted_and_made_anew_is_read(
     with working(outbox):
         publish(outbox, ("a", 1))
         assert in_work.wait(60)
+        if transaction and outbox.database.dialect.writers is not None:
+            goes_on.set()  # it keeps the file to itself: nothing can be deleted beside it
         delete(outbox, "events", actor="me", force=True)
         publish(outbox, ("a", 2), ("b", 3))
-        if (
-            outbox.database.dialect.writers is None or not transaction
-        ):  # else the first keeps the file to itself
-            wait_until(lambda: sorted(seen) == [2, 3], "what came after is handled")
-        goes_on.set()
         wait_until(lambda: {2, 3} <= set(seen), "what came after is handled")
+        goes_on.set()
         publish(outbox, ("a", 4))
         wait_until(lambda: 4 in seen, "and what comes next")
     assert sorted(set(seen)) in ([1, 2, 3, 4], [2, 3, 4])
