@@ -33,7 +33,7 @@ class Program:
         self._versions[types].drain()
 
 
-@pytest.mark.parametrize("seed", but_the_first(range(8)))
+@pytest.mark.parametrize("seed", but_the_first(range(3)))
 def test_each_record_is_delivered_once_whoever_had_a_handler_when(engine: StoreEngine, seed: int) -> None:
     """Late if it was passed over, and in order of its key if it was not."""
     engine.outbox.log.create_topic("events", partitions=2)
@@ -120,7 +120,7 @@ class Interrupted:
         return Passed()
 
 
-@pytest.mark.parametrize("seed", but_the_first((2, 5, 0, 1, 3, 6, 8, 9)))
+@pytest.mark.parametrize("seed", but_the_first((2, 5, 0)))
 def test_also_if_they_stop_in_the_middle(engine: StoreEngine, seed: int) -> None:
     """Unmarked once; again only what was put off, and that is marked."""
     program = Interrupted(engine, seed)
@@ -138,7 +138,7 @@ def test_also_if_they_stop_in_the_middle(engine: StoreEngine, seed: int) -> None
     assert all(values == sorted(values) for values in in_order.values())
 
 
-@pytest.mark.parametrize("seed", but_the_first((1, 10, 0, 2, 3, 4, 5, 6)))
+@pytest.mark.parametrize("seed", but_the_first((1, 10, 0)))
 def test_also_if_they_die(engine: StoreEngine, seed: int) -> None:
     """Each comes, and what comes again is marked."""
     program, met = Interrupted(engine, seed), set[str]()

@@ -34,9 +34,9 @@ def test_two_processes_share_a_file_for_two_seconds(sqlite_store: Store, budget:
 
 
 @pytest.mark.slow
-def test_two_processes_share_a_file_for_thirty_seconds(sqlite_store: Store, budget: Budget) -> None:
+def test_two_processes_share_a_file_for_ten_seconds(sqlite_store: Store, budget: Budget) -> None:
     for turn in budget("crash.shared_file"):
-        share(sqlite_store, 30, turn.seed)
+        share(sqlite_store, 10, turn.seed)
 
 
 def test_a_transaction_that_reads_first_is_refused_at_once_when_a_move_commits_meanwhile(

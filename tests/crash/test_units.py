@@ -22,7 +22,6 @@ from tests.crash.store import Store
 from tests.crash.test_kill import settled
 from tests.crash.waiting import wait_until
 from tests.services.budget import Budget
-from tests.services.slow import but_the_first
 
 TOPIC = TRADED[0]
 LEASE_SECONDS = 1.0  # of the one that is stopped past it
@@ -92,9 +91,10 @@ def publish(store: Store, rng: random.Random, count: int) -> None:
         store.publish_committed(TOPIC, [f"k-{rng.randrange(6)}" for _ in range(rng.randint(1, 3))])
 
 
-@pytest.mark.parametrize("store", but_the_first(["postgres", "sqlite"]), indirect=True)
-def test_what_handlers_write_is_there_once_whoever_is_killed_when(store: Store, budget: Budget) -> None:
-    kill_and_check(store, budget)
+def test_what_handlers_write_is_there_once_whoever_is_killed_when(
+    postgres_store: Store, budget: Budget
+) -> None:
+    kill_and_check(postgres_store, budget)
 
 
 @pytest.mark.slow
