@@ -5,6 +5,7 @@ DROP TABLE IF EXISTS penstock_staged;
 DROP TABLE IF EXISTS penstock_scheduled;
 DROP TABLE IF EXISTS penstock_topic;
 DROP TABLE IF EXISTS penstock_head;
+DROP TABLE IF EXISTS penstock_generation;
 DROP TABLE IF EXISTS penstock_log;
 DROP TABLE IF EXISTS penstock_log_time;
 DROP TABLE IF EXISTS penstock_hold;
