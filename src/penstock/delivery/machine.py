@@ -164,11 +164,7 @@ class Partition:
         self.late_count = 0  # of these, and of what is to be written, those that are late and just flow
         self.stored_count = 0  # stored lanes
         for stored, offsets in lanes:
-            _, state, failures, due_ms, reason = stored
-            lane = LaneQueue(stored.key, deque(sorted(offsets)), stored=True, state=state)
-            lane.failures, lane.due_ms, lane.reason, lane.resting = failures, due_ms, reason, lane.held
-            lane.late = is_late(lane.key)
-            self._load(lane)
+            self._load(_queue(stored, offsets))
         for lane in [each for each in self._lanes.values() if each.state is WaitState.LAST]:
             self._put_last(lane)
 
@@ -266,6 +262,53 @@ class Partition:
         self._late_moves.update((each[:2], each) for each in moves)
         self.late_count += len(late)
         self._dirty = True
+
+    def learn(
+        self, lanes: Iterable[tuple[StoredLane, Iterable[int]]], unwritten: Settlement
+    ) -> dict[str, set[int]] | None:
+        """Take in what a person has decided on dead letters, from the lanes as their rows are now.
+
+        Decisions free held lanes, put records back into them, and make lanes that one record has to itself;
+        all else is as this owner left it. `unwritten`: what is to be written next, and is amended. Return
+        what was put back, by lane; None if the rows are not what decisions leave behind.
+        """
+        rows = {stored.key: (stored, list(offsets)) for stored, offsets in lanes}
+        dying = {each.lane for each in [*unwritten.dead, *self._dead] if each.holding}
+        back: dict[str, set[int]] = {}
+        for lane in [each for each in self._lanes.values() if each.held and each.key not in dying]:
+            back[lane.key] = self._decide(lane, rows.get(lane.key), unwritten)
+        gone = {*unwritten.lanes_gone, *(key for key in self._changed_lanes if key not in self._lanes)}
+        for key in rows.keys() - self._lanes.keys() - gone:
+            stored, offsets = rows[key]
+            if shared_name(key) == key:
+                return None
+            lane = _queue(stored, offsets)
+            self._load(lane)
+            if lane.state is WaitState.LAST:
+                self._put_last(lane)
+            back[key] = set(offsets)
+        return back
+
+    def _decide(
+        self, lane: LaneQueue, row: tuple[StoredLane, list[int]] | None, unwritten: Settlement
+    ) -> set[int]:
+        """Let a held lane be as its row says, with what has come to it since; return what was put back."""
+        stored, offsets = row or (None, [])
+        back = set(offsets).difference(lane.waiting)
+        if back:
+            lane.waiting = deque(sorted([*back, *lane.waiting]))
+            self.entry_count += len(back)
+        if stored is not None and stored.held:
+            return back
+        if not lane.waiting:
+            self._go_on(lane)
+            return back
+        self._change_state(lane, WaitState.SLOW if stored is None else stored.state)
+        lane.failures, lane.due_ms, lane.reason = 0, 0, lane.state.text
+        if stored is None:  # its row vanished with what held it, and what has come since has no entry yet
+            unwritten.lanes.append(StoredLane(lane.key, lane.state, 0, 0, lane.reason))
+        self._schedule(lane)
+        return back
 
     # -- what goes out
 
@@ -659,6 +702,15 @@ class Partition:
             was, flows = lane.state is WaitState.SLOW, state is WaitState.SLOW
             self.late_count += (flows - was) * len(lane.waiting)
         lane.state = state
+
+
+def _queue(stored: StoredLane, offsets: Iterable[int]) -> LaneQueue:
+    """Return a lane as its row and its entries say."""
+    _, state, failures, due_ms, reason = stored
+    lane = LaneQueue(stored.key, deque(sorted(offsets)), stored=True, state=state)
+    lane.failures, lane.due_ms, lane.reason, lane.resting = failures, due_ms, reason, lane.held
+    lane.late = is_late(lane.key)
+    return lane
 
 
 def _bitmap(flags: bytearray) -> bytes:

@@ -172,6 +172,8 @@ CREATE TABLE penstock_group (
 -- passed: a bitmap, in hex, of the offsets from the cursor on that are done. crashes: owners lost without release, since all
 -- that they may have handed out was settled. trying: for workers of the version before. metadata: what a client said with
 -- its last commit. trial: what is known of records that may have killed their process, as JSON.
+-- lanes_version: how often others than the owner have changed its lanes; lanes_epoch: the epoch of an owner that looks for
+-- that, which those of the version before do not.
 CREATE TABLE penstock_cursor (
     group_id     integer NOT NULL,
     topic_id     integer NOT NULL,
@@ -186,6 +188,8 @@ CREATE TABLE penstock_cursor (
     trying       bigint,
     metadata     text,
     trial        text NOT NULL DEFAULT '',
+    lanes_version bigint NOT NULL DEFAULT 0,
+    lanes_epoch  bigint NOT NULL DEFAULT -1,
     PRIMARY KEY (group_id, topic_id, partition)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 1000);
 

@@ -170,6 +170,8 @@ CREATE TABLE penstock_group (
 -- passed: a bitmap, in hex, of the offsets from the cursor on that are done. crashes: owners lost without release, since all
 -- that they may have handed out was settled. trying: for workers of the version before. metadata: what a client said with
 -- its last commit. trial: what is known of records that may have killed their process, as JSON.
+-- lanes_version: how often others than the owner have changed its lanes; lanes_epoch: the epoch of an owner that looks for
+-- that, which those of the version before do not.
 CREATE TABLE penstock_cursor (
     group_id     INTEGER NOT NULL,
     topic_id     INTEGER NOT NULL,
@@ -184,6 +186,8 @@ CREATE TABLE penstock_cursor (
     trying       INTEGER,
     metadata     TEXT,
     trial        TEXT NOT NULL DEFAULT '',
+    lanes_version INTEGER NOT NULL DEFAULT 0,
+    lanes_epoch  INTEGER NOT NULL DEFAULT -1,
     PRIMARY KEY (group_id, topic_id, partition)
 ) WITHOUT ROWID;
 

@@ -1,4 +1,5 @@
--- Topics that grow, tokens per topic, members that say they are leaving.
+-- Topics that grow, tokens per topic, members that say they are leaving, decisions that leave cursors
+-- with their owners.
 UPDATE penstock_meta SET value = '9' WHERE name = 'schema_version';
 
 -- How often the topic has grown.
@@ -19,3 +20,8 @@ ALTER TABLE penstock_token ADD COLUMN content bytea;
 
 -- running, or stopping: it finishes what it has and takes nothing new.
 ALTER TABLE penstock_member ADD COLUMN state text NOT NULL DEFAULT 'running';
+
+-- How often others than the owner have changed its lanes, and the epoch of an owner that looks for that; those of the version
+-- before do not.
+ALTER TABLE penstock_cursor ADD COLUMN lanes_version bigint NOT NULL DEFAULT 0;
+ALTER TABLE penstock_cursor ADD COLUMN lanes_epoch bigint NOT NULL DEFAULT -1;
