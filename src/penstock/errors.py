@@ -9,6 +9,7 @@
     │   ├── InvalidOwner
     │   ├── InvalidTime             a naive datetime, or a moment before 1970
     │   ├── InvalidToken
+    │   ├── TokenReused             the token of another event
     │   ├── InvalidValue            a value that has no JSON form
     │   ├── ValueTooLarge
     │   ├── InvalidPartitions       a partition count out of range
@@ -211,6 +212,19 @@ class InvalidToken(InvalidInput):
             f"token {shown(value)} must be a UUID, or a string or bytes of length 1 to {limit}; "
             "name what may happen only once, for example token=f'paid:{order_id}'"
         )
+
+
+class TokenReused(InvalidInput):
+    """A token was used before, in the same topic, for an event with another type, key or value."""
+
+    code = "token_reused"
+
+    def __init__(self, token: object, topic: str, id: str) -> None:
+        super().__init__(
+            f"token {shown(token)} stands for event {id} in topic {topic!r}, which has another type, key or "
+            "value; a repetition must be the same event, and another event needs a token of its own"
+        )
+        self.id = id
 
 
 class InvalidValue(InvalidInput):
@@ -999,7 +1013,7 @@ class CommitOutcomeUnknown(Error):
     def __init__(self, why: str, tokens: Iterable[Any]) -> None:
         self.tokens = tuple(tokens)
         remedy = (
-            "ask outbox.published(None, token) for one of its tokens: "
+            "ask outbox.published(None, token) for one of its tokens, with its topic: "
             + ", ".join(shown(token) for token in self.tokens[:3])
             if self.tokens
             else "publish with token=... to be able to ask outbox.published(None, token)"

@@ -62,7 +62,7 @@ def test_callers_with_the_same_tokens_in_different_orders_do_not_deadlock(
     postgres_store: Store, pool: ThreadPoolExecutor
 ) -> None:
     """A third holds the middle one: from two ends, each would come to hold what the other needs."""
-    tokens = sorted(("t-1", "t-2", "t-3"), key=lambda token: check_token(token).hash)
+    tokens = sorted(("t-1", "t-2", "t-3"), key=lambda token: check_token(token, "events").hash)
 
     def publish_all(*tokens: str) -> list[str]:
         with postgres_store.connection() as conn:

@@ -17,6 +17,7 @@ EXIT_CODES = {
     "invalid_owner": USAGE,
     "invalid_time": USAGE,
     "invalid_token": USAGE,
+    "token_reused": USAGE,
     "invalid_value": USAGE,
     "value_too_large": USAGE,
     "invalid_partitions": USAGE,

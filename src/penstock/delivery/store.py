@@ -119,7 +119,7 @@ class GroupStore:
         return self._database.run(lambda tx: self._take(tx, living, "cursors_take_wanted"))
 
     def owned(self) -> dict[int, tuple[int, bool, int]]:
-        """Return the partitions owned, each with its epoch, whether it should be kept, and its lanes' version.
+        """Return the partitions owned: epoch, whether it should be kept, and the version of its lanes.
 
         Those of a paused group should be released.
         """

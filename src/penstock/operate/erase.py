@@ -78,7 +78,9 @@ def _waiting_uncopied(tx: Transaction, log: Log, owner: str) -> int:
     """Count the waiting records of an owner that stand in the log only: the log says whose they are."""
     topics, count, after = {each.id: each for each in log.topics()}, 0, (0, 0, 0, -1)
     while True:
-        place = dict(zip(("after_group", "after_topic", "after_partition", "after_offset"), after, strict=True))
+        place = dict(
+            zip(("after_group", "after_topic", "after_partition", "after_offset"), after, strict=True)
+        )
         rows = tx.rows("delivery", "entries_page", topic_id=None, group_id=None, limit=PAGE, **place)
         uncopied = [row[:4] for row in rows if row[5] is None and row[1] in topics]
         for (_, topic_id), each in groupby(uncopied, key=itemgetter(0, 1)):

@@ -1,10 +1,11 @@
 """Do the numbers agree? The log with itself, the groups and tables with the log, the log with the user's own.
 
 Each figure is counted where the thing is: `logged` are rows of the log, held against the offsets that were
-given and against distinct ids; `delivered` is what a group has passed, less what waits, what is dead, what was
-erased and what no handler of it wants, which is `passed_over`; `table` are distinct places in the rows of tables, handed in as values; `committed` is the user's own table,
-only if asked. The log's ends are read first, and nothing after them counts. What retention has deleted lies
-before the start and is not a fault; `erased` are records that kept their offset and lost their content.
+given and against distinct ids; `delivered` is what a group has passed, less what waits, what is dead, what
+was erased and what no handler of it wants, which is `passed_over`; `table` are distinct places in the rows of
+tables, handed in as values; `committed` is the user's own table, only if asked. The log's ends are read
+first, and nothing after them counts. What retention has deleted lies before the start and is not a fault;
+`erased` are records that kept their offset and lost their content.
 """
 
 from collections import Counter
@@ -88,8 +89,8 @@ def reconcile(
     """Compare what there is to compare. `groups` None: all that read the topic.
 
     `against` is a SELECT of the user's, run on the same store, whose first column is the record's id, or
-    its key if `by` says so. `type`: it is compared with the records of that type only, which are counted apart.
-    Raises UnknownTopic.
+    its key if `by` says so. `type`: it is compared with the records of that type only, and these are counted
+    apart. Raises UnknownTopic.
     """
     found = store.log.topic(topic)
     bounds = store.log.all_bounds(found)
@@ -143,9 +144,7 @@ class _Counted:
     names: Counter[tuple[str, bytes | None]] = field(default_factory=Counter)  # id and key
 
 
-def _counted(
-    log: Log, topic: Topic, bounds: dict[int, Bounds], *, names: bool, type: str | None
-) -> _Counted:
+def _counted(log: Log, topic: Topic, bounds: dict[int, Bounds], *, names: bool, type: str | None) -> _Counted:
     """Walk the log, without values; bounds are raised where retention has deleted meanwhile."""
     found = _Counted(type)
     for number in sorted(bounds):

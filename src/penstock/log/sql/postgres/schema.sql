@@ -281,7 +281,8 @@ CREATE TABLE penstock_dead (
 CREATE INDEX ix_penstock_dead_died ON penstock_dead (died_ms, group_id, topic_id, partition, "offset");
 CREATE INDEX ix_penstock_dead_owner ON penstock_dead (owner) WHERE owner IS NOT NULL;
 
--- Events published with a token: the same token again, within its window, is the same event. token: 16 bytes of hash.
+-- Events published with a token: the same token again, in its topic and within its window, is the same event. token: 16
+-- bytes of hash; for one release there is a second row, with the hash that the version before looks for.
 -- content: a hash of what was published with it; NULL for those of the version before.
 CREATE TABLE penstock_token (
     token      bytea NOT NULL PRIMARY KEY,
