@@ -50,6 +50,8 @@ _TOPIC_OF = attrgetter("topic")
 class Publisher:
     """Publishes into one store. Safe to share between threads."""
 
+    url: str
+
     def __init__(self, database: Database, names: Names, limits: LimitsSettings, clock: Clock) -> None:
         self._database, self._names, self._limits, self._clock = database, names, limits, clock
         self._event_types = EventTypes()
@@ -118,6 +120,7 @@ class Publisher:
         try:
             from .tracking.mapped import table_of
             from .tracking.sqlalchemy import Tracker
+            from .tracking.stores import address_of
         except ModuleNotFoundError as exc:
             raise MissingExtra("tracking models", "sqlalchemy") from exc
         declared = declaration.declare(
@@ -132,7 +135,9 @@ class Publisher:
             owner=owner,
         )
         if self._tracker is None:
-            self._tracker = Tracker(self.publish_many, lambda: block.current(self))
+            self._tracker = Tracker(
+                self.publish_many, lambda: block.current(self), address_of(self.url), self._names
+            )
         self._tracker.add(declared)
         return model
 
