@@ -125,7 +125,7 @@ class DeadLetters:
         return Decided(len(letters))
 
     def erase(self, tx: Transaction, places: Collection[LetterPlace]) -> Decided:
-        """Forget records whose content is erased: letters and waiting entries, with what they said of them.
+        """Forget records whose content is erased: letters, waiting entries and fallbacks, and their errors.
 
         Later records of their lanes go on; a lane that nobody waits in vanishes, and its name with it. An
         owner that has one in its memory takes the partition again, and finds the record erased.
@@ -133,6 +133,9 @@ class DeadLetters:
         cursors = self._hold(tx, places)
         letters = self._letters(tx, "dead_take", cursors, places)
         entries = self._entries(tx, cursors, places)
+        if cursors:
+            table = Rows.of("partition place", sorted(places))
+            tx.change("delivery", "fallbacks_drop", places=table, **self._ids)
         held = self._held(tx, letters)
         freed = self._free(tx, held, set())
         self._put(tx, [(*lane, WaitState.HELD) for lane in sorted(held - freed)])

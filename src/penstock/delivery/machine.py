@@ -97,6 +97,14 @@ class NewDeadLetter(NamedTuple):
     reason: str
 
 
+class CompletedByFallback(NamedTuple):
+    """A record that only the fallback of its handler completed: after how many failures, and why the last."""
+
+    offset: int
+    failures: int
+    reason: str
+
+
 @dataclass(slots=True)
 class Settlement:
     """What to write: the cursor, and what changed among lanes, entries and dead letters.
@@ -116,6 +124,7 @@ class Settlement:
     passed_singles: list[PassedRecord] = field(default_factory=list)  # and so do these
     late_moves: list[LateMove] = field(default_factory=list)
     passed_entries: list[PassedRecord] = field(default_factory=list)
+    fallbacks: list[CompletedByFallback] = field(default_factory=list)
 
     @property
     def reach(self) -> int:
@@ -143,6 +152,7 @@ class Partition:
         self._entries: dict[int, str] = {}
         self._entries_gone: list[int] = []
         self._dead: list[NewDeadLetter] = []
+        self._fallbacks: list[CompletedByFallback] = []
         self._skipped: list[tuple[int, str]] = []  # no handler wants them; not confirmed yet
         self._floor = base  # the base before the first of them
         self._skips: dict[str, int] = {}  # their lanes, each with the first
@@ -420,6 +430,8 @@ class Partition:
         lane.out -= 1
         match verdict:
             case Passed():
+                if verdict.by_fallback:
+                    self._fallbacks.append(CompletedByFallback(offset, verdict.failures, verdict.reason))
                 self._leave(lane)
                 self._go_on(lane)
             case Dead(failures, reason, hold):
@@ -500,9 +512,10 @@ class Partition:
             passed_singles=self.passed_over.take_singles(),
             late_moves=list(self._late_moves.values()),
             passed_entries=self._passed_entries,
+            fallbacks=self._fallbacks,
         )
         self._changed_lanes, self._entries, self._entries_gone, self._dead = set(), {}, [], []
-        self._late_moves, self._passed_entries = {}, []
+        self._late_moves, self._passed_entries, self._fallbacks = {}, [], []
         self._dirty = False
         for lane in self._left:
             lane.left = 0

@@ -374,6 +374,9 @@ class GroupStore:
         ]
         if dead:
             self._bury(tx, dead)
+        fallbacks = [(partition, *each) for partition, one in kept.items() for each in one.fallbacks]
+        if fallbacks:
+            self._note_fallbacks(tx, fallbacks)
         if gone:
             table = Rows.of("partition place", gone)
             tx.change("delivery", "entries_drop", entries=table, **self._ids)
@@ -401,6 +404,19 @@ class GroupStore:
         ]
         if rows:
             tx.bulk("delivery", "dead_put", Rows.of(_DEAD, rows))
+
+    def _note_fallbacks(self, tx: Transaction, completed: list[tuple[int, int, int, str]]) -> None:
+        """Write down which records only a fallback completed, as long as the log holds them."""
+        places = {Position(partition, offset) for partition, offset, *_ in completed}
+        found = self._store.log_in(tx).at(self.topic, places, bare=True)
+        logged = {(each.partition, each.offset) for each in found}
+        rows = {each[:2]: each for each in completed if each[:2] in logged}
+        if rows:
+            table = Rows.of("partition place", rows)
+            tx.change("delivery", "fallbacks_drop", places=table, **self._ids)
+            completed_ms = tx.now_ms(own_ms(self._clock))
+            noted = Rows.of("partition place failures reason", rows.values())
+            tx.change("delivery", "fallbacks_put", noted=noted, completed_ms=completed_ms, **self._ids)
 
     def _contents(self, tx: Transaction, places: list[Position]) -> dict[Position, Content]:
         table = Rows.of("partition place", places)

@@ -360,6 +360,51 @@ RETURNING partition, "offset", lane, holding;
 DELETE FROM penstock_dead WHERE group_id = :group_id AND topic_id = :topic_id AND (partition, "offset") IN (
     SELECT w.partition, w.place FROM rows(:letters, partition integer, place bigint) AS w);
 
+-- == Fallbacks: records that only the fallback of their handler completed
+
+-- name: fallbacks_drop
+-- Forget how some records were completed; walks the primary key. The cursors' locks are held already.
+DELETE FROM penstock_fallback WHERE group_id = :group_id AND topic_id = :topic_id AND (partition, "offset") IN (
+    SELECT w.partition, w.place FROM rows(:places, partition integer, place bigint) AS w);
+
+-- name: fallbacks_put
+-- Write down which records only a fallback completed; walks the primary key. The cursors' locks are held already.
+INSERT INTO penstock_fallback (group_id, topic_id, partition, "offset", failures, reason, completed_ms)
+SELECT :group_id, :topic_id, w.partition, w.place, w.failures, w.reason, :completed_ms
+FROM rows(:noted, partition integer, place bigint, failures integer, reason text) AS w;
+
+-- name: fallbacks_reset
+-- Forget how records from an offset on were completed, in each of some partitions: they come again. Walks the primary key.
+-- The cursors' locks are held already.
+DELETE FROM penstock_fallback WHERE group_id = :group_id AND topic_id = :topic_id AND EXISTS (
+    SELECT 1 FROM rows(:targets, partition integer, place bigint) AS w
+    WHERE w.partition = penstock_fallback.partition AND w.place <= penstock_fallback."offset");
+
+-- name: fallbacks_trim
+-- Forget how records before the end of some ranges were completed, which the log no longer holds; reads the table, which
+-- holds failures only.
+DELETE FROM penstock_fallback WHERE topic_id = :topic_id AND EXISTS (
+    SELECT 1 FROM rows(:ranges, partition integer, low bigint, high bigint) AS w
+    WHERE w.partition = penstock_fallback.partition AND w.high > penstock_fallback."offset");
+
+-- name: fallbacks_list
+-- A page of the records that only a fallback completed, by group, topic, partition and offset, after one of them; walks the
+-- primary key, locks nothing.
+SELECT f.group_id, f.topic_id, f.partition, f."offset", g.name, f.failures, f.reason, f.completed_ms
+FROM penstock_fallback f
+CROSS JOIN penstock_group g ON g.id = f.group_id
+WHERE (f.group_id, f.topic_id, f.partition, f."offset")
+      > (:after_group::bigint, :after_topic::bigint, :after_partition::bigint, :after_offset::bigint)
+  AND (:group_id::integer IS NULL OR f.group_id = :group_id::integer)
+  AND (:topic_id::integer IS NULL OR f.topic_id = :topic_id::integer)
+ORDER BY f.group_id, f.topic_id, f.partition, f."offset"
+LIMIT :limit;
+
+-- name: fallback_find
+-- How a record was completed, if only a fallback did it; walks the primary key, locks nothing.
+SELECT failures, reason, completed_ms FROM penstock_fallback
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND "offset" = :offset;
+
 -- == Entries: records that wait in lanes
 
 -- name: entries_count
@@ -745,6 +790,10 @@ DELETE FROM penstock_dead WHERE topic_id = :topic_id;
 -- Remove the lane entries of a deleted topic; reads the table, which holds failures only.
 DELETE FROM penstock_lane_entry WHERE topic_id = :topic_id;
 
+-- name: fallbacks_delete
+-- Forget how records of a deleted topic were completed; reads the table, which holds failures only.
+DELETE FROM penstock_fallback WHERE topic_id = :topic_id;
+
 -- name: lanes_delete
 -- Remove the waiting lanes of a deleted topic; reads the table, which holds failures only.
 DELETE FROM penstock_lane WHERE topic_id = :topic_id;
@@ -806,6 +855,10 @@ DELETE FROM penstock_group WHERE id = :group_id;
 -- name: group_entries_delete
 -- Remove the lane entries of a group; walks the primary key, locks the rows.
 DELETE FROM penstock_lane_entry WHERE group_id = :group_id;
+
+-- name: group_fallbacks_delete
+-- Forget how records of a group were completed; walks the primary key, locks the rows.
+DELETE FROM penstock_fallback WHERE group_id = :group_id;
 
 -- name: group_filters
 -- All groups with their filters; reads the table, which is small.

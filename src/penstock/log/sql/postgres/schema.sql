@@ -256,6 +256,19 @@ CREATE TABLE penstock_note (
     PRIMARY KEY (group_id, topic_id, partition, type, until_offset)
 );
 
+-- Records that only the fallback of their handler completed: after how many failures, and why the last one. They go with the
+-- records of the log.
+CREATE TABLE penstock_fallback (
+    group_id     integer NOT NULL,
+    topic_id     integer NOT NULL,
+    partition    integer NOT NULL,
+    "offset"     bigint NOT NULL,
+    failures     integer NOT NULL,
+    reason       text NOT NULL,
+    completed_ms bigint NOT NULL,
+    PRIMARY KEY (group_id, topic_id, partition, "offset")
+);
+
 -- Records given up, kept with their payload until requeued or discarded. holding: their lane waits for that.
 -- reset_ms: when their group was reset, after they died.
 CREATE TABLE penstock_dead (

@@ -18,6 +18,7 @@ DROP TABLE IF EXISTS penstock_domain;
 DROP TABLE IF EXISTS penstock_lane;
 DROP TABLE IF EXISTS penstock_lane_entry;
 DROP TABLE IF EXISTS penstock_note;
+DROP TABLE IF EXISTS penstock_fallback;
 DROP TABLE IF EXISTS penstock_dead;
 DROP TABLE IF EXISTS penstock_token;
 DROP TABLE IF EXISTS penstock_audit;

@@ -254,6 +254,19 @@ CREATE TABLE penstock_note (
     PRIMARY KEY (group_id, topic_id, partition, type, until_offset)
 ) WITHOUT ROWID;
 
+-- Records that only the fallback of their handler completed: after how many failures, and why the last one. They go with the
+-- records of the log.
+CREATE TABLE penstock_fallback (
+    group_id     INTEGER NOT NULL,
+    topic_id     INTEGER NOT NULL,
+    partition    INTEGER NOT NULL,
+    "offset"     INTEGER NOT NULL,
+    failures     INTEGER NOT NULL,
+    reason       TEXT NOT NULL,
+    completed_ms INTEGER NOT NULL,
+    PRIMARY KEY (group_id, topic_id, partition, "offset")
+) WITHOUT ROWID;
+
 -- Records given up, kept with their payload until requeued or discarded. holding: their lane waits for that.
 -- reset_ms: when their group was reset, after they died.
 CREATE TABLE penstock_dead (

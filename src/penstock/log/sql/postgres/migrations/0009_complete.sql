@@ -25,3 +25,16 @@ ALTER TABLE penstock_member ADD COLUMN state text NOT NULL DEFAULT 'running';
 -- before do not.
 ALTER TABLE penstock_cursor ADD COLUMN lanes_version bigint NOT NULL DEFAULT 0;
 ALTER TABLE penstock_cursor ADD COLUMN lanes_epoch bigint NOT NULL DEFAULT -1;
+
+-- Records that only the fallback of their handler completed: after how many failures, and why the last one. They go with the
+-- records of the log.
+CREATE TABLE penstock_fallback (
+    group_id     integer NOT NULL,
+    topic_id     integer NOT NULL,
+    partition    integer NOT NULL,
+    "offset"     bigint NOT NULL,
+    failures     integer NOT NULL,
+    reason       text NOT NULL,
+    completed_ms bigint NOT NULL,
+    PRIMARY KEY (group_id, topic_id, partition, "offset")
+);

@@ -25,3 +25,16 @@ ALTER TABLE penstock_member ADD COLUMN state TEXT NOT NULL DEFAULT 'running';
 -- before do not.
 ALTER TABLE penstock_cursor ADD COLUMN lanes_version INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE penstock_cursor ADD COLUMN lanes_epoch INTEGER NOT NULL DEFAULT -1;
+
+-- Records that only the fallback of their handler completed: after how many failures, and why the last one. They go with the
+-- records of the log.
+CREATE TABLE penstock_fallback (
+    group_id     INTEGER NOT NULL,
+    topic_id     INTEGER NOT NULL,
+    partition    INTEGER NOT NULL,
+    "offset"     INTEGER NOT NULL,
+    failures     INTEGER NOT NULL,
+    reason       TEXT NOT NULL,
+    completed_ms INTEGER NOT NULL,
+    PRIMARY KEY (group_id, topic_id, partition, "offset")
+) WITHOUT ROWID;
