@@ -91,6 +91,7 @@ EXIT_CODES = {
     "invalid_pipeline": USAGE,
     "records_removed": FAILED,
     "ranges_differ": FAILED,
+    "history_taken_back": FAILED,
     "state_without_past": FAILED,
     "table_differs": FAILED,
     "pipeline_failed": FAILED,
