@@ -120,7 +120,6 @@ class Publisher:
         try:
             from .tracking.mapped import table_of
             from .tracking.sqlalchemy import Tracker
-            from .tracking.stores import address_of
         except ModuleNotFoundError as exc:
             raise MissingExtra("tracking models", "sqlalchemy") from exc
         declared = declaration.declare(
@@ -136,7 +135,7 @@ class Publisher:
         )
         if self._tracker is None:
             self._tracker = Tracker(
-                self.publish_many, lambda: block.current(self), address_of(self.url), self._names
+                self.publish_many, lambda: block.current(self), url=self.url, names=self._names
             )
         self._tracker.add(declared)
         return model

@@ -43,7 +43,7 @@ class TokensSettings(Settings, room="tokens"):
         return self.window // timedelta(milliseconds=1)
 
 
-class _Known(NamedTuple):
+class _StoredToken(NamedTuple):
     """A token that is stored. `content` is None if the version before has stored it."""
 
     id: str
@@ -51,7 +51,7 @@ class _Known(NamedTuple):
     content: bytes | None
 
     @classmethod
-    def stored(cls, id: str | bytes, created_ms: int, content: bytes | None) -> "_Known":
+    def stored(cls, id: str | bytes, created_ms: int, content: bytes | None) -> "_StoredToken":
         """Return what a row says."""
         return cls(_text(id), created_ms, None if content is None else bytes(content))
 
@@ -76,7 +76,7 @@ def take_steps(events: Iterable[StagedEvent], window_ms: int) -> Steps[dict[byte
         if taken == len(rows):
             return meant | {hash: event.id for hash, event in wanted.items()}
         found = yield Step("token_find", [row[:1] for row in rows], reads=True)
-        known = {bytes(hash): _Known.stored(*columns) for hash, *columns in found}
+        known = {bytes(hash): _StoredToken.stored(*columns) for hash, *columns in found}
         dropped = list[tuple[bytes, int]]()
         try:
             for hash, event in wanted.items():
@@ -107,7 +107,7 @@ def _rows(events: Iterable[StagedEvent]) -> list[tuple[bytes, str, int, bytes]]:
 
 
 def _meaning(
-    event: StagedEvent, known: Mapping[bytes, _Known], window_ms: int, dropped: list[tuple[bytes, int]]
+    event: StagedEvent, known: Mapping[bytes, _StoredToken], window_ms: int, dropped: list[tuple[bytes, int]]
 ) -> str | None:
     """Return the id of the event that a token stands for, if that is known by now; note what is to go.
 
@@ -147,7 +147,7 @@ def find_steps(token: Token, now_ms: int, window_ms: int) -> Steps[str | None]:
     hashes = sorted({token.hash, token.store_hash})
     found = yield Step("token_find", [(each,) for each in hashes], reads=True)
     since_ms = now_ms - window_ms
-    known = {bytes(hash): _Known.stored(*columns) for hash, *columns in found}
+    known = {bytes(hash): _StoredToken.stored(*columns) for hash, *columns in found}
     ours, before = known.get(token.hash), known.get(token.store_hash)
     if ours is not None and ours.id and ours.created_ms > since_ms:
         return ours.id

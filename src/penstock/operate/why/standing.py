@@ -101,7 +101,7 @@ class Letter:
 
 
 @dataclass(frozen=True, slots=True)
-class Fallback:
+class ByFallback:
     """How often a record failed, and why at last, before the fallback of its handler completed it."""
 
     failures: int
@@ -135,7 +135,7 @@ class Standing:
     discard: Act | None
     doubts: tuple[str, ...]
     note: Note | None = None
-    fallback: Fallback | None = None
+    fallback: ByFallback | None = None
 
     @property
     def passed(self) -> bool:
@@ -239,10 +239,10 @@ class StandingReader:
         rows = self._tx.rows("delivery", "notes_of_type", type=record.type, **place)
         return next((note for row in rows if (note := Note(*row)).has(record.offset)), None)
 
-    def _fallback(self, record: Logged, place: dict[str, int]) -> Fallback | None:
+    def _fallback(self, record: Logged, place: dict[str, int]) -> ByFallback | None:
         """Return how a record was completed that its handler could not."""
         rows = self._tx.rows("delivery", "fallback_find", offset=record.offset, **place)
-        return Fallback(*rows[0]) if rows else None
+        return ByFallback(*rows[0]) if rows else None
 
     def _place(self, group: StoredGroup, topic: Topic, number: int) -> dict[str, int]:
         return {"group_id": group.id, "topic_id": topic.id, "partition": number}

@@ -22,7 +22,7 @@ from .block import Block
 from .declaration import Declaration
 from .mapped import changed_columns, columns_of, identity_of, image_of
 from .parts import blame_column, parts_of, told
-from .stores import StoreAddress, meant
+from .stores import address_of, meant
 
 _PENDING = "penstock.tracking"  # where a session keeps what its flush has written so far
 
@@ -50,10 +50,10 @@ class Tracker:
     """The tracked models of one outbox; `address` and `names` say which store and which tables it has."""
 
     def __init__(
-        self, publish_many: PublishMany, block: Callable[[], Block], address: StoreAddress, names: Names
+        self, publish_many: PublishMany, block: Callable[[], Block], *, url: str, names: Names
     ) -> None:
         self._publish_many, self._block = publish_many, block
-        self.address, self.names = address, names
+        self.address, self.names = address_of(url), names
         self._declared: dict[type, Declaration] = {}
 
     def add(self, declaration: Declaration) -> None:

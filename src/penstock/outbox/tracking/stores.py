@@ -27,14 +27,14 @@ class StoreAddress:
     database: str
 
 
-class HasStore(Protocol):
+class StagesInStore(Protocol):
     """What stages events in one store."""
 
     address: StoreAddress
     names: Names
 
 
-S = TypeVar("S", bound=HasStore)
+S = TypeVar("S", bound=StagesInStore)
 
 
 def address_of(url: str | URL) -> StoreAddress:
