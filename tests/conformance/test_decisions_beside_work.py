@@ -6,7 +6,7 @@ keys to come, that it has read and not written down. What has passed does not co
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from threading import Event, Thread
 
@@ -46,7 +46,7 @@ class Deciding(Seen):
     def __init__(self, *failing: object) -> None:
         super().__init__(*failing)
         self.passed: list[Record] = []
-        self.decide = lambda record: None
+        self.decide: Callable[[Record], None] = lambda record: None
 
     def __call__(self, record: Record) -> None:
         self.decide(record)
@@ -151,8 +151,8 @@ def test_whatever_is_decided_and_when_each_record_passes_once_and_in_order(
     assert set(passed.values()) <= {1}
     assert set(range(last)) - discarded <= passed.keys()
     for key in KEYS:
-        values = [record.value for record in seen.passed if record.key == key]
-        assert values == sorted(values)
+        came = [record.value for record in seen.passed if record.key == key]
+        assert came == sorted(came)
     assert (lanes(database).items, dead_letters(database).items) == ([], [])
 
 

@@ -16,7 +16,7 @@ from penstock.operate.groups import delete
 from penstock.operate.reset import EARLIEST, reset
 from penstock.operate.retention import retain
 from penstock.operate.why import why
-from penstock.testing.handling_suite import publish_values
+from penstock.testing.handling_suite import publish_values, subscribe
 from penstock.testing.outbox_suite import in_one_partition
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
@@ -40,10 +40,7 @@ def completed(engine: StoreEngine, *, transaction: bool = False) -> None:
         if record.value == 2:
             raise ValueError("no such card")
 
-    options = {"transaction": True} if transaction else {}
-    engine.outbox.handler(None, group="g", id="g", retry=NEVER, fallback=lambda record: None, **options)(
-        charge
-    )
+    subscribe(engine.outbox, "g", charge, retry=NEVER, fallback=lambda record: None, transaction=transaction)
     publish_values(engine, 1, 2, 3)
     engine.outbox.drain()
 

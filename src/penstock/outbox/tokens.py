@@ -98,7 +98,7 @@ def take_steps(events: Iterable[StagedEvent], window_ms: int) -> Steps[dict[byte
 
 def _rows(events: Iterable[StagedEvent]) -> list[tuple[bytes, str, int, bytes]]:
     """Return what is stored of the tokens of events, sorted, also as the version before would look for it."""
-    rows = {}
+    rows: dict[bytes, tuple[bytes, str, int, bytes]] = {}
     for event in events:
         assert event.token is not None
         for hash in (event.token.hash, event.token.store_hash):

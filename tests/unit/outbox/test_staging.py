@@ -266,7 +266,7 @@ def test_d17_a_token_is_of_its_topic() -> None:
 @pytest.mark.parametrize("other", [{"key": "k-2"}, {"type": "u"}, {"value": 2}])
 def test_d17_a_token_with_other_content_is_refused_and_takes_nothing(other: dict[str, Any]) -> None:
     tokens = Tokens()
-    content = {"type": "t", "value": 1, "key": "k-1"}
+    content: dict[str, Any] = {"type": "t", "value": 1, "key": "k-1"}
     first = an_event(token="t", **content)
     tokens.stage(first)
     before = dict(tokens)
