@@ -1028,7 +1028,7 @@ class CommitOutcomeUnknown(Error):
     def __init__(self, why: str, tokens: Iterable[Any]) -> None:
         self.tokens = tuple(tokens)
         remedy = (
-            "ask outbox.published(None, token) for one of its tokens, with its topic: "
+            "ask outbox.published(None, token) for one of its tokens: "
             + ", ".join(shown(token) for token in self.tokens[:3])
             if self.tokens
             else "publish with token=... to be able to ask outbox.published(None, token)"

@@ -22,8 +22,11 @@ class Token(NamedTuple):
     given: GivenToken
 
 
-def check_token(given: object, topic: str) -> Token:
-    """Return a token. A string counts as its UTF-8 bytes, a UUID as its usual text. Raises InvalidToken."""
+def check_token(given: object, topic: str | None) -> Token:
+    """Return a token of a topic, or of the first that used it. Raises InvalidToken.
+
+    A string counts as its UTF-8 bytes, a UUID as its usual text.
+    """
     if isinstance(given, UUID):
         return _token(str(given).encode(), topic, given)
     if isinstance(given, str | bytes) and 0 < len(given) <= TOKEN_LENGTH:
@@ -43,5 +46,6 @@ def digest(*parts: bytes | None) -> bytes:
     return hash.digest()
 
 
-def _token(data: bytes, topic: str, given: GivenToken) -> Token:
-    return Token(digest(topic.encode(), data), blake2b(data, digest_size=HASH_BYTES).digest(), given)
+def _token(data: bytes, topic: str | None, given: GivenToken) -> Token:
+    store_hash = blake2b(data, digest_size=HASH_BYTES).digest()
+    return Token(store_hash if topic is None else digest(topic.encode(), data), store_hash, given)

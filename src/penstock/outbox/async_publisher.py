@@ -112,7 +112,7 @@ class AsyncPublisher(Publisher):
         return await self._aon(conn, steps)
 
     async def apublished(
-        self, conn: Any | None, token: GivenToken, /, *, topic: str = DEFAULT_TOPIC
+        self, conn: Any | None, token: GivenToken, /, *, topic: str | None = None
     ) -> str | None:
         """Look up a token on an async connection, or on one of our own; else as `published`."""
         if conn is None:

@@ -251,8 +251,10 @@ class Publisher:
         steps = reschedule_steps(id, at, topic, now_ms, key=key, owner=owner, limits=self._limits)
         return self._on(conn, steps)
 
-    def published(self, conn: Any | None, token: GivenToken, /, *, topic: str = DEFAULT_TOPIC) -> str | None:
-        """Return the id of the event published with a token of a topic, within `tokens.window`, or None.
+    def published(self, conn: Any | None, token: GivenToken, /, *, topic: str | None = None) -> str | None:
+        """Return the id of the event published with a token, within `tokens.window`; None if none was.
+
+        In a topic, or in the one that used the token first.
 
         On a connection of the caller's it sees what that sees. With None it asks on one of its own and waits
         for a transaction that is using the token: then the answer is the truth, also after a commit in doubt.

@@ -258,6 +258,7 @@ def test_d17_a_token_is_of_its_topic() -> None:
         assert tokens.stage(again) == Staged([event.id], [], ["t"])
     token = check_token("t", "billing")
     assert run(find_steps(token, NOW_MS, WINDOW_MS), tokens.execute) == other.id
+    assert run(find_steps(check_token("t", None), NOW_MS, WINDOW_MS), tokens.execute) == first.id
     elsewhere = check_token("t", "events")
     assert run(find_steps(elsewhere, NOW_MS, WINDOW_MS), tokens.execute) is None
     assert run(wait_steps(elsewhere, NOW_MS, WINDOW_MS), tokens.execute) is None
