@@ -9,6 +9,7 @@
     │   ├── InvalidOwner
     │   ├── InvalidTime             a naive datetime, or a moment before 1970
     │   ├── InvalidToken
+    │   ├── TokenReused             the token of another event
     │   ├── InvalidValue            a value that has no JSON form
     │   ├── ValueTooLarge
     │   ├── InvalidPartitions       a partition count out of range
@@ -82,6 +83,7 @@
     │   ├── InvalidPipeline         what was named is not a pipeline
     │   ├── RecordsRemoved          retention was faster than the pipeline
     │   ├── RangesDiffer            the table does not end where the batch begins
+    │   ├── HistoryTakenBack        the log is not the one that was read: a backup was restored
     │   ├── StateWithoutPast        a new checkpoint cannot continue the results in a table
     │   ├── TableDiffers            the columns of a table are not those of the batch
     │   └── PipelineFailed          what Spark says, in one line
@@ -211,6 +213,19 @@ class InvalidToken(InvalidInput):
             f"token {shown(value)} must be a UUID, or a string or bytes of length 1 to {limit}; "
             "name what may happen only once, for example token=f'paid:{order_id}'"
         )
+
+
+class TokenReused(InvalidInput):
+    """A token was used before, in the same topic, for an event with another type, key or value."""
+
+    code = "token_reused"
+
+    def __init__(self, token: object, topic: str, id: str) -> None:
+        super().__init__(
+            f"token {shown(token)} stands for event {id} in topic {topic!r}, which has another type, key or "
+            "value; a repetition must be the same event, and another event needs a token of its own"
+        )
+        self.id = id
 
 
 class InvalidValue(InvalidInput):
@@ -956,6 +971,20 @@ class RangesDiffer(PipelineError):
             f"table {table} does not end where this batch begins, so nothing was written: {ranges}; either "
             "another pipeline feeds the table, or a new checkpoint began elsewhere (let it begin where the "
             "table ends: option continueFrom)"
+        )
+
+
+class HistoryTakenBack(PipelineError):
+    """The log was restored from a backup, or lost its end: what was read of it may be there no more."""
+
+    code = "history_taken_back"
+
+    def __init__(self, topic: str, ranges: str) -> None:
+        super().__init__(
+            f"the history of topic {topic} was taken back, as by a restored backup, so nothing more is read: "
+            f"{ranges}; what tables hold beyond the backup is not in the log, and other records may stand "
+            "there. Compare them (penstock reconcile --lake), then make the tables again: "
+            "penstock pipeline reset --rebuild"
         )
 
 

@@ -10,7 +10,7 @@ OWNERS = {
     "log": {"meta", "topic", "head", "log", "log_time", "hold", "producer"},
     "outbox": {"staged", "scheduled", "token"},
     "membership": {"member", "slot", "domain"},
-    "delivery": {"group", "cursor", "lane", "lane_entry", "dead", "note"},
+    "delivery": {"group", "cursor", "lane", "lane_entry", "dead", "note", "fallback"},
     "operate": {"audit"},
 }
 # A statement that touches more than its room owns, the tables, and why it may.

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from penstock import Outbox, Record
-from penstock.errors import NoTransaction, SchemaMissing, UnsupportedConnection
+from penstock.errors import NoTransaction, SchemaMissing, TokenReused, UnsupportedConnection
 from penstock.outbox.adapters import adapter_for, async_adapter_for
 from penstock.testing.outbox_suite import OrderDeclined, keys, logged
 from tests.conformance.async_callers import ASYNC_AUTOCOMMITTERS, ASYNC_CALLERS, AsyncFace, Held
@@ -233,10 +233,12 @@ def test_the_same_token_again_is_the_same_event(caller: Caller, store: StoreEngi
     token = UUID(int=7)
     with caller.transaction(store.url) as conn:
         first = face.publish(conn, "t", 1, key="first", token=token)
-        assert face.publish(conn, "t", 2, key="never", token=str(token)) == first
+        assert face.publish(conn, "t", 1, key="first", token=str(token)) == first
+        with pytest.raises(TokenReused):
+            face.publish(conn, "t", 2, key="never", token=str(token))
         assert face.published(conn, token) == first
     many = [{"type": "t", "value": 1, "key": key, "token": f"t-{key}"} for key in "cbadcc"]
-    many[3]["token"] = token
+    many[3] |= {"key": "first", "token": token}
     with caller.transaction(store.url) as conn:
         ids = face.publish_many(conn, [*many, {"type": "t", "value": 1, "key": "free"}])
     assert (ids[3], ids[4:6]) == (first, [ids[0], ids[0]])
@@ -246,12 +248,12 @@ def test_the_same_token_again_is_the_same_event(caller: Caller, store: StoreEngi
         assert [face.published(conn, f"t-{key}") for key in "abcx"] == [ids[2], ids[1], ids[0], None]
     store.clock.advance(timedelta(days=7) - timedelta(milliseconds=1))
     with caller.transaction(store.url) as conn:
-        assert face.publish(conn, "t", 1, key="never", token=token) == first
+        assert face.publish(conn, "t", 1, key="first", token=token) == first
     store.clock.advance(timedelta(milliseconds=1))
     assert face.published(None, token) is None
     with caller.transaction(store.url) as conn:
         again = face.publish_many(
-            conn, [{"type": "t", "value": 1, "key": key, "token": token} for key in ("x", "never")]
+            conn, [{"type": "t", "value": 1, "key": key, "token": token} for key in "xx"]
         )
     assert again == [face.published(None, token)] * 2
     assert drained(store)[5:] == ["x"]

@@ -177,7 +177,7 @@ def test_what_is_requeued_last_and_dies_again_holds_nothing(
 def test_a_record_that_comes_back_alone_is_seen_by_an_owner_at_work(
     engine: StoreEngine, database: Database, act: Act, last: bool
 ) -> None:
-    """The owner has loaded its lanes: it must take the partition afresh."""
+    """The owner has loaded its lanes: it keeps its partition, and learns what has changed."""
     poisoned(engine, 1, on_exhausted="release")
     publish_values(engine, 2)
     engine.outbox.drain()
@@ -187,10 +187,16 @@ def test_a_record_that_comes_back_alone_is_seen_by_an_owner_at_work(
     store = GroupStore(engine.outbox.store, engine.clock, group="g", topic=topic, owner=member.id)
     (letter,) = dead_letters(database).items
     engine.outbox.log.append("events", [a_record("k")], partition=letter.partition)  # it has work
-    (partition,) = store.take(member.living)
+    ((partition, owned),) = store.take(member.living).items()
     assert partition == letter.partition
     assert act("requeue", last=last) == LetterOutcome(1, out_of_order=1)
-    assert partition not in store.owned()
+    assert store.owned()[partition][2] == owned.lanes_version + 1
+    owned.machine.touch()
+    settlement = owned.machine.settlement()
+    assert settlement is not None
+    assert store.settle({partition: (owned, settlement)}) == set()
+    assert store.owned()[partition][2] == owned.lanes_version
+    assert [each.offset for each in owned.machine.take(engine.clock.now_ms(), 10)] == [letter.offset]
 
 
 # --- edit headers

@@ -403,11 +403,19 @@ class Owner:
         return self.store.settle({self.partition: (self.owned, settlement)}) == set()
 
 
+def of_the_version_before(engine: StoreEngine) -> None:
+    """Let the owners be of a version that does not look for changed lanes."""
+    change(engine, "UPDATE penstock_cursor SET lanes_epoch = -1")
+
+
+@pytest.mark.parametrize("older", [False, True], ids=["this_version", "version_before"])
 @pytest.mark.parametrize("deciding", [dead.requeue, dead.discard], ids=["requeue", "discard"])
 def test_an_owner_with_an_older_view_cannot_write_over_it(
-    deciding: Callable[..., LetterOutcome], engine: StoreEngine, database: Database
+    deciding: Callable[..., LetterOutcome], engine: StoreEngine, database: Database, older: bool
 ) -> None:
-    """Its settling is refused, and all that it had out is delivered: nothing lost, nothing out of order."""
+    """It learns of it and settles what it has done. One that cannot learn is refused: nothing lost, nothing
+    out of order, and what it had out comes again.
+    """
     in_one_partition(engine)
     seen = poisoned(engine, 1, 2)
     publish_values(engine, 3)
@@ -418,13 +426,17 @@ def test_an_owner_with_an_older_view_cannot_write_over_it(
     for offset, key in enumerate("kkkoo"):
         machine.feed(offset, key, wanted=True)
     assert [each.offset for each in machine.take(0, 10)] == [3]
+    if older:
+        of_the_version_before(engine)
     assert deciding(database, EVERYTHING, clock=engine.clock) == LetterOutcome(1)
     machine.finish(3, Passed())
-    assert not owner.settles()
+    assert owner.settles() is not older
+    if not older:
+        owner.store.release([owner.partition])
     owner.member.leave()
     came = drained(engine, seen)
     assert [value for value in came if value < 10] == ([1, 2, 3] if deciding is dead.requeue else [2, 3])
-    assert [value for value in came if value >= 10] == [10, 11]
+    assert [value for value in came if value >= 10] == ([10, 11] if older else [11])
     assert (rows(engine, "lane, reason", "lane"), rows(engine, "lane, partition", "lane_entry")) == ([], [])
 
 
@@ -436,11 +448,13 @@ def sequenced_only(engine: StoreEngine) -> None:
 def test_a_decision_is_no_crash_of_a_living_owner(
     engine: StoreEngine, database: Database, requeue: Act
 ) -> None:
+    """Of the version before: one of this version keeps its partition."""
     in_one_partition(engine)
     seen = poisoned(engine, 1, 2)
     publish_values(engine, 10, key="other")
     sequenced_only(engine)
     owner = Owner(engine, database)
+    of_the_version_before(engine)
     requeue()
     assert rows(engine, "owner, crashes", "cursor") == [(None, 0)]
     _, owned = owner.take()
@@ -791,6 +805,7 @@ def test_what_is_written_behind_an_owners_back_is_what_it_would_load(
     machine.finish(3, Parked(5, 1, "z"))
     assert owner.settles()
     requeue()
+    owner.store.release([owner.partition])
     _, owned = owner.take()
     assert owned.machine.missing() == [1]
     assert [(each.offset, each.failures) for each in owned.machine.take(0, 10)] == [(0, 0)]

@@ -133,7 +133,9 @@ def test_the_worker_of_a_project_delivers(project: Project) -> None:
 @pytest.mark.slow
 def test_djangos_own_tests_have_the_tables(project: Project) -> None:
     project.settings["DATABASES"]["default"]["OPTIONS"].pop("options", None)  # a schema of the test's
-    assert "\nOK\n" in sound(project.manage("test --noinput"))
+    said = sound(project.manage("test --noinput"))
+    assert "\nOK\n" in said
+    assert "penstock.W" not in said
 
 
 # --- checks ------------------------------------------------------------------------------------

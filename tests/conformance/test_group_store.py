@@ -228,9 +228,9 @@ def test_only_what_is_meant_for_a_member_is_taken_as_its_share(store: Store, dat
         lambda tx: tx.conn.execute("UPDATE penstock_cursor SET owner_wanted = 'a' WHERE partition = 0")
     )
     assert list(a.take_wanted(living("a"))) == [0]
-    assert a.owned() == {0: (1, True)}
+    assert a.owned() == {0: (1, True, 0)}
     database.run(lambda tx: tx.conn.execute("UPDATE penstock_cursor SET owner_wanted = 'b'"))
-    assert a.owned() == {0: (1, False)}
+    assert a.owned() == {0: (1, False, 0)}
 
 
 @pytest.mark.parametrize("kind", ["postgres"], indirect=True)

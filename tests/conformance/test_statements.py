@@ -122,8 +122,11 @@ def test_a_token_costs_one_statement_and_a_known_one_saves_the_event(store: Stor
     with noting(store.url, noted) as conn:
         for _ in range(2):
             store.outbox.publish(conn, "t", 1, token="t")
-    take = "INSERT INTO penstock_token"
-    starts = [take, "INSERT INTO penstock_staged", take, "SELECT token, id"]
+    rows = (
+        1 if store.url.startswith("postgres") else 2
+    )  # SQLite runs it for each: the version before has its own
+    take, find = ["INSERT INTO penstock_token"] * rows, ["SELECT token, id"] * rows
+    starts = [*take, "INSERT INTO penstock_staged", *take, *find]
     assert [each[: len(start)] for each, start in zip(noted, starts, strict=True)] == starts
 
 

@@ -22,6 +22,7 @@ from penstock.errors import (
     NoTransaction,
     SchemaMissing,
 )
+from penstock.testing.outbox_suite import logged
 from tests.conformance.async_callers import alchemy_engine
 from tests.conformance.callers import sqlalchemy_engine
 from tests.conformance.engines import StoreEngine, sqlite_url
@@ -493,6 +494,57 @@ def test_each_outbox_has_its_own_events(shop: Shop) -> None:
     other.drain()
     assert shop.types() == ["ours"]
     assert [each.type for each in seen] == ["theirs", "theirs"]
+    other.close()
+
+
+def test_d15_two_outboxes_of_one_store_publish_a_row_once(shop: Shop) -> None:
+    other = type(shop.outbox)(shop.outbox.url)
+    shop.outbox.track(shop.Order, names="first")
+    other.track(shop.Order, names="second")
+    with shop.session() as session:
+        order = shop.Order()
+        session.add(order)
+        session.flush()
+        order.cents = 7
+        session.flush()
+        session.delete(order)
+        session.commit()
+    assert shop.types() == ["first"] * 3
+    other.close()
+
+
+def test_d15_of_outboxes_with_one_store_for_each_tenant_that_of_the_row_publishes(
+    sqlite_store: str, tmp_path: Path
+) -> None:
+    """The second has declared it otherwise: each row is published as its own store's outbox says."""
+    first, second = StoreEngine(sqlite_store), StoreEngine(sqlite_url(tmp_path))
+    second.outbox.migrate()
+    with opened_shop(first.outbox, first.url) as shop, sqlalchemy_engine(second.url) as elsewhere:
+        shop.Base.metadata.create_all(elsewhere)
+        first.outbox.track(shop.Order, names="ours")
+        second.outbox.track(shop.Order, names="theirs")
+        for engine in (shop.engine, elsewhere):
+            with Session(engine) as session:
+                session.add(shop.Order())
+                session.commit()
+        assert shop.types() == ["ours"]
+        second.outbox.drain()
+        assert [record.type for record in logged(second)] == ["theirs"]
+    first.close()
+    second.close()
+
+
+@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+def test_d15_an_outbox_on_another_kind_of_database_does_not_fail_the_flush(
+    shop: Shop, tmp_path: Path
+) -> None:
+    other = type(shop.outbox)(sqlite_url(tmp_path))
+    other.track(shop.Order)
+    shop.outbox.track(shop.Order)
+    with shop.session() as session:
+        session.add(shop.Order())
+        session.commit()
+    assert shop.types() == ["orders.inserted"]
     other.close()
 
 

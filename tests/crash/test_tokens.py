@@ -62,7 +62,7 @@ def test_callers_with_the_same_tokens_in_different_orders_do_not_deadlock(
     postgres_store: Store, pool: ThreadPoolExecutor
 ) -> None:
     """A third holds the middle one: from two ends, each would come to hold what the other needs."""
-    tokens = sorted(("t-1", "t-2", "t-3"), key=lambda token: check_token(token).hash)
+    tokens = sorted(("t-1", "t-2", "t-3"), key=lambda token: check_token(token, TOPIC).hash)
 
     def publish_all(*tokens: str) -> list[str]:
         with postgres_store.connection() as conn:
@@ -210,6 +210,6 @@ def test_old_tokens_are_trimmed_a_few_at_a_time(store: Store) -> None:
         conn.commit()
     database: Database = open_database(store.url, Names(), limit_seconds=timedelta(seconds=5).total_seconds())
     with closing(database):
-        gone = [database.run(lambda tx: trim_tokens(tx, 1001, 2)) for _ in range(4)]
-    assert gone == [2, 2, 1, 0]
+        gone = [database.run(lambda tx: trim_tokens(tx, 1001, 4)) for _ in range(4)]
+    assert gone == [4, 4, 2, 0], "two rows of each, since the version before has its own"
     assert store.outbox.published(None, "new") is not None

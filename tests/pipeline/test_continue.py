@@ -12,6 +12,8 @@ from deltalake import DeltaTable
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from penstock import points
+from penstock.errors import HistoryTakenBack
+from penstock.operate.restored import restored
 from penstock.pipeline.columns import COLUMNS, spark_schema
 from penstock.pipeline.offsets import Range
 from penstock.pipeline.options import read_options
@@ -78,6 +80,17 @@ def test_a_new_checkpoint_begins_where_the_tables_end(store: LogStore, tmp_path:
     store.fill(50)
     assert Driver(store, to, tmp_path / "two").step().count() == 50
     assert places(to) == sorted(store.records())
+
+
+def test_a_new_checkpoint_does_not_go_on_with_tables_of_another_history(
+    store: LogStore, tmp_path: Path
+) -> None:
+    store.fill(20)
+    Driver(store, tmp_path / "lake", tmp_path / "first").step()
+    restored(store.outbox)
+    store.fill(20)
+    with pytest.raises(HistoryTakenBack):
+        Driver(store, tmp_path / "lake", tmp_path / "second")
 
 
 def test_a_new_lake_begins_at_the_starting_offsets(store: LogStore, tmp_path: Path) -> None:

@@ -13,11 +13,19 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from penstock.errors import InvalidOption, RecordsRemoved, StoreUnreachable, StoreUnsupported, UnknownTopic
+from penstock.errors import (
+    HistoryTakenBack,
+    InvalidOption,
+    RecordsRemoved,
+    StoreUnreachable,
+    StoreUnsupported,
+    UnknownTopic,
+)
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
 from penstock.log.sql.statements import statement
 from penstock.operate.erase import erase
+from penstock.operate.restored import restored
 from penstock.pipeline.columns import arrow_schema
 from penstock.pipeline.offsets import Range
 from penstock.pipeline.options import SourceOptions, read_options
@@ -256,6 +264,38 @@ def test_the_checkpoint_of_a_deleted_topic_is_refused(store: LogStore) -> None:
     store.outbox.log.create_topic(TOPIC, partitions=PARTITIONS)
     with pytest.raises(InvalidOption, match="the one the checkpoint was made with"):
         stream(store).latestOffset(start, ReadAllAvailable())
+
+
+def test_a_log_of_another_incarnation_stops_a_stream_with_the_ranges(store: LogStore) -> None:
+    """100 of 150 records were missed in silence: they had the places of what the backup did not hold."""
+    store.fill(40)
+    reader = stream(store)
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    restored(store.outbox)
+    store.fill(40)
+    with pytest.raises(HistoryTakenBack, match=r"partition 0: read up to \d+, the log ends at \d+"):
+        stream(store).latestOffset(end, ReadAllAvailable())
+    anew = stream(store)
+    assert anew.latestOffset(anew.initialOffset(), ReadAllAvailable())
+
+
+def test_a_log_that_ends_before_what_was_read_stops_a_stream(store: LogStore) -> None:
+    store.fill(40)
+    reader = stream(store)
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    beyond = end | {"ends": [each + 1 for each in end["ends"]]}
+    with pytest.raises(HistoryTakenBack):
+        stream(store).latestOffset(beyond, ReadAllAvailable())
+
+
+def test_a_checkpoint_that_knows_no_incarnation_goes_on(store: LogStore) -> None:
+    """It is of the version before."""
+    store.fill(40)
+    reader = stream(store)
+    place = reader.initialOffset()
+    del place["incarnation"]
+    end = reader.latestOffset(place, ReadAllAvailable())
+    assert Range.from_json(end).incarnation == store.outbox.log.identity().incarnation
 
 
 def test_tables_with_another_prefix_are_read(sqlite_store: LogStore) -> None:

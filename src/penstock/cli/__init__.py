@@ -35,6 +35,7 @@ COMMANDS = {
     "audit": "List who did what to a store, the newest first.",
     "why": "Say why a key, a record or a group has not been delivered.",
     "lab": "Kill your handlers at every commit point, and show which are not idempotent.",
+    "restored": "Say that this store was restored from a backup, or failed over with a loss.",
     "retain": "Delete the records that need not be kept any longer.",
     "erase": "Erase all events that were published with this owner tag, in every state.",
     "doctor": "Show what this machine has and what each missing part would enable.",

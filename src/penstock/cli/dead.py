@@ -1,4 +1,4 @@
-"""`penstock dead`: dead letters: list, show, requeue, skip, discard."""
+"""`penstock dead`: dead letters: list, show, requeue, skip, discard; and what fallbacks have kept from it."""
 
 from base64 import b64encode
 from collections.abc import Callable
@@ -10,6 +10,7 @@ import click
 from penstock.errors import Undecodable, UnknownDeadLetter
 from penstock.operate import dead
 from penstock.operate.dead import DeadLetter, DeadRecord, DeadSelection, LetterOutcome
+from penstock.operate.fallbacks import FallbackCompletion, completed_by_fallback
 
 from .exit_codes import FAILED
 from .options import Decorator, after_option, json_option, limit_option, opened, store_options
@@ -46,6 +47,30 @@ def list_letters(url: str, prefix: str, schema: str | None, as_json: bool, **fil
         _COLUMNS,
         _row,
         none="no dead letters match" if _narrowed(filters) else "no dead letters",
+        as_json=as_json,
+    )
+
+
+@command.command("fallbacks")
+@store_options
+@click.option("--group", help="Only this group.")
+@click.option("--topic", help="Only this topic.")
+@limit_option
+@after_option
+@json_option
+def list_fallbacks(url: str, prefix: str, schema: str | None, as_json: bool, **filters: Any) -> None:
+    """List the records that would be dead letters, had the fallback of their handler not completed them.
+
+    As long as the log holds them; by group, topic, partition and offset.
+    """
+    with opened(url, prefix, schema) as store:
+        found = completed_by_fallback(store, **filters)
+    print_page(
+        "fallbacks",
+        found,
+        ("completed", "group", "record", "key", "type", "failures", "reason", "id"),
+        _fallback_row,
+        none="no record was completed by a fallback",
         as_json=as_json,
     )
 
@@ -198,6 +223,20 @@ def _row(each: DeadLetter) -> tuple[str, ...]:
         each.type,
         str(each.failures),
         "key" if each.holding else "",
+        each.reason,
+        each.id,
+    )
+    return tuple(map(cell, texts))
+
+
+def _fallback_row(each: FallbackCompletion) -> tuple[str, ...]:
+    texts = (
+        moment(each.completed_at),
+        each.group,
+        f"{each.topic}/{each.partition}/{each.offset}",
+        "" if each.key is None else each.key,
+        each.type,
+        str(each.failures),
         each.reason,
         each.id,
     )

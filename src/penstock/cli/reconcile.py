@@ -28,6 +28,9 @@ from .output import print_json
 @click.option(
     "--by", type=click.Choice(["id", "key"]), default="id", show_default=True, help="What it selects."
 )
+@click.option(
+    "--type", "type", help="Compare your table with records of this type only, and count them apart."
+)
 @json_option
 def command(url: str, prefix: str, schema: str | None, as_json: bool, **given: Any) -> None:
     """Compare your table, the log, the groups and the lake, and show what differs.
@@ -43,6 +46,7 @@ def command(url: str, prefix: str, schema: str | None, as_json: bool, **given: A
             tables=_tables(given["lake"], given["topic"]),
             against=given["against"],
             by=given["by"],
+            type=given["type"],
         )
     if as_json:
         print_json({"topic": found.topic, "agrees": found.agrees, "figures": found.figures})

@@ -2,8 +2,9 @@
 
 One decision is one transaction on one group and topic, in this order: the domain is touched, the cursors are
 locked, the letters are removed, and lanes and entries are written by what was removed. So a decision that is
-repeated, because its outcome was not known, finds nothing left to decide. The cursors whose lanes changed are
-to be taken again: their epoch rises, so that an owner with an older view cannot write over it.
+repeated, because its outcome was not known, finds nothing left to decide. A cursor whose lanes changed stays
+with its owner, which cannot write over them before it has learned of it; what it has in hand goes on. What is
+erased is another matter: those cursors are to be taken again.
 
 Invariant: an offset that was passed as dead is an entry of one lane once its letter is requeued, and of none
 once it is discarded; a lane is held exactly as long as a letter holds it.
@@ -104,7 +105,7 @@ class DeadLetters:
         freed = self._free(tx, held, {each.lane_at for each in heads})
         self._put(tx, [(*each.lane_at, WaitState.LAST if last else WaitState.REQUEUED) for each in alone])
         changed = {each.partition for each in back} | {partition for partition, _ in freed}
-        self._seize(tx, changed)
+        self._tell(tx, "cursors_lanes_changed", changed)
         return Decided(len(letters), len(alone), len(letters) - len(back))
 
     def skip(self, tx: Transaction, places: Collection[LetterPlace]) -> Decided:
@@ -112,7 +113,7 @@ class DeadLetters:
         cursors = self._hold(tx, places)
         letters = self._letters(tx, "dead_skip", cursors, places)
         freed = self._free(tx, self._held(tx, letters), set())
-        self._seize(tx, {partition for partition, _ in freed})
+        self._tell(tx, "cursors_lanes_changed", {partition for partition, _ in freed})
         return Decided(len(letters))
 
     def discard(self, tx: Transaction, places: Collection[LetterPlace]) -> Decided:
@@ -120,11 +121,11 @@ class DeadLetters:
         cursors = self._hold(tx, places)
         letters = self._letters(tx, "dead_take", cursors, places)
         freed = self._free(tx, self._held(tx, letters), set())
-        self._seize(tx, {partition for partition, _ in freed})
+        self._tell(tx, "cursors_lanes_changed", {partition for partition, _ in freed})
         return Decided(len(letters))
 
     def erase(self, tx: Transaction, places: Collection[LetterPlace]) -> Decided:
-        """Forget records whose content is erased: letters and waiting entries, with what they said of them.
+        """Forget records whose content is erased: letters, waiting entries and fallbacks, and their errors.
 
         Later records of their lanes go on; a lane that nobody waits in vanishes, and its name with it. An
         owner that has one in its memory takes the partition again, and finds the record erased.
@@ -132,13 +133,16 @@ class DeadLetters:
         cursors = self._hold(tx, places)
         letters = self._letters(tx, "dead_take", cursors, places)
         entries = self._entries(tx, cursors, places)
+        if cursors:
+            table = Rows.of("partition place", sorted(places))
+            tx.change("delivery", "fallbacks_drop", places=table, **self._ids)
         held = self._held(tx, letters)
         freed = self._free(tx, held, set())
         self._put(tx, [(*lane, WaitState.HELD) for lane in sorted(held - freed)])
         self._behead(tx, entries, freed)
         changed = {each.partition for each in letters} | {each.partition for each in entries}
         unread = {at for at, offset in places if at in cursors and offset not in cursors[at]}
-        self._seize(tx, changed | unread)
+        self._tell(tx, "cursors_seize", changed | unread)
         return Decided(len(letters), len(entries))
 
     def _entries(
@@ -242,9 +246,9 @@ class DeadLetters:
             table = Rows.of("partition lane state failures due_ms reason wait_ms", rows)
             tx.change("delivery", "lanes_put", lanes=table, **self._ids)
 
-    def _seize(self, tx: Transaction, partitions: Iterable[int]) -> None:
-        """Make owners take partitions again."""
-        seized = sorted(partitions)
-        if seized:
+    def _tell(self, tx: Transaction, name: str, partitions: Iterable[int]) -> None:
+        """Make owners learn of what changed, or take partitions again, as a statement does."""
+        changed = sorted(partitions)
+        if changed:
             living = self._living(tx)  # only now: no owner of a locked row can have joined since
-            tx.change("delivery", "cursors_seize", partitions=seized, living=living, **self._ids)
+            tx.change("delivery", name, partitions=changed, living=living, **self._ids)

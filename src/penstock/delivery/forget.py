@@ -2,7 +2,7 @@
 
 from penstock.log.sql.database import Transaction
 
-_WAITING = ("lanes_delete", "entries_delete", "dead_delete", "notes_delete")
+_WAITING = ("lanes_delete", "entries_delete", "dead_delete", "notes_delete", "fallbacks_delete")
 
 
 def forget_readers(tx: Transaction, topic_id: int) -> None:
@@ -12,6 +12,6 @@ def forget_readers(tx: Transaction, topic_id: int) -> None:
 
 
 def forget_waiting(tx: Transaction, topic_id: int) -> None:
-    """Remove what groups have put aside of a topic: lanes, their records, dead letters and notes."""
+    """Remove what groups have put aside of a topic: lanes, dead letters, notes, and what fallbacks did."""
     for statement in _WAITING:
         tx.change("delivery", statement, topic_id=topic_id)

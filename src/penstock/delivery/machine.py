@@ -97,6 +97,14 @@ class NewDeadLetter(NamedTuple):
     reason: str
 
 
+class CompletedByFallback(NamedTuple):
+    """A record that only the fallback of its handler completed: after how many failures, and why the last."""
+
+    offset: int
+    failures: int
+    reason: str
+
+
 @dataclass(slots=True)
 class Settlement:
     """What to write: the cursor, and what changed among lanes, entries and dead letters.
@@ -116,6 +124,7 @@ class Settlement:
     passed_singles: list[PassedRecord] = field(default_factory=list)  # and so do these
     late_moves: list[LateMove] = field(default_factory=list)
     passed_entries: list[PassedRecord] = field(default_factory=list)
+    fallbacks: list[CompletedByFallback] = field(default_factory=list)
 
     @property
     def reach(self) -> int:
@@ -143,6 +152,7 @@ class Partition:
         self._entries: dict[int, str] = {}
         self._entries_gone: list[int] = []
         self._dead: list[NewDeadLetter] = []
+        self._fallbacks: list[CompletedByFallback] = []
         self._skipped: list[tuple[int, str]] = []  # no handler wants them; not confirmed yet
         self._floor = base  # the base before the first of them
         self._skips: dict[str, int] = {}  # their lanes, each with the first
@@ -164,11 +174,7 @@ class Partition:
         self.late_count = 0  # of these, and of what is to be written, those that are late and just flow
         self.stored_count = 0  # stored lanes
         for stored, offsets in lanes:
-            _, state, failures, due_ms, reason = stored
-            lane = LaneQueue(stored.key, deque(sorted(offsets)), stored=True, state=state)
-            lane.failures, lane.due_ms, lane.reason, lane.resting = failures, due_ms, reason, lane.held
-            lane.late = is_late(lane.key)
-            self._load(lane)
+            self._load(_queue(stored, offsets))
         for lane in [each for each in self._lanes.values() if each.state is WaitState.LAST]:
             self._put_last(lane)
 
@@ -266,6 +272,53 @@ class Partition:
         self._late_moves.update((each[:2], each) for each in moves)
         self.late_count += len(late)
         self._dirty = True
+
+    def learn(
+        self, lanes: Iterable[tuple[StoredLane, Iterable[int]]], unwritten: Settlement
+    ) -> dict[str, set[int]] | None:
+        """Take in what a person has decided on dead letters, from the lanes as their rows are now.
+
+        Decisions free held lanes, put records back into them, and make lanes that one record has to itself;
+        all else is as this owner left it. `unwritten`: what is to be written next, and is amended. Return
+        what was put back, by lane; None if the rows are not what decisions leave behind.
+        """
+        rows = {stored.key: (stored, list(offsets)) for stored, offsets in lanes}
+        dying = {each.lane for each in [*unwritten.dead, *self._dead] if each.holding}
+        back: dict[str, set[int]] = {}
+        for lane in [each for each in self._lanes.values() if each.held and each.key not in dying]:
+            back[lane.key] = self._decide(lane, rows.get(lane.key), unwritten)
+        gone = {*unwritten.lanes_gone, *(key for key in self._changed_lanes if key not in self._lanes)}
+        for key in rows.keys() - self._lanes.keys() - gone:
+            stored, offsets = rows[key]
+            if shared_name(key) == key:
+                return None
+            lane = _queue(stored, offsets)
+            self._load(lane)
+            if lane.state is WaitState.LAST:
+                self._put_last(lane)
+            back[key] = set(offsets)
+        return back
+
+    def _decide(
+        self, lane: LaneQueue, row: tuple[StoredLane, list[int]] | None, unwritten: Settlement
+    ) -> set[int]:
+        """Let a held lane be as its row says, with what has come to it since; return what was put back."""
+        stored, offsets = row or (None, [])
+        back = set(offsets).difference(lane.waiting)
+        if back:
+            lane.waiting = deque(sorted([*back, *lane.waiting]))
+            self.entry_count += len(back)
+        if stored is not None and stored.held:
+            return back
+        if not lane.waiting:
+            self._go_on(lane)
+            return back
+        self._change_state(lane, WaitState.SLOW if stored is None else stored.state)
+        lane.failures, lane.due_ms, lane.reason = 0, 0, lane.state.text
+        if stored is None:  # its row vanished with what held it, and what has come since has no entry yet
+            unwritten.lanes.append(StoredLane(lane.key, lane.state, 0, 0, lane.reason))
+        self._schedule(lane)
+        return back
 
     # -- what goes out
 
@@ -377,6 +430,8 @@ class Partition:
         lane.out -= 1
         match verdict:
             case Passed():
+                if verdict.by_fallback:
+                    self._fallbacks.append(CompletedByFallback(offset, verdict.failures, verdict.reason))
                 self._leave(lane)
                 self._go_on(lane)
             case Dead(failures, reason, hold):
@@ -457,9 +512,10 @@ class Partition:
             passed_singles=self.passed_over.take_singles(),
             late_moves=list(self._late_moves.values()),
             passed_entries=self._passed_entries,
+            fallbacks=self._fallbacks,
         )
         self._changed_lanes, self._entries, self._entries_gone, self._dead = set(), {}, [], []
-        self._late_moves, self._passed_entries = {}, []
+        self._late_moves, self._passed_entries, self._fallbacks = {}, [], []
         self._dirty = False
         for lane in self._left:
             lane.left = 0
@@ -659,6 +715,15 @@ class Partition:
             was, flows = lane.state is WaitState.SLOW, state is WaitState.SLOW
             self.late_count += (flows - was) * len(lane.waiting)
         lane.state = state
+
+
+def _queue(stored: StoredLane, offsets: Iterable[int]) -> LaneQueue:
+    """Return a lane as its row and its entries say."""
+    _, state, failures, due_ms, reason = stored
+    lane = LaneQueue(stored.key, deque(sorted(offsets)), stored=True, state=state)
+    lane.failures, lane.due_ms, lane.reason, lane.resting = failures, due_ms, reason, lane.held
+    lane.late = is_late(lane.key)
+    return lane
 
 
 def _bitmap(flags: bytearray) -> bytes:

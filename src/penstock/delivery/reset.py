@@ -74,7 +74,10 @@ class Resetting:
         tx.change("delivery", "lanes_forget", partitions=partitions, **self._ids)
         tx.change("delivery", "lanes_unhold", partitions=partitions, reason=WaitState.SLOW.text, **self._ids)
         tx.change("delivery", "notes_reset", partitions=partitions, **self._ids)
-        self.place(tx, {each.partition: each.to_offset for each in moves})
+        targets = {each.partition: each.to_offset for each in moves}
+        table = Rows(partition=list(targets), place=list(targets.values()))
+        tx.change("delivery", "fallbacks_reset", targets=table, **self._ids)
+        self.place(tx, targets)
         return moves
 
     def place(self, tx: Transaction, targets: Mapping[int, int]) -> None:

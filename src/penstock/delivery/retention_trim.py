@@ -35,7 +35,12 @@ def trim(
     store.database.run(lambda tx: copy_waiting(tx, store.log, topic, ranges))
     points.reach(AFTER_COPY)
     deleted = store.log.trim(topic, ranges, unless=lambda: store.database.look(unless))
-    store.database.run(lambda tx: note(tx, deleted))
+
+    def after(tx: Transaction) -> None:
+        _forget_fallbacks(tx, topic, ranges)
+        note(tx, deleted)
+
+    store.database.run(after)
     return deleted
 
 
@@ -50,9 +55,15 @@ def _trim_in(
     copy_waiting(tx, log, topic, ranges)
     points.reach(AFTER_COPY)
     deleted = log.trim(topic, ranges, unless=lambda: unless(tx))
+    _forget_fallbacks(tx, topic, ranges)
     note(tx, deleted)
     points.reach(BEFORE_COMMIT)
     return deleted
+
+
+def _forget_fallbacks(tx: Transaction, topic: Topic, ranges: Sequence[OffsetRange]) -> None:
+    """Forget how records that are deleted were completed."""
+    tx.change("delivery", "fallbacks_trim", topic_id=topic.id, ranges=ranges_table(ranges))
 
 
 def behind(tx: Transaction, topic: Topic, ranges: Sequence[OffsetRange], seen_since_ms: int) -> list[str]:

@@ -2,7 +2,8 @@
 
 A cursor is moved by its owner only, in its epoch, and only from the version it was left in; lanes, entries
 and dead letters are written in the same transaction and only for cursors that took the move. So a late,
-stale or repeated settling changes nothing and says which partitions it lost.
+stale or repeated settling changes nothing and says which partitions it lost. Where a person has decided on
+dead letters meanwhile, the owner first learns of that, and then settles on top of it.
 """
 
 import logging
@@ -49,6 +50,7 @@ class Owned:
     `crashes` counts the owners lost without release: what they had out may come again. `trial` is what is
     known of records that may have killed their process, `killers` those that are to be put off for it.
     `copied` are the waiting records that have a copy of their own: it counts, whatever the log holds.
+    `lanes_version` says which decisions of others on its lanes the machine knows.
     """
 
     machine: Partition
@@ -60,6 +62,7 @@ class Owned:
     trial: Trial = field(default_factory=Trial)
     killers: set[int] = field(default_factory=set)
     late: list[LateRange] = field(default_factory=list)  # what was passed over and is to be delivered late
+    lanes_version: int = 0
 
 
 class GroupStore:
@@ -115,8 +118,8 @@ class GroupStore:
         """Own every cursor that is meant for this member and has no living owner; return their state."""
         return self._database.run(lambda tx: self._take(tx, living, "cursors_take_wanted"))
 
-    def owned(self) -> dict[int, tuple[int, bool]]:
-        """Return the partitions owned, each with its epoch and whether it should be kept.
+    def owned(self) -> dict[int, tuple[int, bool, int]]:
+        """Return the partitions owned: epoch, whether it should be kept, and the version of its lanes.
 
         Those of a paused group should be released.
         """
@@ -124,8 +127,8 @@ class GroupStore:
             lambda tx: tx.rows("delivery", "cursors_owned", owner=self._owner, **self._ids)
         )
         return {
-            partition: (epoch, wanted == self._owner and not paused)
-            for partition, epoch, wanted, paused in rows
+            partition: (epoch, wanted == self._owner and not paused, lanes_version)
+            for partition, epoch, wanted, paused, lanes_version in rows
         }
 
     def is_paused(self) -> bool:
@@ -215,8 +218,9 @@ class GroupStore:
                 filter_version,
                 frozenset(copied.get(partition, ())),
                 stored_trial(trial),
+                lanes_version=lanes_version,
             )
-            for partition, offset, epoch, version, passed, crashes, trial in rows
+            for partition, offset, epoch, version, passed, crashes, trial, lanes_version in rows
         }
         self._load_late(tx, taken)
         for partition, owned in taken.items():
@@ -277,6 +281,20 @@ class GroupStore:
     ) -> tuple[set[int], set[int]]:
         """Return the partitions that took their settling, and those where it includes what it skips."""
         skips = self._skips(tx, settled)
+        kept = self._move(tx, settled, skips)
+        refused = {partition: settled[partition] for partition in settled.keys() - kept}
+        if refused and (learned := self._learn(tx, refused)):
+            kept |= self._move(tx, learned, skips)
+        written = {partition: settled[partition][1] for partition in kept}
+        self._write(tx, written)
+        self.notes.settle(tx, written, skips)
+        points.reach(BEFORE_COMMIT)
+        return kept, skips
+
+    def _move(
+        self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]], skips: set[int]
+    ) -> set[int]:
+        """Move cursors; return those of which the rows still said what their owner knows."""
         progress = [
             (each.base, each.passed) if number in skips or each.unskipped is None else each.unskipped
             for number, (_, each) in settled.items()
@@ -289,14 +307,43 @@ class GroupStore:
             trial=[owned.trial.encode() for owned, _ in settled.values()],
             epoch=[owned.epoch for owned, _ in settled.values()],
             version=[owned.version for owned, _ in settled.values()],
+            lanes_version=[owned.lanes_version for owned, _ in settled.values()],
         )
         rows = tx.rows("delivery", "cursors_settle", settled=cursors, owner=self._owner, **self._ids)
-        kept = {row[0] for row in rows}
-        written = {partition: settled[partition][1] for partition in kept}
-        self._write(tx, written)
-        self.notes.settle(tx, written, skips)
-        points.reach(BEFORE_COMMIT)
-        return kept, skips
+        return {row[0] for row in rows}
+
+    def _learn(
+        self, tx: Transaction, refused: Mapping[int, tuple[Owned, Settlement]]
+    ) -> dict[int, tuple[Owned, Settlement]]:
+        """Let machines know what was decided on dead letters; return those that were refused for no more.
+
+        What they learn is committed, whatever becomes of this transaction.
+        """
+        rows = tx.rows(
+            "delivery",
+            "cursors_lanes_versions",
+            owner=self._owner,
+            partitions=sorted(refused),
+            **self._ids,
+        )
+        versions = {
+            partition: lanes_version
+            for partition, epoch, version, lanes_version in rows
+            if (epoch, version) == (refused[partition][0].epoch, refused[partition][0].version)
+        }
+        if not versions:
+            return {}
+        lanes, copied = self._lanes(tx, list(versions))
+        learned = {}
+        for partition, lanes_version in versions.items():
+            owned, settlement = refused[partition]
+            back = owned.machine.learn(lanes.get(partition, ()), settlement)
+            if back is None:
+                continue
+            owned.lanes_version = lanes_version
+            owned.copied |= set[int]().union(*back.values()).intersection(copied.get(partition, ()))
+            learned[partition] = refused[partition]
+        return learned
 
     def _skips(self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]]) -> set[int]:
         """Return the partitions that may pass over what no handler wants: the group's filter is as it was."""
@@ -327,6 +374,9 @@ class GroupStore:
         ]
         if dead:
             self._bury(tx, dead)
+        fallbacks = [(partition, *each) for partition, one in kept.items() for each in one.fallbacks]
+        if fallbacks:
+            self._note_fallbacks(tx, fallbacks)
         if gone:
             table = Rows.of("partition place", gone)
             tx.change("delivery", "entries_drop", entries=table, **self._ids)
@@ -354,6 +404,19 @@ class GroupStore:
         ]
         if rows:
             tx.bulk("delivery", "dead_put", Rows.of(_DEAD, rows))
+
+    def _note_fallbacks(self, tx: Transaction, completed: list[tuple[int, int, int, str]]) -> None:
+        """Write down which records only a fallback completed, as long as the log holds them."""
+        places = {Position(partition, offset) for partition, offset, *_ in completed}
+        found = self._store.log_in(tx).at(self.topic, places, bare=True)
+        logged = {(each.partition, each.offset) for each in found}
+        rows = {each[:2]: each for each in completed if each[:2] in logged}
+        if rows:
+            table = Rows.of("partition place", rows)
+            tx.change("delivery", "fallbacks_drop", places=table, **self._ids)
+            completed_ms = tx.now_ms(own_ms(self._clock))
+            noted = Rows.of("partition place failures reason", rows.values())
+            tx.change("delivery", "fallbacks_put", noted=noted, completed_ms=completed_ms, **self._ids)
 
     def _contents(self, tx: Transaction, places: list[Position]) -> dict[Position, Content]:
         table = Rows.of("partition place", places)

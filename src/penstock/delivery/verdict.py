@@ -39,9 +39,14 @@ class OnExhausted(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """The record is settled; its lane goes on. `by_fallback`: only its handler's fallback completed it."""
+    """The record is settled; its lane goes on. `by_fallback`: only its handler's fallback completed it.
+
+    Then there were so many failures, and that was the reason of the last.
+    """
 
     by_fallback: bool = False
+    failures: int = 0
+    reason: str = ""
     timed_out: ClassVar[bool] = False
 
 

@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 from django.core.checks import CheckMessage, Error, Warning
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
+from django.db.backends.base.creation import TEST_DATABASE_PREFIX
 
 from . import project
 from .connections import database_url
@@ -53,7 +54,11 @@ def check_outbox(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
 def _is_test_database() -> bool:
     """Return whether Django's test runner has put another database in the place of the project's."""
     connection = connections[project.alias()]
-    return str(connection.settings_dict["NAME"]) == str(connection.creation._get_test_db_name())
+    name = str(connection.settings_dict["NAME"])
+    given = connection.settings_dict.get("TEST", {}).get("NAME")
+    if given and given != ":memory:":
+        return name == str(given)
+    return name.startswith(TEST_DATABASE_PREFIX) or name == ":memory:" or "mode=memory" in name
 
 
 def _place(url: str) -> tuple[str, str]:

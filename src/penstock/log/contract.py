@@ -131,6 +131,14 @@ class Log(ABC):
         """Return the log's own id, given when it was made, and its incarnation."""
 
     @abstractmethod
+    def raise_incarnation(self, above: int) -> LogIdentity:
+        """Say that history was taken back since an incarnation; return the present one.
+
+        One that is higher already was raised by another. A raised one was never used before, whatever a
+        backup says.
+        """
+
+    @abstractmethod
     def create_topic(
         self, name: str, *, partitions: int = OUTBOX_PARTITIONS, partitioner: str = MURMUR3
     ) -> Topic:

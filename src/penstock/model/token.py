@@ -12,23 +12,40 @@ GivenToken = str | bytes | UUID
 
 
 class Token(NamedTuple):
-    """A checked token: what is stored, and what the caller gave, for use in messages."""
+    """A checked token of a topic: what is stored, and what the caller gave, for use in messages.
+
+    `store_hash`: what the version before stores, which knows one token for the whole store.
+    """
 
     hash: bytes
+    store_hash: bytes
     given: GivenToken
 
 
-def check_token(given: object) -> Token:
-    """Return a token. A string counts as its UTF-8 bytes, a UUID as its usual text. Raises InvalidToken."""
+def check_token(given: object, topic: str | None) -> Token:
+    """Return a token of a topic, or of the first that used it. Raises InvalidToken.
+
+    A string counts as its UTF-8 bytes, a UUID as its usual text.
+    """
     if isinstance(given, UUID):
-        return Token(_hash(str(given).encode()), given)
+        return _token(str(given).encode(), topic, given)
     if isinstance(given, str | bytes) and 0 < len(given) <= TOKEN_LENGTH:
         try:
-            return Token(_hash(given.encode() if isinstance(given, str) else given), given)
+            return _token(given.encode() if isinstance(given, str) else given, topic, given)
         except UnicodeEncodeError:
             pass
     raise InvalidToken(given, TOKEN_LENGTH)
 
 
-def _hash(data: bytes) -> bytes:
-    return blake2b(data, digest_size=HASH_BYTES).digest()
+def digest(*parts: bytes | None) -> bytes:
+    """Return a hash of some parts, each told apart from the next, and nothing from empty."""
+    hash = blake2b(digest_size=HASH_BYTES)
+    for part in parts:
+        hash.update(b"-" if part is None else b"%d:" % len(part))
+        hash.update(part or b"")
+    return hash.digest()
+
+
+def _token(data: bytes, topic: str | None, given: GivenToken) -> Token:
+    store_hash = blake2b(data, digest_size=HASH_BYTES).digest()
+    return Token(store_hash if topic is None else digest(topic.encode(), data), store_hash, given)

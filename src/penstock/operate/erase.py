@@ -19,7 +19,7 @@ from penstock import points
 from penstock.clock import SYSTEM, Clock, own_ms
 from penstock.delivery.dead import DeadLetters, Decided
 from penstock.errors import UnknownTopic
-from penstock.log.contract import Position, Topic
+from penstock.log.contract import Log, Position, Topic
 from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 from penstock.membership.domain import touch
@@ -31,6 +31,7 @@ from . import audit
 from .operation import operation
 
 BATCH = 500  # events erased in one transaction
+PAGE = 1000  # waiting records looked at together, to count them
 
 BEFORE_COMMIT = points.declare("erase.before_commit", "Some events are erased; not committed.")
 AFTER_BATCH = points.declare("erase.after_batch", "Some events are erased and committed; more may follow.")
@@ -66,9 +67,28 @@ def count_owner(store: Store, owner: str) -> Erased:
     def look(tx: Transaction) -> Erased:
         ((staged, scheduled),) = tx.rows("outbox", "owner_counted", owner=owner)
         ((waiting, dead),) = tx.rows("delivery", "owner_counted", owner=owner)
-        return Erased(staged, scheduled, store.log_in(tx).count_owned(owner), waiting, dead)
+        log = store.log_in(tx)
+        waiting += _waiting_uncopied(tx, log, owner)
+        return Erased(staged, scheduled, log.count_owned(owner), waiting, dead)
 
     return store.database.look(look)
+
+
+def _waiting_uncopied(tx: Transaction, log: Log, owner: str) -> int:
+    """Count the waiting records of an owner that stand in the log only: the log says whose they are."""
+    topics, count, after = {each.id: each for each in log.topics()}, 0, (0, 0, 0, -1)
+    while True:
+        place = dict(
+            zip(("after_group", "after_topic", "after_partition", "after_offset"), after, strict=True)
+        )
+        rows = tx.rows("delivery", "entries_page", topic_id=None, group_id=None, limit=PAGE, **place)
+        uncopied = [row[:4] for row in rows if row[5] is None and row[1] in topics]
+        for (_, topic_id), each in groupby(uncopied, key=itemgetter(0, 1)):
+            places = [Position(partition, offset) for _, _, partition, offset in each]
+            count += sum(entry.owner == owner for entry in log.at(topics[topic_id], places, bare=True))
+        if len(rows) < PAGE:
+            return count
+        after = rows[-1][:4]
 
 
 @operation

@@ -206,6 +206,7 @@ def delete(
             raise GroupBusy(name, busy)
         cursors, lanes, _, dead = (tx.change("delivery", each, group_id=id) for each in _FORGET)
         tx.change("delivery", "group_notes_delete", group_id=id)
+        tx.change("delivery", "group_fallbacks_delete", group_id=id)
         for domain in domains:
             tx.change("membership", "domain_delete", name=domain.name)
         tx.change("delivery", "group_delete", group_id=id)

@@ -1,28 +1,28 @@
 """Do the numbers agree? The log with itself, the groups and tables with the log, the log with the user's own.
 
 Each figure is counted where the thing is: `logged` are rows of the log, held against the offsets that were
-given and against distinct ids; `delivered` is what a group has passed, less what waits and what is dead;
-`table` are distinct places in the rows of tables, handed in as values; `committed` is the user's own table,
-only if asked. The log's ends are read first, and nothing after them counts. What retention has deleted lies
-before the start and is not a fault; `erased` are records that kept their offset and lost their content.
+given and against distinct ids; `delivered` is what a group has passed, less what waits, what is dead, what
+was erased and what no handler of it wants, which is `passed_over`; `table` are distinct places in the rows of
+tables, handed in as values; `committed` is the user's own table, only if asked. The log's ends are read
+first, and nothing after them counts. What retention has deleted lies before the start and is not a fault;
+`erased` are records that kept their offset and lost their content.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
 
-from penstock.delivery.done_set import DoneSet
 from penstock.errors import InvalidInput, StoreUnreachable, UnknownTopic
 from penstock.log.contract import Bounds, Log, Topic
 from penstock.log.entry import Entry
-from penstock.log.sql.contract import Row, Rows
-from penstock.log.sql.database import Database, Transaction
+from penstock.log.sql.contract import Row
+from penstock.log.sql.database import Database
 from penstock.log.store import Store
 from penstock.model.limits import ERASED
 
+from .delivered import accounts
 from .operation import operation
 from .walk import walk
 
@@ -84,23 +84,27 @@ def reconcile(
     tables: Sequence[TableFigures] = (),
     against: str | None = None,
     by: str = "id",
+    type: str | None = None,
 ) -> Reconciliation:
     """Compare what there is to compare. `groups` None: all that read the topic.
 
     `against` is a SELECT of the user's, run on the same store, whose first column is the record's id, or
-    its key if `by` says so. Raises UnknownTopic.
+    its key if `by` says so. `type`: it is compared with the records of that type only, and these are counted
+    apart. Raises UnknownTopic.
     """
     found = store.log.topic(topic)
     bounds = store.log.all_bounds(found)
     if not bounds:
         raise UnknownTopic(topic)
-    counted = _counted(store.log, found, bounds, names=against is not None)
+    counted = _counted(store.log, found, bounds, names=against is not None, type=type)
     figures = []
     if against is not None:
         figures.append(_committed(store, counted, bounds, against, by))
     figures += _staged(store, topic)
     figures.append(_logged(counted))
-    figures += _delivered(store, found, bounds, groups)
+    if type is not None:
+        figures.append(Figure(f"logged[{type}]", counted.of_type))
+    figures += _delivered(store, found, bounds, groups, counted.erased)
     figures += [_table(each, bounds, counted.erased) for each in tables]
     if counted.erased:
         runs = [Gap(*run) for run in _runs(counted.erased)]
@@ -126,18 +130,23 @@ def gaps(held: Iterable[tuple[int, int, int]], bounds: dict[int, Bounds]) -> lis
 
 @dataclass(slots=True)
 class _Counted:
-    """What the log holds within bounds: how many records, ids that stand twice, gaps, and what was erased."""
+    """What the log holds within bounds: how many records, ids that stand twice, gaps, and what was erased.
 
+    `type`: the one whose records are counted apart, and named; None: all are named.
+    """
+
+    type: str | None = None
     records: int = 0
+    of_type: int = 0
     doubled: int = 0
     missing: list[Gap] = field(default_factory=list)
     erased: dict[tuple[int, int], str] = field(default_factory=dict)
-    names: Counter[tuple[str, bytes | None]] = field(default_factory=Counter)  # id and key, of the rest
+    names: Counter[tuple[str, bytes | None]] = field(default_factory=Counter)  # id and key
 
 
-def _counted(log: Log, topic: Topic, bounds: dict[int, Bounds], *, names: bool) -> _Counted:
+def _counted(log: Log, topic: Topic, bounds: dict[int, Bounds], *, names: bool, type: str | None) -> _Counted:
     """Walk the log, without values; bounds are raised where retention has deleted meanwhile."""
-    found = _Counted()
+    found = _Counted(type)
     for number in sorted(bounds):
         held = _count(log, topic, number, bounds[number], found, names=names)
         start, end = bounds[number]
@@ -166,8 +175,10 @@ def _count(
             held.append((number, entry.offset, entry.offset + 1))
         if entry.type == ERASED:
             found.erased[number, entry.offset] = entry.id
-        elif names:
-            found.names[entry.id, entry.key] += 1
+        elif found.type is None or (entry.type or "") == found.type:
+            found.of_type += 1
+            if names:
+                found.names[entry.id, entry.key] += 1
     while shares.next():
         found.doubled += sum(shares.is_doubled(each.id) for each in _entries(log, topic, number, bounds))
     return held
@@ -218,34 +229,26 @@ def _logged(counted: _Counted) -> Figure:
 
 
 def _delivered(
-    store: Store, topic: Topic, bounds: dict[int, Bounds], groups: Sequence[str] | None
+    store: Store,
+    topic: Topic,
+    bounds: dict[int, Bounds],
+    groups: Sequence[str] | None,
+    erased: Collection[tuple[int, int]],
 ) -> list[Figure]:
-    wanted = sum(end - start for start, end in bounds.values())
-    rows = store.database.look(lambda tx: tx.rows("delivery", "groups_on_topic", topic_id=topic.id))
-    reading = [(id, name) for id, name in rows]
-    starts = Rows(partition=list(bounds), place=[each.start for each in bounds.values()])
-    figures = []
-    for group_id, name in reading:
-        if groups is not None and name not in groups:
-            continue
-        count = held = dead = kept = 0  # kept: of both, what lies before the start of the log
-        where = {"group_id": group_id, "topic_id": topic.id, "starts": starts}
-        for row in store.database.look(partial(_cursors, where)):
-            partition, offset, passed, waits, died, before = row
-            start, end = bounds.get(partition, Bounds(0, 0))
-            count += max(0, min(offset + DoneSet.count_in(passed), end) - start)
-            held, dead, kept = held + waits, dead + died, kept + before
-        done = count - (held + dead - kept)
-        faults = [f"{held} wait in lanes"] * bool(held) + [f"{dead} are dead letters"] * bool(dead)
-        if wanted - count:
-            faults.append(f"{wanted - count} are not delivered yet")
-        figures.append(Figure(f"delivered[{name}]", done, faults))
-    missing = [name for name in groups or () if name not in {name for _, name in reading}]
+    figures, found = list[Figure](), accounts(store, topic, bounds, groups, erased)
+    for each in found:
+        faults = [f"{each.waiting} wait in lanes"] * bool(each.waiting)
+        faults += [f"{each.dead} are dead letters"] * bool(each.dead)
+        faults += [f"{each.unread} are not delivered yet"] * bool(each.unread)
+        figures.append(Figure(f"delivered[{each.name}]", each.delivered, faults))
+        if each.passed_over:
+            notes = [
+                f"{count} of type {type or '(none)'} had no handler"
+                for type, count in each.passed_over.most_common(_SHOWN)
+            ]
+            figures.append(Figure(f"passed_over[{each.name}]", each.passed_over.total(), notes=notes))
+    missing = [name for name in groups or () if name not in {each.name for each in found}]
     return figures + [Figure(f"delivered[{name}]", 0, ["no such group reads this topic"]) for name in missing]
-
-
-def _cursors(where: dict[str, Any], tx: Transaction) -> list[Row]:
-    return tx.rows("delivery", "cursors_of_group", **where)
 
 
 def _table(table: TableFigures, bounds: dict[int, Bounds], erased: Iterable[tuple[int, int]]) -> Figure:

@@ -111,11 +111,13 @@ class AsyncPublisher(Publisher):
         steps = reschedule_steps(id, at, topic, now_ms, key=key, owner=owner, limits=self._limits)
         return await self._aon(conn, steps)
 
-    async def apublished(self, conn: Any | None, token: GivenToken, /) -> str | None:
+    async def apublished(
+        self, conn: Any | None, token: GivenToken, /, *, topic: str | None = None
+    ) -> str | None:
         """Look up a token on an async connection, or on one of our own; else as `published`."""
         if conn is None:
-            return await asyncio.to_thread(self.published, None, token)
-        steps = find_steps(check_token(token), self._clock.now_ms(), self._window_ms)
+            return await asyncio.to_thread(self.published, None, token, topic=topic)
+        steps = find_steps(check_token(token, topic), self._clock.now_ms(), self._window_ms)
         return await arun(steps, self._aexecute(conn))
 
     async def arun_in_tx(self, begin: Begin, work: Callable[[Any], Awaitable[T]], /) -> T:

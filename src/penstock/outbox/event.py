@@ -91,7 +91,7 @@ def staged_event(
         now_ms,
         owner,
         None if due_ms is None or due_ms <= now_ms else due_ms,
-        None if token is None else check_token(token),
+        None if token is None else check_token(token, topic),
     )
 
 

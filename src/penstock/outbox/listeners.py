@@ -87,7 +87,7 @@ class Listeners:
         calls = [call for event in events for call in self._calls(_record_of(event))]
         if calls:
             first = events[0]
-            yield Step("token_take", [(first.id.encode(), first.id, first.timestamp_ms)])
+            yield Step("token_take", [(first.id.encode(), first.id, first.timestamp_ms, None)])
         return calls
 
     def watch(self, mark: str, calls: Sequence[ListenerCall], conn: Any, is_open: IsOpen) -> None:

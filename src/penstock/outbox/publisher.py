@@ -50,6 +50,8 @@ _TOPIC_OF = attrgetter("topic")
 class Publisher:
     """Publishes into one store. Safe to share between threads."""
 
+    url: str
+
     def __init__(self, database: Database, names: Names, limits: LimitsSettings, clock: Clock) -> None:
         self._database, self._names, self._limits, self._clock = database, names, limits, clock
         self._event_types = EventTypes()
@@ -132,7 +134,9 @@ class Publisher:
             owner=owner,
         )
         if self._tracker is None:
-            self._tracker = Tracker(self.publish_many, lambda: block.current(self))
+            self._tracker = Tracker(
+                self.publish_many, lambda: block.current(self), url=self.url, names=self._names
+            )
         self._tracker.add(declared)
         return model
 
@@ -177,9 +181,9 @@ class Publisher:
 
         Either `publish(conn, "order.placed", {...}, key="o-1")` or `publish(conn, event)` for a registered
         class. `at` (an aware datetime, or a timedelta from now) schedules it; `owner` tags it. `token`: the
-        same again, within `tokens.window`, is the same event and writes nothing.
-        Raises a subclass of InvalidInput or ConnectionRefused before anything is written, SchemaMissing,
-        or the driver's own error.
+        same again, in its topic and within `tokens.window`, is the same event and writes nothing; with other
+        content it is refused, by TokenReused. Raises a subclass of InvalidInput or ConnectionRefused before
+        anything is written, SchemaMissing, or the driver's own error.
         """
         with tracing.span("penstock.publish", events=1) as span:
             context = self._context.headers(traced=span is not None)
@@ -247,14 +251,16 @@ class Publisher:
         steps = reschedule_steps(id, at, topic, now_ms, key=key, owner=owner, limits=self._limits)
         return self._on(conn, steps)
 
-    def published(self, conn: Any | None, token: GivenToken, /) -> str | None:
+    def published(self, conn: Any | None, token: GivenToken, /, *, topic: str | None = None) -> str | None:
         """Return the id of the event published with a token, within `tokens.window`; None if none was.
+
+        In a topic, or in the one that used the token first.
 
         On a connection of the caller's it sees what that sees. With None it asks on one of its own and waits
         for a transaction that is using the token: then the answer is the truth, also after a commit in doubt.
         Raises InvalidToken, UnsupportedConnection, StoreUnreachable; CommitOutcomeUnknown after a long wait.
         """
-        asked, now_ms = check_token(token), self._clock.now_ms()
+        asked, now_ms = check_token(token, topic), self._clock.now_ms()
         if conn is None:
             return look_up(self._database, self._execute, asked, now_ms, self._window_ms)
         return run(find_steps(asked, now_ms, self._window_ms), self._execute(conn))

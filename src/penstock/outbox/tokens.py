@@ -1,19 +1,24 @@
-"""Tokens: the same token again, within the window, is the same event.
+"""Tokens: the same token again, in the same topic and within the window, is the same event.
 
 A row of `token` is written in the caller's own transaction, so a rollback leaves the token free. Of two
 transactions that use one token the second waits for the first: `ON CONFLICT DO NOTHING` says only that the
 token was taken, so a second statement asks for which event. Rows are taken in the order of their hashes: two
 callers with the same tokens in different orders would wait for each other. What is older than the window
 counts as not there, whether retention has removed it or not.
+
+A row says by a hash what was published with the token: the same token with other content is refused. The
+version before knows tokens of the whole store, and stores another hash of them. For one release both are
+taken, so that programs of both versions beside each other publish an event once; what such a program has
+stored, which is without content, counts for every topic.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
-from penstock.errors import CommitOutcomeUnknown
+from penstock.errors import CommitOutcomeUnknown, TokenReused
 from penstock.log.sql.database import Database, Transaction
-from penstock.model.token import Token
+from penstock.model.token import Token, digest
 from penstock.settings import Settings, setting
 
 from .event import StagedEvent
@@ -38,40 +43,117 @@ class TokensSettings(Settings, room="tokens"):
         return self.window // timedelta(milliseconds=1)
 
 
+class _StoredToken(NamedTuple):
+    """A token that is stored. `content` is None if the version before has stored it."""
+
+    id: str
+    created_ms: int
+    content: bytes | None
+
+    @classmethod
+    def stored(cls, id: str | bytes, created_ms: int, content: bytes | None) -> "_StoredToken":
+        """Return what a row says."""
+        return cls(_text(id), created_ms, None if content is None else bytes(content))
+
+
 def take_steps(events: Iterable[StagedEvent], window_ms: int) -> Steps[dict[bytes, str]]:
     """Take the tokens of events, each for the first event that has it.
 
     Return the id of the event that each token stands for: one of these events, or one published before.
+    Raises TokenReused for one that was published with other content; then no token of these events is taken.
     """
     firsts: dict[bytes, StagedEvent] = {}
     for event in events:
         if event.token is not None:
-            firsts.setdefault(event.token.hash, event)
+            first = firsts.setdefault(event.token.hash, event)
+            if _content(first) != _content(event):
+                raise TokenReused(event.token.given, event.topic, first.id)
     meant: dict[bytes, str] = {}
     for _ in range(_ROUNDS):
-        wanted = sorted(firsts.keys() - meant.keys())
-        rows = [(each, firsts[each].id, firsts[each].timestamp_ms) for each in wanted]
+        wanted = {hash: event for hash, event in firsts.items() if hash not in meant}
+        rows = _rows(wanted.values())
         taken = yield Step("token_take", rows, counts=True)
         if taken == len(rows):
-            return meant | {each: firsts[each].id for each in wanted}
-        old = []
-        for hash, id, created_ms in (yield Step("token_find", [(each,) for each in wanted], reads=True)):
-            event = firsts[bytes(hash)]
-            if created_ms > event.timestamp_ms - window_ms:
-                meant[bytes(hash)] = _text(id)
-            else:
-                old.append((bytes(hash), event.timestamp_ms - window_ms))
-        if old:
-            yield Step("token_drop", sorted(old))
+            return meant | {hash: event.id for hash, event in wanted.items()}
+        found = yield Step("token_find", [row[:1] for row in rows], reads=True)
+        known = {bytes(hash): _StoredToken.stored(*columns) for hash, *columns in found}
+        dropped = list[tuple[bytes, int]]()
+        try:
+            for hash, event in wanted.items():
+                id = _meaning(event, known, window_ms, dropped)
+                if id is not None:
+                    meant[hash] = id
+        except TokenReused:
+            mine = {event.id: event.timestamp_ms for event in firsts.values()}
+            taken = [(hash, mine[each.id]) for hash, each in known.items() if each.id in mine]
+            if taken:
+                yield Step("token_drop", sorted(taken))
+            raise
+        if dropped:
+            yield Step("token_drop", sorted(set(dropped)))
         if len(meant) == len(firsts):
             return meant
     raise AssertionError("a token was neither free nor taken, again and again")
 
 
+def _rows(events: Iterable[StagedEvent]) -> list[tuple[bytes, str, int, bytes]]:
+    """Return what is stored of the tokens of events, sorted, also as the version before would look for it."""
+    rows: dict[bytes, tuple[bytes, str, int, bytes]] = {}
+    for event in events:
+        assert event.token is not None
+        for hash in (event.token.hash, event.token.store_hash):
+            rows.setdefault(hash, (hash, event.id, event.timestamp_ms, _content(event)))
+    return sorted(rows.values())
+
+
+def _meaning(
+    event: StagedEvent, known: Mapping[bytes, _StoredToken], window_ms: int, dropped: list[tuple[bytes, int]]
+) -> str | None:
+    """Return the id of the event that a token stands for, if that is known by now; note what is to go.
+
+    What the version before has stored counts for every topic.
+    """
+    assert event.token is not None
+    (hash, store_hash, given), since_ms = event.token, event.timestamp_ms - window_ms
+    ours, before = known.get(hash), known.get(store_hash)
+    old = [
+        (place, since_ms)
+        for place, each in ((hash, ours), (store_hash, before))
+        if each is not None and each.created_ms <= since_ms
+    ]
+    if old:
+        dropped += old
+        return None
+    if ours is not None and ours.id != event.id:
+        if ours.content not in (None, _content(event)):
+            raise TokenReused(given, event.topic, ours.id)
+        if before is not None and before.id == event.id:
+            dropped.append((store_hash, event.timestamp_ms))
+        return ours.id
+    if before is not None and before.content is None:
+        if ours is not None:
+            dropped.append((hash, event.timestamp_ms))
+        return before.id
+    return None if ours is None else ours.id
+
+
+def _content(event: StagedEvent) -> bytes:
+    """Return a hash of what makes an event the same: not when it is due, nor what surrounds it."""
+    return digest(event.key, event.type.encode(), event.value)
+
+
 def find_steps(token: Token, now_ms: int, window_ms: int) -> Steps[str | None]:
     """Look up the id of the event that a token stands for; None when there is none."""
-    rows = yield Step("token_find", [(token.hash,)], reads=True)
-    return next((_text(id) for _, id, created_ms in rows if created_ms > now_ms - window_ms), None)
+    hashes = sorted({token.hash, token.store_hash})
+    found = yield Step("token_find", [(each,) for each in hashes], reads=True)
+    since_ms = now_ms - window_ms
+    known = {bytes(hash): _StoredToken.stored(*columns) for hash, *columns in found}
+    ours, before = known.get(token.hash), known.get(token.store_hash)
+    if ours is not None and ours.id and ours.created_ms > since_ms:
+        return ours.id
+    if before is not None and before.content is None and before.created_ms > since_ms:
+        return before.id
+    return None
 
 
 def look_up(
@@ -115,8 +197,9 @@ def wait_steps(token: Token, now_ms: int, window_ms: int) -> Steps[str | None]:
 
     It tries to take the token itself: the caller must roll back.
     """
-    taken = yield Step("token_take", [(token.hash, "", now_ms)], counts=True)
-    return None if taken else (yield from find_steps(token, now_ms, window_ms))
+    rows = [(hash, "", now_ms, b"") for hash in sorted({token.hash, token.store_hash})]
+    taken = yield Step("token_take", rows, counts=True)
+    return None if taken == len(rows) else (yield from find_steps(token, now_ms, window_ms))
 
 
 def trim_tokens(tx: Transaction, before_ms: int, limit: int) -> int:

@@ -32,12 +32,13 @@ class Known(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A topic that feeds a table."""
+    """A topic that feeds a table; `incarnation`: that of the log it was read from, if it is known."""
 
     log_id: str
     topic: str
     topic_id: int
     partitions: int
+    incarnation: int | None = None
 
 
 class BatchIdentity(Protocol):
@@ -84,7 +85,10 @@ class ByOffsets:
 
     def sources(self) -> list[Source]:
         """Return the topics of the ranges."""
-        return [Source(each.log_id, each.topic, each.topic_id, len(each.ends)) for each in self.ranges]
+        return [
+            Source(each.log_id, each.topic, each.topic_id, len(each.ends), each.incarnation)
+            for each in self.ranges
+        ]
 
     def feeds(self, table: Known) -> bool:
         """Return whether the table has something of one of these topics."""

@@ -26,7 +26,7 @@ class Range:
     """What a batch holds of a topic: for each partition from `starts` to before `ends`.
 
     `pending`: the ends of a batch that another query has begun to write into several tables. It comes first,
-    as it was, because some of the tables hold it already.
+    as it was, because some of the tables hold it already. `incarnation`: that of the log, if it is known.
     """
 
     log_id: str
@@ -35,6 +35,7 @@ class Range:
     starts: Ends
     ends: Ends
     pending: Ends | None = None
+    incarnation: int | None = None
 
     def pieces(self) -> list[Piece]:
         """Return what there is to read, by partition."""
@@ -62,6 +63,8 @@ class Range:
             "starts": _listed(self.starts),
             "ends": _listed(self.ends),
         }
+        if self.incarnation is not None:
+            form["incarnation"] = self.incarnation
         return form if self.pending is None else form | {"pending": _listed(self.pending)}
 
     @classmethod
@@ -75,6 +78,7 @@ class Range:
             _numbered(form["starts"]),
             _numbered(form["ends"]),
             None if pending is None else _numbered(pending),
+            form.get("incarnation"),
         )
 
 

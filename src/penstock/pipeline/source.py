@@ -10,7 +10,8 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.errors import InvalidOption, MissingExtra
+from penstock.errors import HistoryTakenBack, InvalidOption, MissingExtra
+from penstock.log.contract import LogIdentity
 
 from .columns import record_batch, spark_schema
 from .fetch import open_fetcher
@@ -18,7 +19,7 @@ from .fetch.contract import Request
 from .offsets import Ends, Piece, Range, admit, split
 from .options import SourceOptions, read_options
 from .paths import table_path
-from .table import ends_of
+from .table import ends_of, incarnations_of
 from .view import Heads, TopicView, removed, report_removed
 
 try:
@@ -120,13 +121,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self._options
         with closing(self._view()) as view:
             heads = view.heads()
-            log_id = view.log_id()
+            log_id, incarnation = identity = view.identity()
             if options.continue_from is not None:
                 found = reached(options.continue_from, log_id, heads)
                 if found is not None:
-                    return found.to_json()
+                    _check_tables(options.continue_from, found, heads, identity)
+                    return replace(found, incarnation=incarnation).to_json()
             starts = view.resolve(options.starting, heads, "startingOffsets")
-        return Range(log_id, options.topic, heads.topic.id, starts, starts).to_json()
+        topic = heads.topic
+        return Range(log_id, options.topic, topic.id, starts, starts, incarnation=incarnation).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Return how much a batch may take."""
@@ -139,14 +142,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if before.pending is not None:
             return before.next(before.pending).to_json()
         with closing(self._view()) as view:
-            heads = view.heads()
+            heads, identity = view.heads(), view.identity()
         ends = heads.ends() if self._until is None else self._until
-        self._check(before, heads)
+        self._check(before, heads, identity)
         lost = removed(before.ends, ends, heads.starts())
         report_removed(before.topic, lost, fail=self._options.fail_on_loss)
         if isinstance(limit, ReadMaxRows):
             ends = admit(before.ends, ends, limit.max_rows)
-        batch = before.next(ends)
+        batch = replace(before.next(ends), incarnation=identity.incarnation)
         return batch.to_json() if batch.count() else start
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -176,11 +179,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _view(self) -> TopicView:
         return TopicView(self._options.url, self._options.names, self._options.topic)
 
-    def _check(self, before: Range, heads: Heads) -> None:
-        """Refuse a checkpoint of another topic, also of one with the same name that was deleted."""
+    def _check(self, before: Range, heads: Heads, identity: LogIdentity) -> None:
+        """Refuse a checkpoint of another topic, also of one with the same name that was deleted.
+
+        And of another history of the log, of which the query may have records that are not there any more.
+        """
         if before.topic_id != heads.topic.id:
             was = f"{before.topic} ({before.topic_id})"
             raise InvalidOption("topic", heads.topic.name, f"the one the checkpoint was made with: {was}")
+        if before.incarnation in (None, identity.incarnation) and not _is_beyond(before.ends, heads):
+            return
+        raise HistoryTakenBack(before.topic, _compared(before.ends, heads))
 
 
 def reached(path: str, log_id: str, heads: Heads) -> Range | None:
@@ -198,6 +207,31 @@ def reached(path: str, log_id: str, heads: Heads) -> Range | None:
         starts[partition], pending[partition] = min(ends), max(ends)
     done = Range(log_id, topic.name, topic.id, starts, starts)
     return done if pending == starts else replace(done, pending=pending)
+
+
+def _check_tables(path: str, found: Range, heads: Heads, identity: LogIdentity) -> None:
+    """Refuse to go on with tables that were made from another history of the log."""
+    known = incarnations_of(table_path("continueFrom", path), identity.id, heads.topic.id)
+    if known - {identity.incarnation} or _is_beyond(found.ends, heads):
+        raise HistoryTakenBack(heads.topic.name, _compared(found.ends, heads))
+
+
+def _is_beyond(ends: Ends, heads: Heads) -> bool:
+    """Return whether something was read that the log does not hold yet, or no longer."""
+    return any(
+        end > heads.bounds[partition].end for partition, end in ends.items() if partition in heads.bounds
+    )
+
+
+def _compared(ends: Ends, heads: Heads, at_most: int = 4) -> str:
+    """Return where something ends and where the log does, in words."""
+    words = [
+        f"partition {partition}: read up to {end}, the log ends at {heads.bounds[partition].end}"
+        for partition, end in sorted(ends.items())
+        if partition in heads.bounds and end
+    ]
+    more = [f"and {len(words) - at_most} more partitions"] if len(words) > at_most else []
+    return ", ".join(words[:at_most] + more)
 
 
 def _kept(starts: Ends, heads: Heads) -> Ends:

@@ -171,6 +171,16 @@ def ends_of(path: Path, log_id: str, topic_id: int, partitions: int) -> dict[Pat
     return {each: ends for each, ends in found.items() if ends is not None}
 
 
+def incarnations_of(path: Path, log_id: str, topic_id: int) -> set[int]:
+    """Return from which incarnations of a log the tables of a lake (or one table) have a topic."""
+    sources = [source for each in tables_in(path) for source in LakeTable(each).sources()]
+    return {
+        each.incarnation
+        for each in sources
+        if (each.log_id, each.topic_id) == (log_id, topic_id) and each.incarnation is not None
+    }
+
+
 def _opened(path: Path, schema: pa.Schema) -> LakeTable:
     if not is_table(path):
         path.mkdir(parents=True, exist_ok=True)

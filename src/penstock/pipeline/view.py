@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.errors import InvalidOption, RecordsRemoved, StoreUnsupported, UnknownTopic
-from penstock.log.contract import Bounds, Topic
+from penstock.log.contract import Bounds, LogIdentity, Topic
 from penstock.log.sql.naming import Names
 from penstock.log.store import open_store
 
@@ -47,6 +47,10 @@ class TopicView:
     def log_id(self) -> str:
         """Return the id of the log, given when its tables were made."""
         return self._log.identity().id
+
+    def identity(self) -> LogIdentity:
+        """Return the id of the log, and its incarnation."""
+        return self._log.identity()
 
     def heads(self) -> Heads:
         """Return the topic's bounds. Raises UnknownTopic."""

@@ -82,6 +82,12 @@ class ListLog(Log):
         """Return an id of its own: each is another log."""
         return self._identity
 
+    def raise_incarnation(self, above: int) -> LogIdentity:
+        """Raise the number, unless it is higher already."""
+        id, known = self._identity
+        self._identity = LogIdentity(id, max(known, above + 1))
+        return self._identity
+
     def create_topic(
         self, name: str, *, partitions: int = OUTBOX_PARTITIONS, partitioner: str = MURMUR3
     ) -> Topic:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from penstock.app import Outbox
 from penstock.clock import Clock
-from penstock.errors import InvalidSelection
+from penstock.errors import InvalidSelection, TokenReused
 from penstock.log.contract import Position
 from penstock.model.record import Record
 
@@ -322,9 +322,12 @@ class PublishingSuite:
             first = outbox.publish(conn, "t", 1, token=token.decode())
             conn.commit()
             outbox.drain()
-            assert outbox.publish(conn, "t", 2, token=token, at=timedelta(hours=1)) == first
+            assert outbox.publish(conn, "t", 1, token=token, at=timedelta(hours=1)) == first
+            refusal(TokenReused, lambda: outbox.publish(conn, "t", 2, token=token))
+            other = outbox.publish(conn, "t", 2, token=token, topic="others")
             conn.commit()
         assert outbox.published(None, "paid:7") == first
+        assert outbox.published(None, "paid:7", topic="others") == other
         engine.clock.advance(timedelta(days=1))
         outbox.drain()
         assert [record.value for record in logged(engine)] == [1]

@@ -113,6 +113,41 @@ def test_a_group_that_waits_or_has_dead_letters_does_not_agree(shop: Shop) -> No
     assert shop.reconciled(groups=["nobody"]).figures[1].faults == ["no such group reads this topic"]
 
 
+def test_what_no_handler_wants_is_passed_over_and_not_delivered(shop: Shop) -> None:
+    shop.order(3)
+    with shop.outbox.transaction() as conn:
+        for type in ("order.paid", "order.paid", "order.shipped"):
+            shop.outbox.publish(conn, type, {}, key="o-1")
+    shop.outbox.handler("order.placed", group="mailer", id="mail")(lambda record: None)
+    shop.outbox.drain()
+    found = shop.reconciled()
+    assert found.line() == "reconciled: logged=6 delivered[mailer]=3 passed_over[mailer]=3"
+    assert found.figures[2].notes == [
+        "2 of type order.paid had no handler",
+        "1 of type order.shipped had no handler",
+    ]
+    later = Outbox(shop.outbox.url)  # there is a handler now, so what was passed over comes late
+    later.handler("order.*", group="mailer", id="mail")(lambda record: None)
+    later.drain()
+    later.close()
+    assert shop.reconciled().line() == "reconciled: logged=6 delivered[mailer]=6"
+
+
+@pytest.mark.parametrize("by", ["id", "key"])
+def test_a_table_is_compared_with_one_type(shop: Shop, by: str) -> None:
+    shop.order(3)
+    with shop.outbox.transaction() as conn:
+        shop.outbox.publish(conn, "customer.new", {}, key="c-1")
+    shop.outbox.drain()
+    against = "SELECT event FROM orders" if by == "id" else "SELECT id FROM orders"
+    assert not shop.reconciled(against=against, by=by).agrees
+    found = shop.reconciled(against=against, by=by, type="order.placed")
+    assert found.agrees, found.figures
+    assert found.line() == "reconciled: committed=3 logged=4 logged[order.placed]=3"
+    shop.run("DELETE FROM orders WHERE id = 'o-1'")
+    assert not shop.reconciled(against=against, by=by, type="order.placed").agrees
+
+
 def test_tables_with_less_or_more_do_not_agree(shop: Shop) -> None:
     shop.order(30)
     shop.outbox.drain()

@@ -2,25 +2,28 @@
 
 import asyncio
 from datetime import timedelta
+from hashlib import blake2b
 from typing import Any
 
 import pytest
 
 from penstock import points
-from penstock.errors import InvalidInput, InvalidSelection, InvalidTime, InvalidTopic
+from penstock.errors import InvalidInput, InvalidSelection, InvalidTime, InvalidTopic, TokenReused
 from penstock.model.limits import LimitsSettings
+from penstock.model.token import check_token
 from penstock.outbox.event import StagedEvent, staged_event
 from penstock.outbox.scheduled import cancel_steps, reschedule_steps
 from penstock.outbox.staging import Staged, stage_steps
 from penstock.outbox.steps import Step, Steps, arun, run
+from penstock.outbox.tokens import find_steps, wait_steps
 
 NOW_MS = 1_700_000_000_000
 WINDOW_MS = 1_000
 
 
-def an_event(value: Any = 1, **options: Any) -> StagedEvent:
+def an_event(value: Any = 1, type: str = "t", **options: Any) -> StagedEvent:
     """Return an event as it is staged."""
-    return staged_event("t", value, now_ms=NOW_MS, limits=LimitsSettings(), **options)
+    return staged_event(type, value, now_ms=NOW_MS, limits=LimitsSettings(), **options)
 
 
 def steps_of(*events: StagedEvent) -> tuple[list[Step], list[str]]:
@@ -176,7 +179,7 @@ def test_what_an_async_step_raises_comes_out_as_it_was() -> None:
         asyncio.run(arun(stage_steps([an_event()], WINDOW_MS), execute))
 
 
-class Tokens(dict[bytes, tuple[str, int]]):
+class Tokens(dict[bytes, tuple[str, int, bytes | None]]):
     """The table of tokens, and the names of the statements that were run on it and beside it."""
 
     def __init__(self) -> None:
@@ -188,13 +191,13 @@ class Tokens(dict[bytes, tuple[str, int]]):
         if step.statement == "token_take":
             assert [row[0] for row in step.rows] == sorted(row[0] for row in step.rows)
             free = [row for row in step.rows if row[0] not in self]
-            self.update({token: (id, ms) for token, id, ms in free})
+            self.update({row[0]: row[1:] for row in free})
             return len(free)
         if step.statement == "token_find":
             return [(token, *self[token]) for (token,) in step.rows if token in self]
         if step.statement == "token_drop":
             for token, before_ms in step.rows:
-                if self[token][1] <= before_ms:
+                if token in self and self[token][1] <= before_ms:
                     del self[token]
         return len(step.rows)
 
@@ -236,11 +239,59 @@ def test_tokens_are_taken_in_the_order_of_their_hashes_and_events_keep_theirs() 
 def test_a_token_older_than_the_window_is_free_whether_it_was_removed_or_not() -> None:
     tokens = Tokens()
     tokens.stage(an_event(token="t"))
-    (hash,) = tokens
-    tokens[hash] = ("old", NOW_MS - WINDOW_MS + 1)
+    content = next(iter(tokens.values()))[2]
+    tokens.update(dict.fromkeys(tokens, ("old", NOW_MS - WINDOW_MS + 1, content)))
     assert tokens.stage(an_event(token="t")).ids == ["old"]
-    tokens[hash] = ("old", NOW_MS - WINDOW_MS)
+    tokens.update(dict.fromkeys(tokens, ("old", NOW_MS - WINDOW_MS, content)))
     event = an_event(token="t")
     assert tokens.stage(event) == Staged([event.id], [event], ["t"])
     assert tokens.ran == ["token_take", "token_find", "token_drop", "token_take", "stage"]
-    assert tokens[hash] == (event.id, NOW_MS)
+    assert set(tokens.values()) == {(event.id, NOW_MS, content)}
+
+
+def test_d17_a_token_is_of_its_topic() -> None:
+    tokens = Tokens()
+    first, other = an_event(token="t", topic="orders"), an_event(token="t", topic="billing")
+    assert tokens.stage(first, other).ids == [first.id, other.id]
+    for event in (first, other):
+        again = an_event(token="t", topic=event.topic)
+        assert tokens.stage(again) == Staged([event.id], [], ["t"])
+    token = check_token("t", "billing")
+    assert run(find_steps(token, NOW_MS, WINDOW_MS), tokens.execute) == other.id
+    assert run(find_steps(check_token("t", None), NOW_MS, WINDOW_MS), tokens.execute) == first.id
+    elsewhere = check_token("t", "events")
+    assert run(find_steps(elsewhere, NOW_MS, WINDOW_MS), tokens.execute) is None
+    assert run(wait_steps(elsewhere, NOW_MS, WINDOW_MS), tokens.execute) is None
+
+
+@pytest.mark.parametrize("other", [{"key": "k-2"}, {"type": "u"}, {"value": 2}])
+def test_d17_a_token_with_other_content_is_refused_and_takes_nothing(other: dict[str, Any]) -> None:
+    tokens = Tokens()
+    content: dict[str, Any] = {"type": "t", "value": 1, "key": "k-1"}
+    first = an_event(token="t", **content)
+    tokens.stage(first)
+    before = dict(tokens)
+    with pytest.raises(TokenReused, match=f"'t' stands for event {first.id} in topic 'events'"):
+        tokens.stage(an_event(token="new", **content), an_event(token="t", **content | other))
+    assert tokens == before
+    with pytest.raises(TokenReused):
+        tokens.stage(an_event(token="u", **content), an_event(token="u", **content | other))
+    assert tokens == before
+
+
+def test_d17_what_the_version_before_has_stored_counts_in_every_topic() -> None:
+    """It has one token for the whole store, and says nothing of the content."""
+    tokens = Tokens()
+    tokens[check_token("t", "events").store_hash] = ("old", NOW_MS - 1, None)
+    for topic in ("events", "orders"):
+        assert tokens.stage(an_event(token="t", topic=topic)) == Staged(["old"], [], ["t"])
+        asked = check_token("t", topic)
+        assert run(find_steps(asked, NOW_MS, WINDOW_MS), tokens.execute) == "old"
+    assert len(tokens) == 1
+
+
+def test_d17_what_is_published_now_is_known_to_the_version_before() -> None:
+    tokens = Tokens()
+    event = an_event(token="t")
+    tokens.stage(event)
+    assert tokens[blake2b(b"t", digest_size=16).digest()][0] == event.id

@@ -159,7 +159,7 @@ def test_a_fallback_has_the_last_try_and_the_reason(calls: InlineCalls) -> None:
     record = a_record()
     assert isinstance(tried(calls, handler, record), Parked)
     assert given == []
-    assert tried(calls, handler, record, failures=1) == Passed(by_fallback=True)
+    assert tried(calls, handler, record, failures=1) == Passed(True, 2, "LookupError: gone")
     ((last, reason),) = given
     assert (last.id, last.failures, reason) == (record.id, 2, "LookupError: gone")
 
@@ -172,7 +172,7 @@ def test_a_fallback_may_be_async_and_take_the_record_alone(calls: InlineCalls) -
 
     record = a_record()
     handler = a_handler(answering(Retry()), fallback=fallback)
-    assert tried(calls, handler, record, failures=1) == Passed(by_fallback=True)
+    assert tried(calls, handler, record, failures=1) == Passed(True, 2, "asked for a retry, and none is left")
     assert [(each.id, each.failures) for each in given] == [(record.id, 2)]
 
 

@@ -384,6 +384,7 @@ def test_a_log_that_became_shorter_is_read_anew_and_what_comes_again_is_marked(
     make: Make, engine: StoreEngine
 ) -> None:
     """P1, P2: a backup was restored under a running worker; it waited until the log had passed its place."""
+    before = engine.outbox.log.identity().incarnation
     publish(engine, *((f"k-{value}", value) for value in range(3)))
     mine = make()
     tasks = taken(mine, engine, "me")
@@ -398,6 +399,10 @@ def test_a_log_that_became_shorter_is_read_anew_and_what_comes_again_is_marked(
     mine.check()
     again = taken(mine, engine, "me")
     assert [(task.record.value, task.record.redelivered) for task in again] == [(1, True)]
+    raised = engine.outbox.log.identity().incarnation
+    assert raised > before
+    fill(mine, engine)
+    assert engine.outbox.log.identity().incarnation == raised, "once for each time"
 
 
 def test_an_owner_that_released_is_no_crash(make: Make, engine: StoreEngine) -> None:

@@ -513,7 +513,7 @@ def test_a_fallback_of_either_kind_has_the_last_try(
     )
     mine = loop()
     mine.runner.submit(tasks_of(handler, 1))
-    assert mine.collect(1) == [Passed(by_fallback=True)]
+    assert mine.collect(1) == [Passed(True, 1, "LookupError: gone")]
     assert given == ["LookupError: gone"]
 
 

@@ -43,9 +43,9 @@ ORDER BY partition FOR UPDATE;
 SELECT 1;
 
 -- name: cursors_owned
--- The cursors a member owns, with their epochs and whom they are meant for, and whether the group is paused; walks the
--- primary keys, locks nothing.
-SELECT c.partition, c.epoch, c.owner_wanted, g.paused_ms IS NOT NULL
+-- The cursors a member owns, with their epochs and whom they are meant for, whether the group is paused, and how often
+-- others have changed their lanes; walks the primary keys, locks nothing.
+SELECT c.partition, c.epoch, c.owner_wanted, g.paused_ms IS NOT NULL, c.lanes_version
 FROM penstock_cursor c JOIN penstock_group g ON g.id = c.group_id
 WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND c.owner = :owner;
 
@@ -93,9 +93,25 @@ UPDATE penstock_cursor
 SET epoch = epoch + 1, owner = CASE WHEN owner = ANY(:living::text[]) THEN NULL ELSE owner END
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[]);
 
+-- name: cursors_lanes_changed
+-- Say that lanes of cursors were changed, so that nothing is written by an owner that does not know of it. One that looks for
+-- that keeps its cursor; one of a version before this, or none, has to take it afresh, as by cursors_seize. Walks the primary
+-- key; the rows are locked already.
+UPDATE penstock_cursor
+SET lanes_version = lanes_version + 1, epoch = CASE WHEN lanes_epoch = epoch THEN epoch ELSE epoch + 1 END,
+    owner = CASE WHEN lanes_epoch <> epoch AND owner = ANY(:living::text[]) THEN NULL ELSE owner END
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[]);
+
+-- name: cursors_lanes_versions
+-- How often the lanes of some cursors were changed by others than their owner, with what the rows say of the owner; walks the
+-- primary key, locks the rows in order.
+SELECT partition, epoch, version, lanes_version FROM penstock_cursor
+WHERE group_id = :group_id AND topic_id = :topic_id AND owner = :owner AND partition = ANY(:partitions::integer[])
+ORDER BY partition FOR UPDATE;
+
 -- name: cursors_settle
--- Move cursors, each only as its owner in this epoch and only from the version it was left in. Every engine that can do
--- it in one statement has its own, which walks the primary key and locks in order.
+-- Move cursors, each only as its owner in this epoch, only from the version it was left in, and only knowing its lanes.
+-- Every engine that can do it in one statement has its own, which walks the primary key and locks in order.
 -- without returning, update_from: for_each(settled, cursors_settle_one)
 
 -- name: cursors_settle_one
@@ -103,7 +119,7 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partiti
 UPDATE penstock_cursor
 SET "offset" = :base, passed = :passed, version = version + 1, crashes = :crashes, trying = NULL, trial = :trial
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition
-  AND owner = :owner AND epoch = :epoch AND version = :version;
+  AND owner = :owner AND epoch = :epoch AND version = :version AND lanes_version = :lanes_version;
 
 -- name: cursors_of
 -- The cursors that some members own; walks the primary key, locks nothing: whoever asks holds the group.
@@ -117,7 +133,8 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND owner = ANY(:owners::tex
 -- As an array: the subquery of an IN may be run anew, locks and all, for each row of the table.
 -- without returning: find_then_change(cursors_take_find, cursors_take_write)
 UPDATE penstock_cursor
-SET owner = :owner, epoch = epoch + 1, crashes = crashes + CASE WHEN owner IS NULL THEN 0 ELSE 1 END
+SET owner = :owner, epoch = epoch + 1, lanes_epoch = epoch + 1,
+    crashes = crashes + CASE WHEN owner IS NULL THEN 0 ELSE 1 END
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
     SELECT c.partition FROM rows(:ends, partition integer, place bigint) AS h
     CROSS JOIN penstock_cursor c ON c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = h.partition
@@ -127,13 +144,13 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
             WHERE l.group_id = c.group_id AND l.topic_id = c.topic_id AND l.partition = c.partition
               AND NOT l.held AND l.due_ms <= now_ms(:now_ms)))
     ORDER BY c.partition FOR UPDATE OF c SKIP LOCKED))
-RETURNING partition, "offset", epoch, version, passed, crashes, trial;
+RETURNING partition, "offset", epoch, version, passed, crashes, trial, lanes_version;
 
 -- name: cursors_take_find
 -- The second form of cursors_take, first step: what it would take, as it will be then; walks the primary keys, locks in
 -- order, passing by what is locked.
 SELECT c.partition, c."offset", c.epoch + 1, c.version, c.passed,
-       c.crashes + CASE WHEN c.owner IS NULL THEN 0 ELSE 1 END, c.trial
+       c.crashes + CASE WHEN c.owner IS NULL THEN 0 ELSE 1 END, c.trial, c.lanes_version
 FROM rows(:ends, partition integer, place bigint) AS h
 CROSS JOIN penstock_cursor c ON c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = h.partition
 WHERE (c.owner IS NULL OR c.owner <> ALL(:living::text[]))
@@ -146,7 +163,8 @@ ORDER BY c.partition FOR UPDATE OF c SKIP LOCKED;
 -- name: cursors_take_write
 -- The second form of cursors_take, second step; walks the primary key, the rows are locked already.
 UPDATE penstock_cursor
-SET crashes = crashes + CASE WHEN owner IS NULL THEN 0 ELSE 1 END, owner = :owner, epoch = epoch + 1
+SET crashes = crashes + CASE WHEN owner IS NULL THEN 0 ELSE 1 END, owner = :owner, epoch = epoch + 1,
+    lanes_epoch = epoch + 1
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:found::integer[]);
 
 -- name: cursors_take_wanted
@@ -156,18 +174,20 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:found::
 -- As an array: the subquery of an IN may be run anew, locks and all, for each row of the table.
 -- without returning: find_then_change(cursors_take_wanted_find, cursors_take_write)
 UPDATE penstock_cursor
-SET owner = :owner, epoch = epoch + 1, crashes = crashes + CASE WHEN owner IS NULL THEN 0 ELSE 1 END
+SET owner = :owner, epoch = epoch + 1, lanes_epoch = epoch + 1,
+    crashes = crashes + CASE WHEN owner IS NULL THEN 0 ELSE 1 END
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
     SELECT partition FROM penstock_cursor
     WHERE group_id = :group_id AND topic_id = :topic_id AND owner_wanted = :owner
       AND (owner IS NULL OR owner <> ALL(:living::text[]))
     ORDER BY partition FOR UPDATE SKIP LOCKED))
-RETURNING partition, "offset", epoch, version, passed, crashes, trial;
+RETURNING partition, "offset", epoch, version, passed, crashes, trial, lanes_version;
 
 -- name: cursors_take_wanted_find
 -- The second form of cursors_take_wanted, first step: what it would take, as it will be then; walks the primary key,
 -- locks in order, passing by what is locked.
-SELECT partition, "offset", epoch + 1, version, passed, crashes + CASE WHEN owner IS NULL THEN 0 ELSE 1 END, trial
+SELECT partition, "offset", epoch + 1, version, passed, crashes + CASE WHEN owner IS NULL THEN 0 ELSE 1 END, trial,
+       lanes_version
 FROM penstock_cursor
 WHERE group_id = :group_id AND topic_id = :topic_id AND owner_wanted = :owner
   AND (owner IS NULL OR owner <> ALL(:living::text[]))
@@ -339,6 +359,51 @@ RETURNING partition, "offset", lane, holding;
 -- The second form of dead_take, second step; walks the primary key. The cursors' locks are held already.
 DELETE FROM penstock_dead WHERE group_id = :group_id AND topic_id = :topic_id AND (partition, "offset") IN (
     SELECT w.partition, w.place FROM rows(:letters, partition integer, place bigint) AS w);
+
+-- == Fallbacks: records that only the fallback of their handler completed
+
+-- name: fallbacks_drop
+-- Forget how some records were completed; walks the primary key. The cursors' locks are held already.
+DELETE FROM penstock_fallback WHERE group_id = :group_id AND topic_id = :topic_id AND (partition, "offset") IN (
+    SELECT w.partition, w.place FROM rows(:places, partition integer, place bigint) AS w);
+
+-- name: fallbacks_put
+-- Write down which records only a fallback completed; walks the primary key. The cursors' locks are held already.
+INSERT INTO penstock_fallback (group_id, topic_id, partition, "offset", failures, reason, completed_ms)
+SELECT :group_id, :topic_id, w.partition, w.place, w.failures, w.reason, :completed_ms
+FROM rows(:noted, partition integer, place bigint, failures integer, reason text) AS w;
+
+-- name: fallbacks_reset
+-- Forget how records from an offset on were completed, in each of some partitions: they come again. Walks the primary key.
+-- The cursors' locks are held already.
+DELETE FROM penstock_fallback WHERE group_id = :group_id AND topic_id = :topic_id AND EXISTS (
+    SELECT 1 FROM rows(:targets, partition integer, place bigint) AS w
+    WHERE w.partition = penstock_fallback.partition AND w.place <= penstock_fallback."offset");
+
+-- name: fallbacks_trim
+-- Forget how records before the end of some ranges were completed, which the log no longer holds; reads the table, which
+-- holds failures only.
+DELETE FROM penstock_fallback WHERE topic_id = :topic_id AND EXISTS (
+    SELECT 1 FROM rows(:ranges, partition integer, low bigint, high bigint) AS w
+    WHERE w.partition = penstock_fallback.partition AND w.high > penstock_fallback."offset");
+
+-- name: fallbacks_list
+-- A page of the records that only a fallback completed, by group, topic, partition and offset, after one of them; walks the
+-- primary key, locks nothing.
+SELECT f.group_id, f.topic_id, f.partition, f."offset", g.name, f.failures, f.reason, f.completed_ms
+FROM penstock_fallback f
+CROSS JOIN penstock_group g ON g.id = f.group_id
+WHERE (f.group_id, f.topic_id, f.partition, f."offset")
+      > (:after_group::bigint, :after_topic::bigint, :after_partition::bigint, :after_offset::bigint)
+  AND (:group_id::integer IS NULL OR f.group_id = :group_id::integer)
+  AND (:topic_id::integer IS NULL OR f.topic_id = :topic_id::integer)
+ORDER BY f.group_id, f.topic_id, f.partition, f."offset"
+LIMIT :limit;
+
+-- name: fallback_find
+-- How a record was completed, if only a fallback did it; walks the primary key, locks nothing.
+SELECT failures, reason, completed_ms FROM penstock_fallback
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND "offset" = :offset;
 
 -- == Entries: records that wait in lanes
 
@@ -725,6 +790,10 @@ DELETE FROM penstock_dead WHERE topic_id = :topic_id;
 -- Remove the lane entries of a deleted topic; reads the table, which holds failures only.
 DELETE FROM penstock_lane_entry WHERE topic_id = :topic_id;
 
+-- name: fallbacks_delete
+-- Forget how records of a deleted topic were completed; reads the table, which holds failures only.
+DELETE FROM penstock_fallback WHERE topic_id = :topic_id;
+
 -- name: lanes_delete
 -- Remove the waiting lanes of a deleted topic; reads the table, which holds failures only.
 DELETE FROM penstock_lane WHERE topic_id = :topic_id;
@@ -786,6 +855,10 @@ DELETE FROM penstock_group WHERE id = :group_id;
 -- name: group_entries_delete
 -- Remove the lane entries of a group; walks the primary key, locks the rows.
 DELETE FROM penstock_lane_entry WHERE group_id = :group_id;
+
+-- name: group_fallbacks_delete
+-- Forget how records of a group were completed; walks the primary key, locks the rows.
+DELETE FROM penstock_fallback WHERE group_id = :group_id;
 
 -- name: group_filters
 -- All groups with their filters; reads the table, which is small.

@@ -8,8 +8,8 @@
 ANALYZE penstock_cursor;
 
 -- name: cursors_settle
--- Move cursors, each only as its owner in this epoch and only from the version it was left in: a late, stale or repeated
--- settling finds nothing. Walks the primary key; locks those rows in order,
+-- Move cursors, each only as its owner in this epoch, only from the version it was left in, and only knowing its lanes: a
+-- late, stale or repeated settling finds nothing. Walks the primary key; locks those rows in order,
 -- once (MATERIALIZED: a join may not run the locking again for each row).
 WITH locked AS MATERIALIZED (
     SELECT partition FROM penstock_cursor
@@ -18,10 +18,10 @@ WITH locked AS MATERIALIZED (
 UPDATE penstock_cursor c
 SET "offset" = s.base, passed = s.passed, version = c.version + 1, crashes = s.crashes, trying = NULL, trial = s.trial
 FROM rows(:settled, partition integer, base bigint, passed text, crashes integer, trial text, epoch bigint,
-          version bigint) AS s
+          version bigint, lanes_version bigint) AS s
 JOIN locked l ON l.partition = s.partition
 WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = s.partition
-  AND c.owner = :owner AND c.epoch = s.epoch AND c.version = s.version
+  AND c.owner = :owner AND c.epoch = s.epoch AND c.version = s.version AND c.lanes_version = s.lanes_version
 RETURNING c.partition;
 
 -- == Dead letters: records that a group has given up

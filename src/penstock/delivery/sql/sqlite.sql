@@ -3,20 +3,20 @@
 -- == Cursors: where a group is in each partition, and who owns it
 
 -- name: cursors_settle
--- Move cursors, each only as its owner in this epoch and only from the version it was left in: a late, stale or repeated
--- settling finds nothing. Walks the primary key; what is settled is read from
+-- Move cursors, each only as its owner in this epoch, only from the version it was left in, and only knowing its lanes: a
+-- late, stale or repeated settling finds nothing. Walks the primary key; what is settled is read from
 -- the JSON once (MATERIALIZED), not for each cursor.
 WITH s AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS number, json_extract(value, '$[1]') AS base,
            json_extract(value, '$[2]') AS passed, json_extract(value, '$[3]') AS crashes,
            json_extract(value, '$[4]') AS trial, json_extract(value, '$[5]') AS epoch,
-           json_extract(value, '$[6]') AS version
+           json_extract(value, '$[6]') AS version, json_extract(value, '$[7]') AS lanes_version
     FROM json_each(:settled))
 UPDATE penstock_cursor AS c
 SET "offset" = s.base, passed = s.passed, version = c.version + 1, crashes = s.crashes, trying = NULL, trial = s.trial
 FROM s
 WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = s.number
-  AND c.owner = :owner AND c.epoch = s.epoch AND c.version = s.version
+  AND c.owner = :owner AND c.epoch = s.epoch AND c.version = s.version AND c.lanes_version = s.lanes_version
 RETURNING partition;
 
 -- == Entries: records that wait in lanes

@@ -298,6 +298,10 @@ DELETE FROM penstock_log_time WHERE (topic_id, partition, "offset") IN (
 -- One fact about this store; walks the primary key.
 SELECT value FROM penstock_meta WHERE name = :name;
 
+-- name: incarnation_raise
+-- Give the log a new incarnation, unless another has done so; walks the primary key, locks that row.
+UPDATE penstock_meta SET value = :raised WHERE name = 'incarnation' AND value = :known;
+
 -- name: schema_read
 -- The last migration applied, and the oldest version whose code can use the tables; walks the primary key.
 SELECT name, value FROM penstock_meta WHERE name IN ('schema_version', 'usable_from');

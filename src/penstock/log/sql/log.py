@@ -69,6 +69,22 @@ class SqlLog(Log):
 
         return self._look(look)
 
+    def raise_incarnation(self, above: int) -> LogIdentity:
+        """Raise the number in the database to the time, in seconds: no restored backup has that one."""
+
+        def change(tx: Transaction) -> LogIdentity:
+            ((id,),) = tx.rows("log", "meta_read", name="log_id")
+            ((known,),) = tx.rows("log", "meta_read", name="incarnation")
+            if int(known) > above:
+                return LogIdentity(str(id), int(known))
+            raised = max(above + 1, tx.now_ms(own_ms(self._clock)) // 1000)
+            if not tx.change("log", "incarnation_raise", known=known, raised=str(raised)):
+                ((known,),) = tx.rows("log", "meta_read", name="incarnation")
+                return LogIdentity(str(id), int(known))
+            return LogIdentity(str(id), raised)
+
+        return self._run(change)
+
     def create_topic(
         self, name: str, *, partitions: int = OUTBOX_PARTITIONS, partitioner: str = MURMUR3
     ) -> Topic:

@@ -96,6 +96,11 @@ def _ended(standing: Standing, kind: QuestionKind, who: str, now_ms: int) -> Rea
         return _noted(standing, standing.note, who)
     if wanted(group.filters, record.topic.name, record.type) is False:
         return Reason(Code.NO_HANDLER, f"{who} is not for {name}: {say.passed_over(standing)}")
+    if standing.fallback is not None:
+        text = (
+            f"{who} was completed in {name} by the fallback of its handler, {say.fell_back(standing, now_ms)}"
+        )
+        return Reason(Code.DELIVERED, text, standing.fallback.completed_ms)
     if kind is QuestionKind.KEY:
         text = f"nothing of {who} waits in {name}: the last record, {record.place}, was delivered"
     else:

@@ -64,6 +64,14 @@ def died(letter: Letter, now_ms: int) -> str:
     return f"died {ago(letter.died_ms, now_ms)}{after} ({short(letter.reason)})"
 
 
+def fell_back(standing: Standing, now_ms: int) -> str:
+    """Return when a fallback completed a record, and what its handler had said."""
+    fallback = standing.fallback
+    assert fallback is not None
+    failures = counted(fallback.failures, "failure")
+    return f"{ago(fallback.completed_ms, now_ms)}, after {failures} ({short(fallback.reason)})"
+
+
 def done(act: Act, now_ms: int) -> str:
     """Return when a person did something, and who."""
     verb = "cancelled" if act.action == CANCEL else "discarded"

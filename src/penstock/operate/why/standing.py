@@ -101,13 +101,23 @@ class Letter:
 
 
 @dataclass(frozen=True, slots=True)
+class ByFallback:
+    """How often a record failed, and why at last, before the fallback of its handler completed it."""
+
+    failures: int
+    reason: str
+    completed_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     """All that bears on one record in one group.
 
     `lane`: the one it waits in, or, while the group has not read it yet, that of its key. `letter`: its own
     dead letter; `holder`: one that holds its key. `earlier`: a record of its key before it, not passed yet.
     `discard`: how a person let it go. `doubts`: what else than delivery may have taken the group past it.
-    `note`: it was passed over, because the group had no handler for its type.
+    `note`: it was passed over, because the group had no handler for its type. `fallback`: only that of its
+    handler completed it.
     """
 
     group: StoredGroup
@@ -125,6 +135,7 @@ class Standing:
     discard: Act | None
     doubts: tuple[str, ...]
     note: Note | None = None
+    fallback: ByFallback | None = None
 
     @property
     def passed(self) -> bool:
@@ -177,6 +188,7 @@ class StandingReader:
             self._history.discarded(group.name, record) if ended else None,
             tuple(self._doubts(group, record)) if ended else (),
             self._note(record, place) if ended else None,
+            self._fallback(record, place) if ended else None,
         )
 
     def served(
@@ -226,6 +238,11 @@ class StandingReader:
         """Return what is noted of a record that the group is past, and did not hand out."""
         rows = self._tx.rows("delivery", "notes_of_type", type=record.type, **place)
         return next((note for row in rows if (note := Note(*row)).has(record.offset)), None)
+
+    def _fallback(self, record: Logged, place: dict[str, int]) -> ByFallback | None:
+        """Return how a record was completed that its handler could not."""
+        rows = self._tx.rows("delivery", "fallback_find", offset=record.offset, **place)
+        return ByFallback(*rows[0]) if rows else None
 
     def _place(self, group: StoredGroup, topic: Topic, number: int) -> dict[str, int]:
         return {"group_id": group.id, "topic_id": topic.id, "partition": number}

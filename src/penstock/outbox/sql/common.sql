@@ -53,12 +53,12 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 DELETE FROM penstock_token WHERE token = ? AND created_ms <= ?;
 
 -- name: token_find
--- The event a token stands for; walks the primary key, locks nothing.
-SELECT token, id, created_ms FROM penstock_token WHERE token = ?;
+-- The event a token stands for, and a hash of what was published with it; walks the primary key, locks nothing.
+SELECT token, id, created_ms, content FROM penstock_token WHERE token = ?;
 
 -- name: token_take
 -- Take a token in the caller's transaction if it is free; waits for a transaction that has taken it and not ended.
-INSERT INTO penstock_token (token, id, created_ms) VALUES (?, ?, ?) ON CONFLICT (token) DO NOTHING;
+INSERT INTO penstock_token (token, id, created_ms, content) VALUES (?, ?, ?, ?) ON CONFLICT (token) DO NOTHING;
 
 -- == The move
 

@@ -34,15 +34,15 @@ WHERE token = ANY(ARRAY(
     ORDER BY o.place));
 
 -- name: token_find_many
--- The events that tokens stand for; walks the primary key, locks nothing.
-SELECT token, id, created_ms FROM penstock_token WHERE token = ANY(?::bytea[]);
+-- The events that tokens stand for, with hashes of what was published; walks the primary key, locks nothing.
+SELECT token, id, created_ms, content FROM penstock_token WHERE token = ANY(?::bytea[]);
 
 -- name: token_take_many
 -- Take tokens in the caller's transaction, those that are free, in the given order: it must be sorted, since this waits
 -- for transactions that have taken one of them and not ended.
-INSERT INTO penstock_token (token, id, created_ms)
-SELECT token, id, created_ms
-FROM unnest(?::bytea[], ?::text[], ?::bigint[]) WITH ORDINALITY AS t (token, id, created_ms, place)
+INSERT INTO penstock_token (token, id, created_ms, content)
+SELECT token, id, created_ms, content
+FROM unnest(?::bytea[], ?::text[], ?::bigint[], ?::bytea[]) WITH ORDINALITY AS t (token, id, created_ms, content, place)
 ORDER BY place
 ON CONFLICT (token) DO NOTHING;
 

@@ -16,11 +16,13 @@ from sqlalchemy.orm import Session, object_session
 from sqlalchemy.orm.exc import ObjectDeletedError
 
 from penstock.errors import InvalidTracking, InvalidValue
+from penstock.log.sql.naming import Names
 
 from .block import Block
 from .declaration import Declaration
 from .mapped import changed_columns, columns_of, identity_of, image_of
 from .parts import blame_column, parts_of, told
+from .stores import address_of, meant
 
 _PENDING = "penstock.tracking"  # where a session keeps what its flush has written so far
 
@@ -45,10 +47,13 @@ class Change:
 
 
 class Tracker:
-    """The tracked models of one outbox."""
+    """The tracked models of one outbox; `address` and `names` say which store and which tables it has."""
 
-    def __init__(self, publish_many: PublishMany, block: Callable[[], Block]) -> None:
+    def __init__(
+        self, publish_many: PublishMany, block: Callable[[], Block], *, url: str, names: Names
+    ) -> None:
         self._publish_many, self._block = publish_many, block
+        self.address, self.names = address_of(url), names
         self._declared: dict[type, Declaration] = {}
 
     def add(self, declaration: Declaration) -> None:
@@ -150,4 +155,9 @@ def _before_flush(session: Session, flush_context: Any, instances: Any) -> None:
 def _after_flush(session: Session, flush_context: Any) -> None:
     by_tracker: dict[Tracker, dict[int, Change]] = session.info.pop(_PENDING, {})
     for tracker, changes in by_tracker.items():
-        tracker.stage(list(changes.values()))
+        mine = []
+        for key, change in changes.items():
+            several = [each for each, theirs in by_tracker.items() if key in theirs]
+            if tracker in meant(change.connection.engine.url, several):
+                mine.append(change)
+        tracker.stage(mine)

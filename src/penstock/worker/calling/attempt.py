@@ -28,7 +28,6 @@ from ..handler import Handler
 logger = logging.getLogger("penstock.handlers")
 
 PASSED = Passed()
-COMPLETED_BY_FALLBACK = Passed(by_fallback=True)
 _NO_RETRY = Fixed(max_retries=0)
 _BATCH_ANSWERS = "a batch handler returns None, Done or a list with one outcome for each record"
 
@@ -145,7 +144,7 @@ def last_try(calls: Answers, handler: Handler, record: Record, verdict: Verdict)
         labels = {"group": handler.group, "handler": handler.id}
         metrics.FALLBACK_SECONDS.observe(SYSTEM.monotonic() - began, **labels)
     logger.warning("%s failed, and its fallback has completed it", what)
-    return COMPLETED_BY_FALLBACK
+    return Passed(by_fallback=True, failures=verdict.failures, reason=verdict.reason)
 
 
 def count(handler: Handler, verdicts: Sequence[Verdict]) -> None:
@@ -154,7 +153,7 @@ def count(handler: Handler, verdicts: Sequence[Verdict]) -> None:
     passed = sum(type(each) is Passed for each in verdicts)
     if passed:
         metrics.DELIVERED.add(passed, **labels)
-        by_fallback = sum(each is COMPLETED_BY_FALLBACK for each in verdicts)
+        by_fallback = sum(type(each) is Passed and each.by_fallback for each in verdicts)
         if by_fallback:
             metrics.COMPLETED_BY_FALLBACK.add(by_fallback, **labels)
     if passed == len(verdicts):

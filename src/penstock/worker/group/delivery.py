@@ -92,8 +92,13 @@ class GroupDelivery:
         self.partitions.take_wanted(living)
 
     def check(self) -> None:
-        """Drop the partitions that the rows say are no longer ours, let go what is meant for another."""
+        """Drop the partitions that the rows say are no longer ours, let go what is meant for another.
+
+        Where a person has decided on dead letters, that is learned.
+        """
         self.partitions.check()
+        if any(work.lanes_changed and not work.borrowed for work in self.partitions):
+            self.settle()
 
     def checked(self) -> None:
         """Take note that what was lost has been checked and taken again."""

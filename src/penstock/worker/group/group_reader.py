@@ -45,7 +45,7 @@ class GroupReader:
         self._partitions, self._records = partitions, records
         self._source: Log | ReadCache = log
         self._ends: dict[int, int] | None = None  # not known yet
-        self._first = 0
+        self._first = self._incarnation = 0
         self.is_held_up = False  # it reads on in some partition once what is done there is settled
         self.untold: list[str] = []  # the types of what was passed over since it was last told
 
@@ -59,9 +59,12 @@ class GroupReader:
 
     def fill(self, ends: dict[int, int]) -> bool:
         """Read what the log holds beyond what is known; return whether there was anything."""
-        former, self._ends, self.is_held_up = self._ends, ends, False
-        if former is not None and former is not ends and ends:  # one that was deleted has none
+        former, self.is_held_up = self._ends, False
+        if former is None:
+            self._incarnation = self._log.identity().incarnation
+        elif former is not ends and ends:  # one that was deleted has none
             self._look_back(former, ends)
+        self._ends = ends
         if self.is_full():
             return False
         holes = self._fill_holes()
@@ -139,7 +142,7 @@ class GroupReader:
         """Let go the partitions whose log has become shorter: its history was taken back, as by a restore.
 
         They are taken again from where the group stands in that history; what was handed out of the other one
-        is marked, if it comes again.
+        is marked, if it comes again. The log is said to be another incarnation, so that pipelines stop.
         """
         for work in [each for each in self._partitions if not each.borrowed]:
             number, end = work.number, ends.get(work.number, 0)
@@ -152,6 +155,7 @@ class GroupReader:
                     end,
                     former[number],
                 )
+                self._incarnation = self._log.raise_incarnation(self._incarnation).incarnation
                 position = work.machine.position
                 self._partitions.note_lost(number, set(range(max(0, position - WINDOW), position)))
                 self._partitions.lose(number)

@@ -102,8 +102,11 @@ class OwnedPartitions:
             self.lose(number)
         self._store.release(rows.keys() - self._works.keys())
         for number, work in self._works.items():
-            if not rows[number][1]:
+            _, kept, lanes_version = rows[number]
+            if not kept:
                 work.leaving = True
+            if lanes_version != work.owned.lanes_version:
+                work.lanes_changed = True
 
     def let_go(self) -> None:
         """Begin to give everything back: nothing more is started."""

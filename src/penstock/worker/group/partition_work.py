@@ -15,8 +15,8 @@ class PartitionWork:
     """An owned partition: its state machine, the records in memory, and what may come a second time.
 
     Who writes what: `records` the held records, `settled_to`, `finished` and `writing` the settling,
-    `has_holes` and `unhandled` the reader, `leaving`, `lost` and `doubtful` the owned partitions. While a
-    unit of work has borrowed it, its machine is that unit's alone.
+    `has_holes` and `unhandled` the reader, `leaving`, `lost`, `doubtful` and `lanes_changed` the owned
+    partitions. While a unit of work has borrowed it, its machine is that unit's alone.
     """
 
     number: int
@@ -34,6 +34,7 @@ class PartitionWork:
     leaving: bool = False
     borrowed: bool = False
     lost: bool = False
+    lanes_changed: bool = False  # a person has decided on its dead letters; the next settling tells what
 
     @property
     def has_suspects(self) -> bool:

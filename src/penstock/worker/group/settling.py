@@ -38,6 +38,9 @@ class Settling:
         for work in self._partitions:
             if work.borrowed:
                 continue
+            if work.lanes_changed:
+                work.lanes_changed = False
+                work.machine.touch()
             if work.owned.crashes or work.owned.trial.deaths:
                 self._suspects.end_if_settled(work)
             settlement = work.machine.settlement()

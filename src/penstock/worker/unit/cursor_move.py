@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from penstock.delivery.machine import Settlement
 from penstock.delivery.store import GroupStore, Owned
+from penstock.delivery.verdict import Verdict
 from penstock.log.sql.database import Transaction
 
 from ..calling.attempt import PASSED
@@ -32,8 +33,8 @@ class CursorMove:
         """What was written of each partition, once it is committed."""
         return {number: settlement for number, (_, settlement) in self._written.items()}
 
-    def write(self, tx: Transaction, count: int) -> None:
-        """Pass the first `count` records and move their cursors. Raises CursorLost."""
+    def write(self, tx: Transaction, count: int, verdict: Verdict = PASSED) -> None:
+        """Pass the first `count` records, with this verdict, and move their cursors. Raises CursorLost."""
         self.has_begun = True
         written: dict[int, tuple[Owned, Settlement]] = {}
         left = count
@@ -42,7 +43,7 @@ class CursorMove:
             for task in reversed(part.tasks[len(done) :]):
                 machine.untake(task.place.offset)
             for task in done:
-                machine.finish(task.place.offset, PASSED)
+                machine.finish(task.place.offset, verdict)
             left -= len(done)
             settlement = machine.settlement() if done else None
             if settlement is not None:

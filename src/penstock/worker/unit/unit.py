@@ -17,14 +17,13 @@ from penstock import points
 from penstock.clock import Clock
 from penstock.delivery.machine import Settlement
 from penstock.delivery.store import GroupStore
-from penstock.delivery.verdict import Verdict
+from penstock.delivery.verdict import Passed, Verdict
 from penstock.errors import HandlerTimeout, TransactionEnded
 from penstock.log.sql.contract import TransactionState
 from penstock.log.sql.database import Database, Transaction
 from penstock.model.outcome import Done
 
 from ..calling.attempt import (
-    COMPLETED_BY_FALLBACK,
     PASSED,
     after_answer,
     after_error,
@@ -147,8 +146,7 @@ class Unit:
     def verdicts(self) -> list[tuple[HandlerTask, Verdict]]:
         """Return what became of the records whose fate is decided."""
         match self.outcome:
-            case Committed(done, by_fallback):
-                verdict = COMPLETED_BY_FALLBACK if by_fallback else PASSED
+            case Committed(done, verdict):
                 return [(task, verdict) for task in self.tasks[:done]]
             case Undone(task, verdict, _) if verdict is not None:
                 return [(task, verdict)]
@@ -227,7 +225,7 @@ class Unit:
         self.claim.current = None
         return self._begun
 
-    def _settle(self, tx: Transaction, count: int) -> None:
+    def _settle(self, tx: Transaction, count: int, verdict: Verdict = PASSED) -> None:
         """Move the cursors in the transaction of the handlers, if it still is the one they were given."""
         points.reach(BEFORE_CURSOR)
         try:
@@ -242,7 +240,7 @@ class Unit:
         if not is_sealed:
             ended = TransactionEnded("a handler ended the transaction and began another")
             raise _NotPassed(self.tasks[0], ended, None)
-        self._move.write(tx, count)
+        self._move.write(tx, count, verdict)
         points.reach(BEFORE_COMMIT)
 
     def _undone(self, task: HandlerTask, error: BaseException | None, answer: Any) -> UnitOutcome | None:
@@ -282,7 +280,7 @@ class Unit:
                     raise SessionLost(task, what_broke(self._database.dialect, calls.error))
                 if given is verdict or not is_fit_to_commit(tx, task):
                     raise _NotPassed(task, None, None)
-                self._settle(tx, 1)
+                self._settle(tx, 1, given)
         except _Abandoned:
             raise
         except _NotPassed as exc:
@@ -306,4 +304,5 @@ class Unit:
             return self._broken(exc)
         points.reach(AFTER_COMMIT)
         self._move.confirm()
-        return Committed(1, by_fallback=True)
+        assert isinstance(given, Passed)
+        return Committed(1, given)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from penstock.delivery.store import Owned
-from penstock.delivery.verdict import Verdict
+from penstock.delivery.verdict import Passed, Verdict
 
 from ..task import HandlerTask
 
@@ -21,11 +21,11 @@ class Part:
 class Committed:
     """The first `count` records are handled, and their cursors have moved.
 
-    `by_fallback`: it was one, and only its handler's fallback completed it.
+    `verdict`: on each of them; it says if there was one, and only its handler's fallback completed it.
     """
 
     count: int
-    by_fallback: bool = False
+    verdict: Passed = Passed()
 
 
 @dataclass(frozen=True, slots=True)

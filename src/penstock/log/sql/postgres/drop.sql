@@ -21,6 +21,7 @@ DROP TABLE IF EXISTS
     penstock_lane,
     penstock_lane_entry,
     penstock_note,
+    penstock_fallback,
     penstock_dead,
     penstock_token,
     penstock_audit;

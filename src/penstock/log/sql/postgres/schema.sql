@@ -7,7 +7,7 @@ CREATE TABLE penstock_meta (
     value text NOT NULL
 );
 INSERT INTO penstock_meta (name, value)
-VALUES ('schema_version', '8'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', gen_random_uuid()::text);
+VALUES ('schema_version', '9'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', gen_random_uuid()::text);
 
 -- Events that committed and have no offset yet. seq is the order of staging: CACHE 1, or sessions would hand
 -- out numbers in another order than they were asked for.
@@ -50,7 +50,7 @@ CREATE INDEX ix_penstock_scheduled_key ON penstock_scheduled (key_hash) WHERE ke
 CREATE INDEX ix_penstock_scheduled_owner ON penstock_scheduled (owner) WHERE owner IS NOT NULL;
 
 -- A named log. Everything else is keyed by its id, so a name given again is another topic.
--- retention_*: how long, how much and how many records are kept; NULL: as the settings say.
+-- retention_*: how long, how much and how many records are kept; NULL: as the settings say. generation: how often it has grown.
 CREATE TABLE penstock_topic (
     id                integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name              text COLLATE "C" NOT NULL UNIQUE,
@@ -59,7 +59,8 @@ CREATE TABLE penstock_topic (
     created_ms        bigint NOT NULL,
     retention_ms      bigint,
     retention_bytes   bigint,
-    retention_records bigint
+    retention_records bigint,
+    generation        integer NOT NULL DEFAULT 0
 );
 
 -- Where a partition begins and ends. The next offset is taken under this row's lock: that makes offsets dense.
@@ -71,6 +72,16 @@ CREATE TABLE penstock_head (
     max_ms       bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (topic_id, partition)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 1000);
+
+-- How many partitions a topic had before each of its growths, and where each of those ended: what came later stands in the
+-- new map. generation: 0 is the first map.
+CREATE TABLE penstock_generation (
+    topic_id   integer NOT NULL,
+    generation integer NOT NULL,
+    partition  integer NOT NULL,
+    end_offset bigint NOT NULL,
+    PRIMARY KEY (topic_id, generation, partition)
+);
 
 -- The records: given an offset once, never changed.
 CREATE TABLE penstock_log (
@@ -118,7 +129,8 @@ CREATE TABLE penstock_producer (
 );
 
 -- One running process: one lease, one heartbeat. serves: what it takes part in, as JSON. dedicated: it does nothing but
--- this, so a death may be a record's doing. died_ms: since when it is known that it has ended.
+-- this, so a death may be a record's doing. died_ms: since when it is known that it has ended. state: running, or stopping:
+-- it finishes what it has and takes nothing new.
 CREATE TABLE penstock_member (
     id             text COLLATE "C" NOT NULL PRIMARY KEY,
     host           text NOT NULL,
@@ -128,7 +140,8 @@ CREATE TABLE penstock_member (
     lease_until_ms bigint NOT NULL,
     serves         text NOT NULL DEFAULT '{}',
     dedicated      boolean NOT NULL DEFAULT false,
-    died_ms        bigint
+    died_ms        bigint,
+    state          text NOT NULL DEFAULT 'running'
 ) WITH (fillfactor = 50);
 
 -- The 256 units of sequencing. Every change of owner, release included, raises the epoch.
@@ -159,6 +172,8 @@ CREATE TABLE penstock_group (
 -- passed: a bitmap, in hex, of the offsets from the cursor on that are done. crashes: owners lost without release, since all
 -- that they may have handed out was settled. trying: for workers of the version before. metadata: what a client said with
 -- its last commit. trial: what is known of records that may have killed their process, as JSON.
+-- lanes_version: how often others than the owner have changed its lanes; lanes_epoch: the epoch of an owner that looks for
+-- that, which those of the version before do not.
 CREATE TABLE penstock_cursor (
     group_id     integer NOT NULL,
     topic_id     integer NOT NULL,
@@ -173,6 +188,8 @@ CREATE TABLE penstock_cursor (
     trying       bigint,
     metadata     text,
     trial        text NOT NULL DEFAULT '',
+    lanes_version bigint NOT NULL DEFAULT 0,
+    lanes_epoch  bigint NOT NULL DEFAULT -1,
     PRIMARY KEY (group_id, topic_id, partition)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 1000);
 
@@ -239,6 +256,19 @@ CREATE TABLE penstock_note (
     PRIMARY KEY (group_id, topic_id, partition, type, until_offset)
 );
 
+-- Records that only the fallback of their handler completed: after how many failures, and why the last one. They go with the
+-- records of the log.
+CREATE TABLE penstock_fallback (
+    group_id     integer NOT NULL,
+    topic_id     integer NOT NULL,
+    partition    integer NOT NULL,
+    "offset"     bigint NOT NULL,
+    failures     integer NOT NULL,
+    reason       text NOT NULL,
+    completed_ms bigint NOT NULL,
+    PRIMARY KEY (group_id, topic_id, partition, "offset")
+);
+
 -- Records given up, kept with their payload until requeued or discarded. holding: their lane waits for that.
 -- reset_ms: when their group was reset, after they died.
 CREATE TABLE penstock_dead (
@@ -264,11 +294,14 @@ CREATE TABLE penstock_dead (
 CREATE INDEX ix_penstock_dead_died ON penstock_dead (died_ms, group_id, topic_id, partition, "offset");
 CREATE INDEX ix_penstock_dead_owner ON penstock_dead (owner) WHERE owner IS NOT NULL;
 
--- Events published with a token: the same token again, within its window, is the same event. token: 16 bytes of hash.
+-- Events published with a token: the same token again, in its topic and within its window, is the same event. token: 16
+-- bytes of hash; for one release there is a second row, with the hash that the version before looks for.
+-- content: a hash of what was published with it; NULL for those of the version before.
 CREATE TABLE penstock_token (
     token      bytea NOT NULL PRIMARY KEY,
     id         text COLLATE "C" NOT NULL,
-    created_ms bigint NOT NULL
+    created_ms bigint NOT NULL,
+    content    bytea
 );
 CREATE INDEX ix_penstock_token_created ON penstock_token (created_ms);
 

@@ -7,7 +7,7 @@ CREATE TABLE penstock_meta (
     value TEXT NOT NULL
 ) WITHOUT ROWID;
 INSERT INTO penstock_meta (name, value)
-VALUES ('schema_version', '8'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', lower(hex(randomblob(16))));
+VALUES ('schema_version', '9'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', lower(hex(randomblob(16))));
 
 -- Events that committed and have no offset yet. seq is the order of staging; SQLite has one writer at a
 -- time, so it is also the order of commits.
@@ -47,7 +47,7 @@ CREATE INDEX ix_penstock_scheduled_key ON penstock_scheduled (key_hash) WHERE ke
 CREATE INDEX ix_penstock_scheduled_owner ON penstock_scheduled (owner) WHERE owner IS NOT NULL;
 
 -- A named log. Everything else is keyed by its id, so a name given again is another topic.
--- retention_*: how long, how much and how many records are kept; NULL: as the settings say.
+-- retention_*: how long, how much and how many records are kept; NULL: as the settings say. generation: how often it has grown.
 CREATE TABLE penstock_topic (
     id                INTEGER PRIMARY KEY AUTOINCREMENT,
     name              TEXT NOT NULL UNIQUE,
@@ -56,7 +56,8 @@ CREATE TABLE penstock_topic (
     created_ms        INTEGER NOT NULL,
     retention_ms      INTEGER,
     retention_bytes   INTEGER,
-    retention_records INTEGER
+    retention_records INTEGER,
+    generation        INTEGER NOT NULL DEFAULT 0
 );
 
 -- Where a partition begins and ends. The next offset is taken under this row's lock: that makes offsets dense.
@@ -67,6 +68,16 @@ CREATE TABLE penstock_head (
     next_offset  INTEGER NOT NULL DEFAULT 0,
     max_ms       INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (topic_id, partition)
+) WITHOUT ROWID;
+
+-- How many partitions a topic had before each of its growths, and where each of those ended: what came later stands in the
+-- new map. generation: 0 is the first map.
+CREATE TABLE penstock_generation (
+    topic_id   INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    partition  INTEGER NOT NULL,
+    end_offset INTEGER NOT NULL,
+    PRIMARY KEY (topic_id, generation, partition)
 ) WITHOUT ROWID;
 
 -- The records: given an offset once, never changed.
@@ -115,7 +126,8 @@ CREATE TABLE penstock_producer (
 ) WITHOUT ROWID;
 
 -- One running process: one lease, one heartbeat. serves: what it takes part in, as JSON. dedicated: it does nothing but
--- this, so a death may be a record's doing. died_ms: since when it is known that it has ended.
+-- this, so a death may be a record's doing. died_ms: since when it is known that it has ended. state: running, or stopping:
+-- it finishes what it has and takes nothing new.
 CREATE TABLE penstock_member (
     id             TEXT NOT NULL PRIMARY KEY,
     host           TEXT NOT NULL,
@@ -125,7 +137,8 @@ CREATE TABLE penstock_member (
     lease_until_ms INTEGER NOT NULL,
     serves         TEXT NOT NULL DEFAULT '{}',
     dedicated      INTEGER NOT NULL DEFAULT 0,
-    died_ms        INTEGER
+    died_ms        INTEGER,
+    state          TEXT NOT NULL DEFAULT 'running'
 ) WITHOUT ROWID;
 
 -- The 256 units of sequencing. Every change of owner, release included, raises the epoch.
@@ -157,6 +170,8 @@ CREATE TABLE penstock_group (
 -- passed: a bitmap, in hex, of the offsets from the cursor on that are done. crashes: owners lost without release, since all
 -- that they may have handed out was settled. trying: for workers of the version before. metadata: what a client said with
 -- its last commit. trial: what is known of records that may have killed their process, as JSON.
+-- lanes_version: how often others than the owner have changed its lanes; lanes_epoch: the epoch of an owner that looks for
+-- that, which those of the version before do not.
 CREATE TABLE penstock_cursor (
     group_id     INTEGER NOT NULL,
     topic_id     INTEGER NOT NULL,
@@ -171,6 +186,8 @@ CREATE TABLE penstock_cursor (
     trying       INTEGER,
     metadata     TEXT,
     trial        TEXT NOT NULL DEFAULT '',
+    lanes_version INTEGER NOT NULL DEFAULT 0,
+    lanes_epoch  INTEGER NOT NULL DEFAULT -1,
     PRIMARY KEY (group_id, topic_id, partition)
 ) WITHOUT ROWID;
 
@@ -237,6 +254,19 @@ CREATE TABLE penstock_note (
     PRIMARY KEY (group_id, topic_id, partition, type, until_offset)
 ) WITHOUT ROWID;
 
+-- Records that only the fallback of their handler completed: after how many failures, and why the last one. They go with the
+-- records of the log.
+CREATE TABLE penstock_fallback (
+    group_id     INTEGER NOT NULL,
+    topic_id     INTEGER NOT NULL,
+    partition    INTEGER NOT NULL,
+    "offset"     INTEGER NOT NULL,
+    failures     INTEGER NOT NULL,
+    reason       TEXT NOT NULL,
+    completed_ms INTEGER NOT NULL,
+    PRIMARY KEY (group_id, topic_id, partition, "offset")
+) WITHOUT ROWID;
+
 -- Records given up, kept with their payload until requeued or discarded. holding: their lane waits for that.
 -- reset_ms: when their group was reset, after they died.
 CREATE TABLE penstock_dead (
@@ -262,11 +292,14 @@ CREATE TABLE penstock_dead (
 CREATE INDEX ix_penstock_dead_died ON penstock_dead (died_ms, group_id, topic_id, partition, "offset");
 CREATE INDEX ix_penstock_dead_owner ON penstock_dead (owner) WHERE owner IS NOT NULL;
 
--- Events published with a token: the same token again, within its window, is the same event. token: 16 bytes of hash.
+-- Events published with a token: the same token again, in its topic and within its window, is the same event. token: 16
+-- bytes of hash; for one release there is a second row, with the hash that the version before looks for.
+-- content: a hash of what was published with it; NULL for those of the version before.
 CREATE TABLE penstock_token (
     token      BLOB NOT NULL PRIMARY KEY,
     id         TEXT NOT NULL,
-    created_ms INTEGER NOT NULL
+    created_ms INTEGER NOT NULL,
+    content    BLOB
 ) WITHOUT ROWID;
 CREATE INDEX ix_penstock_token_created ON penstock_token (created_ms);
 

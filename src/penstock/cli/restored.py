@@ -1,0 +1,31 @@
+"""`penstock restored`: a backup was restored."""
+
+import click
+
+from penstock.operate.restored import restored
+
+from .options import json_option, opened, store_options
+from .output import print_json
+
+
+@click.command("restored")
+@store_options
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+def command(url: str, prefix: str, schema: str | None, yes: bool, as_json: bool) -> None:
+    """Say that this store was restored from a backup, or failed over with a loss.
+
+    Its log becomes another incarnation: pipelines that have read more than the backup holds stop and show the
+    ranges, where they would go on behind records that took the places of lost ones. Run it before anything
+    is published. Workers that ran meanwhile have done it already.
+    """
+    if not yes:
+        if as_json:
+            raise click.UsageError("with --json nobody is asked: say --yes")
+        click.confirm("was it restored? every pipeline of this store stops then", abort=True)
+    with opened(url, prefix, schema) as store:
+        incarnation = restored(store)
+    if as_json:
+        print_json({"incarnation": incarnation})
+    else:
+        click.echo(f"the log is incarnation {incarnation} now; pipelines stop at their next batch")

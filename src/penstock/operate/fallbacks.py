@@ -1,0 +1,82 @@
+"""Records that only the fallback of their handler completed: they would be dead letters without it.
+
+They are known as long as the log holds them.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+
+from penstock.clock import from_ms
+from penstock.log.contract import Log, Position
+from penstock.log.entry import Entry
+from penstock.log.sql.contract import Row
+from penstock.log.sql.database import Transaction
+from penstock.log.store import Store
+
+from .lookup import ids, with_topic_names
+from .operation import operation
+from .paging import PAGE_ROWS, Page, check_limit, page, place_after
+
+_PLACE = ("after_group", "after_topic", "after_partition", "after_offset")
+
+
+@dataclass(frozen=True, slots=True)
+class FallbackCompletion:
+    """A record that failed so often, at last for this reason, and that its handler's fallback completed."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    id: str
+    key: str | None
+    type: str
+    failures: int
+    reason: str
+    completed_at: datetime
+
+
+@operation
+def completed_by_fallback(
+    store: Store,
+    *,
+    group: str | None = None,
+    topic: str | None = None,
+    after: str | None = None,
+    limit: int = PAGE_ROWS,
+) -> Page[FallbackCompletion]:
+    """Return a page of the records that only a fallback completed, by group, topic, partition and offset.
+
+    Raises InvalidPage, UnknownGroup, UnknownTopic.
+    """
+    check_limit(limit)
+    place = dict(zip(_PLACE, place_after(after, (int,) * 4, (0, 0, 0, -1)), strict=True))
+    params = ids(store, group, topic) | place
+
+    def look(tx: Transaction) -> tuple[list[Row], dict[Row, Entry]]:
+        log = store.log_in(tx)
+        found = tx.rows("delivery", "fallbacks_list", limit=limit + 1, **params)
+        rows = with_topic_names(log, found, id_at=1, name_at=5)
+        return rows, _entries(log, rows)
+
+    rows, entries = store.database.look(look)
+    return page(rows, limit, len(_PLACE), lambda row: _completion(row, entries.get(row[1:4])))
+
+
+def _entries(log: Log, rows: list[Row]) -> dict[Row, Entry]:
+    """Return the records of a page, by topic, partition and offset."""
+    topics, found = {each.id: each for each in log.topics()}, dict[Row, Entry]()
+    for topic_id, several in groupby(sorted({row[1:4] for row in rows}), key=lambda place: place[0]):
+        places = [Position(partition, offset) for _, partition, offset in several]
+        for entry in log.at(topics[topic_id], places, bare=True):
+            found[topic_id, entry.partition, entry.offset] = entry
+    return found
+
+
+def _completion(row: Row, entry: Entry | None) -> FallbackCompletion:
+    partition, offset, group, topic, failures, reason, completed_ms = row[2:]
+    key = None if entry is None or entry.key is None else entry.key.decode("utf-8", "surrogateescape")
+    id, type = ("", "") if entry is None else (entry.id, entry.type or "")
+    place = group, topic, partition, offset
+    return FallbackCompletion(*place, id, key, type, failures, reason, from_ms(completed_ms))

@@ -1,0 +1,25 @@
+"""Saying that a store was restored from a backup: its log is another incarnation from then on.
+
+Workers that run while it happens see it by themselves. A restore while nobody runs leaves no sign in the
+database: new records get the offsets of the lost ones, and a pipeline would go on behind them.
+"""
+
+from penstock.clock import SYSTEM, Clock, own_ms
+from penstock.log.sql.database import Transaction
+from penstock.log.store import Store
+
+from . import audit
+from .operation import operation
+
+
+@operation
+def restored(store: Store, *, clock: Clock = SYSTEM, actor: str | None = None) -> int:
+    """Raise the incarnation of the log and return it: pipelines that know the old one stop."""
+
+    def change(tx: Transaction) -> int:
+        log = store.log_in(tx)
+        raised = log.raise_incarnation(log.identity().incarnation).incarnation
+        audit.write(tx, "restored", {"incarnation": raised}, 1, own_ms(clock), actor=actor)
+        return raised
+
+    return store.database.run(change)

@@ -1,0 +1,60 @@
+"""Which outboxes stage what a flush has written, when several track one model: once in each store.
+
+Events go to the database of the row's own connection, whichever outbox stages them. So of the outboxes that
+track it, those whose store that database is are meant, each set of tables once. Where no address fits (an
+alias, a pooler, an engine with a `creator`), those for that kind of database are.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from os.path import realpath
+from typing import Protocol, TypeVar
+
+from sqlalchemy import URL, make_url
+
+from penstock.log.sql.naming import Names
+
+_POSTGRES_PORT = 5432
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAddress:
+    """Where the database of a store or of a connection is. Equal addresses are one database."""
+
+    kind: str
+    host: str
+    port: int
+    database: str
+
+
+class StagesInStore(Protocol):
+    """What stages events in one store."""
+
+    address: StoreAddress
+    names: Names
+
+
+S = TypeVar("S", bound=StagesInStore)
+
+
+def address_of(url: str | URL) -> StoreAddress:
+    """Return the address that a URL gives, of an outbox or of an engine."""
+    made = make_url(url)
+    kind = made.get_backend_name()
+    if kind == "sqlite":
+        return StoreAddress(kind, "", 0, realpath(made.database or ""))
+    host = made.host or made.query.get("host") or "localhost"
+    return StoreAddress("postgres", str(host), made.port or _POSTGRES_PORT, made.database or "")
+
+
+def meant(url: URL, several: Sequence[S]) -> Iterable[S]:
+    """Return those of several that stage what was written on an engine's connection, by its URL."""
+    if len(several) == 1:
+        return several
+    here = address_of(url)
+    same = [each for each in several if each.address == here]
+    alike = [each for each in several if each.address.kind == here.kind]
+    chosen: dict[Names, S] = {}
+    for each in same or alike or several:
+        chosen.setdefault(each.names, each)
+    return chosen.values()
