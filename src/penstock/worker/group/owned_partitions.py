@@ -60,7 +60,7 @@ class OwnedPartitions:
 
     def share(self) -> float:
         """Return which part of the topic's partitions is owned, and not about to be let go."""
-        return sum(not work.leaving for work in self._works.values()) / self._store.topic.partitions
+        return sum(not work.leaving for work in self._works.values()) / self._store.partitions
 
     # -- they come
 
