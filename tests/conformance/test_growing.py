@@ -42,10 +42,10 @@ class Writer:
     def __init__(self, outbox: Outbox) -> None:
         self._outbox, self.published = outbox, Counter[str]()
 
-    def publish(self, keys: Iterable[str] = KEYS) -> None:
-        """Publish one more event of each key, in one transaction."""
+    def publish(self, keys: Iterable[str] = KEYS, *, times: int = 1) -> None:
+        """Publish one more event of each key, or some, in one transaction."""
         with self._outbox.transaction() as conn:
-            for key in keys:
+            for key in [*keys] * times:
                 self._outbox.publish(conn, "t", self.published[key], key=key)
                 self.published[key] += 1
 
@@ -196,8 +196,7 @@ def test_every_key_keeps_its_order_over_a_backlog(
         pytest.skip("units need a log in the database")
     seen = Seen()
     for count in (*growths, None):
-        for _ in range(4):
-            writer.publish()
+        writer.publish(times=4)
         engine.another().drain()  # has no handlers: only the log grows
         if count is not None:
             grow(engine, count)
@@ -214,7 +213,8 @@ def test_a_group_that_was_there_begins_new_partitions_at_their_start(
     subscribe(engine.outbox, "early", early)
     subscribe(engine.outbox, "latest", latest, start="latest")
     engine.outbox.drain()
-    writer.publish()
+    writer.publish(times=4)
+    engine.another().drain()
     grow(engine, 8)
     writer.publish()
     program = engine.another()
@@ -242,7 +242,7 @@ def test_a_partition_that_never_held_anything_leads_on_to_the_one_before(
     engine: StoreEngine, writer: Writer
 ) -> None:
     """Grown twice with nothing between: the former partition is empty, and the one before it is not."""
-    writer.publish()
+    writer.publish(times=4)
     engine.another().drain()
     grow(engine, 8)
     grow(engine, 16)
@@ -338,7 +338,7 @@ def test_a_group_that_is_paused_on_the_way_goes_on_in_order(engine: StoreEngine,
     writer.publish()
     engine.outbox.drain()
     pause(engine.outbox, "g")
-    writer.publish()
+    writer.publish(times=4)
     grow(engine, 8)
     writer.publish()
     engine.outbox.drain()
@@ -350,7 +350,7 @@ def test_a_group_that_is_paused_on_the_way_goes_on_in_order(engine: StoreEngine,
 def test_a_reset_replays_the_growth_in_order(engine: StoreEngine, writer: Writer) -> None:
     seen = Seen()
     subscribe(engine.outbox, "g", seen)
-    writer.publish()
+    writer.publish(times=4)
     engine.outbox.drain()
     grow(engine, 8)
     writer.publish()
@@ -464,7 +464,7 @@ def test_a_story_at_random_keeps_the_order_of_every_key(
     for _ in range(40):
         match rng.randrange(8):
             case 0 | 1 | 2:
-                writer.publish(rng.sample(KEYS, 12))
+                writer.publish(rng.sample(KEYS, 12), times=rng.randrange(1, 5))
             case 3 | 4:
                 rng.choice(programs).drain()
             case 5:

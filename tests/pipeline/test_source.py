@@ -296,7 +296,7 @@ def test_the_checkpoint_of_a_deleted_topic_is_refused(store: LogStore) -> None:
 
 def test_tables_with_another_prefix_are_read(sqlite_store: LogStore) -> None:
     sqlite_store.run("ALTER TABLE penstock_topic RENAME TO ev_topic")
-    for table in ("head", "log", "meta"):
+    for table in ("head", "log", "meta", "generation"):
         sqlite_store.run(f"ALTER TABLE penstock_{table} RENAME TO ev_{table}")
     assert batch_rows(sqlite_store, prefix="ev_") == []
 

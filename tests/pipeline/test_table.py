@@ -213,9 +213,9 @@ def test_partitions_that_came_later_begin_at_0_in_a_table_that_knows_the_topic(
 ) -> None:
     query.run(ends(0), ends(10))
     grown = dict.fromkeys(range(2 * PARTITIONS), 0) | ends(10)
-    number, messages = query.plan(grown, grown | {3: 4}), query.write(grown, grown | {3: 4})
+    number = query.plan(grown, grown | {3: 4})
     for _ in range(2):
-        query.commit(number, messages)
+        query.commit(number, query.write(grown, grown | {3: 4}))
     query.run(grown | {3: 4}, grown | {0: 12, 3: 6, 5: 1})
     assert rows_of(to) == sorted([*all_places(10), (0, 10), (0, 11), *((3, n) for n in range(6)), (5, 0)])
     with pytest.raises(RangesDiffer, match=r"orders\[4\] is there up to 0, the batch brings 2 to before 3"):

@@ -158,7 +158,7 @@ def by_application(name: str | None, version: str | None) -> BatchIdentity:
 
 
 def _knows(table: Known, batch: Range) -> bool:
-    """Return whether a table has something of a topic: with its first batch it knows all partitions of then."""
+    """Return whether a table has something of a topic: its first batch told it of all partitions."""
     return _reached(table, batch, min(batch.ends), None) is not None
 
 

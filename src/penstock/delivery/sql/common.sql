@@ -889,11 +889,12 @@ WHERE id = :id AND (:topic_id::integer IS NULL OR topic_id = :topic_id::integer)
 SELECT id, name, created_ms, filters, paused_ms, seen_ms FROM penstock_group WHERE name = :name;
 
 -- name: lanes_by_partition
--- What waits in the lanes of a group on a topic: held, resting until later and the first of these, and due; walks the
--- primary key, locks nothing.
+-- What waits in the lanes of a group on a topic: held, resting until later and the first of these, due, and behind another
+-- partition; walks the primary key, locks nothing.
 SELECT partition, count(CASE WHEN held THEN 1 END), count(CASE WHEN NOT held AND due_ms > :now_ms THEN 1 END),
        min(CASE WHEN NOT held AND due_ms > :now_ms THEN due_ms END),
-       count(CASE WHEN NOT held AND due_ms <= :now_ms THEN 1 END)
+       count(CASE WHEN NOT held AND due_ms <= :now_ms AND state <> 'moved' THEN 1 END),
+       count(CASE WHEN state = 'moved' THEN 1 END)
 FROM penstock_lane WHERE group_id = :group_id AND topic_id = :topic_id GROUP BY partition;
 
 -- name: lane_head

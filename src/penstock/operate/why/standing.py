@@ -101,13 +101,28 @@ class Letter:
 
 
 @dataclass(frozen=True, slots=True)
+class FormerWork:
+    """What comes first in a partition where a key was before its topic grew.
+
+    `open`: how many records before `end`, where it ended then, are not passed. `lane`: the one of the key.
+    """
+
+    partition: int
+    end: int
+    open: int
+    lane: Lane | None
+    holder: Letter | None
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     """All that bears on one record in one group.
 
     `lane`: the one it waits in, or, while the group has not read it yet, that of its key. `letter`: its own
     dead letter; `holder`: one that holds its key. `earlier`: a record of its key before it, not passed yet.
     `discard`: how a person let it go. `doubts`: what else than delivery may have taken the group past it.
-    `note`: it was passed over, because the group had no handler for its type.
+    `note`: it was passed over, because the group had no handler for its type. `former`: what comes before it
+    in another partition, since its topic has grown.
     """
 
     group: StoredGroup
@@ -125,6 +140,7 @@ class Standing:
     discard: Act | None
     doubts: tuple[str, ...]
     note: Note | None = None
+    former: FormerWork | None = None
 
     @property
     def passed(self) -> bool:
@@ -177,6 +193,7 @@ class StandingReader:
             self._history.discarded(group.name, record) if ended else None,
             tuple(self._doubts(group, record)) if ended else (),
             self._note(record, place) if ended else None,
+            None if ended else self._former(group, record, own),
         )
 
     def served(
@@ -226,6 +243,21 @@ class StandingReader:
         """Return what is noted of a record that the group is past, and did not hand out."""
         rows = self._tx.rows("delivery", "notes_of_type", type=record.type, **place)
         return next((note for row in rows if (note := Note(*row)).has(record.offset)), None)
+
+    def _former(self, group: StoredGroup, record: Logged, own: str) -> FormerWork | None:
+        """Return what comes before a record in the oldest partition where its key has something left."""
+        found, topic = None, record.topic
+        for number, end in self._finder.former_places(topic, record.partition):
+            kept = self._finder.bounds(topic, number).start
+            for _, cursor in self.groups(topic, number, group.id):
+                lanes = self.lanes(group, topic, number, own)
+                lane = next((each for each in lanes if each.name == own), None)
+                count = cursor.open_before(end) if kept < end else 0
+                if count or lane is not None:
+                    letters = self.letters(group, topic, number, lane=own)
+                    holder = next((each for each in letters if each.holding), None)
+                    found = FormerWork(number, end, count, lane, holder)
+        return found
 
     def _place(self, group: StoredGroup, topic: Topic, number: int) -> dict[str, int]:
         return {"group_id": group.id, "topic_id": topic.id, "partition": number}
