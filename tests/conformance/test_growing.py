@@ -3,6 +3,7 @@
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import timedelta
 from threading import Event, Lock, Thread
@@ -11,7 +12,7 @@ import pytest
 
 from penstock import Outbox, Record
 from penstock.clock import SYSTEM
-from penstock.errors import InvalidGrowth, InvalidPartitions, UnknownTopic
+from penstock.errors import InvalidGrowth, InvalidPartitions, SchemaTooNew, UnknownTopic
 from penstock.log.contract import Growth, OffsetRange
 from penstock.membership.member import ClusterSettings, Member
 from penstock.model.partition import key_hash
@@ -21,6 +22,7 @@ from penstock.operate.audit import audit
 from penstock.operate.groups import pause, resume
 from penstock.operate.lanes import LaneState, lanes
 from penstock.operate.reset import reset
+from penstock.operate.why import Code, why
 from penstock.testing.handling_suite import Seen, subscribe
 from penstock.testing.idling import drain_until_idle
 from tests.conformance.engines import StoreEngine
@@ -182,6 +184,31 @@ def test_a_growth_waits_until_every_member_has_had_a_heartbeat(engine: StoreEngi
     thread.join(60)
     assert done.is_set()
     assert engine.outbox.log.topic("events").partitions == 8
+
+
+def test_a_worker_of_the_release_before_leaves_before_the_topic_grows(
+    engine: StoreEngine, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It knows no barriers: of the new partitions it must get nothing."""
+    engine._change("UPDATE penstock_meta SET value = '7' WHERE name = 'usable_from'")
+    monkeypatch.setattr("penstock.log.sql.schema_watch.known_version", lambda database: 8)
+    old, seen = engine.another(SYSTEM), Seen()
+    subscribe(old, "g", seen)
+    writer.publish()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(old.run)
+        wait_until(lambda: len(seen) == len(KEYS), "it is at work")
+        topics.grow(engine.outbox, "events", 8)
+        writer.publish()
+        with pytest.raises(SchemaTooNew, match="can be used from version 9 on, this Penstock knows 8"):
+            running.result(60)
+    assert {record.partition for record in seen} == set(range(4))
+    monkeypatch.undo()
+    new = engine.another(SYSTEM)
+    subscribe(new, "g", seen)
+    with working(new):
+        wait_until(lambda: len(seen) >= 2 * len(KEYS), "the release that knows them goes on")
+    assert in_order(seen) == all_of(writer.published)
 
 
 # --- order, with a backlog ---------------------------------------------------------------------
@@ -381,6 +408,77 @@ def test_what_retention_has_taken_counts_as_passed(engine: StoreEngine, writer: 
     assert in_order(seen) == {key: [2] for key in KEYS}
 
 
+# --- what people are told ----------------------------------------------------------------------
+
+
+def test_why_says_that_a_partition_waits_for_another(engine: StoreEngine, writer: Writer) -> None:
+    seen, key = Seen(), moved_key(4, 8)
+    subscribe(engine.outbox, "g", seen)
+    engine.outbox.drain()
+    pause(engine.outbox, "g")
+    writer.publish(times=2)
+    engine.another().drain()
+    former, number = key_hash(key) % 4, key_hash(key) % 8
+    end = engine.outbox.log.bounds("events", former).end
+    grow(engine, 8)
+    with engine.outbox.transaction() as conn:
+        later = engine.outbox.publish(conn, "t", 2, key=key)
+    engine.another().drain()
+    (answer,) = why(engine.outbox, later, clock=engine.clock)
+    assert answer.code is Code.GROWN
+    assert answer.sentence == (
+        f"{later} (key {key}) waits in group g: events has grown, and events/{number} is read once the "
+        f"group is past events/{former}/{end}, where its keys were before; {end} records are to be done there."
+    )
+    assert any("was paused" in each for each in answer.also)
+    (answer,) = why(engine.outbox, key, clock=engine.clock)
+    assert (answer.code, answer.place) == (Code.PAUSED, f"events/{former}/{first_of(engine, former, key)}")
+    (answer,) = why(engine.outbox, "g", clock=engine.clock)
+    text = f"1 partition (such as {number}) is read once what came before the topic grew, in others (such as"
+    assert any(each.startswith(text) for each in answer.also)
+
+
+def first_of(engine: StoreEngine, partition: int, key: str) -> int:
+    """Return the offset of the first record of a key in a partition."""
+    found = [each.offset for each in engine.outbox.log.read("events", partition) if each.key == key]
+    assert found[0] is not None
+    return found[0]
+
+
+@pytest.mark.parametrize("policy", [ONCE, LATER], ids=["held", "parked"])
+def test_why_says_what_a_key_waits_for_in_its_former_partition(
+    engine: StoreEngine, writer: Writer, policy: Fixed
+) -> None:
+    key = moved_key(4, 8)
+
+    def handle(record: Record) -> None:
+        if record.key == key:
+            raise ValueError("no")
+
+    subscribe(engine.outbox, "g", handle, retry=policy)
+    writer.publish()
+    engine.outbox.drain()
+    place = f"events/{key_hash(key) % 4}/{first_of(engine, key_hash(key) % 4, key)}"
+    grow(engine, 8)
+    with engine.outbox.transaction() as conn:
+        later = engine.outbox.publish(conn, "t", 1, key=key)
+    for drained in (engine.another(), engine.outbox):  # in the log, and then in its lane
+        drained.drain()
+        (answer,) = why(engine.outbox, later, clock=engine.clock)
+        assert answer.code is Code.BEHIND
+        state = "died just now" if policy is ONCE else "failed once"
+        start = f"{later} (key {key}) waits in group g behind {place} of the same key, which {state}"
+        assert answer.sentence.startswith(start)
+        (answer,) = why(engine.outbox, later, key=key, clock=engine.clock)
+        assert answer.code is Code.BEHIND
+        (answer,) = why(engine.outbox, key, clock=engine.clock)
+        assert (answer.code, answer.place) == (Code.HELD if policy is ONCE else Code.PARKED, place)
+    (answer,) = why(engine.outbox, "g", clock=engine.clock)
+    text = "1 key waits for what is left where they were before the topic grew."
+    assert answer.code.waits or answer.code is Code.HELD
+    assert text in answer.also
+
+
 # --- workers and writers at once ---------------------------------------------------------------
 
 
@@ -443,7 +541,7 @@ def test_workers_and_writers_go_on_while_a_topic_grows(
     assert in_order(shop.seen) == all_of(writer.published)
 
 
-@pytest.mark.parametrize("seed", but_the_first(range(12), 2))
+@pytest.mark.parametrize("seed", but_the_first(range(4, 16), 2))
 def test_a_story_at_random_keeps_the_order_of_every_key(
     engine: StoreEngine, writer: Writer, seed: int
 ) -> None:

@@ -22,14 +22,14 @@ OLDEST_VERSION = (
 )
 
 
-class Gate(NamedTuple):
+class Barrier(NamedTuple):
     """Whether a partition may be read by a group, and the lanes in it that must wait (their stored names)."""
 
     is_open: bool = True
     barred: frozenset[str] = frozenset()
 
 
-OPEN = Gate()
+OPEN = Barrier()
 
 
 class FormerPartitions:
@@ -41,7 +41,7 @@ class FormerPartitions:
         self._growths: list[Growth] = []
         self.partitions = topic.partitions  # of the topic, when it was last looked at
 
-    def gates(self, tx: Transaction, partitions: Collection[int]) -> dict[int, Gate]:
+    def barriers(self, tx: Transaction, partitions: Collection[int]) -> dict[int, Barrier]:
         """Return how some partitions stand; those that are open with nothing to wait for are left out."""
         log = self._store.log_in(tx)
         self._look(log)
@@ -62,7 +62,7 @@ class FormerPartitions:
                 number: max(place, bounds[number].start) for number, place in at.items() if number in bounds
             }
         return {
-            number: Gate(
+            number: Barrier(
                 all(at.get(place.partition, place.offset) >= place.offset for place in places),
                 frozenset().union(*(lanes.get(place.partition, frozenset()) for place in places)),
             )

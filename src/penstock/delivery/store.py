@@ -23,7 +23,7 @@ from penstock.log.sql.contract import Rows
 from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 
-from .former import OPEN, FormerPartitions, Gate
+from .former import OPEN, Barrier, FormerPartitions
 from .group_kind import GroupKind, join_group
 from .machine import Partition, Settlement, StoredLane
 from .notes import CatchUp, LateRange, Notes
@@ -51,7 +51,7 @@ class Owned:
 
     `crashes` counts the owners lost without release: what they had out may come again. `trial` is what is
     known of records that may have killed their process, `killers` those that are to be put off for it.
-    `copied` are the waiting records that have a copy of their own: it counts, whatever the log holds. `gate`
+    `copied` are the waiting records that have a copy of their own: it counts, whatever the log holds. `barrier`
     says whether it may be read already, after its topic has grown.
     """
 
@@ -64,12 +64,12 @@ class Owned:
     trial: Trial = field(default_factory=Trial)
     killers: set[int] = field(default_factory=set)
     late: list[LateRange] = field(default_factory=list)  # what was passed over and is to be delivered late
-    gate: Gate = OPEN
+    barrier: Barrier = OPEN
 
-    def close(self, gate: Gate) -> None:
+    def close(self, barrier: Barrier) -> None:
         """Let a partition, or some of its lanes, wait until their keys are done where they were before."""
-        self.gate = gate
-        self.machine.bar(gate.barred)
+        self.barrier = barrier
+        self.machine.bar(barrier.barred)
 
 
 class GroupStore:
@@ -113,9 +113,9 @@ class GroupStore:
         """How many partitions the topic had when some were last taken."""
         return self._former.partitions
 
-    def gates(self, partitions: Collection[int]) -> dict[int, Gate]:
+    def barriers(self, partitions: Collection[int]) -> dict[int, Barrier]:
         """Return whether partitions may be read, and which of their lanes must wait."""
-        found = self._database.look(lambda tx: self._former.gates(tx, partitions))
+        found = self._database.look(lambda tx: self._former.barriers(tx, partitions))
         return {number: found.get(number, OPEN) for number in partitions}
 
     def take(self, living: Living) -> dict[int, Owned]:
@@ -239,8 +239,8 @@ class GroupStore:
             )
             for partition, offset, epoch, version, passed, crashes, trial in rows
         }
-        for partition, gate in self._former.gates(tx, taken).items():
-            taken[partition].close(gate)
+        for partition, barrier in self._former.barriers(tx, taken).items():
+            taken[partition].close(barrier)
         self._load_late(tx, taken)
         for partition, owned in taken.items():
             if partition in lost:

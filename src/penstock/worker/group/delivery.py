@@ -12,7 +12,7 @@ worker).
 | `LateRecords`     | what was passed over: that it is said, and delivered late     |
 | `Suspects`        | the records that may have killed a process                    |
 | `Settling`        | what is still to be written                                   |
-| `Gates`           | which partitions and keys wait since the topic has grown      |
+| `Barriers`        | which partitions and keys wait since the topic has grown      |
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ from penstock.log.contract import Log, Topic
 
 from ..subscription import Subscription
 from ..task import HandlerTask
-from .gates import LOOK_SECONDS, Gates
+from .barriers import LOOK_SECONDS, Barriers
 from .group_reader import GroupReader
 from .held_records import HeldRecords
 from .late_records import LateRecords
@@ -55,11 +55,11 @@ class GroupDelivery:
         clock: Clock,
         trials: Trials | None = None,
         *,
-        gate_seconds: float = LOOK_SECONDS,
+        barrier_seconds: float = LOOK_SECONDS,
     ) -> None:
         """`trials`: of the process; without it no record is tried for the death of another one.
 
-        `gate_seconds`: how soon to look again whether a partition that came by growing may be read.
+        `barrier_seconds`: how soon to look again whether a partition that came by growing may be read.
         """
         self._store, self._clock, self.subscription = store, clock, subscription
         self.records = HeldRecords()
@@ -67,7 +67,7 @@ class GroupDelivery:
         self.reader = GroupReader(log, store, subscription, self.partitions, self.records)
         self.late = LateRecords(log, store, subscription, self.partitions, clock)
         self.suspects = Suspects(trials or Trials(clock), store, self.partitions, self.reader, self.records)
-        self.gates = Gates(store, self.partitions, clock, gate_seconds)
+        self.barriers = Barriers(store, self.partitions, clock, barrier_seconds)
         self.settling = Settling(subscription.group, store, self.partitions, self.suspects)
 
     @property
@@ -145,7 +145,7 @@ class GroupDelivery:
 
     def fill(self, ends: dict[int, int]) -> bool:
         """Read what the log holds beyond what is known; return whether there was anything."""
-        self.gates.refresh()
+        self.barriers.refresh()
         filled = self.reader.fill(ends)
         if self.reader.untold:
             self.late.tell(self.reader.untold)
@@ -157,7 +157,7 @@ class GroupDelivery:
         now_ms, taken, turn = self._clock.now_ms(), list[Taken](), self.suspects.trials.turn()
         try:
             for work in self.partitions.in_turn():
-                if work.leaving or work.machine.idle(now_ms) or not work.owned.gate.is_open:
+                if work.leaving or work.machine.idle(now_ms) or not work.owned.barrier.is_open:
                     continue
                 if work.has_suspects:
                     taken += self.suspects.take(work, now_ms, limit - len(taken), run)

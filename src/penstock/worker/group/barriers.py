@@ -1,4 +1,4 @@
-"""The gates of partitions that came when their topic grew: closed until their keys are done elsewhere."""
+"""The barriers of partitions that came when their topic grew: closed until their keys are done elsewhere."""
 
 from penstock.clock import Clock
 from penstock.delivery.store import GroupStore
@@ -10,7 +10,7 @@ LOOK_SECONDS = 0.05  # between two looks while something waits,
 _SELDOM_SECONDS = 1.0  # and at most, while nothing changes
 
 
-class Gates:
+class Barriers:
     """Looks, now and then, at what the group has still to do where the keys of its partitions were before.
 
     It costs nothing while no partition is closed and no key waits for another partition. One thread, the
@@ -35,13 +35,13 @@ class Gates:
         if not waiting:
             self._pause, self.next_look = self._least, None
         elif self.next_look is None or now >= self.next_look:
-            gates = self._store.gates(waiting)
-            is_changed = any(work.owned.gate != gates[number] for number, work in waiting.items())
+            barriers = self._store.barriers(waiting)
+            is_changed = any(work.owned.barrier != barriers[number] for number, work in waiting.items())
             for number, work in waiting.items():
-                work.owned.close(gates[number])
+                work.owned.close(barriers[number])
             self._pause = self._least if is_changed else min(2 * self._pause, _SELDOM_SECONDS)
             self.next_look = now + self._pause
 
 
 def _waits(work: PartitionWork) -> bool:
-    return not work.owned.gate.is_open or work.machine.has_moved
+    return not work.owned.barrier.is_open or work.machine.has_moved
