@@ -428,7 +428,8 @@ def test_why_says_that_a_partition_waits_for_another(engine: StoreEngine, writer
     assert answer.code is Code.GROWN
     assert answer.sentence == (
         f"{later} (key {key}) waits in group g: events has grown, and events/{number} is read once the "
-        f"group is past events/{former}/{end}, where its keys were before; {end} records are to be done there."
+        f"group is past events/{former}/{end}, where its keys were before; {end} records are to be done "
+        "there."
     )
     assert any("was paused" in each for each in answer.also)
     (answer,) = why(engine.outbox, key, clock=engine.clock)

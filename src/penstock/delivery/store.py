@@ -51,8 +51,8 @@ class Owned:
 
     `crashes` counts the owners lost without release: what they had out may come again. `trial` is what is
     known of records that may have killed their process, `killers` those that are to be put off for it.
-    `copied` are the waiting records that have a copy of their own: it counts, whatever the log holds. `barrier`
-    says whether it may be read already, after its topic has grown.
+    `copied` are the waiting records that have a copy of their own: it counts, whatever the log holds.
+    `barrier` says whether it may be read already, after its topic has grown.
     """
 
     machine: Partition

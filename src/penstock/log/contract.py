@@ -167,8 +167,9 @@ class Log(ABC):
         """Give a topic more partitions, a multiple of what it has; the count it has already changes nothing.
 
         Under a lock that keeps everybody from appending to it: what was appended before stands in the old
-        map, what comes later in the new one. Groups and programs of the release before need more than that:
-        `penstock.operate.topics.grow`. Raises UnknownTopic, InvalidPartitions, InvalidGrowth.
+        map, what comes later in the new one. Readers that hold some of it hold what is new from its start.
+        Groups need more than that: see `penstock.operate.topics.grow`. Raises UnknownTopic,
+        InvalidPartitions, InvalidGrowth.
         """
 
     @abstractmethod

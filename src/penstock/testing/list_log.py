@@ -124,6 +124,8 @@ class ListLog(Log):
             if more:
                 held.growths.append(Growth(tuple(each.bounds.end for each in held.partitions)))
                 held.partitions += [_ListPartition() for _ in range(more)]
+                for offsets in held.holds.values():
+                    offsets.update(dict.fromkeys(range(held.topic.partitions, partitions), 0))
                 held.topic = held.topic._replace(partitions=partitions, generation=len(held.growths))
             return held.topic
 

@@ -63,6 +63,13 @@ class GrowingSuite:
         assert log.grow("t", 4) == made == log.topic("t")
         assert log.growths(made) == []
 
+    def test_a_reader_that_holds_something_holds_what_is_new(self, log: Log) -> None:
+        """From its start on: nobody has read it yet."""
+        topic = log.create_topic("t", partitions=2)
+        log.hold("lake", topic, {0: 2, 1: 5})
+        log.grow("t", 4)
+        assert log.holds(topic) == {"lake": {0: 2, 1: 5, 2: 0, 3: 0}}
+
     def test_a_deleted_topic_has_not_grown(self, log: Log) -> None:
         """Nor has the next of its name."""
         log.create_topic("t", partitions=2)

@@ -342,6 +342,14 @@ SELECT :reader, :topic_id, h.partition, h.place
 FROM rows(:holds, partition integer, place bigint) AS h
 WHERE true;
 
+-- name: holds_grow
+-- Let readers that hold something of a topic hold partitions that it gets, too; walks the holds. The topic is locked already.
+INSERT INTO penstock_hold (reader, topic_id, partition, "offset")
+SELECT DISTINCT h.reader, h.topic_id, n.partition, n.place
+FROM rows(:holds, partition integer, place bigint) AS n
+CROSS JOIN penstock_hold h
+WHERE h.topic_id = :topic_id;
+
 -- name: holds_delete
 -- Forget what a reader held of a topic, or with no reader named what anybody did; walks the primary key, locks those rows.
 DELETE FROM penstock_hold WHERE topic_id = :topic_id AND (:reader::text IS NULL OR reader = :reader::text);

@@ -9,7 +9,7 @@ from penstock.model.partition import MURMUR3
 
 from ..contract import OUTBOX_PARTITIONS, Growth, Keep, Topic
 from ..growth import check_growth
-from .contract import Call, Row
+from .contract import Call, Row, Rows
 from .database import Transaction
 
 _FORGET = ("topic_delete", "heads_delete", "times_delete", "generations_delete", "holds_delete")
@@ -99,6 +99,8 @@ def grow_topic(tx: Transaction, name: str, partitions: int) -> Topic:
     tx.change("log", "generation_add", topic_id=topic.id, generation=topic.generation)
     tx.change("log", "topic_grow", topic_id=topic.id, partitions=partitions)
     tx.change("log", "heads_create", topic_id=topic.id, partitions=partitions)
+    new = range(topic.partitions, partitions)
+    tx.change("log", "holds_grow", topic_id=topic.id, holds=Rows(partition=list(new), place=[0] * len(new)))
     return find_topic(tx, name)
 
 
