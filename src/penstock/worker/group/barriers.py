@@ -26,9 +26,12 @@ class Barriers:
 
     def refresh(self) -> None:
         """Look if that is due; open what may be read, and let keys go on whose turn it is."""
+        if not self._partitions.grown:
+            self.next_look = None
+            return
         waiting = {
-            work.number: work
-            for work in self._partitions
+            number: work
+            for number, work in self._partitions.grown.items()
             if not work.borrowed and not work.leaving and _waits(work)
         }
         now = self._clock.monotonic()
