@@ -7,6 +7,7 @@ from penstock.app import Outbox
 from penstock.errors import Error
 from penstock.model.context import context
 from penstock.model.outcome import Cancel, Done, Retry, Snooze
+from penstock.model.partition import partition_of
 from penstock.model.record import Record
 from penstock.model.retry import Custom, Exponential, Fixed, Linear, PowerOfTwo, RetryPolicy
 
@@ -25,4 +26,5 @@ __all__ = [
     "RetryPolicy",
     "Snooze",
     "context",
+    "partition_of",
 ]

@@ -49,6 +49,7 @@
     │   ├── UnknownTopic
     │   ├── UnknownPartition
     │   ├── PartitionsDiffer        a topic is there with another partition count
+    │   ├── InvalidGrowth           a topic cannot grow to that partition count
     │   ├── PartitionerDiffers      a topic is there with another partitioner
     │   ├── OffsetOutOfRange
     │   ├── ProducerFenced          a producer of a later epoch has appended
@@ -614,8 +615,20 @@ class PartitionsDiffer(LogError):
 
     def __init__(self, topic: str, found: int, wanted: int) -> None:
         super().__init__(
-            f"topic {shown(topic)} has {found} partitions, not {wanted}; the count is fixed when a "
-            "topic is made, since keys would change partitions"
+            f"topic {shown(topic)} has {found} partitions, not {wanted}; a topic that is there is left as it "
+            "is, and only `penstock topics grow` gives it more"
+        )
+
+
+class InvalidGrowth(LogError):
+    """A topic grows to a multiple of the partitions it has: then each new one has the keys of one former."""
+
+    code = "invalid_growth"
+
+    def __init__(self, topic: str, found: int, wanted: int) -> None:
+        super().__init__(
+            f"topic {shown(topic)} has {found} partitions and cannot have {wanted}: it grows to a multiple "
+            f"of what it has, such as {2 * found} or {4 * found}, and never shrinks"
         )
 
 

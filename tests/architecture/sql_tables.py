@@ -7,7 +7,7 @@ from pathlib import Path
 from penstock.log.sql.statements import split
 
 OWNERS = {
-    "log": {"meta", "topic", "head", "log", "log_time", "hold", "producer"},
+    "log": {"meta", "topic", "generation", "head", "log", "log_time", "hold", "producer"},
     "outbox": {"staged", "scheduled", "token"},
     "membership": {"member", "slot", "domain"},
     "delivery": {"group", "cursor", "lane", "lane_entry", "dead", "note", "fallback"},

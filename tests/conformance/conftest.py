@@ -6,6 +6,7 @@ import pytest
 pytest.register_assert_rewrite(
     "penstock.testing.log_suite",
     "penstock.testing.log_contents",
+    "penstock.testing.log_growing",
     "penstock.testing.log_keeping",
     "penstock.testing.log_reading",
     "penstock.testing.outbox_suite",

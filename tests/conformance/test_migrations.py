@@ -15,7 +15,7 @@ from penstock.errors import NoSuchSchema, SchemaBehind, SchemaMissing, SchemaToo
 from penstock.log.sql.database import Database, Transaction
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.drift import differences
-from penstock.log.sql.migrations import chain, check, migrate, pending
+from penstock.log.sql.migrations import chain, chain_of, check, migrate, pending
 from penstock.log.sql.naming import Names
 from penstock.log.sql.schema_watch import SchemaWatch
 from tests.conformance.engines import connect
@@ -23,16 +23,9 @@ from tests.conformance.introspection import facts
 from tests.services.slow import but_the_first
 from tests.unit.cli.program import penstock
 
-TITLES = [
-    "0001 staging",
-    "0002 log",
-    "0003 delivery",
-    "0004 dead_letters",
-    "0005 operations",
-    "0006 events",
-    "0007 store",
-    "0008 faults",
-]
+CHAIN = chain_of("sqlite", Names())
+TITLES = [f"{each.version:04} {each.name}" for each in CHAIN]
+NEWEST = CHAIN[-1].version
 
 
 @pytest.fixture
@@ -74,7 +67,7 @@ def test_processes_that_migrate_at_once_apply_each_step_once(url: str) -> None:
     assert sorted(line for lines in said for line in lines if line.startswith("applied")) == [
         f"applied: {title}" for title in TITLES
     ]
-    assert {lines[-1] for lines in said} == {"up to date: version 8"}
+    assert {lines[-1] for lines in said} == {f"up to date: version {NEWEST}"}
 
 
 def test_what_is_pending_is_known_without_changing_anything(database: Database) -> None:
@@ -193,7 +186,7 @@ def state(database: Database, **facts: int) -> None:
 def test_a_schema_of_a_newer_version_is_used_as_long_as_it_says_so(database: Database) -> None:
     """Expand, then contract: an old process can start after a migration that only adds."""
     migrate(database)
-    state(database, schema_version=99, usable_from=8)
+    state(database, schema_version=99, usable_from=NEWEST)
     assert check(database).version == 99
     assert pending(database) == []
     assert migrate(database) == []
@@ -201,8 +194,10 @@ def test_a_schema_of_a_newer_version_is_used_as_long_as_it_says_so(database: Dat
 
 def test_a_schema_of_a_newer_version_is_refused_once_it_says_so(database: Database, url: str) -> None:
     migrate(database)
-    state(database, schema_version=99, usable_from=9)
-    words = "version 99 and can be used from version 9 on, this Penstock knows 8; update Penstock here"
+    state(database, schema_version=99, usable_from=50)
+    words = (
+        f"version 99 and can be used from version 50 on, this Penstock knows {NEWEST}; update Penstock here"
+    )
     for call in (migrate, pending, check):
         with pytest.raises(SchemaTooNew, match=words):
             call(database)
@@ -228,13 +223,14 @@ def test_a_watch_tells_of_newer_tables_once_and_keeps_its_refusal(
     watch = SchemaWatch(database)
     watch.look()
     assert caplog.messages == []
-    state(database, schema_version=9)
+    state(database, schema_version=98)
     watch.look()
     watch.look()
     assert caplog.messages == [
-        "the database has schema version 9, this Penstock knows 8 and can still use it; update when you can"
+        f"the database has schema version 98, this Penstock knows {NEWEST} and can still use it; "
+        "update when you can"
     ]
-    state(database, schema_version=10, usable_from=10)
+    state(database, schema_version=99, usable_from=99)
     with pytest.raises(SchemaTooNew) as caught:
         watch.look()
     assert watch.refusal is caught.value

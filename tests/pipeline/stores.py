@@ -44,7 +44,7 @@ class LogStore:
     def records(self) -> dict[tuple[int, int], Record]:
         """Return all that the log holds, by place, read as a consumer reads it."""
         found: dict[tuple[int, int], Record] = {}
-        for partition in range(PARTITIONS):
+        for partition in range(self.outbox.log.topic(TOPIC).partitions):
             start, _ = self.outbox.log.bounds(TOPIC, partition)
             for record in self.outbox.log.read(TOPIC, partition, start, 1_000_000, max_bytes=1 << 40):
                 found[partition, record.offset or 0] = record

@@ -93,6 +93,18 @@ def test_a_new_checkpoint_does_not_go_on_with_tables_of_another_history(
         Driver(store, tmp_path / "lake", tmp_path / "second")
 
 
+def test_a_new_checkpoint_knows_partitions_that_the_tables_have_not_seen(
+    store: LogStore, tmp_path: Path
+) -> None:
+    to = tmp_path / "lake"
+    store.fill(100)
+    Driver(store, to, tmp_path / "one").step()
+    store.outbox.log.grow(TOPIC, 16)
+    store.fill(50)
+    assert Driver(store, to, tmp_path / "two").step().count() == 50
+    assert places(to) == sorted(store.records())
+
+
 def test_a_new_lake_begins_at_the_starting_offsets(store: LogStore, tmp_path: Path) -> None:
     store.fill(100)
     driver = Driver(store, tmp_path / "lake", tmp_path / "one", startingOffsets="latest")

@@ -5,7 +5,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.pipeline.offsets import Piece, Range, admit, said, split
+from penstock.log.contract import Growth
+from penstock.pipeline.offsets import Piece, Range, admit, before_barriers, said, split
 
 BOUNDS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=12)
 
@@ -51,6 +52,22 @@ def test_a_partition_that_may_not_be_cut_is_in_one_task(bounds: list[tuple[int, 
 def test_one_large_partition_is_cut_when_it_may_be() -> None:
     dealt = split([Piece(0, 0, 100)], 4, cut=True)
     assert [task[0].end - task[0].start for task in dealt] == [25, 25, 25, 25]
+
+
+def test_partitions_that_come_later_begin_at_0() -> None:
+    batch = a_range({0: 3, 1: 0}, {0: 9, 1: 4}).next({0: 10, 1: 4, 2: 7, 3: 0})
+    assert batch == a_range({0: 9, 1: 4, 2: 0, 3: 0}, {0: 10, 1: 4, 2: 7, 3: 0})
+    assert admit({0: 9}, {0: 10, 1: 3}, 100) == {0: 10, 1: 3}
+
+
+def test_a_batch_ends_where_the_topic_grew() -> None:
+    growths, ends = [Growth((5, 8)), Growth((9, 8, 0, 4))], dict.fromkeys(range(8), 10)
+    first = before_barriers({0: 0, 1: 0}, ends, growths)
+    assert first == {0: 10, 1: 10} | dict.fromkeys(range(2, 8), 0)
+    second = before_barriers({0: 5, 1: 7}, ends, growths)
+    assert {partition for partition, end in second.items() if end} == {0, 1, 2, 6}  # 2 was empty when it grew
+    later = before_barriers({0: 9, 1: 8, 2: 0, 3: 4}, ends, growths)
+    assert later == ends
 
 
 def test_the_kept_form_of_a_range_comes_back_whole() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import pickle
 import sqlite3
@@ -257,6 +258,41 @@ def test_a_stream_that_retention_has_overtaken_fails_with_the_range(store: LogSt
     assert places(read_all(lossy, lossy.partitions(start, end))) == sorted(store.records())
 
 
+@pytest.mark.parametrize("limit", [None, 30])
+def test_a_stream_reads_new_partitions_after_what_came_before_the_topic_grew(
+    store: LogStore, limit: int | None
+) -> None:
+    """And the values of each key come in the order they were written, batch by batch."""
+    store.fill(100)
+    reader = stream(store)
+    place, batches = reader.initialOffset(), list[Rows]()
+    at_most = ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+    for size in (16, 64):
+        store.outbox.log.grow(TOPIC, size)
+        store.fill(100)
+    while (after := reader.latestOffset(place, at_most)) != place:
+        batches.append(read_all(reader, reader.partitions(place, after)))
+        place = after
+    assert places([row for rows in batches for row in rows]) == sorted(store.records())
+    last = dict[bytes, int]()
+    for rows in batches:
+        seen = [(row["key"], json.loads(row["value"])["n"]) for row in rows if row["key"] and row["value"]]
+        assert all(last.get(key, -1) < n for key, n in seen)
+        last |= {key: max(n for other, n in seen if other == key) for key, _ in seen}
+
+
+def test_a_run_to_the_end_leaves_out_what_grew_after_it_began(store: LogStore) -> None:
+    store.fill(100)
+    reader = stream(store)
+    reader.prepareForTriggerAvailableNow()
+    place = reader.initialOffset()
+    store.outbox.log.grow(TOPIC, 16)
+    store.fill(50)
+    end = reader.latestOffset(place, ReadAllAvailable())
+    assert Range.from_json(end).count() == 100
+    assert reader.latestOffset(end, ReadAllAvailable()) == end
+
+
 def test_the_checkpoint_of_a_deleted_topic_is_refused(store: LogStore) -> None:
     store.fill(10)
     start = stream(store).initialOffset()
@@ -300,7 +336,7 @@ def test_a_checkpoint_that_knows_no_incarnation_goes_on(store: LogStore) -> None
 
 def test_tables_with_another_prefix_are_read(sqlite_store: LogStore) -> None:
     sqlite_store.run("ALTER TABLE penstock_topic RENAME TO ev_topic")
-    for table in ("head", "log", "meta"):
+    for table in ("head", "log", "meta", "generation"):
         sqlite_store.run(f"ALTER TABLE penstock_{table} RENAME TO ev_{table}")
     assert batch_rows(sqlite_store, prefix="ev_") == []
 

@@ -208,6 +208,20 @@ def test_only_partitions_that_moved_are_compared(query: Query, to: Path) -> None
     assert rows_of(to) == all_places(12)
 
 
+def test_partitions_that_came_later_begin_at_0_in_a_table_that_knows_the_topic(
+    query: Query, to: Path
+) -> None:
+    query.run(ends(0), ends(10))
+    grown = dict.fromkeys(range(2 * PARTITIONS), 0) | ends(10)
+    number = query.plan(grown, grown | {3: 4})
+    for _ in range(2):
+        query.commit(number, query.write(grown, grown | {3: 4}))
+    query.run(grown | {3: 4}, grown | {0: 12, 3: 6, 5: 1})
+    assert rows_of(to) == sorted([*all_places(10), (0, 10), (0, 11), *((3, n) for n in range(6)), (5, 0)])
+    with pytest.raises(RangesDiffer, match=r"orders\[4\] is there up to 0, the batch brings 2 to before 3"):
+        query.run(grown | {0: 12, 3: 6, 4: 2}, grown | {0: 12, 3: 6, 4: 3})
+
+
 def test_a_source_without_news_in_a_batch_is_not_compared(query: Query, to: Path) -> None:
     """Spark repeats the last offset of a source that gave nothing."""
     query.run(ends(0), ends(10))

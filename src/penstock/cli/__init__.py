@@ -26,7 +26,7 @@ COMMANDS = {
     "drop": "Drop Penstock's tables and everything in them.",
     "pipeline": "Take topics into lakehouse tables with Spark, each record once.",
     "reconcile": "Compare your table, the log, the groups and the lake, and show what differs.",
-    "topics": "List, show, create, set, clear or delete topics.",
+    "topics": "List, show, create, grow, set, clear or delete topics.",
     "groups": "List, show, pause, resume, reset, catch up or delete groups.",
     "events": "List the events in a state, or delete those of a state before a moment.",
     "scheduled": "List, show, cancel or run now the events that wait for their time.",

@@ -57,6 +57,7 @@ EXIT_CODES = {
     "unknown_topic": FAILED,
     "unknown_partition": FAILED,
     "partitions_differ": FAILED,
+    "invalid_growth": USAGE,
     "partitioner_differs": FAILED,
     "offset_out_of_range": FAILED,
     "producer_fenced": FAILED,

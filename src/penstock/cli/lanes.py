@@ -34,8 +34,9 @@ def command(
     """List the keys that wait, and for what.
 
     held: for a person to requeue or discard a dead letter (penstock dead). parked: for the time of a retry.
-    due: it is tried as soon as a worker has room. slow: more came than its handler could do at once. A late
-    key waits with what its group had passed over before it had a handler for it.
+    due: it is tried as soon as a worker has room. slow: more came than its handler could do at once.
+    moved: for what waits of it in the partition where it was before the topic grew. A late key waits with
+    what its group had passed over before it had a handler for it.
     """
     with opened(url, prefix, schema) as store:
         found = lanes(

@@ -1,4 +1,4 @@
-"""`penstock topics`: list, show, create, set, clear, delete."""
+"""`penstock topics`: list, show, create, grow, set, clear, delete."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -21,7 +21,7 @@ _PARTITION_COLUMNS = ("partition", "start", "end", "records")
 
 @click.group("topics")
 def command() -> None:
-    """List, show, create, set, clear or delete topics."""
+    """List, show, create, grow, set, clear or delete topics."""
 
 
 @command.command("list")
@@ -89,7 +89,7 @@ def show_topic(
     type=int,
     default=OUTBOX_PARTITIONS,
     show_default=True,
-    help="How many; cannot be changed later.",
+    help="How many; more can be given later, see `topics grow`.",
 )
 @json_option
 def create_topic(
@@ -102,6 +102,28 @@ def create_topic(
         print_json({"topic": name, "created": made})
     else:
         click.echo(f"topic {name} {'created' if made else 'was there already'}")
+
+
+@command.command("grow")
+@click.argument("name")
+@store_options
+@click.option(
+    "--partitions", type=int, required=True, help="How many it shall have: a multiple of what it has."
+)
+@json_option
+def grow_topic(name: str, url: str, prefix: str, schema: str | None, partitions: int, as_json: bool) -> None:
+    """Give a topic more partitions; safe beside publishers and workers.
+
+    Every key keeps its order: a new partition is delivered once what came before it in the old one is. It
+    first waits for a heartbeat of the workers: those of a release that cannot grow topics leave with it.
+    """
+    with opened(url, prefix, schema) as store:
+        before = topics.show(store, name).partitions
+        topic = topics.grow(store, name, partitions)
+    if as_json:
+        print_json(whole(topic) | {"before": before})
+    else:
+        click.echo(f"topic {name} has {topic.partitions} partitions, before {before}")
 
 
 @command.command("set")

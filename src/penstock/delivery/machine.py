@@ -11,6 +11,7 @@ handed out next, in which order, and what must be written down. Invariants:
   its key that is out, or (one record that a person has put last) behind the lane of its key;
 - a record that no handler wants is skipped; later ones of its lane stay behind it until that is confirmed:
   another version of the program may turn out to have a handler for it;
+- a lane that is barred waits: its key came here when the topic grew, and what waits of it elsewhere is first;
 - what is delivered late was passed long ago: it goes to a late lane of its key, once it stands there. Of the
   two lanes of a key one is out at a time, and they take turns.
 
@@ -160,6 +161,8 @@ class Partition:
         self._left: list[LaneQueue] = []  # stored lanes that records have left since the last settlement
         self._ahead: list[LaneQueue] = []  # stored lanes that go on once what has left them is settled
         self._last: dict[str, list[tuple[int, LaneQueue]]] = {}  # by key: what waits for this offset
+        self._barred: frozenset[str] = frozenset()  # lanes that must wait: see `bar`
+        self._moved: dict[str, LaneQueue] = {}  # those of them that do
         self._partners: dict[str, str] = {}  # of keys with a late lane: each lane, and the other one
         self._beside: dict[str, LaneQueue] = {}  # by the lane that is out: its partner, which may go on then
         self._told = 0  # how many of them are in the last settlement
@@ -240,6 +243,9 @@ class Partition:
         known = self._lanes.get(lane)
         if known is None:
             known = self._lanes[lane] = LaneQueue(lane, [offset])
+            if lane in self._barred:
+                self._put_behind(known)
+                return False
             self._ready.append(known)
             return True
         known.waiting.append(offset)
@@ -320,6 +326,24 @@ class Partition:
         self._schedule(lane)
         return back
 
+    def bar(self, lanes: frozenset[str]) -> None:
+        """Let lanes wait, by their stored names, and no others: their keys are not done where they were.
+
+        It is for what is fed from now on: a lane that flows here goes on.
+        """
+        self._barred = lanes
+        for lane in [each for key, each in self._moved.items() if key not in lanes]:
+            del self._moved[lane.key]
+            lane.state, lane.reason, lane.resting = WaitState.SLOW, WaitState.SLOW.text, False
+            self._changed_lanes.add(lane.key)
+            self._dirty = True
+            self._ready.append(lane)
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether a lane waits because it is barred."""
+        return bool(self._moved)
+
     # -- what goes out
 
     def take(self, now_ms: int, limit: int, run: int = 1) -> list[Delivery]:
@@ -385,6 +409,8 @@ class Partition:
         """
         out = set[int]()
         for lane in self._lanes.values():
+            if lane.state is WaitState.MOVED:
+                continue  # nobody has handed out anything of it
             whole = lane.late or lane.held or lane.due_ms > now_ms
             out.update(lane.waiting if whole else islice(lane.waiting, 2 * LANE_AHEAD))
         return out
@@ -576,7 +602,10 @@ class Partition:
             self._pair(lane)
             if lane.state is WaitState.SLOW:
                 self.late_count += len(lane.waiting)
-        if lane.state not in (WaitState.HELD, WaitState.LAST):
+        if lane.state is WaitState.MOVED:
+            lane.resting = True
+            self._moved[lane.key] = lane
+        elif lane.state not in (WaitState.HELD, WaitState.LAST):
             self._schedule(lane)
 
     def _admit_late(self) -> None:
@@ -611,6 +640,12 @@ class Partition:
         else:
             lane.resting = True
             self._last.setdefault(key, []).append((before.waiting[-1], lane))
+
+    def _put_behind(self, lane: LaneQueue) -> None:
+        """Let a lane that is barred wait, as one whose records the cursor passes."""
+        lane.state, lane.reason, lane.resting = WaitState.MOVED, WaitState.MOVED.text, True
+        self._moved[lane.key] = lane
+        self._store(lane)
 
     def _follow(self, lane: LaneQueue) -> None:
         """Let what waited for the records that have left a lane go on."""

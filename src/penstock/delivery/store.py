@@ -8,6 +8,7 @@ dead letters meanwhile, the owner first learns of that, and then settles on top 
 
 import logging
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ import msgspec
 
 from penstock import points
 from penstock.clock import Clock, own_ms
+from penstock.errors import UnknownTopic
 from penstock.log.contract import LAST_OFFSET, Chunk, Position, Topic
 from penstock.log.entry import Content, Entry, is_cut
 from penstock.log.sql.appending import COLUMNS, columns
@@ -22,6 +24,7 @@ from penstock.log.sql.contract import Rows
 from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 
+from .former import OPEN, Barrier, FormerPartitions
 from .group_kind import GroupKind, join_group
 from .machine import Partition, Settlement, StoredLane
 from .notes import CatchUp, LateRange, Notes
@@ -51,6 +54,7 @@ class Owned:
     known of records that may have killed their process, `killers` those that are to be put off for it.
     `copied` are the waiting records that have a copy of their own: it counts, whatever the log holds.
     `lanes_version` says which decisions of others on its lanes the machine knows.
+    `barrier` says whether it may be read already, after its topic has grown.
     """
 
     machine: Partition
@@ -63,6 +67,12 @@ class Owned:
     killers: set[int] = field(default_factory=set)
     late: list[LateRange] = field(default_factory=list)  # what was passed over and is to be delivered late
     lanes_version: int = 0
+    barrier: Barrier = OPEN
+
+    def close(self, barrier: Barrier) -> None:
+        """Let a partition, or some of its lanes, wait until their keys are done where they were before."""
+        self.barrier = barrier
+        self.machine.bar(barrier.barred)
 
 
 class GroupStore:
@@ -99,6 +109,17 @@ class GroupStore:
         )
         self._ids = {"group_id": self.group_id, "topic_id": topic.id}
         self.notes = Notes(self.group_id, topic, catch_up)
+        self._former = FormerPartitions(store, self.group_id, topic)
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions the topic had when some were last taken."""
+        return self._former.partitions
+
+    def barriers(self, partitions: Collection[int]) -> dict[int, Barrier]:
+        """Return whether partitions may be read, and which of their lanes must wait."""
+        found = self._database.look(lambda tx: self._former.barriers(tx, partitions))
+        return {number: found.get(number, OPEN) for number in partitions}
 
     def take(self, living: Living) -> dict[int, Owned]:
         """Own every cursor that has work and no living owner; return their state.
@@ -222,6 +243,8 @@ class GroupStore:
             )
             for partition, offset, epoch, version, passed, crashes, trial, lanes_version in rows
         }
+        for partition, barrier in self._former.barriers(tx, taken).items():
+            taken[partition].close(barrier)
         self._load_late(tx, taken)
         for partition, owned in taken.items():
             if partition in lost:
@@ -435,10 +458,17 @@ class GroupStore:
 def _join(
     tx: Transaction, store: Store, group: str, topic: Topic, now_ms: int | None, from_start: bool
 ) -> int:
-    """Make the group and its cursors unless they are there; return its id."""
+    """Make the group and its cursors unless they are there; return its id.
+
+    In partitions that came after it had joined, it begins at their start, wherever it began in the others.
+    """
+    log = store.log_in(tx)
+    with suppress(UnknownTopic):  # it does not grow meanwhile: whoever lets it grow sees these cursors
+        log.pinned_topic(topic.name)
     group_id = join_group(tx, group, GroupKind.HANDLER, now_ms)
     tx.change("delivery", "group_seen", names=[group], now_ms=now_ms)
-    bounds = store.log_in(tx).all_bounds(topic)
+    bounds = log.all_bounds(topic)
+    from_start |= (topic.id,) in tx.rows("delivery", "group_topics", group_id=group_id)
     places = [each.start if from_start else each.end for each in bounds.values()]
     cursors = Rows(partition=list(bounds), place=places)
     if tx.change("delivery", "cursors_create", group_id=group_id, topic_id=topic.id, cursors=cursors):

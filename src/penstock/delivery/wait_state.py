@@ -10,6 +10,7 @@ class WaitState(Enum):
     SNOOZED = "snoozed"  # its head was put off by its handler: until it is due
     REQUEUED = "requeued"  # a person has put its head back: it may go at once
     LAST = "last"  # a person has put one record back, to come after what waits of its key
+    MOVED = "moved"  # the topic has grown: until its key is done in the partition where it was before
     SLOW = "slow"  # nothing has failed: more came than its handler could do at once
     HELD = "held"  # a dead letter holds it: until a person decides
 
@@ -21,5 +22,6 @@ class WaitState(Enum):
 
 _TEXTS = {
     WaitState.LAST: "requeued, behind what waits of its key",
+    WaitState.MOVED: "behind what waits of its key in the partition where it was before the topic grew",
     WaitState.HELD: "held by a dead letter",
 }

@@ -42,6 +42,13 @@ class Topic(NamedTuple):
     partitioner: str
     created_ms: int = 0
     keep: Keep = Keep()
+    generation: int = 0  # how often it has grown
+
+
+class Growth(NamedTuple):
+    """One growth of a topic: where each of the partitions that it had before ended then."""
+
+    ends: tuple[int, ...]
 
 
 class Bounds(NamedTuple):
@@ -162,6 +169,20 @@ class Log(ABC):
         two of them may wait for each other. Raises UnknownTopic.
         """
         return self.topic(name)
+
+    @abstractmethod
+    def grow(self, name: str, partitions: int) -> Topic:
+        """Give a topic more partitions, a multiple of what it has; the count it has already changes nothing.
+
+        Under a lock that keeps everybody from appending to it: what was appended before stands in the old
+        map, what comes later in the new one. Readers that hold some of it hold what is new from its start.
+        Groups need more than that: see `penstock.operate.topics.grow`. Raises UnknownTopic,
+        InvalidPartitions, InvalidGrowth.
+        """
+
+    @abstractmethod
+    def growths(self, topic: Topic) -> list[Growth]:
+        """Return how a topic has grown, the first growth first."""
 
     @abstractmethod
     def retain(self, topic: Topic, keep: Keep, *, only: Collection[str] = Keep._fields) -> None:

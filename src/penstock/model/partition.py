@@ -33,6 +33,15 @@ def partition(hashed: int, partitions: int) -> int:
     return hashed % partitions
 
 
+def partition_of(key: str | bytes, partitions: int) -> int:
+    """Return the partition where an outbox topic of that many partitions keeps a key.
+
+    The same on every machine and for ever; a topic that grows has another count, and `partition_of` with the
+    new one says where the key goes on. Raises InvalidPartitions.
+    """
+    return partition(key_hash(key), check_partitions(partitions))
+
+
 def partition_for(partitioner: str, key: bytes | None, id: str, partitions: int) -> int:
     """Return the partition where a topic's partitioner puts a record; one without a key goes by its id."""
     if partitioner == KAFKA and key is not None:

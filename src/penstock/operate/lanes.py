@@ -27,6 +27,10 @@ class LaneState(Enum):
     PARKED = "parked"  # the time of its retry
     DUE = "due"  # its owner: it may be tried now
     SLOW = "slow"  # its turn: more came than its handler could do at once
+    MOVED = "moved"  # what waits of its key in the partition where it was before the topic grew
+
+
+_UNTIMED = {WaitState.SLOW: LaneState.SLOW, WaitState.MOVED: LaneState.MOVED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,4 +115,4 @@ def _state(stored: WaitState, due_ms: int, now_ms: int) -> tuple[LaneState, date
         return LaneState.HELD, None
     if due_ms > now_ms:
         return LaneState.PARKED, from_ms(due_ms)
-    return (LaneState.SLOW if stored is WaitState.SLOW else LaneState.DUE), None
+    return _UNTIMED.get(stored, LaneState.DUE), None

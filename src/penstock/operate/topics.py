@@ -1,7 +1,8 @@
-"""Topics: list, show, create, set what is kept, clear, delete.
+"""Topics: list, show, create, grow, set what is kept, clear, delete.
 
 Deleting a topic takes its name away: what is published to it later makes another. Clearing keeps it: the
-records are gone in every state, staged and scheduled included, and no offset is ever given again.
+records are gone in every state, staged and scheduled included, and no offset is ever given again. A topic
+that grows keeps the order of every key: see `delivery.former`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,12 +12,16 @@ from datetime import datetime, timedelta
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms
 from penstock.delivery import retention_rule
 from penstock.delivery.forget import forget_readers
+from penstock.delivery.former import OLDEST_VERSION, add_cursors
 from penstock.errors import InvalidRetention, InvalidSelection, TopicBusy
 from penstock.log.contract import OUTBOX_PARTITIONS, Bounds, Keep, Log, OffsetRange
 from penstock.log.contract import Topic as LogTopic
+from penstock.log.growth import check_growth
 from penstock.log.sql.contract import Rows
 from penstock.log.sql.database import Transaction
+from penstock.log.sql.migrations import raise_usable_from
 from penstock.log.store import Store
+from penstock.membership.hearing import wait_until_heard
 from penstock.model.limits import check_topic
 
 from . import audit
@@ -128,6 +133,35 @@ def create(
         return is_new
 
     return store.database.run(make)
+
+
+@operation
+def grow(
+    store: Store, name: str, partitions: int, *, clock: Clock = SYSTEM, actor: str | None = None
+) -> TopicShown:
+    """Give a topic more partitions, a multiple of what it has; safe beside publishers and workers.
+
+    The order of every key stays, also with a backlog. Programs of a release that knows nothing of growing may
+    no longer use the tables: it waits until all workers have had a heartbeat, and with it heard that. Raises
+    UnknownTopic, InvalidTopic, InvalidPartitions, InvalidGrowth.
+    """
+    check_growth(store.log.topic(name), partitions)
+    store.database.run(lambda tx: raise_usable_from(tx, OLDEST_VERSION))
+    wait_until_heard(store.database, clock)
+
+    def change(tx: Transaction) -> None:
+        log = store.log_in(tx)
+        topic = log.pinned_topic(name, alone=True)
+        check_growth(topic, partitions)
+        touch_readers(tx, topic.id)
+        add_cursors(tx, topic, log.all_bounds(topic), partitions)
+        if partitions > topic.partitions:
+            subject = {"topic": name, "partitions": partitions, "before": topic.partitions}
+            audit.write(tx, "topic grow", subject, 1, own_ms(clock), actor=actor)
+        log.grow(name, partitions)
+
+    store.database.run(change)
+    return show(store, name)
 
 
 @operation

@@ -92,11 +92,12 @@ class ByOffsets:
 
     def feeds(self, table: Known) -> bool:
         """Return whether the table has something of one of these topics."""
-        return any(_reached(table, each, min(each.ends)) is not None for each in self.ranges if each.ends)
+        return any(_knows(table, each) for each in self.ranges if each.ends)
 
     def _answer(self, table: Known, batch: Range) -> bool:
         pieces = batch.pieces()
-        ends = {piece.partition: _reached(table, batch, piece.partition) for piece in pieces}
+        since = 0 if _knows(table, batch) else None  # a partition that came when the topic grew
+        ends = {piece.partition: _reached(table, batch, piece.partition, since) for piece in pieces}
         if all(end is None for end in ends.values()) or all(ends[p.partition] == p.start for p in pieces):
             return False
         if all(ends[piece.partition] == piece.end for piece in pieces):
@@ -105,8 +106,7 @@ class ByOffsets:
 
     def _ends(self, table: Known, batch: Range) -> Iterator[tuple[str, int]]:
         moved = [piece.partition for piece in batch.pieces()]
-        new = moved and _reached(table, batch, moved[0]) is None
-        for partition in sorted(batch.ends) if new else moved:
+        for partition in moved if _knows(table, batch) else sorted(batch.ends) if moved else []:
             yield application(batch.log_id, batch.topic_id, partition), batch.ends[partition]
 
 
@@ -161,8 +161,14 @@ def by_application(name: str | None, version: str | None) -> BatchIdentity:
     return ByEpoch(name, int(version), continues=False)
 
 
-def _reached(table: Known, batch: Range, partition: int) -> int | None:
-    return table.version_of(application(batch.log_id, batch.topic_id, partition))
+def _knows(table: Known, batch: Range) -> bool:
+    """Return whether a table has something of a topic: its first batch told it of all partitions."""
+    return _reached(table, batch, min(batch.ends), None) is not None
+
+
+def _reached(table: Known, batch: Range, partition: int, otherwise: int | None) -> int | None:
+    end = table.version_of(application(batch.log_id, batch.topic_id, partition))
+    return otherwise if end is None else end
 
 
 def _differences(batch: Range, ends: dict[int, int | None], at_most: int = 4) -> Iterator[str]:
@@ -178,8 +184,10 @@ def _differences(batch: Range, ends: dict[int, int | None], at_most: int = 4) ->
 
 
 def ends_in(table: Known, log_id: str, topic_id: int, partitions: int) -> Ends | None:
-    """Return where a table ends in each partition of a topic; None if it has nothing of it."""
+    """Return where a table ends in each partition of a topic; None if it has nothing of it.
+
+    A partition that it has not seen came later, and begins at 0.
+    """
     if table.version_of(application(log_id, topic_id, 0)) is None:
         return None
-    found = {p: table.version_of(application(log_id, topic_id, p)) for p in range(partitions)}
-    return {partition: end for partition, end in found.items() if end is not None}
+    return {p: table.version_of(application(log_id, topic_id, p)) or 0 for p in range(partitions)}

@@ -10,6 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
+from penstock.log.contract import Growth
+from penstock.log.growth import former_places
+
 Ends = dict[int, int]  # partition → the offset after the last one
 
 
@@ -50,9 +53,13 @@ class Range:
         return sum(piece.end - piece.start for piece in self.pieces())
 
     def next(self, ends: Mapping[int, int]) -> Self:
-        """Return the range from the end of this one to other ends, which are never below it."""
-        reached = {partition: max(end, ends.get(partition, end)) for partition, end in self.ends.items()}
-        return replace(self, starts=self.ends, ends=reached, pending=None)
+        """Return the range from the end of this one to other ends, which are never below it.
+
+        Partitions that have come since begin at 0.
+        """
+        starts = dict.fromkeys(sorted(ends), 0) | self.ends
+        reached = {partition: max(start, ends.get(partition, start)) for partition, start in starts.items()}
+        return replace(self, starts=starts, ends=reached, pending=None)
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that Spark keeps: offsets as lists, for partitions are numbered without gaps."""
@@ -90,9 +97,23 @@ def _numbered(ends: Sequence[int]) -> Ends:
     return dict(enumerate(ends))
 
 
+def before_barriers(starts: Ends, ends: Ends, growths: Sequence[Growth]) -> Ends:
+    """Return ends that let nothing in of partitions whose keys were elsewhere, until that is read.
+
+    So a batch ends where the topic grew: what came later, in the new partitions, is in a batch after it.
+    """
+    return {
+        partition: end
+        if all(starts.get(place.partition, 0) >= place.offset for place in former_places(growths, partition))
+        else starts.get(partition, 0)
+        for partition, end in ends.items()
+    }
+
+
 def admit(starts: Ends, ends: Ends, at_most: int) -> Ends:
     """Return ends that let in at most that many records, each partition its share of what waits there."""
-    waiting = {partition: max(0, ends[partition] - start) for partition, start in starts.items()}
+    starts = dict.fromkeys(ends, 0) | starts
+    waiting = {partition: max(0, ends.get(partition, start) - start) for partition, start in starts.items()}
     total = sum(waiting.values())
     if total <= at_most:
         return {partition: starts[partition] + count for partition, count in waiting.items()}

@@ -16,7 +16,7 @@ from penstock.log.contract import LogIdentity
 from .columns import record_batch, spark_schema
 from .fetch import open_fetcher
 from .fetch.contract import Request
-from .offsets import Ends, Piece, Range, admit, split
+from .offsets import Ends, Piece, Range, admit, before_barriers, split
 from .options import SourceOptions, read_options
 from .paths import table_path
 from .table import ends_of, incarnations_of
@@ -145,8 +145,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             heads, identity = view.heads(), view.identity()
         ends = heads.ends() if self._until is None else self._until
         self._check(before, heads, identity)
-        lost = removed(before.ends, ends, heads.starts())
+        lost = removed(dict.fromkeys(ends, 0) | before.ends, ends, heads.starts())
         report_removed(before.topic, lost, fail=self._options.fail_on_loss)
+        ends = before_barriers(before.ends, ends, heads.growths)
         if isinstance(limit, ReadMaxRows):
             ends = admit(before.ends, ends, limit.max_rows)
         batch = replace(before.next(ends), incarnation=identity.incarnation)
@@ -198,12 +199,12 @@ def reached(path: str, log_id: str, heads: Heads) -> Range | None:
     A batch that only some of them hold is pending.
     """
     topic = heads.topic
-    tables = ends_of(table_path("continueFrom", path), log_id, topic.id, topic.partitions)
+    tables = ends_of(table_path("continueFrom", path), log_id, topic.id, len(heads.bounds))
     if not tables:
         return None
     starts, pending = heads.starts(), heads.starts()
     for partition in starts:
-        ends = [each[partition] for each in tables.values() if partition in each]
+        ends = [each[partition] for each in tables.values()]
         starts[partition], pending[partition] = min(ends), max(ends)
     done = Range(log_id, topic.name, topic.id, starts, starts)
     return done if pending == starts else replace(done, pending=pending)

@@ -1,11 +1,11 @@
 """A topic as planning sees it: where its partitions begin and end. Asked in the driver, never in a task."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.errors import InvalidOption, RecordsRemoved, StoreUnsupported, UnknownTopic
-from penstock.log.contract import Bounds, LogIdentity, Topic
+from penstock.log.contract import Bounds, Growth, LogIdentity, Topic
 from penstock.log.sql.naming import Names
 from penstock.log.store import open_store
 
@@ -18,10 +18,11 @@ _EARLIEST_MARK, _LATEST_MARK = -2, -1  # as in Spark's Kafka source
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """The topic and the bounds of all its partitions at one moment."""
+    """The topic and the bounds of all its partitions at one moment, and how it has grown, then or later."""
 
     topic: Topic
     bounds: Mapping[int, Bounds]
+    growths: Sequence[Growth] = ()
 
     def starts(self) -> Ends:
         """Return the first offset kept of each partition."""
@@ -58,7 +59,7 @@ class TopicView:
         bounds = self._log.all_bounds(topic)
         if not bounds:
             raise UnknownTopic(self._name)
-        return Heads(topic, bounds)
+        return Heads(topic, bounds, self._log.growths(topic))
 
     def resolve(self, place: ReadingPlace, heads: Heads, option: str) -> Ends:
         """Return the offsets that a place means now. Raises InvalidOption."""

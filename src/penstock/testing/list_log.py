@@ -23,6 +23,7 @@ from penstock.log.contract import (
     Batch,
     Bounds,
     Chunk,
+    Growth,
     Keep,
     Log,
     LogIdentity,
@@ -35,6 +36,7 @@ from penstock.log.contract import (
     is_repeated,
 )
 from penstock.log.entry import Entry, entry_of
+from penstock.log.growth import check_growth
 from penstock.model.limits import ERASED, check_topic
 from penstock.model.partition import MURMUR3, check_partitioner, check_partitions, partition_for
 
@@ -63,6 +65,7 @@ class _ListTopic:
     topic: Topic
     partitions: list[_ListPartition]
     holds: dict[str, dict[int, int]] = field(default_factory=dict)
+    growths: list[Growth] = field(default_factory=list)
 
 
 class ListLog(Log):
@@ -118,6 +121,25 @@ class ListLog(Log):
         with self._lock:
             id = self._ids.get(name) if isinstance(name, str) else None
             return checked_topic(name, None if id is None else self._by_id[id].topic)
+
+    def grow(self, name: str, partitions: int) -> Topic:
+        """Give a topic more partitions."""
+        with self._lock:
+            held = self._held(self.topic(name))
+            more = check_growth(held.topic, partitions) - held.topic.partitions
+            if more:
+                held.growths.append(Growth(tuple(each.bounds.end for each in held.partitions)))
+                held.partitions += [_ListPartition() for _ in range(more)]
+                for offsets in held.holds.values():
+                    offsets.update(dict.fromkeys(range(held.topic.partitions, partitions), 0))
+                held.topic = held.topic._replace(partitions=partitions, generation=len(held.growths))
+            return held.topic
+
+    def growths(self, topic: Topic) -> list[Growth]:
+        """Return how a topic has grown."""
+        with self._lock:
+            held = self._by_id.get(topic.id)
+            return [] if held is None else list(held.growths)
 
     def retain(self, topic: Topic, keep: Keep, *, only: Collection[str] = Keep._fields) -> None:
         """Say what is kept of a topic."""

@@ -23,6 +23,7 @@ from penstock.errors import (
 from penstock.log.contract import OUTBOX_PARTITIONS, Log, Position
 
 from .log_contents import ContentSuite, TimeSuite
+from .log_growing import GrowingSuite
 from .log_keeping import KeepingSuite, ProducerSuite
 from .log_reading import RangeSuite, SearchSuite
 from .records import a_record, some_records
@@ -277,6 +278,7 @@ class ReadSuite:
 
 class LogSuite(
     TopicSuite,
+    GrowingSuite,
     AppendSuite,
     ReadSuite,
     TimeSuite,
@@ -305,4 +307,5 @@ def _calls(log: Log, topic: str) -> Iterator[tuple[Any, tuple[Any, ...]]]:
     yield log.read, (topic, 0)
     yield log.bounds, (topic, 0)
     yield log.offset_at, (topic, 0, 0)
+    yield log.grow, (topic, 512)
     yield log.delete_topic, (topic,)

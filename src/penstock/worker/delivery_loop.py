@@ -275,6 +275,8 @@ class DeliveryLoop:
         if self._trials.alone is not None or self._trials.is_asked:
             until.append(now + _TRIAL_SECONDS)
         for group in self._groups:
+            if group.delivery.barriers.next_look is not None:
+                until.append(group.delivery.barriers.next_look)
             due_ms = group.delivery.next_due_ms()
             if due_ms is not None and due_ms > now_ms:
                 until.append(now + (due_ms - now_ms) / 1000)

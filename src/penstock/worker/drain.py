@@ -116,7 +116,7 @@ class Drain:
                 catch_up=subscription.catch_up(self._processing.catch_up),
                 gone=self._member.gone,
             )
-            known = GroupDelivery(self._log, store, subscription, self._clock)
+            known = GroupDelivery(self._log, store, subscription, self._clock, barrier_seconds=0.0)
             self._deliveries[subscription.group, topic.id] = known
             if subscription.is_transactional:
                 self._units[known] = TransactionalDelivery(self._store.database, store, known, self._clock)

@@ -9,19 +9,14 @@ from pathlib import Path
 import pytest
 
 from penstock.cli import main
+from penstock.log.sql.migrations import chain_of
+from penstock.log.sql.naming import Names
 from penstock.testing.refusal import refusal
 
 Run = Callable[..., tuple[int, str, str]]
-APPLIED = [
-    "0001 staging",
-    "0002 log",
-    "0003 delivery",
-    "0004 dead_letters",
-    "0005 operations",
-    "0006 events",
-    "0007 store",
-    "0008 faults",
-]
+CHAIN = chain_of("sqlite", Names())
+APPLIED = [f"{each.version:04} {each.name}" for each in CHAIN]
+NEWEST = CHAIN[-1].version
 
 
 @pytest.fixture
@@ -51,16 +46,16 @@ def change(url: str, statement: str) -> None:
 def test_it_says_what_it_applied(run: Run, url: str) -> None:
     assert run("--url", url) == (
         0,
-        "".join(f"applied: {title}\n" for title in APPLIED) + "up to date: version 8\n",
+        "".join(f"applied: {title}\n" for title in APPLIED) + f"up to date: version {NEWEST}\n",
         "",
     )
-    assert run("--url", url) == (0, "up to date: version 8\n", "")
+    assert run("--url", url) == (0, f"up to date: version {NEWEST}\n", "")
 
 
 def test_it_says_so_in_json(run: Run, url: str) -> None:
     for applied in (APPLIED, []):
         code, out, _ = run("--url", url, "--json")
-        assert (code, json.loads(out)) == (0, {"applied": applied, "version": 8})
+        assert (code, json.loads(out)) == (0, {"applied": applied, "version": NEWEST})
 
 
 def test_the_address_may_stand_in_the_environment(
@@ -115,7 +110,7 @@ def test_sql_prints_what_is_pending_and_no_more(run: Run, url: str) -> None:
     assert code == 0
     with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as conn:
         conn.executescript(script)
-    assert run("--url", url) == (0, "up to date: version 8\n", "")
+    assert run("--url", url) == (0, f"up to date: version {NEWEST}\n", "")
     assert run("--url", url, "--sql")[1].strip() == ""
 
 
@@ -154,7 +149,7 @@ def test_a_newer_schema_that_can_be_used_leaves_nothing_to_do(run: Run, url: str
     run("--url", url)
     change(url, "UPDATE penstock_meta SET value = '99' WHERE name = 'schema_version'")
     change(url, "ALTER TABLE penstock_log ADD COLUMN later text")
-    newer = "; this Penstock knows 8 and can still use it\n"
+    newer = f"; this Penstock knows {NEWEST} and can still use it\n"
     assert run("--url", url) == (0, f"up to date: version 99{newer}", "")
     assert run("--url", url, "--check") == (0, f"up to date{newer}", "")
     assert run("--url", url, "--sql") == (0, "\n", "")
@@ -167,4 +162,4 @@ def test_a_newer_schema_that_cannot_be_used_is_said_with_the_remedy(run: Run, ur
     for flag in ([], ["--check"], ["--sql"]):
         code, _, err = run("--url", url, *flag)
         assert code == 1
-        assert "can be used from version 99 on, this Penstock knows 8; update Penstock here" in err
+        assert f"can be used from version 99 on, this Penstock knows {NEWEST}; update Penstock here" in err

@@ -95,6 +95,20 @@ def test_topics_are_listed_and_shown(run: Run, shop: Outbox) -> None:
     assert run("topics", "list", "--limit", "0")[0] == 2
 
 
+def test_a_topic_grows(run: Run, shop: Outbox) -> None:
+    assert run("topics", "grow", "events", "--partitions", "8") == (
+        0,
+        "topic events has 8 partitions, before 2\n",
+        "",
+    )
+    grown = said(run, "topics", "grow", "events", "--partitions", "16")
+    assert (grown["partitions"], grown["before"]) == (16, 8)
+    code, _, err = run("topics", "grow", "events", "--partitions", "20")
+    assert (code, "it grows to a multiple of what it has, such as 32 or 64" in err) == (2, True)
+    assert run("topics", "grow", "nowhere", "--partitions", "8")[0] == 1
+    assert run("topics", "grow", "events")[0] == 2
+
+
 def test_a_topic_is_created_and_set(run: Run, shop: Outbox) -> None:
     assert run("topics", "create", "more", "--partitions", "3") == (0, "topic more created\n", "")
     assert run("topics", "create", "more", "--partitions", "3")[1] == "topic more was there already\n"

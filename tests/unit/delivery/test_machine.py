@@ -68,6 +68,59 @@ def taken_over(partition: Partition, rows: Rows) -> Partition:
     return rows.load()
 
 
+# -- lanes that wait for another partition
+
+
+def test_a_barred_lane_waits_and_the_cursor_passes_it(partition: Partition) -> None:
+    partition.bar(frozenset("a"))
+    feed(partition, "abaa")
+
+    assert work(partition) == [1]
+    assert partition.has_moved
+    assert partition.base == 4
+    found = settled(partition)
+    assert found.lanes == [StoredLane("a", WaitState.MOVED, 0, 0, WaitState.MOVED.text)]
+    assert found.entries == [("a", 0), ("a", 2), ("a", 3)]
+
+
+def test_a_lane_that_is_no_longer_barred_goes_on_in_order_and_is_forgotten(
+    partition: Partition, rows: Rows
+) -> None:
+    partition.bar(frozenset("ab"))
+    feed(partition, "aab")
+    rows.apply(settled(partition))
+    partition.bar(frozenset("b"))
+
+    assert work(partition) == [0, 1]
+    feed(partition, "ab")
+    assert work(partition) == [3]
+    partition.bar(frozenset())
+    assert work(partition) == [2, 4]
+    assert not partition.has_moved
+    rows.apply(settled(partition))
+    assert rows.load().take(NOW, ALL) == []
+
+
+def test_the_next_owner_lets_a_barred_lane_wait_until_it_is_told(partition: Partition, rows: Rows) -> None:
+    partition.bar(frozenset("a"))
+    feed(partition, "aab")
+    following = taken_over(partition, rows)
+    feed(following, "b")
+
+    assert take(following) == [2]
+    assert following.perhaps_out(NOW) == set()
+    following.bar(frozenset())
+    assert work(following) == [0, 1]
+
+
+def test_a_lane_that_flows_is_not_barred(partition: Partition) -> None:
+    feed(partition, "aa")
+    partition.bar(frozenset("a"))
+    feed(partition, "a")
+
+    assert work(partition) == [0, 1, 2]
+
+
 # -- order
 
 

@@ -4,7 +4,15 @@ import mmh3
 import pytest
 
 from penstock.errors import InvalidPartitions
-from penstock.model.partition import MAX_PARTITIONS, SLOTS, check_partitions, key_hash, partition, slot
+from penstock.model.partition import (
+    MAX_PARTITIONS,
+    SLOTS,
+    check_partitions,
+    key_hash,
+    partition,
+    partition_of,
+    slot,
+)
 from tests.unit.ground.child import finish, start
 
 # Appendix B: key, murmur3 x86_32, then the partition among 256, 8, 100 and 10000.
@@ -27,6 +35,7 @@ def test_a_key_has_the_hash_and_the_partitions_of_appendix_b(
 ) -> None:
     assert key_hash(key) == hashed & 0x7FFFFFFF
     assert {n: partition(key_hash(key), n) for n in places} == places
+    assert {n: partition_of(key, n) for n in places} == places
     assert slot(key_hash(key)) == hashed & 255
 
 
@@ -81,3 +90,9 @@ def test_a_partition_count_out_of_range_is_refused_by_name_value_and_range(count
         check_partitions(count)  # type: ignore[arg-type]
 
     assert str(refused.value) == f"partitions={count!r} must be a whole number from 1 to 10000"
+
+
+@pytest.mark.parametrize("partitions", [0, -1, MAX_PARTITIONS + 1, True, "8"])
+def test_the_partition_of_a_key_needs_a_count_that_a_topic_may_have(partitions: int) -> None:
+    with pytest.raises(InvalidPartitions):
+        partition_of("k", partitions)

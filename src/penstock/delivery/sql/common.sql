@@ -31,6 +31,19 @@ FROM rows(:cursors, partition integer, place bigint) AS c WHERE NOT EXISTS (
     SELECT 1 FROM penstock_cursor k
     WHERE k.group_id = :group_id AND k.topic_id = :topic_id AND k.partition = c.partition);
 
+-- name: cursors_grow
+-- Make the cursors that groups of handlers lack on a topic, in partitions that it has now; walks the groups, and the primary
+-- key of the cursors for each. The topic is locked already.
+INSERT INTO penstock_cursor (group_id, topic_id, partition, "offset")
+SELECT g.id, :topic_id, n.partition, n.place
+FROM rows(:cursors, partition integer, place bigint) AS n
+CROSS JOIN penstock_group g
+WHERE g.kind = 'handler'
+  AND EXISTS (SELECT 1 FROM penstock_cursor k WHERE k.group_id = g.id AND k.topic_id = :topic_id)
+  AND NOT EXISTS (
+    SELECT 1 FROM penstock_cursor k
+    WHERE k.group_id = g.id AND k.topic_id = :topic_id AND k.partition = n.partition);
+
 -- name: cursors_hold
 -- Hold cursors, so that nobody settles or takes them meanwhile; walks the primary key, locks the rows in order, waiting for
 -- the settlings under way.
@@ -949,11 +962,12 @@ WHERE id = :id AND (:topic_id::integer IS NULL OR topic_id = :topic_id::integer)
 SELECT id, name, created_ms, filters, paused_ms, seen_ms FROM penstock_group WHERE name = :name;
 
 -- name: lanes_by_partition
--- What waits in the lanes of a group on a topic: held, resting until later and the first of these, and due; walks the
--- primary key, locks nothing.
+-- What waits in the lanes of a group on a topic: held, resting until later and the first of these, due, and behind another
+-- partition; walks the primary key, locks nothing.
 SELECT partition, count(CASE WHEN held THEN 1 END), count(CASE WHEN NOT held AND due_ms > :now_ms THEN 1 END),
        min(CASE WHEN NOT held AND due_ms > :now_ms THEN due_ms END),
-       count(CASE WHEN NOT held AND due_ms <= :now_ms THEN 1 END)
+       count(CASE WHEN NOT held AND due_ms <= :now_ms AND state <> 'moved' THEN 1 END),
+       count(CASE WHEN state = 'moved' THEN 1 END)
 FROM penstock_lane WHERE group_id = :group_id AND topic_id = :topic_id GROUP BY partition;
 
 -- name: lane_head

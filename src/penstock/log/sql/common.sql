@@ -196,25 +196,43 @@ DELETE FROM penstock_topic WHERE id = :topic_id;
 
 -- name: topic_find
 -- Topics by name; walks the unique index on name, locks nothing.
-SELECT id, name, partitions, partitioner, created_ms, retention_ms, retention_bytes, retention_records
+SELECT id, name, partitions, partitioner, created_ms, generation, retention_ms, retention_bytes, retention_records
 FROM penstock_topic WHERE name = ANY(:names::text[]);
 
 -- name: topic_keep
 -- Topics by name; walks the unique index on name. Locks them against deletion until the transaction ends.
-SELECT id, name, partitions, partitioner, created_ms, retention_ms, retention_bytes, retention_records
+SELECT id, name, partitions, partitioner, created_ms, generation, retention_ms, retention_bytes, retention_records
 FROM penstock_topic WHERE name = ANY(:names::text[])
 ORDER BY id FOR KEY SHARE;
 
 -- name: topic_lock
 -- Topics by name; walks the unique index on name. Locks them for the transaction alone: whoever keeps one ends before.
-SELECT id, name, partitions, partitioner, created_ms, retention_ms, retention_bytes, retention_records
+SELECT id, name, partitions, partitioner, created_ms, generation, retention_ms, retention_bytes, retention_records
 FROM penstock_topic WHERE name = ANY(:names::text[])
 ORDER BY id FOR UPDATE;
 
 -- name: topic_list
 -- All topics; reads the table.
-SELECT id, name, partitions, partitioner, created_ms, retention_ms, retention_bytes, retention_records
+SELECT id, name, partitions, partitioner, created_ms, generation, retention_ms, retention_bytes, retention_records
 FROM penstock_topic ORDER BY name;
+
+-- name: topic_grow
+-- Give a topic more partitions; walks the primary key. The row is locked already.
+UPDATE penstock_topic SET partitions = :partitions, generation = generation + 1 WHERE id = :topic_id;
+
+-- name: generation_add
+-- Write down where the partitions of a topic end that is about to grow; walks the primary key. Topic and heads are locked
+-- already.
+INSERT INTO penstock_generation (topic_id, generation, partition, end_offset)
+SELECT topic_id, :generation, partition, next_offset FROM penstock_head WHERE topic_id = :topic_id;
+
+-- name: generations_delete
+-- Forget how a topic has grown; walks the primary key.
+DELETE FROM penstock_generation WHERE topic_id = :topic_id;
+
+-- name: generations_read
+-- Where the partitions of a topic ended when it grew, growth by growth; walks the primary key, locks nothing.
+SELECT generation, end_offset FROM penstock_generation WHERE topic_id = :topic_id ORDER BY generation, partition;
 
 -- name: topic_retain
 -- Say what is kept of a topic, in some of these columns; the others stay as they are when the row is locked. Walks the primary
@@ -306,6 +324,11 @@ UPDATE penstock_meta SET value = :raised WHERE name = 'incarnation' AND value = 
 -- The last migration applied, and the oldest version whose code can use the tables; walks the primary key.
 SELECT name, value FROM penstock_meta WHERE name IN ('schema_version', 'usable_from');
 
+-- name: usable_raise
+-- Say from which version on code can use the tables, if that is later than they say; walks the primary key, locks that row.
+UPDATE penstock_meta SET value = :version::text
+WHERE name = 'usable_from' AND CAST(value AS integer) < CAST(:version::text AS integer);
+
 -- name: version_read
 -- The last migration applied; walks the primary key.
 SELECT value FROM penstock_meta WHERE name = 'schema_version';
@@ -322,6 +345,14 @@ INSERT INTO penstock_hold (reader, topic_id, partition, "offset")
 SELECT :reader, :topic_id, h.partition, h.place
 FROM rows(:holds, partition integer, place bigint) AS h
 WHERE true;
+
+-- name: holds_grow
+-- Let readers that hold something of a topic hold partitions that it gets, too; walks the holds. The topic is locked already.
+INSERT INTO penstock_hold (reader, topic_id, partition, "offset")
+SELECT DISTINCT h.reader, h.topic_id, n.partition, n.place
+FROM rows(:holds, partition integer, place bigint) AS n
+CROSS JOIN penstock_hold h
+WHERE h.topic_id = :topic_id;
 
 -- name: holds_delete
 -- Forget what a reader held of a topic, or with no reader named what anybody did; walks the primary key, locks those rows.

@@ -17,6 +17,7 @@ from ..contract import (
     Batch,
     Bounds,
     Chunk,
+    Growth,
     Keep,
     Log,
     LogIdentity,
@@ -31,7 +32,15 @@ from . import appending, searching
 from .contract import Row, Rows
 from .database import Database, Transaction
 from .searching import ranges_table
-from .topics import TopicLock, create_topic, find_topic, list_topics, remove_topic
+from .topics import (
+    TopicLock,
+    create_topic,
+    find_topic,
+    grow_topic,
+    growths,
+    list_topics,
+    remove_topic,
+)
 
 T = TypeVar("T")
 
@@ -106,6 +115,14 @@ class SqlLog(Log):
     def pinned_topic(self, name: str, *, alone: bool = False) -> Topic:
         """Return a topic by name, its row locked until the transaction ends."""
         return self._run(lambda tx: find_topic(tx, name, TopicLock.ALONE if alone else TopicLock.KEPT))
+
+    def grow(self, name: str, partitions: int) -> Topic:
+        """Give a topic more partitions."""
+        return self._run(lambda tx: grow_topic(tx, name, partitions))
+
+    def growths(self, topic: Topic) -> list[Growth]:
+        """Return how a topic has grown."""
+        return self._look(lambda tx: growths(tx, topic.id))
 
     def retain(self, topic: Topic, keep: Keep, *, only: Collection[str] = Keep._fields) -> None:
         """Say what is kept of a topic."""

@@ -109,6 +109,11 @@ def migrate(database: Database) -> list[Migration]:
         applied.append(step)
 
 
+def raise_usable_from(tx: Transaction, version: int) -> None:
+    """Let the tables be used by code of a version or later only; running workers of earlier ones leave."""
+    tx.change("log", "usable_raise", version=str(version))
+
+
 def refuse_too_new(found: SchemaState, known: int) -> None:
     """Refuse tables that code of a version cannot use. Raises SchemaTooNew."""
     if found.version > known and found.usable_from > known:

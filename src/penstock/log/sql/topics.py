@@ -7,17 +7,18 @@ from penstock.errors import PartitionerDiffers, PartitionsDiffer, TopicVanished,
 from penstock.model.limits import check_topic
 from penstock.model.partition import MURMUR3
 
-from ..contract import OUTBOX_PARTITIONS, Keep, Topic
-from .contract import Call, Row
+from ..contract import OUTBOX_PARTITIONS, Growth, Keep, Topic
+from ..growth import check_growth
+from .contract import Call, Row, Rows
 from .database import Transaction
 
-_FORGET = ("topic_delete", "heads_delete", "times_delete", "holds_delete")
+_FORGET = ("topic_delete", "heads_delete", "times_delete", "generations_delete", "holds_delete")
 
 
 def topic_of(row: Row) -> Topic:
     """Return the topic of a row."""
-    id, name, partitions, partitioner, created_ms, *keep = row
-    return Topic(id, name, partitions, partitioner, created_ms, Keep(*keep))
+    id, name, partitions, partitioner, created_ms, generation, *keep = row
+    return Topic(id, name, partitions, partitioner, created_ms, Keep(*keep), generation)
 
 
 def list_topics(tx: Transaction) -> list[Topic]:
@@ -87,6 +88,28 @@ def make_topic(tx: Transaction, name: str, partitions: int, partitioner: str, no
     topic = found[name]
     tx.change("log", "heads_create", topic_id=topic.id, partitions=topic.partitions)
     return topic
+
+
+def grow_topic(tx: Transaction, name: str, partitions: int) -> Topic:
+    """Give a topic more partitions, while nobody else appends to it or trims it."""
+    topic = find_topic(tx, name, TopicLock.ALONE)
+    if check_growth(topic, partitions) == topic.partitions:
+        return topic
+    tx.rows("log", "heads_pin", topic_id=topic.id, partitions=list(range(topic.partitions)))
+    tx.change("log", "generation_add", topic_id=topic.id, generation=topic.generation)
+    tx.change("log", "topic_grow", topic_id=topic.id, partitions=partitions)
+    tx.change("log", "heads_create", topic_id=topic.id, partitions=partitions)
+    new = range(topic.partitions, partitions)
+    tx.change("log", "holds_grow", topic_id=topic.id, holds=Rows(partition=list(new), place=[0] * len(new)))
+    return find_topic(tx, name)
+
+
+def growths(tx: Transaction, topic_id: int) -> list[Growth]:
+    """Return how a topic has grown, the first growth first."""
+    ends: dict[int, list[int]] = {}
+    for generation, end in tx.rows("log", "generations_read", topic_id=topic_id):
+        ends.setdefault(generation, []).append(end)
+    return [Growth(tuple(each)) for each in ends.values()]
 
 
 def remove_topic(tx: Transaction, name: str) -> Topic:

@@ -7,6 +7,12 @@
 -- Renew a lease, by the database's clock; locks the member's own row only.
 UPDATE penstock_member SET lease_until_ms = now_ms(:now_ms) + :lease_ms WHERE id = :id;
 
+-- name: member_leases
+-- The members whose lease runs, by the database's clock, each with the end of its lease and how long that is from now; reads
+-- the table, which is small, locks nothing.
+SELECT id, host, pid, started, lease_until_ms, lease_until_ms - now_ms(:now_ms) FROM penstock_member
+WHERE lease_until_ms > now_ms(:now_ms) ORDER BY id;
+
 -- name: member_join
 -- Add this process with a fresh lease, by the database's clock; locks nothing but its own row. A second try,
 -- after a commit in doubt, renews it.

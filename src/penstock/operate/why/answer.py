@@ -27,6 +27,7 @@ class Code(Enum):
     DEAD = "dead"  # it is a dead letter, and its key has gone on
     DISCARDED = "discarded"  # a person let its dead letter go
     BEHIND = "behind"  # an earlier record of its key comes first
+    GROWN = "grown"  # its topic has grown, and what came before it in another partition comes first
     PAUSED = "paused"  # a person has paused the group
     NO_MEMBER = "no_member"  # no living process works on its partition
     FILTER_DIFFERS = "filter_differs"  # those that would have other handlers than the group

@@ -173,18 +173,36 @@ class _Question:
             last = self._finder.last_of_key(topic, self._subject)
             groups = list(self._groups(topic, partition_of(topic, self._subject)))
             for group, cursor in groups:
-                first = self._first(group, cursor, topic) or last
+                first = self._first_before(group, topic) or self._first(group, cursor, topic) or last
                 if first is not None:
-                    answers.append(self._logged(asked, group, cursor, first))
+                    answers.append(self._logged(asked, group, self._cursor(group, cursor, first), first))
             if last is not None and not groups:
                 answers.append(self._unread(asked, topic, last))
         answers.sort(key=lambda each: not (each.code.waits or each.code is Code.HELD))
         return answers + [self._staged(asked, event) for event in self._finder.waiting(self._subject)]
 
-    def _first(self, group: StoredGroup, cursor: Cursor, topic: Topic) -> Logged | None:
+    def _first_before(self, group: StoredGroup, topic: Topic) -> Logged | None:
+        """Return the first record that waits in a partition where the key was before the topic grew."""
+        for number in reversed(self._finder.partitions_of(topic, self._subject)[1:]):
+            for _, cursor in self._reader.groups(topic, number, group.id):
+                first = self._first(group, cursor, topic, number)
+                standing = None if first is None else self._reader.standing(group, cursor, first)
+                if standing is not None and (not standing.passed or standing.holder is not None):
+                    return first
+        return None
+
+    def _cursor(self, group: StoredGroup, cursor: Cursor, record: Logged) -> Cursor:
+        """Return where a group is in the partition of a record, which may not be the one of its key now."""
+        if record.partition == partition_of(record.topic, self._subject):
+            return cursor
+        return next(self._reader.groups(record.topic, record.partition, group.id), (group, cursor))[1]
+
+    def _first(
+        self, group: StoredGroup, cursor: Cursor, topic: Topic, number: int | None = None
+    ) -> Logged | None:
         """Return the record of the key that a group has to do with first; None when it is past them all."""
         key, reader, finder = self._subject, self._reader, self._finder
-        number, own = partition_of(topic, key), key_lane(key)
+        number, own = partition_of(topic, key) if number is None else number, key_lane(key)
         lanes = reader.lanes(group, topic, number, own)
         letters = reader.letters(group, topic, number, lane=own, key=key)
         heads = [each.head for each in lanes if each.name == own and not each.held and each.head is not None]

@@ -6,6 +6,7 @@
 | past it                                  | delivered, discarded, or passed over: no handler     |
 | past it, noted, and a handler has come   | in work: it comes late                               |
 | its key waits for a time or a person     | parked or behind; what hinders the group is added    |
+| its topic grew, its key was elsewhere    | behind what waits of its key there, or grown         |
 | no handler wants it                      | no handler                                           |
 | to be delivered, the group is hindered   | paused, no member, filter differs                    |
 | to be read from the log, too much waits  | bounds                                               |
@@ -49,6 +50,7 @@ def explain(standing: Standing, kind: QuestionKind, now_ms: int) -> Reason:
         return Reason(Code.NO_HANDLER, f"{who} is not for {name}: {say.passed_over(standing)}")
     hindered = hindrances(group, standing.served, f"{record.topic.name}/{record.partition}", now_ms)
     resting = _resting(standing, kind, who, now_ms, bool(hindered))
+    resting = resting or _grown(standing, who, now_ms, bool(hindered))
     if resting is not None:
         return with_others(resting, hindered)
     if hindered:
@@ -141,6 +143,24 @@ def _resting(standing: Standing, kind: QuestionKind, who: str, now_ms: int, hind
         return Reason(Code.PARKED, f"{waits}: {say.it(record, kind)} {state}", until_ms=lane.due_ms)
     text = f"{waits} behind {_head(record, lane)}, which {state}"
     return Reason(Code.BEHIND, text, until_ms=lane.due_ms)
+
+
+def _grown(standing: Standing, who: str, now_ms: int, hindered: bool) -> Reason | None:
+    """Explain a record that waits for another partition, where its key was before the topic grew."""
+    record, group, former = standing.record, standing.group, standing.former
+    if former is None:
+        return None
+    waits, lane, holder = f"{who} waits in group {group.name}", former.lane, former.holder
+    place = f"{record.topic.name}/{former.partition}"
+    if lane is not None and lane.held and holder is not None:
+        state = f"{say.died(holder, now_ms)} and holds the key"
+        text = f"{waits} behind {place}/{holder.offset} of the same key, which {state}"
+        return Reason(Code.BEHIND, text, holder.died_ms, None, say.decide(group, holder))
+    if lane is not None and lane.head is not None:
+        state, until_ms = say.again(lane, now_ms, hindered=hindered), lane.due_ms or None
+        text = f"{waits} behind {place}/{lane.head} of the same key, which {state}"
+        return Reason(Code.BEHIND, text, until_ms=until_ms)
+    return Reason(Code.GROWN, f"{waits}: {say.grown(standing, former)}")
 
 
 def _flowing(standing: Standing, kind: QuestionKind, who: str, now_ms: int) -> Reason:

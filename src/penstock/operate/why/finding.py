@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from penstock.log.contract import Bounds, Log, OffsetRange, Position, Topic
 from penstock.log.entry import Entry, key_text
+from penstock.log.growth import former_places
 from penstock.log.sql.contract import Row
 from penstock.log.sql.database import Transaction
 from penstock.model.partition import key_hash, partition_for, slot
@@ -134,12 +135,23 @@ class Finder:
         return self.of_key(record.topic, record.partition, record.key, start, record.offset)
 
     def last_of_key(self, topic: Topic, key: str) -> Logged | None:
-        """Return the last record of a key, if it is among the last ones of its partition."""
+        """Return the last record of a key, if it is among the last ones of its partition, now or before."""
+        for number in self.partitions_of(topic, key):
+            start, end = self.bounds(topic, number)
+            within = OffsetRange(number, max(start, end - self.walk), end)
+            found = self._log.find_key(topic, within, _bytes(key), limit=1, last=True)
+            if found:
+                return _logged(topic, found[0])
+        return None
+
+    def former_places(self, topic: Topic, number: int) -> list[Position]:
+        """Return where the keys of a partition were before the topic grew, up to where, the last first."""
+        return former_places(self._log.growths(topic), number) if topic.generation else []
+
+    def partitions_of(self, topic: Topic, key: str) -> list[int]:
+        """Return the partition of a key, and those where it was before."""
         number = partition_of(topic, key)
-        start, end = self.bounds(topic, number)
-        within = OffsetRange(number, max(start, end - self.walk), end)
-        found = self._log.find_key(topic, within, _bytes(key), limit=1, last=True)
-        return _logged(topic, found[0]) if found else None
+        return [number, *(place.partition for place in self.former_places(topic, number))]
 
     def is_cut(self, topic: Topic, key: str) -> bool:
         """Return whether a partition holds more than is looked at for a key."""
@@ -162,12 +174,14 @@ class Finder:
 
     def _logged(self, topic: Topic, id: str, key: str | None) -> Logged | Missing:
         """Look in the log, from the moment on that the id holds."""
-        number = None if key is None else partition_of(topic, key)
-        walk = None if self._everything else self.walk
-        search = self._log.find_id(topic, id, since_ms=moment_of(id), walk=walk, partition=number)
-        if search.found is not None:
-            return _logged(topic, search.found)
-        return Missing(search.cut, search.gone)
+        numbers = [None] if key is None else self.partitions_of(topic, key)
+        walk, missing = None if self._everything else self.walk, Missing(cut=False, gone=False)
+        for number in numbers:
+            search = self._log.find_id(topic, id, since_ms=moment_of(id), walk=walk, partition=number)
+            if search.found is not None:
+                return _logged(topic, search.found)
+            missing = Missing(missing.cut or search.cut, missing.gone or search.gone)
+        return missing
 
     def _kept(self, id: str) -> Logged | None:
         """Return a record that only a lane or a dead letter still holds."""

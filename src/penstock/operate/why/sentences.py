@@ -9,7 +9,7 @@ from penstock.worker.group import bounds
 from .answer import QuestionKind
 from .finding import Logged, UnloggedEvent
 from .history import CANCEL, Act
-from .standing import Lane, Letter, Standing, StoredGroup
+from .standing import FormerWork, Lane, Letter, Standing, StoredGroup
 from .wording import ago, ahead, counted, short, times
 
 WORKER = "penstock worker MODULE:OUTBOX"
@@ -40,6 +40,8 @@ def failed(lane: Lane) -> str:
         return "was requeued"
     if lane.state is WaitState.LAST:
         return "was requeued, to come after what waits of its key"
+    if lane.state is WaitState.MOVED:
+        return "waits for what is left of its key in the partition where it was before the topic grew"
     if lane.state is WaitState.SLOW and lane.late:
         return "comes late, since the group had no handler for its type before"
     if lane.state is WaitState.SLOW:
@@ -53,7 +55,7 @@ def again(lane: Lane, now_ms: int, *, hindered: bool) -> str:
     """Return what became of the head of a lane, and when it is tried again."""
     if lane.due_ms > now_ms:
         return f"{failed(lane)} and is {'due' if hindered else 'tried again'} {ahead(lane.due_ms, now_ms)}"
-    if lane.state in (WaitState.SLOW, WaitState.LAST):
+    if lane.state in (WaitState.SLOW, WaitState.LAST, WaitState.MOVED):
         return failed(lane)
     return f"{failed(lane)} and is tried again now"
 
@@ -136,6 +138,17 @@ def by_few(topic: str, partition: int, trial: Trial) -> str:
     return (
         f"{topic}/{partition} is worked a few records at a time since {counted(trial.deaths, 'worker')} died "
         "with it"
+    )
+
+
+def grown(standing: Standing, former: FormerWork) -> str:
+    """Return that a partition is not read before another one, since the topic has grown."""
+    record = standing.record
+    topic, count = record.topic.name, former.open
+    return (
+        f"{topic} has grown, and {topic}/{record.partition} is read once the group is past "
+        f"{topic}/{former.partition}/{former.end}, where its keys were before; {counted(count, 'record')} "
+        f"{'is' if count == 1 else 'are'} to be done there"
     )
 
 

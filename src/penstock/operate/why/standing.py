@@ -110,6 +110,20 @@ class ByFallback:
 
 
 @dataclass(frozen=True, slots=True)
+class FormerWork:
+    """What comes first in a partition where a key was before its topic grew.
+
+    `open`: how many records before `end`, where it ended then, are not passed. `lane`: the one of the key.
+    """
+
+    partition: int
+    end: int
+    open: int
+    lane: Lane | None
+    holder: Letter | None
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     """All that bears on one record in one group.
 
@@ -117,7 +131,7 @@ class Standing:
     dead letter; `holder`: one that holds its key. `earlier`: a record of its key before it, not passed yet.
     `discard`: how a person let it go. `doubts`: what else than delivery may have taken the group past it.
     `note`: it was passed over, because the group had no handler for its type. `fallback`: only that of its
-    handler completed it.
+    handler completed it. `former`: what comes before it in another partition, since its topic has grown.
     """
 
     group: StoredGroup
@@ -136,6 +150,7 @@ class Standing:
     doubts: tuple[str, ...]
     note: Note | None = None
     fallback: ByFallback | None = None
+    former: FormerWork | None = None
 
     @property
     def passed(self) -> bool:
@@ -189,6 +204,7 @@ class StandingReader:
             tuple(self._doubts(group, record)) if ended else (),
             self._note(record, place) if ended else None,
             self._fallback(record, place) if ended else None,
+            None if ended else self._former(group, record, own),
         )
 
     def served(
@@ -239,10 +255,27 @@ class StandingReader:
         rows = self._tx.rows("delivery", "notes_of_type", type=record.type, **place)
         return next((note for row in rows if (note := Note(*row)).has(record.offset)), None)
 
+<<<<<<< HEAD
     def _fallback(self, record: Logged, place: dict[str, int]) -> ByFallback | None:
         """Return how a record was completed that its handler could not."""
         rows = self._tx.rows("delivery", "fallback_find", offset=record.offset, **place)
         return ByFallback(*rows[0]) if rows else None
+
+    def _former(self, group: StoredGroup, record: Logged, own: str) -> FormerWork | None:
+        """Return what comes before a record in the oldest partition where its key has something left."""
+        found, topic = None, record.topic
+        for number, end in self._finder.former_places(topic, record.partition):
+            kept = self._finder.bounds(topic, number).start
+            for _, cursor in self.groups(topic, number, group.id):
+                lanes = self.lanes(group, topic, number, own)
+                lane = next((each for each in lanes if each.name == own), None)
+                count = cursor.open_before(end) if kept < end else 0
+                if count or lane is not None:
+                    letters = self.letters(group, topic, number, lane=own)
+                    holder = next((each for each in letters if each.holding), None)
+                    found = FormerWork(number, end, count, lane, holder)
+        return found
+>>>>>>> grow
 
     def _place(self, group: StoredGroup, topic: Topic, number: int) -> dict[str, int]:
         return {"group_id": group.id, "topic_id": topic.id, "partition": number}

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from penstock.log.contract import Log, Topic
+from penstock.log.growth import former_places
 from penstock.log.sql.contract import Row
 from penstock.log.sql.database import Transaction
 from penstock.worker.group import bounds
@@ -30,7 +31,9 @@ class PartitionStanding:
     resting: int
     next_due_ms: int | None
     due: int
+    moved: int
     served: Served
+    waits_for: int | None  # a partition that comes first, since the topic has grown
 
     @property
     def behind(self) -> int:
@@ -66,12 +69,19 @@ def _places(
 ) -> Iterator[PartitionStanding]:
     ids = {"group_id": group.id, "topic_id": topic.id}
     lanes = {row[0]: row[1:] for row in tx.rows("delivery", "lanes_by_partition", now_ms=now_ms, **ids)}
-    ends = log.ends(topic)
-    for row in rows:
-        number, cursor = row[1], cursor_of(row[2:])
+    bounds_now, growths = log.all_bounds(topic), log.growths(topic) if topic.generation else []
+    cursors = {row[1]: cursor_of(row[2:]) for row in rows}
+    passed = {
+        number: max(cursor.offset, bounds_now[number].start if number in bounds_now else 0)
+        for number, cursor in cursors.items()
+    }
+    for number, cursor in cursors.items():
         served, _ = reader.served(group, topic, number, cursor)
-        held, resting, next_due_ms, due = lanes.get(number, (0, 0, None, 0))
-        yield PartitionStanding(number, cursor, ends.get(number, 0), held, resting, next_due_ms, due, served)
+        waiting = lanes.get(number, (0, 0, None, 0, 0))
+        end = bounds_now[number].end if number in bounds_now else 0
+        former = former_places(growths, number)
+        first = next((at for at, until in former if passed.get(at, until) < until), None)
+        yield PartitionStanding(number, cursor, end, *waiting, served, first)
 
 
 def _explain(
@@ -131,6 +141,17 @@ def _waiting(group: StoredGroup, places: list[PartitionStanding], now_ms: int) -
         are = "is" if held == 1 else "are"
         text = f"{counted(held, 'key')} {are} held by dead letters until a person requeues or discards them"
         found.append(Reason(Code.HELD, text, commands=(say.list_lanes(group, held=True),)))
+    moved = sum(each.moved for each in places)
+    if moved:
+        waits = "waits" if moved == 1 else "wait"
+        text = f"{counted(moved, 'key')} {waits} for what is left where they were before the topic grew"
+        found.append(Reason(Code.GROWN, text, commands=(say.list_lanes(group),)))
+    closed = [each for each in places if each.waits_for is not None and each.behind]
+    if closed:
+        first, are = closed[0], "is" if len(closed) == 1 else "are"
+        text = f"{counted(len(closed), 'partition')} (such as {first.partition}) {are} read once what came"
+        text += f" before the topic grew, in others (such as {first.waits_for}), is done"
+        found.append(Reason(Code.GROWN, text))
     return found
 
 

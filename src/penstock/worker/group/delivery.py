@@ -12,6 +12,7 @@ worker).
 | `LateRecords`     | what was passed over: that it is said, and delivered late     |
 | `Suspects`        | the records that may have killed a process                    |
 | `Settling`        | what is still to be written                                   |
+| `Barriers`        | which partitions and keys wait since the topic has grown      |
 """
 
 from collections.abc import Iterable
@@ -24,6 +25,7 @@ from penstock.log.contract import Log, Topic
 
 from ..subscription import Subscription
 from ..task import HandlerTask
+from .barriers import LOOK_SECONDS, Barriers
 from .group_reader import GroupReader
 from .held_records import HeldRecords
 from .late_records import LateRecords
@@ -52,14 +54,20 @@ class GroupDelivery:
         subscription: Subscription,
         clock: Clock,
         trials: Trials | None = None,
+        *,
+        barrier_seconds: float = LOOK_SECONDS,
     ) -> None:
-        """`trials`: of the process; without it no record is tried for the death of another one."""
+        """`trials`: of the process; without it no record is tried for the death of another one.
+
+        `barrier_seconds`: how soon to look again whether a partition that came by growing may be read.
+        """
         self._store, self._clock, self.subscription = store, clock, subscription
         self.records = HeldRecords()
         self.partitions = OwnedPartitions(store, self.records, clock)
         self.reader = GroupReader(log, store, subscription, self.partitions, self.records)
         self.late = LateRecords(log, store, subscription, self.partitions, clock)
         self.suspects = Suspects(trials or Trials(clock), store, self.partitions, self.reader, self.records)
+        self.barriers = Barriers(store, self.partitions, clock, barrier_seconds)
         self.settling = Settling(subscription.group, store, self.partitions, self.suspects)
 
     @property
@@ -142,6 +150,7 @@ class GroupDelivery:
 
     def fill(self, ends: dict[int, int]) -> bool:
         """Read what the log holds beyond what is known; return whether there was anything."""
+        self.barriers.refresh()
         filled = self.reader.fill(ends)
         if self.reader.untold:
             self.late.tell(self.reader.untold)
@@ -153,7 +162,7 @@ class GroupDelivery:
         now_ms, taken, turn = self._clock.now_ms(), list[Taken](), self.suspects.trials.turn()
         try:
             for work in self.partitions.in_turn():
-                if work.leaving or work.machine.idle(now_ms):
+                if work.leaving or work.machine.idle(now_ms) or not work.owned.barrier.is_open:
                     continue
                 if work.has_suspects:
                     taken += self.suspects.take(work, now_ms, limit - len(taken), run)

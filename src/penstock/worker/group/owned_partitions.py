@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from penstock.clock import Clock
+from penstock.delivery.former import OPEN
 from penstock.delivery.store import GroupStore, Living, Owned
 
 from ..task import HandlerTask
@@ -26,6 +27,7 @@ class OwnedPartitions:
         self._lost_out: dict[int, set[int]] = {}  # what was handed out, and not settled, when one was lost
         self._in_doubt: set[int] = set()  # lost here, but perhaps still ours: a commit is in doubt
         self._turn = 0
+        self.grown: dict[int, PartitionWork] = {}  # those that have, or had when they came, a barrier
         self.needs_check = False  # what was lost may still be ours, as the rows say: see `check`
 
     def __iter__(self) -> Iterator[PartitionWork]:
@@ -60,7 +62,7 @@ class OwnedPartitions:
 
     def share(self) -> float:
         """Return which part of the topic's partitions is owned, and not about to be let go."""
-        return sum(not work.leaving for work in self._works.values()) / self._store.topic.partitions
+        return sum(not work.leaving for work in self._works.values()) / self._store.partitions
 
     # -- they come
 
@@ -87,6 +89,8 @@ class OwnedPartitions:
                 topic_id=self._store.topic.id,
                 settled_to=reach,
             )
+            if owned.barrier != OPEN or machine.has_moved:
+                self.grown[number] = self._works[number]
             owned.trial.keep(machine.waits_for)
 
     # -- they go
@@ -139,6 +143,7 @@ class OwnedPartitions:
     def lose(self, number: int) -> None:
         """Drop a partition; what was handed out of it may come a second time."""
         work = self._works.pop(number)
+        self.grown.pop(number, None)
         work.lost = True
         self.note_lost(number, work.machine.out_offsets().union(work.finished, work.doubtful))
         self._records.drop_all(work)

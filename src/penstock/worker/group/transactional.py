@@ -97,7 +97,7 @@ class TransactionalDelivery:
             if len(single) + bool(shared) >= limit and (not shared or room <= 0):
                 group.partitions.begin_next_with(work.number)
                 return
-            if work.leaving or work.borrowed or work.machine.idle(now_ms):
+            if work.leaving or work.borrowed or work.machine.idle(now_ms) or not work.owned.barrier.is_open:
                 continue
             if group.settling.is_unwritten(work.number):
                 continue  # that comes first, in a transaction of its own

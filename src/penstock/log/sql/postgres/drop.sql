@@ -9,6 +9,7 @@ DROP TABLE IF EXISTS
     penstock_scheduled,
     penstock_topic,
     penstock_head,
+    penstock_generation,
     penstock_log,
     penstock_log_time,
     penstock_hold,

@@ -1,0 +1,101 @@
+"""The partitions where keys were before their topic grew, as one group stands there.
+
+A partition that came by growing is open to a group once the group has passed its former partitions up to
+where they ended; keys that still have a lane there wait, each for itself. What is retried on its own or comes
+late has no order to keep, so nothing waits for it.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from penstock.errors import UnknownTopic
+from penstock.log.contract import Bounds, Growth, Log, Topic
+from penstock.log.growth import former_places
+from penstock.log.sql.contract import Rows
+from penstock.log.sql.database import Transaction
+from penstock.log.store import Store
+
+from .lane_names import read_name
+
+OLDEST_VERSION = (
+    9  # of the tables: code that knows no later one would not keep the order of a topic that grows
+)
+
+
+class Barrier(NamedTuple):
+    """Whether a partition may be read by a group, and the lanes in it that must wait (their stored names)."""
+
+    is_open: bool = True
+    barred: frozenset[str] = frozenset()
+
+
+OPEN = Barrier()
+
+
+class FormerPartitions:
+    """What one group has still to do in former partitions of one topic. One thread at a time."""
+
+    def __init__(self, store: Store, group_id: int, topic: Topic) -> None:
+        self._store, self._topic = store, topic
+        self._ids = {"group_id": group_id, "topic_id": topic.id}
+        self._growths: list[Growth] = []
+        self.partitions = topic.partitions  # of the topic, when it was last looked at
+
+    def barriers(self, tx: Transaction, partitions: Collection[int]) -> dict[int, Barrier]:
+        """Return how some partitions stand; those that are open with nothing to wait for are left out."""
+        log = self._store.log_in(tx)
+        self._look(log)
+        former = {
+            number: places for number in partitions if (places := tuple(former_places(self._growths, number)))
+        }
+        if not former:
+            return {}
+        numbers = sorted({place.partition for places in former.values() for place in places})
+        # In this order: whatever a cursor has passed stands in a lane by then, if it is not done.
+        at = {
+            row[0]: row[1] for row in tx.rows("delivery", "cursors_places", partitions=numbers, **self._ids)
+        }
+        lanes = self._lanes(tx, numbers)
+        if any(at.get(number, end) < end for places in former.values() for number, end in places):
+            bounds = log.all_bounds(self._topic)  # what is no longer kept has been passed, too
+            at = {
+                number: max(place, bounds[number].start) for number, place in at.items() if number in bounds
+            }
+        return {
+            number: Barrier(
+                all(at.get(place.partition, place.offset) >= place.offset for place in places),
+                frozenset().union(*(lanes.get(place.partition, frozenset()) for place in places)),
+            )
+            for number, places in former.items()
+        }
+
+    def _look(self, log: Log) -> None:
+        """Learn whether the topic has grown since."""
+        try:
+            topic = log.topic(self._topic.name)
+        except UnknownTopic:
+            return
+        if topic.id == self._topic.id:
+            self.partitions = topic.partitions
+            if topic.generation != len(self._growths):
+                self._growths = log.growths(topic)
+
+    def _lanes(self, tx: Transaction, partitions: list[int]) -> dict[int, frozenset[str]]:
+        """Return the lanes that later records of their keys must wait for."""
+        found: dict[int, set[str]] = {}
+        for partition, lane, *_ in tx.rows("delivery", "lanes_load", partitions=partitions, **self._ids):
+            _, alone, late = read_name(lane)
+            if alone is None and not late:
+                found.setdefault(partition, set()).add(lane)
+        return {partition: frozenset(lanes) for partition, lanes in found.items()}
+
+
+def add_cursors(tx: Transaction, topic: Topic, bounds: Mapping[int, Bounds], partitions: int) -> None:
+    """Let all groups of handlers that read a topic begin at the start of partitions that they lack.
+
+    The topic is locked, and about to have that many partitions.
+    """
+    starts = {number: bounds[number].start if number in bounds else 0 for number in range(partitions)}
+    cursors = Rows(partition=list(starts), place=list(starts.values()))
+    if tx.change("delivery", "cursors_grow", topic_id=topic.id, cursors=cursors):
+        tx.execute("delivery", "cursors_measure", {})

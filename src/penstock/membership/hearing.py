@@ -1,0 +1,35 @@
+"""Waiting until every member has heard what the tables say of themselves.
+
+A member reads that with each heartbeat, after it has renewed its lease: one whose lease was renewed since
+something was written has read it, and one that may no longer use the tables writes nothing any more.
+"""
+
+from threading import Event
+
+from penstock.clock import Clock, own_ms
+from penstock.log.sql.database import Database, Transaction
+
+from .process import Process
+
+_LOOK_MS = 100
+
+
+def wait_until_heard(database: Database, clock: Clock) -> None:
+    """Return once each member that lives now has had a heartbeat or is gone, or when its lease has ended.
+
+    What they are to hear is committed.
+    """
+    leases, longest_ms = database.look(lambda tx: _leases(tx, clock))
+    for _ in range(0, longest_ms, _LOOK_MS):
+        if not leases:
+            return
+        Event().wait(_LOOK_MS / 1000)
+        now, _ = database.look(lambda tx: _leases(tx, clock))
+        leases = {id: until for id, until in leases.items() if now.get(id) == until}
+
+
+def _leases(tx: Transaction, clock: Clock) -> tuple[dict[str, int], int]:
+    """Return when the lease of each living member ends, and for how long the longest of them runs."""
+    rows = tx.rows("membership", "member_leases", now_ms=own_ms(clock))
+    living = [row for row in rows if not Process(*row[1:4]).is_surely_dead()]
+    return {row[0]: row[4] for row in living}, max((row[5] for row in living), default=0)
