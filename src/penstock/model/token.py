@@ -1,4 +1,7 @@
-"""The token by which a caller says "this event, once": its 128-bit hash is all that is stored of it."""
+"""The token by which a caller says "this event, once".
+
+What is looked up is its 128-bit hash; the token itself goes with the event, in a header of ours.
+"""
 
 from hashlib import blake2b
 from typing import NamedTuple
@@ -17,17 +20,24 @@ class Token(NamedTuple):
     hash: bytes
     given: GivenToken
 
+    @property
+    def data(self) -> bytes:
+        """The bytes that it counts as."""
+        return _bytes(self.given)
+
 
 def check_token(given: object) -> Token:
     """Return a token. A string counts as its UTF-8 bytes, a UUID as its usual text. Raises InvalidToken."""
-    if isinstance(given, UUID):
-        return Token(_hash(str(given).encode()), given)
-    if isinstance(given, str | bytes) and 0 < len(given) <= TOKEN_LENGTH:
+    if isinstance(given, UUID) or (isinstance(given, str | bytes) and 0 < len(given) <= TOKEN_LENGTH):
         try:
-            return Token(_hash(given.encode() if isinstance(given, str) else given), given)
+            return Token(_hash(_bytes(given)), given)
         except UnicodeEncodeError:
             pass
     raise InvalidToken(given, TOKEN_LENGTH)
+
+
+def _bytes(given: GivenToken) -> bytes:
+    return given if isinstance(given, bytes) else str(given).encode()
 
 
 def _hash(data: bytes) -> bytes:
