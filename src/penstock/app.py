@@ -132,9 +132,10 @@ class Outbox(AsyncPublisher):
         called once, with the record and perhaps the reason, before it is given up. `timeout` is in seconds,
         None for no limit; `concurrency` is the most calls at once in this process; `rate` of all processes
         is records per second, or "5/min". `transaction`: what it writes through `record.tx` and publishes on
-        it commits with its progress, so it takes effect exactly once. `id` names it in series, logs and
-        listings, by default after its module; `aliases` are ids it had before. Raises InvalidHandler,
-        DuplicateHandler.
+        it commits with its progress, so it takes effect exactly once. `lanes`: "key" keeps the order of each
+        key, "partition" that of all records of a partition, where one that fails lets all later ones wait.
+        `id` names it in series, logs and listings, by default after its module; `aliases` are ids it had
+        before. Raises InvalidHandler, DuplicateHandler.
         """
 
         def register(function: F) -> F:

@@ -75,7 +75,7 @@ def _check_beside(handler: Handler, other: Handler) -> None:
         handler.match is not None and handler.match == other.match
     ):
         raise DuplicateHandler("match", f"{handler.match!r} in group {handler.group!r}")
-    for name in ("start", "transaction"):
+    for name in ("start", "transaction", "lanes"):
         here, there = getattr(handler, name), getattr(other, name)
         if here != there:
             raise InvalidHandler(handler.group, f"its handlers disagree on {name}: {there!r} and {here!r}")

@@ -56,7 +56,7 @@ class GroupDelivery:
         """`trials`: of the process; without it no record is tried for the death of another one."""
         self._store, self._clock, self.subscription = store, clock, subscription
         self.records = HeldRecords()
-        self.partitions = OwnedPartitions(store, self.records, clock)
+        self.partitions = OwnedPartitions(store, self.records, clock, one_lane=subscription.works_in_sequence)
         self.reader = GroupReader(log, store, subscription, self.partitions, self.records)
         self.late = LateRecords(log, store, subscription, self.partitions, clock)
         self.suspects = Suspects(trials or Trials(clock), store, self.partitions, self.reader, self.records)

@@ -159,7 +159,11 @@ class GroupReader:
 
     def _fill_holes(self) -> bool:
         """Feed what a former owner had not settled below the place it had reached."""
-        with_holes = [work for work in self._partitions if work.has_holes and not work.borrowed]
+        with_holes = [
+            work
+            for work in self._partitions
+            if work.has_holes and not work.borrowed and not work.machine.is_stopped
+        ]
         holes = sorted((work.number, hole) for work in with_holes for hole in work.machine.missing())
         records, is_cut = self._read([OffsetRange(number, hole, hole + 1) for number, hole in holes])
         found = {(record.partition, record.offset): (record, error) for record, error in records}
