@@ -37,6 +37,7 @@ from penstock.worker.running import Nothing, Runnable, Several
 from penstock.worker.worker import Worker
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 # What an outbox and its services read: looked at when it is made, so that a mistake shows at the start.
 _SETTINGS: tuple[type[Settings], ...] = (
     BellSettings,
@@ -139,10 +140,19 @@ class Outbox(AsyncPublisher):
         """
 
         def register(function: F) -> F:
-            self._handlers.add(function, options)
+            self._handlers.declare(function, options)
             return function
 
         return register
+
+    def register(self, instance: T) -> T:
+        """Register the methods of an object that its class has decorated with `handler`; return the object.
+
+        In the order in which they are defined. Raises InvalidInput when there are none, InvalidHandler,
+        DuplicateHandler.
+        """
+        self._handlers.add_methods(instance)
+        return instance
 
     def drain(self) -> Counts:
         """Sequence and deliver all that is due now to the handlers of this process; return what was done.

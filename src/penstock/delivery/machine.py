@@ -212,7 +212,7 @@ class Partition:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether nothing may be fed: the partition waits as one lane, or shall be one after lanes of keys."""
+        """Whether nothing may be fed: the partition waits as one lane, or shall be after lanes of keys."""
         whole = self._lanes.get(WHOLE)
         return bool(self._former) or (whole is not None and whole.stored)
 
