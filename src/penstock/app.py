@@ -70,14 +70,16 @@ class Outbox(AsyncPublisher):
         clock: Clock = SYSTEM,
         listen_url: str | None = None,
         retry: RetryPolicy | None = None,
+        allow_autocommit: bool = False,
     ) -> None:
         """`url`: where the store is, or a store that was opened already, which has names of its own.
 
         `prefix`: what all table names begin with; else `penstock_`. `listen_url`: where workers listen when
         `url` leads through a pooler; else `bell.listen_url`.
 
-        `retry`: the policy of handlers that name none; else that of the settings. Raises InvalidInput,
-        InvalidUrl, InvalidName, MissingExtra.
+        `retry`: the policy of handlers that name none; else that of the settings. `allow_autocommit`: single
+        events may be published on a connection that commits by itself, as a write of their own. Raises
+        InvalidInput, InvalidUrl, InvalidName, MissingExtra.
         """
         check_names()
         for each in _SETTINGS:
@@ -96,7 +98,13 @@ class Outbox(AsyncPublisher):
             )
         database = self._store.database
         self.url = self._store.url
-        super().__init__(database, database.names, limits or LimitsSettings.load(), clock)
+        super().__init__(
+            database,
+            database.names,
+            limits or LimitsSettings.load(),
+            clock,
+            allow_autocommit=allow_autocommit,
+        )
         if database.dialect.notifies and bell.enabled:
             self._bell = Bell(self._ring)  # else nobody hears it, unless a worker runs here
         self._handlers = Handlers(self._event_types, retry=retry)

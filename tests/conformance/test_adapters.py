@@ -355,6 +355,29 @@ def test_autocommit_is_refused_with_the_remedy(kind: Autocommitter, request: pyt
     store.close()
 
 
+@IN_AUTOCOMMIT
+def test_autocommit_may_be_allowed(kind: Autocommitter, request: pytest.FixtureRequest) -> None:
+    """N-11: for what is one statement; the refusal of the rest says so, that of others names the option."""
+    store = StoreEngine(request.getfixturevalue(f"migrated_{kind.engine}"))
+    face, allowing = kind.face(store.outbox), kind.face(store.another(allow_autocommit=True))
+    with kind.connection(store.url) as conn:
+        with pytest.raises(NoTransaction, match=r"Outbox\(\.\.\., allow_autocommit=True\)"):
+            face.publish(conn, "t", 1)
+        allowing.publish(conn, "t", 1, key="a")
+        scheduled = [allowing.publish(conn, "t", 1, key="b", at=timedelta(hours=1)) for _ in range(2)]
+        assert allowing.cancel(conn, scheduled[0]) == 1
+        assert allowing.reschedule(conn, scheduled[1], timedelta(seconds=1)) is True
+        for several in (
+            lambda: allowing.publish_many(conn, [{"type": "t", "value": 1}] * 2),
+            lambda: allowing.publish(conn, "t", 1, token="x"),
+        ):
+            with pytest.raises(NoTransaction, match="for one event without a token"):
+                several()
+    store.clock.advance(timedelta(days=1))
+    assert store.outbox.drain().sequenced == 2
+    store.close()
+
+
 def test_the_wrong_face_is_refused_with_the_remedy(caller: Caller, store: StoreEngine) -> None:
     """Sync methods refuse an async connection and the other way, before anything is written."""
     with caller.transaction(store.url) as conn:

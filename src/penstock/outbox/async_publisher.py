@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar, overload
 
 from penstock import metrics, tracing
+from penstock.errors import NoTransaction
 from penstock.model.limits import Headers
 from penstock.model.token import GivenToken, check_token
 
@@ -174,7 +175,10 @@ class AsyncPublisher(Publisher):
     async def _astage(self, conn: Any, events: list[StagedEvent]) -> list[str]:
         began = self._clock.monotonic()
         adapter = async_adapter_for(conn, self._database.dialect.name)
-        await adapter.acheck(conn)
+        try:
+            await adapter.acheck(conn)
+        except NoTransaction as refusal:
+            self._refuse(refusal, events)
         execute = self._aexecute(conn, adapter)
         staged = await arun(stage_steps(events, self._window_ms), execute)
         calls = await arun(self._listeners.mark_steps(staged.events), execute) if self._listeners.all else ()
@@ -185,7 +189,10 @@ class AsyncPublisher(Publisher):
     async def _aon(self, conn: Any, steps: Steps[T]) -> T:
         """Run steps on the caller's async connection."""
         adapter = async_adapter_for(conn, self._database.dialect.name)
-        await adapter.acheck(conn)
+        try:
+            await adapter.acheck(conn)
+        except NoTransaction as refusal:
+            self._refuse(refusal)
         return await arun(steps, self._aexecute(conn, adapter))
 
     def _aexecute(self, conn: Any, adapter: AsyncAdapter | None = None) -> Callable[[Step], Awaitable[Any]]:

@@ -16,7 +16,7 @@ from .handler_options import HandlerFunction, HandlerOptions
 _RECEIVERS = ("self", "cls")
 
 
-class _Declared(NamedTuple):
+class _DecoratedMethod(NamedTuple):
     """A function of a class with the options of its decorator."""
 
     function: HandlerFunction
@@ -27,12 +27,12 @@ class DeclaredMethods:
     """The methods that were decorated, in that order, and which of them have found an instance."""
 
     def __init__(self) -> None:
-        self._declared: list[_Declared] = []
+        self._declared: list[_DecoratedMethod] = []
         self._found: set[HandlerFunction] = set()
 
     def add(self, function: HandlerFunction, options: HandlerOptions) -> None:
         """Keep a method until an instance of its class is given."""
-        self._declared.append(_Declared(function, options))
+        self._declared.append(_DecoratedMethod(function, options))
 
     def of(self, instance: object) -> list[tuple[HandlerFunction, HandlerOptions]]:
         """Return the methods of an instance, bound to it, in the order in which they were decorated.
