@@ -22,6 +22,7 @@ from penstock.model.retry import RetryPolicy
 from penstock.model.retry_settings import RetrySettings
 from penstock.outbox.async_publisher import AsyncPublisher
 from penstock.outbox.bell import Bell, BellSettings
+from penstock.outbox.durability import PublishingSettings
 from penstock.outbox.listeners import ListenersSettings
 from penstock.outbox.sequencer import SequencerSettings
 from penstock.outbox.tokens import TokensSettings
@@ -46,6 +47,7 @@ _SETTINGS: tuple[type[Settings], ...] = (
     ListenersSettings,
     PollingSettings,
     ProcessingSettings,
+    PublishingSettings,
     RetentionSettings,
     RetrySettings,
     SequencerSettings,

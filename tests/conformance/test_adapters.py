@@ -342,6 +342,33 @@ def test_a_connection_to_another_kind_of_database_is_refused(caller: Caller, req
     outbox.close()
 
 
+def test_a_session_that_may_lose_commits_is_warned_of_once(
+    caller: Caller, store: StoreEngine, face: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """P4: after the first event of a connection. In a pipeline nobody waits for the answer."""
+    setting = {"sqlite": "synchronous = OFF", "postgres": "synchronous_commit = off"}[caller.engine]
+    can_be_set = caller.name != "Django connection on sqlite"  # its transaction has begun
+    with caller.transaction(store.url) as conn:
+        if can_be_set:
+            caller.execute(conn, f"{'PRAGMA' if caller.engine == 'sqlite' else 'SET'} {setting}")
+        for key in "abc":
+            face.publish(conn, "t", 1, key=key, token=key)
+            face.publish(conn, "t", 1, key=key, token=key)
+    warned = [each for each in caplog.messages if setting.replace(" ", "") in each]
+    assert len(warned) == (can_be_set and caller.name != "psycopg in a pipeline")
+    assert drained(store) == ["a", "b", "c"]
+
+
+def test_a_session_as_it_should_be_is_not_warned_of(
+    caller: Caller, store: StoreEngine, face: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caller.transaction(store.url) as conn:
+        if caller.engine == "postgres":
+            caller.execute(conn, "SET synchronous_commit = local")
+        face.publish(conn, "t", 1, key="a")
+    assert not [each for each in caplog.messages if "synchronous" in each]
+
+
 @IN_AUTOCOMMIT
 def test_autocommit_is_refused_with_the_remedy(kind: Autocommitter, request: pytest.FixtureRequest) -> None:
     """N-11: the event would be a write of its own. All ways to write, and nothing is written."""

@@ -1,10 +1,12 @@
 """How many statements a thing costs: what is done for each event must not grow with their number."""
 
+import asyncio
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import asyncpg
 import psycopg
 import pytest
 import sqlalchemy
@@ -143,10 +145,47 @@ def test_publishing_many_is_one_statement_on_postgresql(store: StoreEngine, many
     """N-27's neighbour: two statements per row was the seed's price."""
     noted: Statements = []
     with noting(store.url, noted) as conn:
+        store.outbox.publish(conn, "t", 0)  # once, a new connection is asked how it commits
+        noted.clear()
         store.outbox.publish_many(conn, events(many))
         assert len(noted) == 1
         store.outbox.publish_many(conn, [each | {"token": str(each["value"])} for each in events(many)])
     assert len(noted) == 3
+
+
+def test_a_connection_is_asked_once_how_it_commits(
+    store: StoreEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P4: it costs one statement, after the first event; not at all where that is turned off."""
+    noted: Statements = []
+    for _ in range(2):
+        with noting(store.url, noted) as conn:
+            for _ in range(3):
+                store.outbox.publish(conn, "t", 0)
+    assert ["synchronous" in each for each in noted] == [False, True, False, False] * 2
+
+    noted.clear()
+    monkeypatch.setenv("PENSTOCK_PUBLISHING_CHECK_DURABILITY", "false")
+    with noting(store.url, noted) as conn:
+        store.another().publish(conn, "t", 0)
+    assert len(noted) == 1
+
+
+@pytest.mark.parametrize("kind", ["postgres"], indirect=True)
+def test_a_pool_of_asyncpg_is_asked_once_for_each_of_its_connections(
+    store: StoreEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What the pool gives out is another object each time."""
+
+    async def scene() -> None:
+        settings = {"synchronous_commit": "off"}
+        async with asyncpg.create_pool(store.url, min_size=1, max_size=1, server_settings=settings) as pool:
+            for _ in range(3):
+                async with pool.acquire() as conn, conn.transaction():
+                    await store.outbox.apublish(conn, "t", 1)
+
+    asyncio.run(scene())
+    assert len([each for each in caplog.messages if "synchronous_commit=off" in each]) == 1
 
 
 @pytest.mark.parametrize("kind", ["postgres"], indirect=True)

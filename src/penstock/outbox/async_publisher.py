@@ -12,6 +12,7 @@ from penstock.model.token import GivenToken, check_token
 from .adapters import async_adapter_for
 from .adapters.driver_errors import is_conflict, is_lost
 from .contract import AsyncAdapter
+from .durability import durability_steps
 from .event import DEFAULT_TOPIC, StagedEvent
 from .publisher import NOT_GIVEN, At, Moment, Publisher
 from .replay import Begin, arun_in_tx
@@ -183,6 +184,10 @@ class AsyncPublisher(Publisher):
         staged = await arun(stage_steps(events, self._window_ms), execute)
         calls = await arun(self._listeners.mark_steps(staged.events), execute) if self._listeners.all else ()
         self._was_staged(conn, adapter, staged, calls)
+        if self._durability is not None and staged.events:
+            driver = adapter.driver_connection(conn)
+            if self._durability.is_due(driver):
+                self._durability.judge(driver, await arun(durability_steps(), execute))
         metrics.PUBLISH_SECONDS.observe(self._clock.monotonic() - began)
         return staged.ids
 

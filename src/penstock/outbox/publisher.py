@@ -25,10 +25,11 @@ from penstock.model.paths import HeadersOf, KeyOf
 from penstock.model.record import RawHeaders
 from penstock.model.token import GivenToken, check_token
 
-from .adapters import adapter_for
+from .adapters import adapter_for, is_connection
 from .bell import MOST_SLOTS, UNKNOWN_SLOTS, Bell
 from .context import ContextProviders, Provider
 from .contract import Adapter, AsyncAdapter
+from .durability import DurabilityCheck, PublishingSettings, durability_steps
 from .event import DEFAULT_TOPIC, StagedEvent, check_options, parts_of, staged_event
 from .listeners import ListenerCall, Listeners
 from .replay import TokensUsed, run_in_tx
@@ -70,6 +71,7 @@ class Publisher:
         self._context = ContextProviders()
         self._listeners = Listeners(database)
         self._tokens_used: TokensUsed = {}
+        self._durability = DurabilityCheck() if PublishingSettings.load().check_durability else None
         self._closing = Event()
         self._tracker: Any = None  # of the ORM whose models are tracked
 
@@ -336,6 +338,10 @@ class Publisher:
         staged = run(stage_steps(events, self._window_ms), execute)
         calls = run(self._listeners.mark_steps(staged.events), execute) if self._listeners.all else ()
         self._was_staged(conn, adapter, staged, calls)
+        if self._durability is not None and staged.events:
+            driver = adapter.driver_connection(conn)
+            if self._durability.is_due(driver):
+                self._durability.judge(driver, run(durability_steps(), self._beneath(driver) or execute))
         metrics.PUBLISH_SECONDS.observe(self._clock.monotonic() - began)
         return staged.ids
 
@@ -365,6 +371,10 @@ class Publisher:
         else:
             for topic, count in Counter(map(_TOPIC_OF, events)).items():
                 metrics.PUBLISHED.add(count, topic=topic)
+
+    def _beneath(self, driver: Any) -> Callable[[Step], Any] | None:
+        """Return what runs a step on a driver's own connection, past the query log of what stands on it."""
+        return self._execute(driver) if is_connection(driver) else None
 
     def _on(self, conn: Any, steps: Steps[T]) -> T:
         """Run steps on the caller's connection."""
