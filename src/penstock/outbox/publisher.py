@@ -25,7 +25,7 @@ from penstock.model.paths import HeadersOf, KeyOf
 from penstock.model.record import RawHeaders
 from penstock.model.token import GivenToken, check_token
 
-from .adapters import adapter_for, is_connection
+from .adapters import adapter_for
 from .bell import MOST_SLOTS, UNKNOWN_SLOTS, Bell
 from .context import ContextProviders, Provider
 from .contract import Adapter, AsyncAdapter
@@ -341,7 +341,8 @@ class Publisher:
         if self._durability is not None and staged.events:
             driver = adapter.driver_connection(conn)
             if self._durability.is_due(driver):
-                self._durability.judge(driver, run(durability_steps(), self._beneath(driver) or execute))
+                asking = self._execute(adapter.beneath(conn))
+                self._durability.judge(driver, run(durability_steps(), asking))
         metrics.PUBLISH_SECONDS.observe(self._clock.monotonic() - began)
         return staged.ids
 
@@ -371,10 +372,6 @@ class Publisher:
         else:
             for topic, count in Counter(map(_TOPIC_OF, events)).items():
                 metrics.PUBLISHED.add(count, topic=topic)
-
-    def _beneath(self, driver: Any) -> Callable[[Step], Any] | None:
-        """Return what runs a step on a driver's own connection, past the query log of what stands on it."""
-        return self._execute(driver) if is_connection(driver) else None
 
     def _on(self, conn: Any, steps: Steps[T]) -> T:
         """Run steps on the caller's connection."""
