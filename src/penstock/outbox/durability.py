@@ -35,7 +35,8 @@ class DurabilityCheck:
     """Remembers which sessions were asked. From any thread; a race costs one question more.
 
     A driver's connection is known by a weak reference. Python's own for SQLite has none: there its count of
-    changes tells it from an earlier one at the same address, since it only grows.
+    changes tells it from an earlier one at the same address, since it only grows. Other connections that have
+    none are not asked.
     """
 
     def __init__(self) -> None:
@@ -52,7 +53,9 @@ class DurabilityCheck:
             self._changes[key] = changes
             return bool(before >= changes)
         known = self._known.get(key)
-        return (known is None or known() is not session) and not is_in_pipeline(session)
+        if known is not None and known() is session:
+            return False
+        return hasattr(session, "__weakref__") and not is_in_pipeline(session)
 
     def judge(self, driver_connection: Any, answer: object) -> None:
         """Remember a session, and warn if its answer says that it may lose commits."""

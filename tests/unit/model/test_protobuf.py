@@ -21,7 +21,7 @@ def a_message_class(syntax: str = "proto3") -> Any:
     placed.field.add(name="order_id", number=1, type=field.TYPE_STRING, label=label)
     placed.field.add(name="total", number=2, type=field.TYPE_INT64, label=label)
     pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)  # type: ignore[no-untyped-call]
+    pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{syntax}.Placed"))
 
 
