@@ -14,7 +14,6 @@ from typing import Any, Concatenate, Literal, NoReturn, ParamSpec, TypeVar, get_
 from penstock.delivery.verdict import OnExhausted, OnFailure, Rules
 from penstock.errors import InvalidHandler
 from penstock.model.limits import check_topic, check_type
-from penstock.model.record import Record
 from penstock.model.retry import RetryPolicy
 from penstock.outbox.event import DEFAULT_TOPIC
 
