@@ -5,13 +5,16 @@ This module is the façade: what stands in `__all__` is the public API, and no r
 
 from penstock.app import Outbox
 from penstock.errors import Error
+from penstock.model.avro import Avro
 from penstock.model.context import context
 from penstock.model.outcome import Cancel, Done, Retry, Snooze
 from penstock.model.partition import partition_of
+from penstock.model.protobuf import Protobuf
 from penstock.model.record import Record
 from penstock.model.retry import Custom, Exponential, Fixed, Linear, PowerOfTwo, RetryPolicy
 
 __all__ = [
+    "Avro",
     "Cancel",
     "Custom",
     "Done",
@@ -21,6 +24,7 @@ __all__ = [
     "Linear",
     "Outbox",
     "PowerOfTwo",
+    "Protobuf",
     "Record",
     "Retry",
     "RetryPolicy",

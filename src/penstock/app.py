@@ -22,6 +22,7 @@ from penstock.model.retry import RetryPolicy
 from penstock.model.retry_settings import RetrySettings
 from penstock.outbox.async_publisher import AsyncPublisher
 from penstock.outbox.bell import Bell, BellSettings
+from penstock.outbox.durability import PublishingSettings
 from penstock.outbox.listeners import ListenersSettings
 from penstock.outbox.sequencer import SequencerSettings
 from penstock.outbox.tokens import TokensSettings
@@ -37,6 +38,7 @@ from penstock.worker.running import Nothing, Runnable, Several
 from penstock.worker.worker import Worker
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 # What an outbox and its services read: looked at when it is made, so that a mistake shows at the start.
 _SETTINGS: tuple[type[Settings], ...] = (
     BellSettings,
@@ -45,6 +47,7 @@ _SETTINGS: tuple[type[Settings], ...] = (
     ListenersSettings,
     PollingSettings,
     ProcessingSettings,
+    PublishingSettings,
     RetentionSettings,
     RetrySettings,
     SequencerSettings,
@@ -69,14 +72,16 @@ class Outbox(AsyncPublisher):
         clock: Clock = SYSTEM,
         listen_url: str | None = None,
         retry: RetryPolicy | None = None,
+        allow_autocommit: bool = False,
     ) -> None:
         """`url`: where the store is, or a store that was opened already, which has names of its own.
 
         `prefix`: what all table names begin with; else `penstock_`. `listen_url`: where workers listen when
         `url` leads through a pooler; else `bell.listen_url`.
 
-        `retry`: the policy of handlers that name none; else that of the settings. Raises InvalidInput,
-        InvalidUrl, InvalidName, MissingExtra.
+        `retry`: the policy of handlers that name none; else that of the settings. `allow_autocommit`: single
+        events may be published on a connection that commits by itself, as a write of their own. Raises
+        InvalidInput, InvalidUrl, InvalidName, MissingExtra.
         """
         check_names()
         for each in _SETTINGS:
@@ -95,7 +100,13 @@ class Outbox(AsyncPublisher):
             )
         database = self._store.database
         self.url = self._store.url
-        super().__init__(database, database.names, limits or LimitsSettings.load(), clock)
+        super().__init__(
+            database,
+            database.names,
+            limits or LimitsSettings.load(),
+            clock,
+            allow_autocommit=allow_autocommit,
+        )
         if database.dialect.notifies and bell.enabled:
             self._bell = Bell(self._ring)  # else nobody hears it, unless a worker runs here
         self._handlers = Handlers(self._event_types, retry=retry)
@@ -132,16 +143,26 @@ class Outbox(AsyncPublisher):
         called once, with the record and perhaps the reason, before it is given up. `timeout` is in seconds,
         None for no limit; `concurrency` is the most calls at once in this process; `rate` of all processes
         is records per second, or "5/min". `transaction`: what it writes through `record.tx` and publishes on
-        it commits with its progress, so it takes effect exactly once. `id` names it in series, logs and
-        listings, by default after its module; `aliases` are ids it had before. Raises InvalidHandler,
-        DuplicateHandler.
+        it commits with its progress, so it takes effect exactly once. `lanes`: "key" keeps the order of each
+        key, "partition" that of all records of a partition, where one that fails lets all later ones wait.
+        `id` names it in series, logs and listings, by default after its module; `aliases` are ids it had
+        before. Raises InvalidHandler, DuplicateHandler.
         """
 
         def register(function: F) -> F:
-            self._handlers.add(function, options)
+            self._handlers.declare(function, options)
             return function
 
         return register
+
+    def register(self, instance: T) -> T:
+        """Register the methods of an object that its class has decorated with `handler`; return the object.
+
+        In the order in which they are defined. Raises InvalidInput when there are none, InvalidHandler,
+        DuplicateHandler.
+        """
+        self._handlers.add_methods(instance)
+        return instance
 
     def drain(self) -> Counts:
         """Sequence and deliver all that is due now to the handlers of this process; return what was done.

@@ -426,6 +426,7 @@ class NoTransaction(ConnectionRefused):
 
     def __init__(self, remedy: str) -> None:
         super().__init__(f"the connection is in autocommit and no transaction is open; {remedy}")
+        self.remedy = remedy
 
 
 class SchemaError(Error):

@@ -14,6 +14,8 @@ COUNTED: Table = {
     "cli/pipeline.py": (9, "Spark, Arrow and Delta are optional, and slow to import: help must not wait"),
     "cli/reconcile.py": (1, "only a lake needs Arrow and Delta"),
     "log/sql/dialects.py": (3, "a dialect brings its driver, and only one is needed"),
+    "model/avro.py": (2, "an extra: only a program with events in Avro has fastavro"),
+    "model/protobuf.py": (1, "an extra: only a program with Protobuf messages has their library"),
     "outbox/adapters/__init__.py": (1, "an adapter brings its driver; the connection says which one"),
     "outbox/publisher.py": (2, "only a program with tracked models has SQLAlchemy"),
     "pipeline/fetch/__init__.py": (2, "a fetcher brings its driver; the address says which one"),

@@ -344,6 +344,33 @@ def test_a_connection_to_another_kind_of_database_is_refused(caller: Caller, req
     outbox.close()
 
 
+def test_a_session_that_may_lose_commits_is_warned_of_once(
+    caller: Caller, store: StoreEngine, face: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """P4: after the first event of a connection. In a pipeline nobody waits for the answer."""
+    setting = {"sqlite": "synchronous = OFF", "postgres": "synchronous_commit = off"}[caller.engine]
+    can_be_set = caller.name != "Django connection on sqlite"  # its transaction has begun
+    with caller.transaction(store.url) as conn:
+        if can_be_set:
+            caller.execute(conn, f"{'PRAGMA' if caller.engine == 'sqlite' else 'SET'} {setting}")
+        for key in "abc":
+            face.publish(conn, "t", 1, key=key, token=key)
+            face.publish(conn, "t", 1, key=key, token=key)
+    warned = [each for each in caplog.messages if setting.replace(" ", "") in each]
+    assert len(warned) == (can_be_set and caller.name != "psycopg in a pipeline")
+    assert drained(store) == ["a", "b", "c"]
+
+
+def test_a_session_as_it_should_be_is_not_warned_of(
+    caller: Caller, store: StoreEngine, face: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caller.transaction(store.url) as conn:
+        if caller.engine == "postgres":
+            caller.execute(conn, "SET synchronous_commit = local")
+        face.publish(conn, "t", 1, key="a")
+    assert not [each for each in caplog.messages if "synchronous" in each]
+
+
 @IN_AUTOCOMMIT
 def test_autocommit_is_refused_with_the_remedy(kind: Autocommitter, request: pytest.FixtureRequest) -> None:
     """N-11: the event would be a write of its own. All ways to write, and nothing is written."""
@@ -354,6 +381,27 @@ def test_autocommit_is_refused_with_the_remedy(kind: Autocommitter, request: pyt
                 write(kind.face(store.outbox), conn)
     store.clock.advance(timedelta(days=1))
     assert store.outbox.drain().sequenced == 0
+    store.close()
+
+
+@IN_AUTOCOMMIT
+def test_autocommit_may_be_allowed(kind: Autocommitter, request: pytest.FixtureRequest) -> None:
+    """N-11: for what is one statement; the refusal of the rest says so, that of others names the option."""
+    store = StoreEngine(request.getfixturevalue(f"migrated_{kind.engine}"))
+    face, allowing = kind.face(store.outbox), kind.face(store.another(allow_autocommit=True))
+    with kind.connection(store.url) as conn:
+        with pytest.raises(NoTransaction, match=r"Outbox\(\.\.\., allow_autocommit=True\)"):
+            face.publish(conn, "t", 1)
+        allowing.publish(conn, "t", 1, key="a")
+        scheduled = [allowing.publish(conn, "t", 1, key="b", at=timedelta(hours=1)) for _ in range(2)]
+        assert allowing.cancel(conn, scheduled[0]) == 1
+        assert allowing.reschedule(conn, scheduled[1], timedelta(seconds=1)) is True
+        with pytest.raises(NoTransaction, match="for one event without a token"):
+            allowing.publish_many(conn, [{"type": "t", "value": 1}] * 2)
+        with pytest.raises(NoTransaction, match="for one event without a token"):
+            allowing.publish(conn, "t", 1, token="x")
+    store.clock.advance(timedelta(days=1))
+    assert store.outbox.drain().sequenced == 2
     store.close()
 
 

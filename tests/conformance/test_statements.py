@@ -1,10 +1,12 @@
 """How many statements a thing costs: what is done for each event must not grow with their number."""
 
+import asyncio
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import asyncpg
 import psycopg
 import pytest
 import sqlalchemy
@@ -44,6 +46,11 @@ def noting(url: str, noted: Statements) -> Iterator[Any]:
     conn.set_trace_callback(None)
     conn.commit()
     conn.close()
+
+
+def but_the_question(noted: Statements) -> Statements:
+    """Return what was run but for what a new connection is asked once: how it commits."""
+    return [each for each in noted if "synchronous" not in each]
 
 
 @pytest.fixture
@@ -112,8 +119,8 @@ def test_publishing_one_is_one_statement(store: StoreEngine) -> None:
     noted: Statements = []
     with noting(store.url, noted) as conn:
         store.outbox.publish(conn, "t", {"n": 1}, key="k", headers={"h": "v"}, owner="me")
-    assert len(noted) == 1
-    assert noted[0].startswith("INSERT INTO penstock_staged")
+    (insert,) = but_the_question(noted)
+    assert insert.startswith("INSERT INTO penstock_staged")
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"], indirect=True)
@@ -127,7 +134,8 @@ def test_a_token_costs_one_statement_and_a_known_one_saves_the_event(store: Stor
     )  # SQLite runs it for each: the version before has its own
     take, find = ["INSERT INTO penstock_token"] * rows, ["SELECT token, id"] * rows
     starts = [*take, "INSERT INTO penstock_staged", *take, *find]
-    assert [each[: len(start)] for each, start in zip(noted, starts, strict=True)] == starts
+    found = but_the_question(noted)
+    assert [each[: len(start)] for each, start in zip(found, starts, strict=True)] == starts
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"], indirect=True)
@@ -137,7 +145,7 @@ def test_a_listener_costs_a_statement_only_for_what_it_wants(store: StoreEngine)
         noted: Statements = []
         with noting(store.url, noted) as conn:
             store.outbox.publish(conn, type, 1)
-        assert len(noted) == many
+        assert len(but_the_question(noted)) == many
 
 
 @pytest.mark.parametrize("kind", ["postgres"], indirect=True)
@@ -147,9 +155,44 @@ def test_publishing_many_is_one_statement_on_postgresql(store: StoreEngine, many
     noted: Statements = []
     with noting(store.url, noted) as conn:
         store.outbox.publish_many(conn, events(many))
-        assert len(noted) == 1
+        assert len(but_the_question(noted)) == 1
         store.outbox.publish_many(conn, [each | {"token": str(each["value"])} for each in events(many)])
-    assert len(noted) == 3
+    assert len(but_the_question(noted)) == 3
+
+
+def test_a_connection_is_asked_once_how_it_commits(
+    store: StoreEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P4: it costs one statement, after the first event; not at all where that is turned off."""
+    noted: Statements = []
+    for _ in range(2):
+        with noting(store.url, noted) as conn:
+            for _ in range(3):
+                store.outbox.publish(conn, "t", 0)
+    assert ["synchronous" in each for each in noted] == [False, True, False, False] * 2
+
+    noted.clear()
+    monkeypatch.setenv("PENSTOCK_PUBLISHING_CHECK_DURABILITY", "false")
+    with noting(store.url, noted) as conn:
+        store.another().publish(conn, "t", 0)
+    assert len(noted) == 1
+
+
+@pytest.mark.parametrize("kind", ["postgres"], indirect=True)
+def test_a_pool_of_asyncpg_is_asked_once_for_each_of_its_connections(
+    store: StoreEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What the pool gives out is another object each time."""
+
+    async def scene() -> None:
+        settings = {"synchronous_commit": "off"}
+        async with asyncpg.create_pool(store.url, min_size=1, max_size=1, server_settings=settings) as pool:
+            for _ in range(3):
+                async with pool.acquire() as conn, conn.transaction():
+                    await store.outbox.apublish(conn, "t", 1)
+
+    asyncio.run(scene())
+    assert len([each for each in caplog.messages if "synchronous_commit=off" in each]) == 1
 
 
 @pytest.mark.parametrize("kind", ["postgres"], indirect=True)

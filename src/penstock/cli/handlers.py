@@ -55,12 +55,13 @@ def _row(each: HandlerShown) -> tuple[str, ...]:
 
 def _then(each: HandlerShown) -> str:
     """Return what becomes of a record that cannot be handled."""
-    waits = {"park": "key waits meanwhile", "alone": "retried alone", "dead": "no wait"}[each.on_failure]
+    lane = each.lanes
+    waits = {"park": f"{lane} waits meanwhile", "alone": "retried alone", "dead": "no wait"}[each.on_failure]
     ends = [waits] if each.max_retries else []
     if each.fallback is not None:
         ends.append(f"fallback {each.fallback}")
     holds = each.on_exhausted == "hold" and each.on_failure == "park"
-    ends.append("dead letter, key held" if holds else "dead letter, key goes on")
+    ends.append(f"dead letter, {lane} held" if holds else f"dead letter, {lane} goes on")
     return "; ".join(ends)
 
 

@@ -36,7 +36,8 @@ def command(
     held: for a person to requeue or discard a dead letter (penstock dead). parked: for the time of a retry.
     due: it is tried as soon as a worker has room. slow: more came than its handler could do at once.
     moved: for what waits of it in the partition where it was before the topic grew. A late key waits with
-    what its group had passed over before it had a handler for it.
+    what its group had passed over before it had a handler for it. Where a group works in the order of
+    partitions, a whole partition waits.
     """
     with opened(url, prefix, schema) as store:
         found = lanes(
@@ -52,7 +53,8 @@ def command(
 
 
 def _row(each: WaitingLane) -> tuple[str, ...]:
-    key = each.key if each.alone is None else f"{each.key} (offset {each.alone} alone)"
+    key = "(the whole partition)" if each.whole else each.key
+    key = key if each.alone is None else f"{key} (offset {each.alone} alone)"
     key = f"{key} (late)" if each.late else key
     state = each.state.value if each.until is None else f"{each.state.value} until {moment(each.until)}"
     reason = "" if each.state is LaneState.SLOW else each.reason

@@ -6,6 +6,7 @@
 | `##1`             | the key #1: what begins with # has one # more                     |
 | `#7#o-1`          | the record at offset 7 of the key o-1, on its own (`alone_name`)   |
 | `#late#o-1`       | what is delivered late of the key o-1 (`late_name`); also `#7##late#o-1` |
+| `#partition#`     | all records of the partition, where a group works it as one lane  |
 | `\\x6f0a`          | a key that is not printable text, or begins with \\x: its bytes    |
 """
 
@@ -17,17 +18,20 @@ from penstock.model.record import Record
 _ALONE = re.compile(r"#([0-9]+)#")
 _LATE = "#late#"  # never the key late#: that is stored as ##late#
 _HEX = "\\x"
+WHOLE = "#partition#"  # never the key partition#: that is stored as it is; nor #partition#: ##partition#
 
 
 class LaneName(NamedTuple):
     """The key of a lane, and the offset of the record that has the lane to itself, if one has.
 
-    `late`: it is for records that were passed over before the group had a handler for them.
+    `late`: it is for records that were passed over before the group had a handler for them. `whole`: it is
+    for all keys of the partition, and has none itself.
     """
 
     key: str
     alone: int | None
     late: bool
+    whole: bool = False
 
 
 def lane_of(record: Record) -> str:
@@ -83,7 +87,10 @@ def read_name(stored: str) -> LaneName:
     alone = _ALONE.match(stored)
     shared = shared_name(stored)
     late = shared.startswith(_LATE)
-    lane = shared.removeprefix(_LATE if late else "").removeprefix("#")
+    shared = shared.removeprefix(_LATE if late else "")
+    if shared == WHOLE:
+        return LaneName("", None if alone is None else int(alone[1]), late, whole=True)
+    lane = shared.removeprefix("#")
     if lane.startswith(_HEX):
         lane = bytes.fromhex(lane.removeprefix(_HEX)).decode("utf-8", "surrogateescape")
     return LaneName(lane, None if alone is None else int(alone[1]), late)

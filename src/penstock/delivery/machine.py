@@ -13,7 +13,9 @@ handed out next, in which order, and what must be written down. Invariants:
   another version of the program may turn out to have a handler for it;
 - a lane that is barred waits: its key came here when the topic grew, and what waits of it elsewhere is first;
 - what is delivered late was passed long ago: it goes to a late lane of its key, once it stands there. Of the
-  two lanes of a key one is out at a time, and they take turns.
+  two lanes of a key one is out at a time, and they take turns;
+- where the partition is one lane, all that is fed goes there. Nothing is fed while it waits, nor while lanes
+  of keys from before do; so it is never spilled.
 
 A lane that flows lives in memory only. One that failed, snoozed or became slow waits: its offsets are
 entries, written down in the transaction that moves the cursor past them.
@@ -26,7 +28,7 @@ from heapq import heappop, heappush
 from itertools import islice
 from typing import NamedTuple
 
-from .lane_names import alone_name, is_alone, is_late, late_name, live_name, shared_name, stored_name
+from .lane_names import WHOLE, alone_name, is_alone, is_late, late_name, live_name, shared_name, stored_name
 from .passed_over import LateMove, PassedOver, PassedRecord, PassedType
 from .verdict import Dead, Parked, Passed, Verdict
 from .wait_state import WaitState
@@ -165,6 +167,8 @@ class Partition:
         self._moved: dict[str, LaneQueue] = {}  # those of them that do
         self._partners: dict[str, str] = {}  # of keys with a late lane: each lane, and the other one
         self._beside: dict[str, LaneQueue] = {}  # by the lane that is out: its partner, which may go on then
+        self._is_one_lane = False
+        self._former: set[str] = set()  # lanes of keys that come before the one lane
         self._told = 0  # how many of them are in the last settlement
         self._refused = False  # others have handlers for some of them
         self._dirty = False
@@ -180,6 +184,15 @@ class Partition:
             self._load(_queue(stored, offsets))
         for lane in [each for each in self._lanes.values() if each.state is WaitState.LAST]:
             self._put_last(lane)
+
+    def work_as_one_lane(self) -> None:
+        """Let all records of the partition be one lane, whatever their keys; before any is fed."""
+        self._is_one_lane = True
+        self._former = {
+            name
+            for name in self._lanes
+            if name != WHOLE and shared_name(name) == name and live_name(name) is None
+        }
 
     # -- what comes in
 
@@ -206,12 +219,20 @@ class Partition:
         """
         return sorted(self._holes)
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether nothing may be fed: the partition waits as one lane, or shall be after lanes of keys."""
+        whole = self._lanes.get(WHOLE)
+        return bool(self._former) or (whole is not None and whole.stored)
+
     def room(self) -> int:
         """Return how many more offsets may be fed."""
-        return max(0, self.base + WINDOW - self.position)
+        return 0 if self.is_stopped else max(0, self.base + WINDOW - self.position)
 
     def relieve(self) -> None:
         """Spill the lane that keeps the base from moving, so that the rest of the partition can go on."""
+        if self._is_one_lane or self.is_stopped:
+            return
         base = self.base
         for lane in self._lanes.values():
             if not lane.stored and lane.waiting[0] == base:
@@ -229,7 +250,9 @@ class Partition:
         """
         if not self._place(offset):
             return False
-        if lane[:1] == "#":
+        if self._is_one_lane:
+            lane = WHOLE
+        elif lane[:1] == "#":
             lane = stored_name(lane)  # never the name of a record's own lane
         if not wanted:
             if not self._skipped:
@@ -251,7 +274,7 @@ class Partition:
         known.waiting.append(offset)
         if known.stored:
             self._enter(known, offset)
-        elif len(known.waiting) > SLOW_WAITING:
+        elif len(known.waiting) > SLOW_WAITING and not self._is_one_lane:
             self._spill(known)
         return not known.stored
 
@@ -273,7 +296,9 @@ class Partition:
         In the order of offsets, each with its lane. They go out once that is written: until then whoever
         takes over would not know that they were handed out.
         """
-        late = [(offset, late_name(stored_name(lane))) for offset, lane in records]
+        late = [
+            (offset, late_name(WHOLE if self._is_one_lane else stored_name(lane))) for offset, lane in records
+        ]
         self._late += late
         self._late_moves.update((each[:2], each) for each in moves)
         self.late_count += len(late)
@@ -691,6 +716,7 @@ class Partition:
             if lane.stored:
                 self.stored_count -= 1
                 self._changed_lanes.add(lane.key)
+                self._former.discard(lane.key)
                 if lane.late:
                     self._partners.pop(self._partners.pop(lane.key, ""), None)
             return

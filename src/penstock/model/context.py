@@ -6,7 +6,6 @@ a handler can tell them from those that an event was given by hand; `traceparent
 W3C's word.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,13 +13,12 @@ from contextvars import ContextVar
 from penstock.errors import InvalidHeaders
 
 from .limits import check_header
-from .record import RawHeaders
+from .record import TOKEN, RawHeaders
+from .trace import TRACEPARENT, TRACESTATE, trace_ids
 
 CARRIED = "penstock-context"
-TRACEPARENT, TRACESTATE = "traceparent", "tracestate"
 _TRACE = (TRACEPARENT, TRACESTATE)
 _MARKS = frozenset((CARRIED, TRACEPARENT))
-_PARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
 
 _EMPTY: Mapping[str, str] = {}
 _current: ContextVar[Mapping[str, str]] = ContextVar("penstock_context", default=_EMPTY)
@@ -50,7 +48,7 @@ def check_entry(name: object, value: object) -> None:
     if not isinstance(value, str):
         raise InvalidHeaders(name, f"in a context its value must be a string, not {type(value).__name__}")
     check_header(name, value)
-    if name == CARRIED or "," in str(name):
+    if name in (CARRIED, TOKEN) or "," in str(name):
         raise InvalidHeaders(name, "a context cannot have this name")
 
 
@@ -69,7 +67,7 @@ def context_of(headers: RawHeaders) -> Mapping[str, str]:
         return _EMPTY
     texts = {name: value.decode("utf-8", "replace") for name, value in headers if value is not None}
     found = {name: texts[name] for name in texts.get(CARRIED, "").split(",") if _is_entry(name, texts)}
-    if _PARENT.fullmatch(texts.get(TRACEPARENT, "")):
+    if trace_ids(texts.get(TRACEPARENT, "")) is not None:
         found |= {name: texts[name] for name in _TRACE if name in texts}
     return found
 

@@ -12,7 +12,7 @@ from penstock.clock import to_ms
 from penstock.errors import InvalidHeaders, InvalidKey, InvalidOwner, InvalidTime, InvalidTopic, InvalidType
 from penstock.settings import Settings, setting
 
-from .record import RawHeaders
+from .record import TOKEN, RawHeaders
 
 ERASED = "penstock.erased"  # the type of a record whose content was erased; readers skip it
 NAME_CHARACTERS = 255
@@ -68,10 +68,13 @@ def check_owner(owner: object, limits: LimitsSettings) -> str | None:
 
 
 def check_headers(headers: Headers | None, limits: LimitsSettings) -> RawHeaders:
-    """Return headers as they are stored, in the caller's order. Raises InvalidHeaders."""
+    """Return headers as they are stored, in the caller's order. Raises InvalidHeaders.
+
+    A token is left out: headers may have been copied from another record, which the new one is not.
+    """
     if not headers:
         return ()
-    checked = tuple(check_header(name, value) for name, value in _pairs(headers))
+    checked = tuple(check_header(name, value) for name, value in _pairs(headers) if name != TOKEN)
     size = sum(len(name.encode()) + len(value or b"") for name, value in checked)
     if size > limits.headers_bytes:
         why = f"all together have {size} bytes, the limit limits.headers_bytes is {limits.headers_bytes}"

@@ -89,6 +89,8 @@ def _fields(cls: Any) -> dict[str, Any] | None:
         return {name: each.annotation for name, each in cls.model_fields.items()}
     if is_struct(cls):
         return {each.name: each.type for each in msgspec.structs.fields(cls)}
+    if hasattr(getattr(cls, "DESCRIPTOR", None), "fields_by_name"):  # a Protobuf message
+        return dict.fromkeys(cls.DESCRIPTOR.fields_by_name)
     if is_dataclass(cls):
         return {each.name: get_type_hints(cls).get(each.name) for each in dataclasses.fields(cls)}
     return None

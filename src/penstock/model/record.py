@@ -13,19 +13,22 @@ from penstock.clock import from_ms
 from penstock.errors import NotTransactional
 
 from .content import CONTENT_TYPE, JSON, decode_value
+from .trace import TRACEPARENT, trace_ids
 
 RawHeaders = tuple[tuple[str, bytes | None], ...]
+TOKEN = "penstock-token"  # noqa: S105  # the header that carries the token of a record
 
 
 class Record(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True):
     """One event.
 
     `data` holds the stored bytes and `value` what they mean; `raw_headers` keeps order, repeats and null
-    values, `headers` is the plain dict of them. `type` is None for a record that came in by another door than
-    `publish` and says none. `topic`, `partition` and `offset` are None until the
+    values, `headers` is the plain dict of those that its publisher gave. `type` is None for a record that
+    came in by another door than `publish` and says none. `topic`, `partition` and `offset` are None until the
     record stands in the log. `attempt` counts deliveries to a handler from 1; `redelivered` means that it
     may have been delivered before; `fence` is the epoch of the owner, for sinks that can compare. `late`: the
     group passed it over before it had a handler for its type, so that others of its key have come before it.
+    `handler_id` names the handler that it is given to.
     """
 
     id: str
@@ -41,6 +44,7 @@ class Record(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True):
     redelivered: bool = False
     fence: int | None = None
     late: bool = False
+    handler_id: str | None = None
     _tx: Any = None
     _value: Any = msgspec.UNSET
 
@@ -57,11 +61,33 @@ class Record(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True):
 
     @property
     def headers(self) -> dict[str, str | None]:
-        """The headers as text; of a repeated name the last one counts."""
+        """The headers as text, without its token; of a repeated name the last one counts."""
         return {
             name: None if value is None else value.decode("utf-8", "replace")
             for name, value in self.raw_headers
+            if name != TOKEN
         }
+
+    @property
+    def token(self) -> str | bytes | None:
+        """The token that it was published with, if any: text, or bytes that are no UTF-8."""
+        given = next((value for name, value in self.raw_headers if name == TOKEN), None)
+        try:
+            return None if given is None else given.decode()
+        except UnicodeDecodeError:
+            return given
+
+    @property
+    def trace_id(self) -> str | None:
+        """The id of the trace in which it was published, from its header `traceparent`, if it has one."""
+        ids = self._trace_ids()
+        return None if ids is None else ids[0]
+
+    @property
+    def span_id(self) -> str | None:
+        """The id of the span that published it, from its header `traceparent`, if it has one."""
+        ids = self._trace_ids()
+        return None if ids is None else ids[1]
 
     @property
     def failures(self) -> int:
@@ -99,6 +125,9 @@ class Record(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True):
 
     def __hash__(self) -> int:
         return hash((self.id, self.topic, self.partition, self.offset))
+
+    def _trace_ids(self) -> tuple[str, str] | None:
+        return trace_ids(self.headers.get(TRACEPARENT) or "")
 
     def _content(self) -> tuple[Any, ...]:
         return msgspec.structs.astuple(self)[:-2]

@@ -1,4 +1,7 @@
-"""The token by which a caller says "this event, once": its 128-bit hash is all that is stored of it."""
+"""The token by which a caller says "this event, once".
+
+What is looked up is its 128-bit hash; the token itself goes with the event, in a header of ours.
+"""
 
 from hashlib import blake2b
 from typing import NamedTuple
@@ -21,17 +24,20 @@ class Token(NamedTuple):
     store_hash: bytes
     given: GivenToken
 
+    @property
+    def data(self) -> bytes:
+        """The bytes that it counts as."""
+        return _bytes(self.given)
+
 
 def check_token(given: object, topic: str | None) -> Token:
     """Return a token of a topic, or of the first that used it. Raises InvalidToken.
 
     A string counts as its UTF-8 bytes, a UUID as its usual text.
     """
-    if isinstance(given, UUID):
-        return _token(str(given).encode(), topic, given)
-    if isinstance(given, str | bytes) and 0 < len(given) <= TOKEN_LENGTH:
+    if isinstance(given, UUID) or (isinstance(given, str | bytes) and 0 < len(given) <= TOKEN_LENGTH):
         try:
-            return _token(given.encode() if isinstance(given, str) else given, topic, given)
+            return _token(_bytes(given), topic, given)
         except UnicodeEncodeError:
             pass
     raise InvalidToken(given, TOKEN_LENGTH)
@@ -49,3 +55,7 @@ def digest(*parts: bytes | None) -> bytes:
 def _token(data: bytes, topic: str | None, given: GivenToken) -> Token:
     store_hash = blake2b(data, digest_size=HASH_BYTES).digest()
     return Token(store_hash if topic is None else digest(topic.encode(), data), store_hash, given)
+
+
+def _bytes(given: GivenToken) -> bytes:
+    return given if isinstance(given, bytes) else str(given).encode()

@@ -68,6 +68,8 @@ EXTRAS = (
     Extra("sqlalchemy", "SQLAlchemy", "sqlalchemy", "publishing on a SQLAlchemy connection or session"),
     Extra("otel", "opentelemetry-api", "opentelemetry", "spans and W3C trace context on what is published"),
     Extra("pydantic", "pydantic", "pydantic", "typed events as pydantic models"),
+    Extra("protobuf", "protobuf", "google.protobuf", "typed events as Protobuf messages"),
+    Extra("avro", "fastavro", "fastavro", "typed events in Avro"),
     Extra("spark", "pyspark", "pyspark", "pipelines from topics into lakehouse tables"),
 )
 
@@ -147,9 +149,16 @@ def _java() -> DoctorFinding:
     return DoctorFinding("Java", state, found, "Spark: the pipelines into lakehouse tables", remedy)
 
 
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # not even the package that it would be in
+        return False
+
+
 def _extras() -> Iterator[DoctorFinding]:
     for extra in EXTRAS:
-        there = find_spec(extra.module) is not None
+        there = _is_there(extra.module)
         found = metadata.version(extra.distribution) if there else "not installed"
         state = PartState.OK if there else PartState.MISSING
         yield DoctorFinding(

@@ -30,6 +30,7 @@ class HandlerShown:
     kind: str
     batch: int | None
     transaction: bool
+    lanes: str
     retry: str
     retry_from: str
     max_retries: int
@@ -70,6 +71,7 @@ def _shown(subscription: Subscription, handler: Handler) -> HandlerShown:
         "async" if handler.binding.is_async else "sync",
         handler.batch,
         handler.transaction,
+        handler.lanes,
         "no retries" if final else policy_words(rules.retry),
         handler.retry_from.value,
         0 if final else rules.retry.max_retries,

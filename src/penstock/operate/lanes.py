@@ -39,7 +39,7 @@ class WaitingLane:
 
     `alone`: only the record at that offset waits, later ones of the key go on. `late`: what waits was passed
     over before the group had a handler for it. `waiting` counts the records that are written down as waiting;
-    more of the key may still be in the log.
+    more of the key may still be in the log. `whole`: all keys of the partition wait as one; `key` is empty.
     """
 
     group: str
@@ -53,6 +53,7 @@ class WaitingLane:
     reason: str
     waiting: int
     late: bool = False
+    whole: bool = False
 
 
 @operation
@@ -107,7 +108,7 @@ def _waiting(row: Row, waiting: int, now_ms: int) -> WaitingLane:
     name = read_name(lane)
     state, until = _state(WaitState(stored), due_ms, now_ms)
     place = group, topic, partition, name.key, name.alone
-    return WaitingLane(*place, state, until, failures, reason, waiting, name.late)
+    return WaitingLane(*place, state, until, failures, reason, waiting, name.late, name.whole)
 
 
 def _state(stored: WaitState, due_ms: int, now_ms: int) -> tuple[LaneState, datetime | None]:

@@ -5,12 +5,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar, overload
 
 from penstock import metrics, tracing
+from penstock.errors import NoTransaction
 from penstock.model.limits import Headers
 from penstock.model.token import GivenToken, check_token
 
 from .adapters import async_adapter_for
 from .adapters.driver_errors import is_conflict, is_lost
 from .contract import AsyncAdapter
+from .durability import durability_steps
 from .event import DEFAULT_TOPIC, StagedEvent
 from .publisher import NOT_GIVEN, At, Moment, Publisher
 from .replay import Begin, arun_in_tx
@@ -176,18 +178,28 @@ class AsyncPublisher(Publisher):
     async def _astage(self, conn: Any, events: list[StagedEvent]) -> list[str]:
         began = self._clock.monotonic()
         adapter = async_adapter_for(conn, self._database.dialect.name)
-        await adapter.acheck(conn)
+        try:
+            await adapter.acheck(conn)
+        except NoTransaction as refusal:
+            self._refuse(refusal, events)
         execute = self._aexecute(conn, adapter)
         staged = await arun(stage_steps(events, self._window_ms), execute)
         calls = await arun(self._listeners.mark_steps(staged.events), execute) if self._listeners.all else ()
         self._was_staged(conn, adapter, staged, calls)
+        if self._durability is not None and staged.events:
+            driver = adapter.driver_connection(conn)
+            if self._durability.is_due(driver):
+                self._durability.judge(driver, await arun(durability_steps(), execute))
         metrics.PUBLISH_SECONDS.observe(self._clock.monotonic() - began)
         return staged.ids
 
     async def _aon(self, conn: Any, steps: Steps[T]) -> T:
         """Run steps on the caller's async connection."""
         adapter = async_adapter_for(conn, self._database.dialect.name)
-        await adapter.acheck(conn)
+        try:
+            await adapter.acheck(conn)
+        except NoTransaction as refusal:
+            self._refuse(refusal)
         return await arun(steps, self._aexecute(conn, adapter))
 
     def _aexecute(self, conn: Any, adapter: AsyncAdapter | None = None) -> Callable[[Step], Awaitable[Any]]:

@@ -29,6 +29,12 @@ class Adapter(Protocol):
     def is_open(self, driver_connection: Any) -> bool:
         """Return whether a transaction is open on it; from another thread, without I/O."""
 
+    def beneath(self, conn: Any) -> Any:
+        """Return the driver's connection for a statement that the query log of a library shall not see.
+
+        Where that is async, or of a driver that is not known here, the connection itself.
+        """
+
     def run(self, conn: Any, step: Step, names: Names) -> int:
         """Run one step and return how many rows it changed.
 

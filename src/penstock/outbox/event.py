@@ -17,7 +17,7 @@ from penstock.model.limits import (
     check_type,
 )
 from penstock.model.partition import key_hash, slot
-from penstock.model.record import RawHeaders
+from penstock.model.record import TOKEN, RawHeaders
 from penstock.model.token import GivenToken, Token, check_token
 from penstock.wire.kafka.headers import encode_headers
 
@@ -76,6 +76,9 @@ def staged_event(
         raw_headers = _in_context(raw_headers, context, limits)
     if content_type == BINARY:
         raw_headers = _marked_binary(raw_headers)
+    checked_token = None if token is None else check_token(token, topic)
+    if checked_token is not None:
+        raw_headers = (*raw_headers, (TOKEN, checked_token.data))
     due_ms = None if at is None else check_moment("at", at, now_ms)
     event_id = new_id(now_ms)
     hashed = key_hash(event_id if key is None else key)
@@ -91,7 +94,7 @@ def staged_event(
         now_ms,
         owner,
         None if due_ms is None or due_ms <= now_ms else due_ms,
-        None if token is None else check_token(token, topic),
+        checked_token,
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, overload
 
 from penstock import metrics, tracing
 from penstock.clock import Clock
-from penstock.errors import MissingExtra
+from penstock.errors import MissingExtra, NoTransaction
 from penstock.log.sql.database import Database
 from penstock.log.sql.naming import Names
 from penstock.model.codec import Codec
@@ -29,6 +29,7 @@ from .adapters import adapter_for
 from .bell import MOST_SLOTS, UNKNOWN_SLOTS, Bell
 from .context import ContextProviders, Provider
 from .contract import Adapter, AsyncAdapter
+from .durability import DurabilityCheck, PublishingSettings, durability_steps
 from .event import DEFAULT_TOPIC, StagedEvent, check_options, parts_of, staged_event
 from .listeners import ListenerCall, Listeners
 from .replay import TokensUsed, run_in_tx
@@ -45,6 +46,8 @@ Moment = datetime | timedelta
 At = Moment | None
 NOT_GIVEN: Any = object()
 _TOPIC_OF = attrgetter("topic")
+_ALLOW = "or let single events be published in autocommit: Outbox(..., allow_autocommit=True)"
+_ONE_STATEMENT = "allow_autocommit is for one event without a token: more are several writes"
 
 
 class Publisher:
@@ -52,7 +55,17 @@ class Publisher:
 
     url: str
 
-    def __init__(self, database: Database, names: Names, limits: LimitsSettings, clock: Clock) -> None:
+    def __init__(
+        self,
+        database: Database,
+        names: Names,
+        limits: LimitsSettings,
+        clock: Clock,
+        *,
+        allow_autocommit: bool = False,
+    ) -> None:
+        """`allow_autocommit`: what is one statement may be written where it commits by itself."""
+        self._allow_autocommit = allow_autocommit
         self._database, self._names, self._limits, self._clock = database, names, limits, clock
         self._event_types = EventTypes()
         self._bell: Bell | None = None
@@ -60,6 +73,7 @@ class Publisher:
         self._context = ContextProviders()
         self._listeners = Listeners(database)
         self._tokens_used: TokensUsed = {}
+        self._durability = DurabilityCheck() if PublishingSettings.load().check_durability else None
         self._closing = Event()
         self._tracker: Any = None  # of the ORM whose models are tracked
 
@@ -322,13 +336,28 @@ class Publisher:
     def _stage(self, conn: Any, events: list[StagedEvent]) -> list[str]:
         began = self._clock.monotonic()
         adapter = adapter_for(conn, self._database.dialect.name)
-        adapter.check(conn)
+        try:
+            adapter.check(conn)
+        except NoTransaction as refusal:
+            self._refuse(refusal, events)
         execute = self._execute(conn, adapter)
         staged = run(stage_steps(events, self._window_ms), execute)
         calls = run(self._listeners.mark_steps(staged.events), execute) if self._listeners.all else ()
         self._was_staged(conn, adapter, staged, calls)
+        if self._durability is not None and staged.events:
+            driver = adapter.driver_connection(conn)
+            if self._durability.is_due(driver):
+                asking = self._execute(adapter.beneath(conn))
+                self._durability.judge(driver, run(durability_steps(), asking))
         metrics.PUBLISH_SECONDS.observe(self._clock.monotonic() - began)
         return staged.ids
+
+    def _refuse(self, refusal: NoTransaction, events: Sequence[StagedEvent] = ()) -> None:
+        """Refuse a connection that commits by itself, unless that is allowed and all is one statement."""
+        if not self._allow_autocommit:
+            raise NoTransaction(f"{refusal.remedy}; {_ALLOW}") from None
+        if len(events) > 1 or any(each.token is not None for each in events):
+            raise NoTransaction(f"{refusal.remedy}; {_ONE_STATEMENT}") from None
 
     def _was_staged(
         self, conn: Any, adapter: Adapter | AsyncAdapter, staged: Staged, calls: Sequence[ListenerCall]
@@ -353,7 +382,10 @@ class Publisher:
     def _on(self, conn: Any, steps: Steps[T]) -> T:
         """Run steps on the caller's connection."""
         adapter = adapter_for(conn, self._database.dialect.name)
-        adapter.check(conn)
+        try:
+            adapter.check(conn)
+        except NoTransaction as refusal:
+            self._refuse(refusal)
         return run(steps, self._execute(conn, adapter))
 
     def _execute(self, conn: Any, adapter: Adapter | None = None) -> Callable[[Step], Any]:

@@ -76,6 +76,30 @@ class HandlingSuite:
             (value, 33, value - 1) for value in (1, 2, 3, 4)
         ]
 
+    def test_a_record_says_its_handler_its_token_and_its_trace(self, engine: Engine) -> None:
+        """N-16: also at a retry and in the fallback; of its token nothing is among the headers."""
+        seen, last = Seen(1), Seen()
+        subscribe(engine.outbox, "g", seen, id="book", retry=Fixed(1, max_retries=1), fallback=last)
+        trace, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+        headers = {"tenant": "a", "traceparent": f"00-{trace}-{span}-01"}
+        with engine.connect() as conn:
+            for value in (1, 2):
+                engine.outbox.publish(conn, "t", value, key="k", token=f"t-{value}", headers=headers)
+            engine.outbox.publish(conn, "t", 3, key="k", at=timedelta(seconds=1), token=b"\xff")
+            engine.outbox.publish(conn, "t", 4, key="k", at=timedelta(seconds=2))
+            conn.commit()
+        engine.outbox.drain()
+        engine.clock.advance(_PAST_ANY_RETRY)
+        engine.outbox.drain()
+        assert seen.values() == [1, 1, 2, 3, 4]
+        assert [record.token for record in seen] == ["t-1", "t-1", "t-2", b"\xff", None]
+        assert {record.handler_id for record in [*seen, *last]} == {"book"}
+        assert [record.token for record in last] == ["t-1"]
+        assert all(record.headers == headers for record in seen[:3])
+        assert [record.headers for record in seen[3:]] == [{}, {}]
+        assert {(record.trace_id, record.span_id) for record in seen[:3]} == {(trace, span)}
+        assert {(record.trace_id, record.span_id) for record in seen[3:]} == {(None, None)}
+
     def test_the_narrowest_match_gets_the_record(self, engine: Engine) -> None:
         """Exact, predicate, the longer prefix, the shorter one, all; whatever the order of registration."""
         got: dict[str, list[str]] = {}

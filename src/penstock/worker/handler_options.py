@@ -14,7 +14,6 @@ from typing import Any, Concatenate, Literal, NoReturn, ParamSpec, TypeVar, get_
 from penstock.delivery.verdict import OnExhausted, OnFailure, Rules
 from penstock.errors import InvalidHandler
 from penstock.model.limits import check_topic, check_type
-from penstock.model.record import Record
 from penstock.model.retry import RetryPolicy
 from penstock.outbox.event import DEFAULT_TOPIC
 
@@ -24,13 +23,15 @@ P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
 HandlerFunction = Callable[..., Any]
-Match = str | Callable[[Record], bool] | None
-Fallback = Callable[[Record], Any] | Callable[[Record, str], Any]
+Match = str | Callable[..., bool] | None  # of the record; in a class also of its instance
+Fallback = Callable[..., Any]  # of the record, and perhaps the reason
 Start = Literal["earliest", "latest"]
 FailureWord = Literal["park", "alone", "dead"]
 ExhaustedWord = Literal["hold", "release"]
+LanesWord = Literal["key", "partition"]
 
 DEFAULT_TIMEOUT_SECONDS = 600.0
+_WORDS = {"start": Start, "on_failure": FailureWord, "on_exhausted": ExhaustedWord, "lanes": LanesWord}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +43,8 @@ class HandlerOptions:
     what becomes of its key when the retries are used up. `fallback` is called once before a record is given
     up. `timeout` is in seconds, None for no limit; `rate` is records per second in all processes, or "5/min";
     `batch` the most records of one call, None for one at a time. `transaction`: what it writes through
-    `record.tx` commits with its cursor. `aliases` are ids it had before, the first one first.
+    `record.tx` commits with its cursor. `lanes`: what is worked in strict order, and waits together: the
+    records of a key, or of a partition. `aliases` are ids it had before, the first one first.
     """
 
     match: Match = None
@@ -60,6 +62,7 @@ class HandlerOptions:
     rate: float | str | None = None
     batch: int | None = None
     transaction: bool = False
+    lanes: LanesWord = "key"
     aliases: str | Iterable[str] = ()
 
     def __post_init__(self) -> None:
@@ -68,7 +71,7 @@ class HandlerOptions:
         if not is_name(self.group):
             raise InvalidHandler(str(self.group), "a group's name must be 1 to 255 printable characters")
         _check_match(self.group, self.match)
-        for name, words in (("start", Start), ("on_failure", FailureWord), ("on_exhausted", ExhaustedWord)):
+        for name, words in _WORDS.items():
             if getattr(self, name) not in get_args(words):
                 self._refuse(name, f"must be one of {', '.join(map(repr, get_args(words)))}")
         if self.id is not None and not is_name(self.id):

@@ -12,6 +12,7 @@ from penstock.model.retry import RetryPolicy
 
 from .handler import Handler
 from .handler_options import HandlerFunction, HandlerOptions
+from .methods import DeclaredMethods, is_method
 from .policies import check_policy, policy_of
 from .subscription import Subscription
 
@@ -25,9 +26,25 @@ class Handlers:
         """`retry`: the policy of handlers that name none; else that of the settings. Raises InvalidInput."""
         self._types, self._retry = types or EventTypes(), check_policy(retry)
         self._handlers: list[Handler] = []
+        self._methods = DeclaredMethods()
         self._subscriptions: tuple[Subscription, ...] | None = None
         self._types_version = 0  # of the types, when these were made
         self.is_served = False  # a worker runs that took what was registered before it
+
+    def declare(self, function: HandlerFunction, options: HandlerOptions) -> None:
+        """Register what a decorator is put on: a function now, a method once there is an instance.
+
+        Raises InvalidHandler, DuplicateHandler.
+        """
+        if is_method(function):
+            self._methods.add(function, options)
+        else:
+            self.add(function, options)
+
+    def add_methods(self, instance: object) -> None:
+        """Register the methods of an object that were declared. Raises as `add` does, and InvalidInput."""
+        for method, options in self._methods.of(instance):
+            self.add(method, options)
 
     def add(self, function: HandlerFunction, options: HandlerOptions) -> Handler:
         """Register a function. Raises InvalidHandler, DuplicateHandler."""
@@ -49,8 +66,10 @@ class Handlers:
     def subscriptions(self) -> Iterator[Subscription]:
         """Yield each group on each topic.
 
-        Raises InvalidHandler for a handler that asks for a class nobody registered, DuplicateHandler.
+        Raises InvalidHandler for a handler that asks for a class nobody registered, or is a method without an
+        instance; DuplicateHandler.
         """
+        self._methods.check()
         if self._subscriptions is None or self._types_version != self._types.version:
             self._subscriptions, self._types_version = tuple(self._made()), self._types.version
         yield from self._subscriptions
@@ -75,7 +94,7 @@ def _check_beside(handler: Handler, other: Handler) -> None:
         handler.match is not None and handler.match == other.match
     ):
         raise DuplicateHandler("match", f"{handler.match!r} in group {handler.group!r}")
-    for name in ("start", "transaction"):
+    for name in ("start", "transaction", "lanes"):
         here, there = getattr(handler, name), getattr(other, name)
         if here != there:
             raise InvalidHandler(handler.group, f"its handlers disagree on {name}: {there!r} and {here!r}")

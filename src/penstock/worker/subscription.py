@@ -30,6 +30,11 @@ class Subscription:
         return self.handlers[0].transaction
 
     @property
+    def works_in_sequence(self) -> bool:
+        """Whether all records of a partition are one lane; then they are so for all of its handlers."""
+        return self.handlers[0].lanes == "partition"
+
+    @property
     def has_rate(self) -> bool:
         """Whether one of its handlers has a rate."""
         return any(handler.rate is not None for handler in self.handlers)

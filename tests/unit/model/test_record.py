@@ -51,6 +51,24 @@ def test_a_record_without_a_mark_or_marked_as_json_is_json(content_type: bytes |
     assert a_record(data=b"42", raw_headers=(("content-type", content_type),)).value == 42
 
 
+@pytest.mark.parametrize(
+    "parent",
+    [
+        b"",
+        b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331",
+        b"ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        b"00-00000000000000000000000000000000-b7ad6b7169203331-01",
+        b"00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+        b"00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
+        None,
+    ],
+)
+def test_a_malformed_traceparent_names_no_trace(parent: bytes | None) -> None:
+    record = a_record(raw_headers=(("traceparent", parent),))
+
+    assert (record.trace_id, record.span_id) == (None, None)
+
+
 def test_data_that_cannot_be_decoded_is_kept() -> None:
     record = a_record(data=b"{")
 

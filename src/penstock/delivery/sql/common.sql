@@ -963,11 +963,13 @@ SELECT id, name, created_ms, filters, paused_ms, seen_ms FROM penstock_group WHE
 
 -- name: lanes_by_partition
 -- What waits in the lanes of a group on a topic: held, resting until later and the first of these, due, and behind another
--- partition; walks the primary key, locks nothing.
+-- partition; and whether the partition itself is a lane that is held or rests, so that nothing else goes on. Walks the primary
+-- key, locks nothing.
 SELECT partition, count(CASE WHEN held THEN 1 END), count(CASE WHEN NOT held AND due_ms > :now_ms THEN 1 END),
        min(CASE WHEN NOT held AND due_ms > :now_ms THEN due_ms END),
        count(CASE WHEN NOT held AND due_ms <= :now_ms AND state <> 'moved' THEN 1 END),
-       count(CASE WHEN state = 'moved' THEN 1 END)
+       count(CASE WHEN state = 'moved' THEN 1 END),
+       count(CASE WHEN lane = '#partition#' AND (held OR due_ms > :now_ms) THEN 1 END)
 FROM penstock_lane WHERE group_id = :group_id AND topic_id = :topic_id GROUP BY partition;
 
 -- name: lane_head

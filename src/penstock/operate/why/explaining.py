@@ -87,7 +87,7 @@ def _ended(standing: Standing, kind: QuestionKind, who: str, now_ms: int) -> Rea
         since, commands = letter.died_ms, say.decide(group, letter)
         what = f"{it} {say.died(letter, now_ms)}"
         if letter.holding and standing.lane is not None and standing.lane.held:
-            end = "later records of its key wait until it is requeued or discarded"
+            end = f"later records of its {standing.lane.of} wait until it is requeued or discarded"
             return Reason(Code.HELD, f"{who} is held in {name}: {what}; {end}", since, None, commands)
         end = "" if record.key is None else "; its key has gone on without it"
         return Reason(Code.DEAD, f"{who} was given up in {name}: {what}{end}", since, None, commands)
@@ -132,9 +132,10 @@ def _resting(standing: Standing, kind: QuestionKind, who: str, now_ms: int, hind
     waits = f"{who} waits in group {group.name}"
     if lane.held:
         if holder is None:
-            return Reason(Code.BEHIND, f"{waits}: its key is held for a person to decide")
+            return Reason(Code.BEHIND, f"{waits}: its {lane.of} is held for a person to decide")
         place = _beside(record, holder.offset)
-        text = f"{waits} behind {place} of the same key, which {say.died(holder, now_ms)} and holds the key"
+        died = say.died(holder, now_ms)
+        text = f"{waits} behind {place} of the same {lane.of}, which {died} and holds the {lane.of}"
         return Reason(Code.BEHIND, text, holder.died_ms, None, say.decide(group, holder))
     if lane.due_ms <= now_ms or lane.head is None:
         return None
@@ -189,7 +190,7 @@ def _flowing(standing: Standing, kind: QuestionKind, who: str, now_ms: int) -> R
 
 def _head(record: Logged, lane: Lane) -> str:
     assert lane.head is not None
-    return f"{_beside(record, lane.head)} of the same key"
+    return f"{_beside(record, lane.head)} of the same {lane.of}"
 
 
 def _beside(record: Logged, offset: int) -> str:

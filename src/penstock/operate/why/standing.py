@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from penstock.delivery.done_set import DoneSet
-from penstock.delivery.lane_names import is_late, lane_of, read_name, stored_name
+from penstock.delivery.lane_names import WHOLE, is_late, lane_of, read_name, stored_name
 from penstock.delivery.notes import Note
 from penstock.delivery.trial import Trial, stored_trial
 from penstock.delivery.wait_state import WaitState
@@ -86,6 +86,11 @@ class Lane:
         """The offset of the record that has it to itself."""
         return read_name(self.name).alone
 
+    @property
+    def of(self) -> str:
+        """What waits together in it, for people: records of a key, or of the whole partition."""
+        return "partition" if read_name(self.name).whole else "key"
+
 
 @dataclass(frozen=True, slots=True)
 class Letter:
@@ -127,11 +132,12 @@ class FormerWork:
 class Standing:
     """All that bears on one record in one group.
 
-    `lane`: the one it waits in, or, while the group has not read it yet, that of its key. `letter`: its own
-    dead letter; `holder`: one that holds its key. `earlier`: a record of its key before it, not passed yet.
-    `discard`: how a person let it go. `doubts`: what else than delivery may have taken the group past it.
-    `note`: it was passed over, because the group had no handler for its type. `fallback`: only that of its
-    handler completed it. `former`: what comes before it in another partition, since its topic has grown.
+    `lane`: the one it waits in, or, while the group has not read it yet, that of its key or of its whole
+    partition. `letter`: its own dead letter; `holder`: one that holds that lane. `earlier`: a record of its
+    key before it, not passed yet. `discard`: how a person let it go. `doubts`: what else than delivery may
+    have taken the group past it. `note`: it was passed over, because the group had no handler for its type.
+    `fallback`: only that of its handler completed it. `former`: what comes before it in another partition,
+    since its topic has grown.
     """
 
     group: StoredGroup
@@ -175,10 +181,14 @@ class StandingReader:
     def standing(self, group: StoredGroup, cursor: Cursor, record: Logged) -> Standing:
         """Return how a group stands to a record."""
         place = self._place(group, record.topic, record.partition)
-        own = own_lane(record)
         entered = self._tx.rows("delivery", "entry_lane", offset=record.offset, **place)
         entry = entered[0][0] if entered else None
-        lanes = {lane.name: lane for lane in self.lanes(group, record.topic, record.partition, own)}
+        lanes = {
+            lane.name: lane
+            for name in (own_lane(record), WHOLE)
+            for lane in self.lanes(group, record.topic, record.partition, name)
+        }
+        own = WHOLE if WHOLE in lanes else own_lane(record)
         lane = lanes.get(own) if entry is None else lanes.get(entry)
         letters = self.letters(group, record.topic, record.partition, lane=own, offset=record.offset)
         letter = next((each for each in letters if each.offset == record.offset), None)
@@ -255,7 +265,6 @@ class StandingReader:
         rows = self._tx.rows("delivery", "notes_of_type", type=record.type, **place)
         return next((note for row in rows if (note := Note(*row)).has(record.offset)), None)
 
-<<<<<<< HEAD
     def _fallback(self, record: Logged, place: dict[str, int]) -> ByFallback | None:
         """Return how a record was completed that its handler could not."""
         rows = self._tx.rows("delivery", "fallback_find", offset=record.offset, **place)
@@ -275,7 +284,6 @@ class StandingReader:
                     holder = next((each for each in letters if each.holding), None)
                     found = FormerWork(number, end, count, lane, holder)
         return found
->>>>>>> grow
 
     def _place(self, group: StoredGroup, topic: Topic, number: int) -> dict[str, int]:
         return {"group_id": group.id, "topic_id": topic.id, "partition": number}

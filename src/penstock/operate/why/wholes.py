@@ -22,7 +22,10 @@ _WORST = (Service.NONE, Service.PINNED, Service.DIFFERS, Service.COMING, Service
 
 @dataclass(frozen=True, slots=True)
 class PartitionStanding:
-    """A partition of the topic, where the group is in it and where it ends, and its lanes."""
+    """A partition of the topic, where the group is in it and where it ends, and its lanes.
+
+    `stopped`: it is a lane itself, and that is held or rests until its head is tried again.
+    """
 
     partition: int
     cursor: Cursor
@@ -32,6 +35,7 @@ class PartitionStanding:
     next_due_ms: int | None
     due: int
     moved: int
+    stopped: bool
     served: Served
     waits_for: int | None  # a partition that comes first, since the topic has grown
 
@@ -43,7 +47,7 @@ class PartitionStanding:
     @property
     def has_work(self) -> bool:
         """Whether something is to be done now."""
-        return self.behind > 0 or self.due > 0
+        return not self.stopped and (self.behind > 0 or self.due > 0)
 
 
 def topics_of(
@@ -77,11 +81,11 @@ def _places(
     }
     for number, cursor in cursors.items():
         served, _ = reader.served(group, topic, number, cursor)
-        waiting = lanes.get(number, (0, 0, None, 0, 0))
+        *waiting, whole = lanes.get(number, (0, 0, None, 0, 0, 0))
         end = bounds_now[number].end if number in bounds_now else 0
         former = former_places(growths, number)
         first = next((at for at, until in former if passed.get(at, until) < until), None)
-        yield PartitionStanding(number, cursor, end, *waiting, served, first)
+        yield PartitionStanding(number, cursor, end, *waiting, bool(whole), served, first)
 
 
 def _explain(
@@ -130,16 +134,16 @@ def _done(group: StoredGroup, topic: Topic) -> Reason:
 def _waiting(group: StoredGroup, places: list[PartitionStanding], now_ms: int) -> list[Reason]:
     """Return what waits in lanes for a time or a person."""
     held, resting = sum(each.held for each in places), sum(each.resting for each in places)
-    found = []
+    found, of = [], "partition" if any(each.stopped for each in places) else "key"
     if resting:
         next_due_ms = min(each.next_due_ms for each in places if each.next_due_ms is not None)
         waits = "waits" if resting == 1 else "wait"
         first = ahead(next_due_ms, now_ms)
-        text = f"{counted(resting, 'key')} {waits} to be tried again, the first {first}"
+        text = f"{counted(resting, of)} {waits} to be tried again, the first {first}"
         found.append(Reason(Code.PARKED, text, until_ms=next_due_ms, commands=(say.list_lanes(group),)))
     if held:
         are = "is" if held == 1 else "are"
-        text = f"{counted(held, 'key')} {are} held by dead letters until a person requeues or discards them"
+        text = f"{counted(held, of)} {are} held by dead letters until a person requeues or discards them"
         found.append(Reason(Code.HELD, text, commands=(say.list_lanes(group, held=True),)))
     moved = sum(each.moved for each in places)
     if moved:

@@ -18,7 +18,7 @@ from penstock.log.sql.sqlite.dialect import missing_table
 from penstock.log.sql.statements import statement
 
 from ..steps import Step
-from .driver_state import is_open
+from .driver_state import is_known, is_open
 from .postgres_calls import missing_relation, postgres_call, postgres_sql
 
 _DIALECTS = {"sqlite": "sqlite", "postgresql": "postgres"}
@@ -46,6 +46,10 @@ class DjangoAdapter:
     def is_open(self, driver_connection: Any) -> bool:
         """Ask as the driver can tell without I/O."""
         return is_open(driver_connection)
+
+    def beneath(self, conn: Any) -> Any:
+        """Return what the driver made, if it is known."""
+        return conn.connection if is_known(conn.connection) else conn
 
     def run(self, conn: Any, step: Step, names: Names) -> int:
         """Run the statement for one row or many."""

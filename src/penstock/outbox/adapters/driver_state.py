@@ -16,6 +16,23 @@ def innermost(raw: Any) -> Any:
     return raw._conn if type(raw).__module__.partition(".")[0] == "aiosqlite" else raw
 
 
+def is_known(raw: Any) -> bool:
+    """Return whether a driver's connection has an adapter of its own here, a sync one."""
+    return isinstance(raw, sqlite3.Connection) or any(
+        (base.__module__, base.__name__) == ("psycopg", "Connection") for base in type(raw).__mro__
+    )
+
+
+def session_of(raw: Any) -> Any:
+    """Return what lives as long as the session: beneath what asyncpg's pool gives out, its connection."""
+    return raw._con if type(raw).__name__ == "PoolConnectionProxy" else raw
+
+
+def is_in_pipeline(raw: Any) -> bool:
+    """Return whether statements are sent without waiting for their answers, as psycopg can."""
+    return bool(getattr(getattr(raw, "pgconn", None), "pipeline_status", 0))
+
+
 def is_open(raw: Any) -> bool:
     """Return whether a transaction is open on an innermost connection."""
     if isinstance(raw, sqlite3.Connection):

@@ -38,6 +38,10 @@ class PsycopgAdapter:
         status = driver_connection.info.transaction_status
         return bool(status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN))
 
+    def beneath(self, conn: "psycopg.Connection[Any]") -> "psycopg.Connection[Any]":
+        """Return the connection itself."""
+        return conn
+
     def run(self, conn: "psycopg.Connection[Any]", step: Step, names: Names) -> int:
         """Run one statement for one row or many."""
         name, params = postgres_call(step)

@@ -20,7 +20,7 @@ from penstock.log.sql.sqlite.dialect import missing_table
 from penstock.log.sql.statements import statement
 
 from ..steps import Step
-from .driver_state import commits_alone, innermost, is_open
+from .driver_state import commits_alone, innermost, is_known, is_open
 from .postgres_calls import missing_relation, numbered_sql, postgres_call, postgres_sql
 
 Conn = Connection | Session | scoped_session[Session]
@@ -57,6 +57,12 @@ class SqlalchemyAdapter:
     def is_open(self, driver_connection: Any) -> bool:
         """Ask as the driver can tell without I/O."""
         return is_open(driver_connection)
+
+    def beneath(self, conn: Conn) -> Any:
+        """Return what the driver made, if it is sync and known."""
+        connection = _connection(conn)
+        driver = connection.connection.driver_connection
+        return driver if is_known(driver) and not connection.dialect.is_async else conn
 
     def run(self, conn: Conn, step: Step, names: Names) -> int:
         """Run the statement for one row or many."""

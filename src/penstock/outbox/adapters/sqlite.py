@@ -35,6 +35,10 @@ class SqliteAdapter:
         """Ask SQLite's own flag."""
         return driver_connection.in_transaction
 
+    def beneath(self, conn: sqlite3.Connection) -> sqlite3.Connection:
+        """Return the connection itself."""
+        return conn
+
     def run(self, conn: sqlite3.Connection, step: Step, names: Names) -> int:
         """Run the statement for one row or many."""
         sql = statement("outbox", "sqlite", step.statement, names)

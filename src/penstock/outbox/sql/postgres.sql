@@ -2,6 +2,10 @@
 
 -- == On the caller's connection: values in their order, `?`
 
+-- name: durability
+-- Whether commits of this session survive a crash of the server; reads no table.
+SELECT current_setting('synchronous_commit');
+
 -- name: schedule_many
 -- Stage many events for the future in the caller's transaction and the caller's order; locks nothing.
 INSERT INTO penstock_scheduled (slot, key_hash, topic, id, key, type, value, headers, timestamp_ms, owner, due_ms)

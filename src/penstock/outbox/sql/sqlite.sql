@@ -1,5 +1,11 @@
 -- What SQLite is told in its own way: it has one writer and so no locks, and CROSS JOIN keeps it to an order of tables.
 
+-- == On the caller's connection
+
+-- name: durability
+-- Whether commits of this session survive a crash of the machine; reads no table.
+PRAGMA synchronous;
+
 -- == The move
 
 -- name: probe

@@ -167,7 +167,10 @@ class GroupReader:
         with_holes = [
             work
             for work in self._partitions
-            if work.has_holes and not work.borrowed and work.owned.barrier.is_open
+            if work.has_holes
+            and not work.borrowed
+            and not work.machine.is_stopped
+            and work.owned.barrier.is_open
         ]
         holes = sorted((work.number, hole) for work in with_holes for hole in work.machine.missing())
         records, is_cut = self._read([OffsetRange(number, hole, hole + 1) for number, hole in holes])

@@ -1,5 +1,7 @@
 """The records of a group that are in memory."""
 
+from msgspec.structs import force_setattr
+
 from penstock.model.record import Record
 
 from ..handler import Handler
@@ -22,7 +24,8 @@ class HeldRecords:
         return self._bytes > bounds.HELD_BYTES
 
     def keep(self, work: PartitionWork, offset: int, record: Record, handler: Handler) -> None:
-        """Keep a record for when it is handed out."""
+        """Keep a record for when it is handed out, and say in it to which handler that will be."""
+        force_setattr(record, "handler_id", handler.id)  # a copy would cost more, for every record
         work.records[offset] = (record, handler)
         self._bytes += _size(record)
 

@@ -20,8 +20,11 @@ class OwnedPartitions:
     first every time. One thread, the delivery loop's.
     """
 
-    def __init__(self, store: GroupStore, records: HeldRecords, clock: Clock) -> None:
-        self._store, self._records, self._clock = store, records, clock
+    def __init__(
+        self, store: GroupStore, records: HeldRecords, clock: Clock, *, one_lane: bool = False
+    ) -> None:
+        """`one_lane`: all records of a partition are one lane, whatever their keys."""
+        self._store, self._records, self._clock, self._one_lane = store, records, clock, one_lane
         self._works: dict[int, PartitionWork] = {}
         self.get = self._works.get  # not a method of ours: it is called for every record
         self._lost_out: dict[int, set[int]] = {}  # what was handed out, and not settled, when one was lost
@@ -77,6 +80,8 @@ class OwnedPartitions:
     def _own(self, taken: dict[int, Owned]) -> None:
         for number, owned in taken.items():
             machine = owned.machine
+            if self._one_lane:
+                machine.work_as_one_lane()
             crashed = owned.crashes > 0
             reach = machine.position
             self._works[number] = PartitionWork(

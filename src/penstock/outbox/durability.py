@@ -1,0 +1,81 @@
+"""Whether a commit of the caller's session survives a crash of its server or machine: asked once, warned.
+
+`publish` is as durable as the caller's own commit. A session may have given that up, often by an option of a
+pool that nobody remembers: `synchronous_commit=off` in PostgreSQL, `synchronous=OFF` in SQLite. Then events
+can be lost that the caller was told of. One short question, after the first event that a connection stages;
+a session that changes its mind later is not asked again.
+"""
+
+import logging
+from typing import Any
+from weakref import ref
+
+from penstock.settings import Settings, setting
+
+from .adapters.driver_state import is_in_pipeline, session_of
+from .steps import Step, Steps
+
+logger = logging.getLogger("penstock.publishing")
+
+_WEAK = {"off": "synchronous_commit=off", "0": "synchronous=OFF"}  # as PostgreSQL and SQLite answer
+_MOST_KNOWN = 10_000
+
+
+class PublishingSettings(Settings, room="publishing"):
+    """What is looked at when events are published."""
+
+    check_durability: bool = setting(
+        True,
+        "Warn, once for each connection, when its commits may be lost in a crash: synchronous_commit=off in "
+        "PostgreSQL, synchronous=OFF in SQLite. Costs one short query on each new connection.",
+    )
+
+
+class DurabilityCheck:
+    """Remembers which sessions were asked. From any thread; a race costs one question more.
+
+    A driver's connection is known by a weak reference. Python's own for SQLite has none: there its count of
+    changes tells it from an earlier one at the same address, since it only grows. Other connections that have
+    none are not asked.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, ref[Any]] = {}
+        self._changes: dict[int, int] = {}
+
+    def is_due(self, driver_connection: Any) -> bool:
+        """Return whether the session behind a connection is to be asked; in a pipeline that would wait."""
+        session = session_of(driver_connection)
+        key = id(session)
+        changes = getattr(session, "total_changes", None)
+        if changes is not None:
+            before = self._changes.get(key, changes)
+            self._changes[key] = changes
+            return bool(before >= changes)
+        known = self._known.get(key)
+        if known is not None and known() is session:
+            return False
+        return hasattr(session, "__weakref__") and not is_in_pipeline(session)
+
+    def judge(self, driver_connection: Any, answer: object) -> None:
+        """Remember a session, and warn if its answer says that it may lose commits."""
+        session = session_of(driver_connection)
+        key = id(session)
+        if not hasattr(session, "total_changes"):
+            self._known[key] = ref(session, lambda _: self._known.pop(key, None))
+        elif len(self._changes) > _MOST_KNOWN:
+            self._changes.clear()
+        setting = _WEAK.get(str(answer))
+        if setting is not None:
+            logger.warning(
+                "a connection that publishes has %s: its commits, events with them, may be lost when the "
+                "database server or its machine fails; leave that setting at its default, or turn this check "
+                "off by publishing.check_durability",
+                setting,
+            )
+
+
+def durability_steps() -> Steps[object]:
+    """Ask a session how it commits."""
+    rows = yield Step("durability", [()], reads=True)
+    return rows[0][0]
