@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 
-from penstock import Outbox, Record
+from penstock import Fixed, Outbox, Record
 from penstock.errors import SchemaBehind, SchemaMissing
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from tests.conformance.engines import StoreEngine
@@ -106,6 +106,35 @@ def test_async_handlers_run_in_the_loop_of_the_block(outbox: Outbox) -> None:
 
     subscribe(outbox, "g", handler)
     asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_cancelling_all_tasks_of_the_block_loses_no_call(outbox: Outbox) -> None:
+    keys = {f"k-{n}" for n in range(40)}
+    done = set[str | None]()
+
+    @outbox.handler(group="g", retry=Fixed(delay=timedelta(milliseconds=10), max_retries=100))
+    async def handler(record: Record) -> None:
+        if len(done) % 10 == 3:
+            for task in asyncio.all_tasks() - {main}:
+                task.cancel()
+        done.add(record.key)
+        await asyncio.sleep(0)
+
+    async def deliver() -> None:
+        async with outbox.running():
+            with outbox.transaction() as conn:
+                outbox.publish_many(conn, [{"type": "t", "value": 1, "key": key} for key in sorted(keys)])
+            while done != keys:
+                await asyncio.sleep(0.01)
+
+    async def within_a_minute() -> None:
+        nonlocal main
+        main = asyncio.current_task()
+        async with asyncio.timeout(60):
+            await deliver()
+
+    main: asyncio.Task[None] | None = None
+    asyncio.run(within_a_minute())
 
 
 def test_a_cancelled_arun_leaves_in_order(outbox: Outbox, engine: StoreEngine) -> None:
