@@ -668,9 +668,7 @@ def test_calls_that_others_cancel_before_they_begin_are_handed_back(loop: Callab
 
     mine = loop()
     mine.runner.submit(tasks_of(a_handler(cancels_all, "shop.clean", concurrency=8), 8))
-    verdicts = mine.collect(8)
-    assert "Cancelled" in reason(verdicts[0]) or verdicts[0] == Passed()
-    assert None in verdicts  # never begun: each may be called again
+    assert None in mine.collect(8)  # never begun: it may be called again
     mine.runner.submit(tasks_of(a_handler(passes), 100))  # and none of its places is lost
     assert mine.collect(100) == [Passed()] * 100
     assert (mine.runner.waiting(), mine.runner.running()) == (0, 0)

@@ -111,6 +111,7 @@ def test_async_handlers_run_in_the_loop_of_the_block(outbox: Outbox) -> None:
 def test_cancelling_all_tasks_of_the_block_loses_no_call(outbox: Outbox) -> None:
     keys = {f"k-{n}" for n in range(40)}
     done = set[str | None]()
+    main: asyncio.Task[None] | None = None
 
     @outbox.handler(group="g", retry=Fixed(delay=timedelta(milliseconds=10), max_retries=100))
     async def handler(record: Record) -> None:
@@ -133,7 +134,6 @@ def test_cancelling_all_tasks_of_the_block_loses_no_call(outbox: Outbox) -> None
         async with asyncio.timeout(60):
             await deliver()
 
-    main: asyncio.Task[None] | None = None
     asyncio.run(within_a_minute())
 
 
