@@ -221,6 +221,41 @@ def test_two_workers_share_and_one_goes_on_alone(outbox: Outbox, engine: StoreEn
     assert sorted(first.values() + second.values()) == list(range(21))
 
 
+def test_what_a_stopping_worker_gives_back_is_served_while_its_last_call_runs(
+    outbox: Outbox, engine: StoreEngine
+) -> None:
+    from penstock.clock import SYSTEM
+
+    begun, go_on, second, other = threading.Event(), threading.Event(), Seen(), engine.another(SYSTEM)
+
+    def last_call(record: Record) -> None:
+        begun.set()
+        go_on.wait()
+
+    def states() -> list[str]:
+        with engine.connect() as conn:
+            return sorted(row[0] for row in conn.execute("SELECT state FROM penstock_member").fetchall())
+
+    subscribe(outbox, "g", last_call)
+    subscribe(other, "g", second)
+    publish(outbox, 0, key="last")
+    with working(outbox) as until:
+        try:
+            assert begun.wait(60)
+            until.set()
+            wait_until(lambda: states() == ["stopping"], "it says that it stops")
+            with working(other):
+                for value in range(1, 20):
+                    publish(outbox, value, key=f"k-{value}")
+                wait_until(
+                    lambda: len(second) == 19, "the other serves the rest"
+                )
+                assert states() == ["running", "stopping"]
+        finally:
+            go_on.set()
+    assert states() == []
+
+
 def test_a_transaction_that_rolls_back_rings_in_vain(outbox: Outbox, engine: StoreEngine) -> None:
     seen = Seen()
     subscribe(outbox, "g", seen)
