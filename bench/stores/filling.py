@@ -28,17 +28,20 @@ class Load:
 
     keys: int = 10_000
     value_bytes: int = 200
+    header_bytes: int = 0
     scheduled: bool = False
 
     def events(self, count: int, start: int = 0) -> list[dict[str, Any]]:
         """Return events for `publish_many`, numbered from `start`, the keys one after the other."""
-        later = {"at": timedelta(days=1)} if self.scheduled else {}
+        more: dict[str, Any] = {"at": timedelta(days=1)} if self.scheduled else {}
+        if self.header_bytes:
+            more["headers"] = {"note": "x" * self.header_bytes}
         return [
             {
                 "type": "order.placed",
                 "key": f"order-{number % self.keys}",
                 "value": {"order_id": number, "note": "x" * (self.value_bytes - 32)},
-                **later,
+                **more,
             }
             for number in range(start, start + count)
         ]

@@ -16,6 +16,9 @@ MANY_GROUPS = 20
 SLOW = "slow"  # the key whose records take their time
 SLOW_SECONDS = 1.0
 DOZE_SECONDS = 0.02
+HELD = "held"  # the type of events whose handler holds its thread
+HELD_SECONDS = 15.0
+LINGER_SECONDS = 1.0
 PARKED = "parked"  # how keys begin whose records fail
 _LONG = Fixed(delay=timedelta(hours=6), max_retries=100)
 _SHORT = Fixed(delay=timedelta(milliseconds=200), max_retries=3)
@@ -108,6 +111,30 @@ def doze(outbox: Outbox, tally: Tally) -> None:
         time.sleep(DOZE_SECONDS)
 
 
+def linger(outbox: Outbox, tally: Tally) -> None:
+    """Take a second; from the earliest record on."""
+
+    @outbox.handler(group=GROUP)
+    def handle(record: Record) -> None:
+        time.sleep(LINGER_SECONDS)
+        tally.add()
+
+
+def stamp_beside_held(outbox: Outbox, tally: Tally) -> None:
+    """Note the moment the handler starts, beside a group whose calls hold their threads for long."""
+
+    @outbox.handler("order.placed", group=GROUP, start="latest")
+    def handle(record: Record) -> None:
+        tally.stamps.append(time.monotonic_ns())
+        tally.add()
+
+    @outbox.handler(HELD, group=f"{GROUP}-{HELD}", start="latest")
+    def hold(record: Record) -> None:
+        tally.held.append(None)
+        time.sleep(HELD_SECONDS)
+        tally.held.pop()
+
+
 def write(outbox: Outbox, tally: Tally) -> None:
     """Write a row in a transaction of its own."""
     insert = _table(outbox)
@@ -135,5 +162,19 @@ def _table(outbox: Outbox) -> str:
     return f"INSERT INTO written VALUES ({'%s' if outbox.url.startswith('postgresql') else '?'})"
 
 
-_ALL = (count, count_in_groups, pause, slow, park, storm, stamp, first, doze, write, write_with_cursor)
+_ALL = (
+    count,
+    count_in_groups,
+    pause,
+    slow,
+    park,
+    storm,
+    stamp,
+    first,
+    doze,
+    linger,
+    stamp_beside_held,
+    write,
+    write_with_cursor,
+)
 JOBS: dict[str, Job] = {job.__name__: job for job in _ALL}

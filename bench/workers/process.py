@@ -59,6 +59,10 @@ class WorkerProcess:
         """Return the moments its handlers have noted, and forget them."""
         return list(self._ask("stamps"))
 
+    def held(self) -> int:
+        """Return how many of its calls take their time now."""
+        return int(self._ask("held"))
+
     def statements(self) -> int:
         """Return how many statements it has run so far; of PostgreSQL's driver only."""
         return int(self._ask("statements"))
@@ -109,6 +113,7 @@ def _serve(url: str, job: str, words: Connection) -> None:
         "handled": tally.count,
         "wait": tally.wait,
         "stamps": lambda: _emptied(tally.stamps),
+        "held": lambda: len(tally.held),
         "statements": statements.count,
         "stop": worker.stop,
     }

@@ -1,9 +1,11 @@
 """Making a store fail for real: no space left, no right to write."""
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import PIPE, Popen
 from tempfile import gettempdir
 from typing import Any
 
@@ -53,3 +55,20 @@ def read_only(path: Path) -> Iterator[None]:
     finally:
         for each, mode in before.items():
             each.chmod(mode)
+
+
+@contextmanager
+def opened_elsewhere(path: Path) -> Iterator[None]:
+    """Let another process have a file open, so that the files beside it stay."""
+    program = (
+        "import sqlite3, sys\n"
+        "conn = sqlite3.connect(sys.argv[1])\n"
+        "conn.execute('SELECT count(*) FROM penstock_meta').fetchone()\n"
+        "print('open', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    with Popen([sys.executable, "-c", program, str(path)], stdin=PIPE, stdout=PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        yield
+        process.communicate()

@@ -10,6 +10,7 @@ import pytest
 
 from penstock import Outbox
 from penstock.errors import InvalidUrl, StoreFull, StoreReadOnly, StoreUnreachable
+from penstock.log.sql.bell_listener import listen
 from penstock.log.sql.database import Database
 from penstock.log.sql.log import SqlLog
 from penstock.log.sql.migrations import chain, migrate
@@ -20,7 +21,7 @@ from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from penstock.testing.records import some_records
 from penstock.testing.refusal import refusal
 from tests.conformance.engines import StoreEngine
-from tests.conformance.faults import SmallDisk, read_only
+from tests.conformance.faults import SmallDisk, opened_elsewhere, read_only
 
 BIG = {"text": "x" * 50_000}
 
@@ -115,6 +116,31 @@ def test_a_read_only_file_is_named_with_the_remedy(store: StoreEngine, path: Pat
                 call()
     assert other.drain().sequenced == 1
     other.close()
+
+
+def test_a_file_that_can_be_written_again_is_written_although_it_was_opened_read_only(
+    store: StoreEngine, path: Path
+) -> None:
+    """SQLite lets no connection write while one of the process is open that could not; all are closed."""
+    with store.outbox.transaction() as conn:
+        store.outbox.publish(conn, "t", 1)
+    store.outbox.close()
+    first, second = Outbox(store.url), Outbox(store.url)
+    with opened_elsewhere(path):
+        with read_only(path):
+            listener = listen(first._store.database)
+            for each in (first, second):
+                each.log.topics()
+                with pytest.raises(StoreReadOnly):
+                    each.drain()
+                each.log.topics()
+        listener.wait(0.01)
+        assert second.drain().sequenced == 1
+        assert first.drain().sequenced == 0
+        assert listener.wait(0.01) == [""]
+        listener.close()
+    first.close()
+    second.close()
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:

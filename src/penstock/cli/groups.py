@@ -73,6 +73,7 @@ def show_group(
             "created_at": shown.created_at,
             "filter": shown.filter,
             "member_ids": shown.member_ids,
+            "stopping_ids": shown.stopping_ids,
             "on_topics": [whole(each) for each in shown.on_topics],
             "passed_over": [whole(each) for each in shown.passed_over],
         }
@@ -86,7 +87,10 @@ def show_group(
         "created": moment(shown.created_at),
         "filter": " ".join(shown.filter) or "none stored",
         "version": str(shown.group.filter_version),
-        "members": ", ".join(shown.member_ids) or "none",
+        "members": ", ".join(
+            f"{each} (stopping)" if each in shown.stopping_ids else each for each in shown.member_ids
+        )
+        or "none",
     }
     for label, text in facts.items():
         click.echo(f"{label + ':':<12}{line(text)}")

@@ -10,6 +10,7 @@ Smallest form: a member takes every slot that no living member owns. `sharing.py
 
 import logging
 from datetime import timedelta
+from enum import StrEnum
 from uuid import uuid4
 
 from penstock import points
@@ -29,6 +30,13 @@ AFTER_TAKE = points.declare("membership.after_take", "Slots have a new owner in 
 AFTER_RELEASE = points.declare(
     "membership.after_release", "Slots are given back and committed; the member remains."
 )
+
+
+class MemberState(StrEnum):
+    """What a member says of itself: it is at work, or it ends what it has and takes nothing more."""
+
+    RUNNING = "running"
+    STOPPING = "stopping"
 
 
 class ClusterSettings(Settings, room="cluster"):
@@ -69,7 +77,7 @@ class Member:
         self._database, self._settings, self._clock = database, settings, clock
         self._epochs: dict[int, int] = {}
         self._deadline = 0.0
-        self._serves = NOTHING.encode()
+        self._serves, self._state = NOTHING.encode(), MemberState.RUNNING
         self._log_id: str | None = None  # of the store that was joined first
         self.lapses = 0  # how often the lease had run out before it was renewed
 
@@ -133,6 +141,7 @@ class Member:
             started=process.started,
             serves=self._serves,
             dedicated=self._dedicated,
+            state=self._state.value,
             **self._times(),
         )
 

@@ -16,7 +16,7 @@ from penstock.log.sql.migrations import SchemaState, schema_state
 
 from .domain import Held, View, changes, lock, read, touch, write
 from .filters import Filter, have_nothing_in_common
-from .member import ClusterSettings, Member
+from .member import ClusterSettings, Member, MemberState
 from .process import Process
 from .serving import NOTHING, SLOTS, Domain, Present, Serves, decode_serves
 
@@ -139,6 +139,16 @@ class SharingMember(Member):
         self._learn()
         return taken > 0
 
+    def begin_to_stop(self) -> None:
+        """Say that it stops: others should own what it has, and take each row as soon as it gives that back.
+
+        It remains a member: what it still works on is not taken from it.
+        """
+        self._state = state = MemberState.STOPPING
+        self._database.run(lambda tx: tx.change("membership", "member_state", id=self.id, state=state.value))
+        if self._domains:
+            self._database.run(lambda tx: self._reassign(tx, self._domains, [], wait=True))
+
     def leave(self) -> None:
         """Give the slots back, stop being a member, and give what it should have owned to the others."""
         super().leave()
@@ -173,7 +183,11 @@ class SharingMember(Member):
         """Return the members to count on, and those that are surely dead; the lease decides, here too."""
         rows = tx.rows("membership", "member_serving", now_ms=own_ms(self._clock))
         dead = [row[0] for row in rows if row[0] != self.id and Process(*row[1:4]).is_surely_dead()]
-        return [Present(row[0], row[4], decode_serves(row[5])) for row in rows if row[0] not in dead], dead
+        return [
+            Present(row[0], row[4], decode_serves(row[5]))
+            for row in rows
+            if row[0] not in dead and row[6] != MemberState.STOPPING
+        ], dead
 
     def _gather_ms(self) -> int:
         return self._settings.gather_joins // timedelta(milliseconds=1)

@@ -72,7 +72,8 @@ class Group:
 class GroupShown:
     """A group with its topics one by one, the filter of its handlers, and the members that serve it.
 
-    `passed_over`: the types that it has no handler for, or had none for once.
+    `passed_over`: the types that it has no handler for, or had none for once. `stopping_ids`: those of the
+    members that end what they have and take nothing more.
     """
 
     group: Group
@@ -81,6 +82,7 @@ class GroupShown:
     member_ids: tuple[str, ...]
     on_topics: tuple[GroupTopic, ...]
     passed_over: tuple[PassedOverType, ...] = ()
+    stopping_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,8 @@ def show(store: Store, name: str, *, clock: Clock = SYSTEM) -> GroupShown:
         (row,) = rows
         _, id, created_ms, _, _, _, filters = row
         topics = _on_topics(tx, store.log_in(tx), [id]).get(id, [])
-        members = serving(tx, clock).groups.get(id, [])
+        at_work = serving(tx, clock)
+        members = at_work.groups.get(id, [])
         known = msgspec.json.decode(filters, type=list[tuple[str, ...]])
         present = known[0] if known else ()
         return GroupShown(
@@ -146,6 +149,7 @@ def show(store: Store, name: str, *, clock: Clock = SYSTEM) -> GroupShown:
             tuple(members),
             tuple(topics),
             tuple(passed_over_by(tx, store.log_in(tx), id)),
+            tuple(each for each in members if each in at_work.stopping),
         )
 
     return store.database.look(look)

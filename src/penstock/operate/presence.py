@@ -3,19 +3,22 @@
 from dataclasses import dataclass, field
 
 from penstock.clock import Clock, own_ms
+from penstock.log.sql.contract import Row
 from penstock.log.sql.database import Transaction
 from penstock.membership.domain import touch
 from penstock.membership.filters import Filter
+from penstock.membership.member import MemberState
 from penstock.membership.process import Process
 from penstock.membership.serving import Domain, decode_serves
 
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """The ids of living members, by the groups and the topics that they serve."""
+    """The ids of living members, by the groups and the topics that they serve; and of those that stop."""
 
     groups: dict[int, list[str]] = field(default_factory=dict)
     topics: dict[int, list[str]] = field(default_factory=dict)
+    stopping: set[str] = field(default_factory=set)
 
 
 def living(tx: Transaction, clock: Clock) -> set[str]:
@@ -27,6 +30,8 @@ def serving(tx: Transaction, clock: Clock) -> Serving:
     """Return what the living members serve."""
     found = Serving()
     for row in _members(tx, clock):
+        if row[6] == MemberState.STOPPING:
+            found.stopping.add(row[0])
         for group in decode_serves(row[5]).groups:
             found.groups.setdefault(group.id, []).append(row[0])
             for topic in group.topics:
@@ -56,10 +61,6 @@ def touch_readers(tx: Transaction, topic_id: int) -> list[int]:
     return groups
 
 
-def _members(tx: Transaction, clock: Clock) -> list[tuple[str, str, int, str, int, str]]:
+def _members(tx: Transaction, clock: Clock) -> list[Row]:
     rows = tx.rows("membership", "member_serving", now_ms=own_ms(clock))
-    return [
-        (id, host, pid, started, age_ms, serves)
-        for id, host, pid, started, age_ms, serves in rows
-        if not Process(host, pid, started).is_surely_dead()
-    ]
+    return [row for row in rows if not Process(*row[1:4]).is_surely_dead()]

@@ -250,7 +250,7 @@ class DeliveryLoop:
         self._start_units()
 
     def _start_units(self) -> None:
-        """Share the free threads among the groups that commit with their cursors, each turn another first."""
+        """Share the threads among the groups that commit with their cursors, each turn another first."""
         groups = [
             (each, each.units)
             for each in self._groups
@@ -260,7 +260,7 @@ class DeliveryLoop:
         first = self._units_turn % len(groups) if groups else 0
         in_turn = groups[first:] + groups[:first]
         for left, (group, delivery) in zip(range(len(groups), 0, -1), in_turn, strict=True):
-            units = delivery.start_units(-(-self._units.free() // left))
+            units = delivery.start_units(self._units.room(delivery.out, left=left, groups=len(groups)))
             group.in_flight += sum(len(unit.tasks) for unit in units)
             self._units.submit(units)
 

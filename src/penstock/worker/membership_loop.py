@@ -79,7 +79,8 @@ class MembershipLoop:
         self._look_seconds = min(_LOOK_SECONDS, cluster.heartbeat_interval.total_seconds())
         self._joined, self._unsure = False, True
         self._next_beat = self._next_rebalance = self._next_measure = 0.0
-        self._stopping, self._leaving, self._wake = Event(), Event(), Event()
+        self._ending, self._stopping, self._leaving, self._wake = Event(), Event(), Event(), Event()
+        self._is_told = False  # that it stops
         self._moved_to: set[int] = set()
         self.is_ready = Event()
         self._thread: Thread | None = None
@@ -88,6 +89,11 @@ class MembershipLoop:
         """Begin; returns at once."""
         self._thread = Thread(target=self._run, name="penstock-membership", daemon=True)
         self._thread.start()
+
+    def begin_to_stop(self) -> None:
+        """Have the others told that this member stops; returns at once. From any thread."""
+        self._ending.set()
+        self._wake.set()
 
     def stop(self, *, leave: bool = True) -> None:
         """End, leaving the cluster; returns when that is done."""
@@ -136,6 +142,9 @@ class MembershipLoop:
         self._forget_deleted(now)
         new |= self._discover()
         self._leave_out(now)
+        if self._ending.is_set() and not self._is_told:
+            self._member.begin_to_stop()
+            self._is_told = True
         if new or died or now >= self._next_rebalance:
             self._member.rebalance()
             settings = self._cluster  # what is new here is shared out as soon as joins are gathered

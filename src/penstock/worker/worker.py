@@ -152,7 +152,7 @@ class Worker:
             self._sequencing.ring(slots)
 
     def stop(self, grace_seconds: float | None = None) -> None:
-        """Stop taking, let what runs end within the grace, settle, release, leave; return when it is done.
+        """Tell the others, let what runs end within the grace, settle, release, leave; return then.
 
         May be called twice, and again from another thread to hurry the first call. In a process forked off a
         running worker it does nothing: the threads are the parent's.
@@ -161,6 +161,7 @@ class Worker:
             return
         if grace_seconds is None:
             grace_seconds = self._processing.shutdown_timeout.total_seconds()
+        self._membership.begin_to_stop()
         self._delivery.stop(grace_seconds)
         if self._listener is not None:
             self._listener.stop()

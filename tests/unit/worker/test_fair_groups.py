@@ -64,3 +64,33 @@ def test_a_slow_group_with_a_backlog_leaves_another_its_share(
         worker.join()
     assert slow_when_quick_was_done
     assert slow_when_quick_was_done[0] < SLOW * 0.75
+
+
+def test_a_group_whose_calls_hold_every_thread_does_not_keep_another_waiting(
+    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_PROCESSING_CONCURRENCY", "2")
+    at_work, done = Counter[str](), Counter[str]()
+    go_on, stop = Event(), Event()
+
+    @outbox.handler("slow", group="a-slow")
+    def slow(record: Record) -> None:
+        at_work["slow"] += 1
+        go_on.wait()
+
+    @outbox.handler("quick", group="b-quick")
+    def quick(record: Record) -> None:
+        done["quick"] += 1
+
+    worker = Thread(target=lambda: outbox.run(until=stop))
+    worker.start()
+    try:
+        publish(outbox, slow=8, quick=0)
+        wait_until(lambda: at_work["slow"] == 2, "the slow group has all the threads")
+        publish(outbox, slow=0, quick=QUICK)
+        wait_until(lambda: done["quick"] == 1 + QUICK, "the other group has done all")
+        assert at_work["slow"] == 2
+    finally:
+        go_on.set()
+        stop.set()
+        worker.join()

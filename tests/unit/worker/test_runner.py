@@ -656,6 +656,24 @@ def test_an_async_handler_that_is_over_its_time_before_it_has_begun_is_cancelled
     assert cancelled.wait(WAIT)
 
 
+def test_calls_that_others_cancel_before_they_begin_are_handed_back(loop: Callable[..., Loop]) -> None:
+    """As by a library that cancels all tasks of the loop to clean up."""
+
+    async def cancels_all(record: Record) -> None:
+        for task in asyncio.all_tasks():
+            task.cancel()
+
+    async def passes(record: Record) -> None:
+        await asyncio.sleep(0)
+
+    mine = loop()
+    mine.runner.submit(tasks_of(a_handler(cancels_all, "shop.clean", concurrency=8), 8))
+    assert None in mine.collect(8)  # never begun: it may be called again
+    mine.runner.submit(tasks_of(a_handler(passes), 100))  # and none of its places is lost
+    assert mine.collect(100) == [Passed()] * 100
+    assert (mine.runner.waiting(), mine.runner.running()) == (0, 0)
+
+
 def test_an_async_handler_that_will_not_be_cancelled_is_given_up(loop: Callable[..., Loop]) -> None:
     clock, go, begun = FakeClock(), threading.Event(), threading.Event()
 

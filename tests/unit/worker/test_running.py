@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 
-from penstock import Outbox, Record
+from penstock import Fixed, Outbox, Record
 from penstock.errors import SchemaBehind, SchemaMissing
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from tests.conformance.engines import StoreEngine
@@ -108,6 +108,35 @@ def test_async_handlers_run_in_the_loop_of_the_block(outbox: Outbox) -> None:
     asyncio.run(asyncio.wait_for(main(), 60))
 
 
+def test_cancelling_all_tasks_of_the_block_loses_no_call(outbox: Outbox) -> None:
+    keys = {f"k-{n}" for n in range(40)}
+    done = set[str | None]()
+    main: asyncio.Task[None] | None = None
+
+    @outbox.handler(group="g", retry=Fixed(delay=timedelta(milliseconds=10), max_retries=100))
+    async def handler(record: Record) -> None:
+        if len(done) % 10 == 3:
+            for task in asyncio.all_tasks() - {main}:
+                task.cancel()
+        done.add(record.key)
+        await asyncio.sleep(0)
+
+    async def deliver() -> None:
+        async with outbox.running():
+            with outbox.transaction() as conn:
+                outbox.publish_many(conn, [{"type": "t", "value": 1, "key": key} for key in sorted(keys)])
+            while done != keys:
+                await asyncio.sleep(0.01)
+
+    async def within_a_minute() -> None:
+        nonlocal main
+        main = asyncio.current_task()
+        async with asyncio.timeout(60):
+            await deliver()
+
+    asyncio.run(within_a_minute())
+
+
 def test_a_cancelled_arun_leaves_in_order(outbox: Outbox, engine: StoreEngine) -> None:
     seen = Seen()
     subscribe(outbox, "g", seen)
@@ -190,6 +219,41 @@ def test_two_workers_share_and_one_goes_on_alone(outbox: Outbox, engine: StoreEn
         publish(outbox, 20)
         wait_until(lambda: 20 in first.values(), "the first goes on alone")
     assert sorted(first.values() + second.values()) == list(range(21))
+
+
+def test_what_a_stopping_worker_gives_back_is_served_while_its_last_call_runs(
+    outbox: Outbox, engine: StoreEngine
+) -> None:
+    from penstock.clock import SYSTEM
+
+    begun, go_on, second, other = threading.Event(), threading.Event(), Seen(), engine.another(SYSTEM)
+
+    def last_call(record: Record) -> None:
+        begun.set()
+        go_on.wait()
+
+    def states() -> list[str]:
+        with engine.connect() as conn:
+            return sorted(row[0] for row in conn.execute("SELECT state FROM penstock_member").fetchall())
+
+    subscribe(outbox, "g", last_call)
+    subscribe(other, "g", second)
+    publish(outbox, 0, key="last")
+    with working(outbox) as until:
+        try:
+            assert begun.wait(60)
+            until.set()
+            wait_until(lambda: states() == ["stopping"], "it says that it stops")
+            with working(other):
+                for value in range(1, 20):
+                    publish(outbox, value, key=f"k-{value}")
+                wait_until(
+                    lambda: len(second) == 19, "the other serves the rest"
+                )
+                assert states() == ["running", "stopping"]
+        finally:
+            go_on.set()
+    assert states() == []
 
 
 def test_a_transaction_that_rolls_back_rings_in_vain(outbox: Outbox, engine: StoreEngine) -> None:

@@ -5,7 +5,7 @@ A dialect is a folder with this class in `dialect.py`, `adapt.py` for the neutra
 builds transactions, retries and names on top of it, the same for all.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, NamedTuple, Protocol
@@ -93,6 +93,15 @@ class Dialect(Protocol):
 
     def connect(self) -> Any:
         """Open a connection of ours. Raises the driver's error."""
+
+    def may_keep(self, conn: Any) -> bool:
+        """Return whether a connection that is not in use may be kept for the next transaction."""
+
+    def when_renewed(self, drop: Callable[[], None]) -> None:
+        """Have a method called when connections that are kept are to be closed; it is held weakly."""
+
+    def renew(self) -> None:
+        """Let connections that could not write go: none that is open now is kept, wherever it is held."""
 
     def begin(
         self, conn: Any, *, bounded: bool, guarded: bool = False, first: Sequence[tuple[str, Params]] = ()

@@ -86,6 +86,7 @@ class Database:
         self._inherited: list[Any] = []
         self._lock = Lock()
         self._closed = Event()
+        dialect.when_renewed(self._drop_idle)
 
     def sql(self, room: str, name: str) -> str:
         """Return the text of a named statement for this dialect, with this database's names."""
@@ -192,17 +193,21 @@ class Database:
             self.dialect.close(conn)
 
     def _begun(self, bounded: bool, guarded: bool, first: Sequence[Call]) -> tuple[Any, list[Result]]:
-        """Return a connection with a transaction open; one that died while idle is replaced."""
+        """Return a connection with a transaction open; one that was spoiled while idle is replaced."""
         while True:
             had_idle, conn = bool(self._idle), self._take()
             try:
                 opened = self.dialect.begin(conn, bounded=bounded, guarded=guarded, first=self.texts(first))
             except BaseException as exc:
                 self._give_up(conn, exc)
-                if not (had_idle and isinstance(exc, Exception) and self.dialect.is_away(exc)):
+                if not (had_idle and isinstance(exc, Exception) and self._is_spoiled(exc)):
                     raise
             else:
                 return conn, opened
+
+    def _is_spoiled(self, error: Exception) -> bool:
+        """Return whether a connection has failed in a way in which a new one may not."""
+        return isinstance(self.dialect.translate(error), StoreUnreachable | StoreReadOnly)
 
     def _may_repeat(self, error: Exception) -> bool:
         return isinstance(error, TopicVanished | PickChanged) or self.dialect.is_conflict(error)
@@ -210,8 +215,11 @@ class Database:
     def _take(self) -> Any:
         with self._lock:
             self._disown()
-            if self._idle:
-                return self._idle.pop()
+            while self._idle:
+                conn = self._idle.pop()
+                if self.dialect.may_keep(conn):
+                    return conn
+                self.dialect.close(conn)
         return self.dialect.connect()
 
     def _disown(self) -> None:
@@ -221,7 +229,7 @@ class Database:
 
     def _give_back(self, conn: Any) -> None:
         with self._lock:
-            if not self._closed.is_set():
+            if not self._closed.is_set() and self.dialect.may_keep(conn):
                 self._idle.append(conn)
                 return
         self.dialect.close(conn)
@@ -229,10 +237,10 @@ class Database:
     def _give_up(self, conn: Any, error: BaseException) -> None:
         """Roll back after an error and keep the connection only when it is surely sound.
 
-        One that was opened while the store was read-only stays so when the store no longer is.
+        One that was opened while the store was read-only stays so when the store no longer is, and may keep
+        others so: all are closed.
         """
-        lasting = StoreUnreachable, StoreReadOnly
-        sound = isinstance(error, Exception) and not isinstance(self.dialect.translate(error), lasting)
+        sound = isinstance(error, Exception) and not self._is_spoiled(error)
         try:
             self.dialect.rollback(conn)
         except Exception:
@@ -241,3 +249,5 @@ class Database:
             self._give_back(conn)
         else:
             self.dialect.close(conn)
+        if isinstance(error, Exception) and isinstance(self.dialect.translate(error), StoreReadOnly):
+            self.dialect.renew()

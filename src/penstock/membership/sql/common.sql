@@ -17,8 +17,8 @@ WHERE lease_until_ms > now_ms(:now_ms) ORDER BY id;
 -- Add this process with a fresh lease, by the database's clock; locks nothing but its own row. A second try,
 -- after a commit in doubt, renews it.
 -- without on_conflict: update_or_insert(member_join_update, member_join_insert)
-INSERT INTO penstock_member (id, host, pid, started, joined_ms, lease_until_ms, serves, dedicated)
-VALUES (:id, :host, :pid, :started, now_ms(:now_ms), now_ms(:now_ms) + :lease_ms, :serves, :dedicated)
+INSERT INTO penstock_member (id, host, pid, started, joined_ms, lease_until_ms, serves, dedicated, state)
+VALUES (:id, :host, :pid, :started, now_ms(:now_ms), now_ms(:now_ms) + :lease_ms, :serves, :dedicated, :state)
 ON CONFLICT (id) DO UPDATE SET lease_until_ms = excluded.lease_until_ms, serves = excluded.serves;
 
 -- name: member_died
@@ -37,8 +37,8 @@ UPDATE penstock_member SET lease_until_ms = now_ms(:now_ms) + :lease_ms, serves 
 
 -- name: member_join_insert
 -- The second form of member_join, for one that is new; locks nothing but its own row.
-INSERT INTO penstock_member (id, host, pid, started, joined_ms, lease_until_ms, serves, dedicated)
-VALUES (:id, :host, :pid, :started, now_ms(:now_ms), now_ms(:now_ms) + :lease_ms, :serves, :dedicated);
+INSERT INTO penstock_member (id, host, pid, started, joined_ms, lease_until_ms, serves, dedicated, state)
+VALUES (:id, :host, :pid, :started, now_ms(:now_ms), now_ms(:now_ms) + :lease_ms, :serves, :dedicated, :state);
 
 -- name: member_leave
 -- Remove a member; locks its row.
@@ -65,10 +65,14 @@ DELETE FROM penstock_member WHERE lease_until_ms < now_ms(:now_ms) - :removal_ms
 UPDATE penstock_member SET serves = :serves WHERE id = :id;
 
 -- name: member_serving
--- The members whose lease runs, for how long they have been there, and what they serve, by the database's clock; reads
--- the table, which is small, locks nothing.
-SELECT id, host, pid, started, now_ms(:now_ms) - joined_ms, serves FROM penstock_member
+-- The members whose lease runs, for how long they have been there, what they serve, and whether they are stopping, by the
+-- database's clock; reads the table, which is small, locks nothing.
+SELECT id, host, pid, started, now_ms(:now_ms) - joined_ms, serves, state FROM penstock_member
 WHERE lease_until_ms > now_ms(:now_ms) ORDER BY id;
+
+-- name: member_state
+-- Say that a member is running or stopping; locks its own row only.
+UPDATE penstock_member SET state = :state WHERE id = :id;
 
 -- == Domains: what is shared out, and among whom
 

@@ -8,6 +8,7 @@ from penstock.clock import Clock, own_ms
 from penstock.log.sql.database import Transaction
 from penstock.membership.assignment import may_hold
 from penstock.membership.filters import Filter
+from penstock.membership.member import MemberState
 from penstock.membership.process import Process
 from penstock.membership.serving import Domain, Present, decode_serves
 
@@ -39,16 +40,18 @@ class Members:
         alive = [row for row in rows if not Process(*row[1:4]).is_surely_dead()]
         self._present = {row[0]: Present(row[0], row[4], decode_serves(row[5])) for row in alive}
         self._pids = {row[0]: row[2] for row in alive}
+        self._stopping = {row[0] for row in alive if row[6] == MemberState.STOPPING}
 
     def name(self, id: str) -> str:
         """Return a member as a person would look for it."""
-        return f"member {id[:8]} (process {self._pids[id]})"
+        stopping = ", stopping" if id in self._stopping else ""
+        return f"member {id[:8]} (process {self._pids[id]}{stopping})"
 
     def of_slot(self, owner: str | None) -> Served:
         """Return who moves the events of a slot."""
         if owner in self._present:
             return Served(Service.OWNED, owner)
-        serving = any(each.serves.slots for each in self._present.values())
+        serving = any(each.serves.slots for each in self._staying())
         return Served(Service.COMING if serving else Service.NONE)
 
     def of_partition(
@@ -57,7 +60,7 @@ class Members:
         """Return who works on a partition of a group."""
         if owner in self._present:
             return Served(Service.OWNED, owner)
-        serving = [each for each in self._present.values() if domain in each.serves.domains()]
+        serving = [each for each in self._staying() if domain in each.serves.domains()]
         alike = [each for each in serving if not filters or each.serves.filter(domain.group_id) == filters[0]]
         if serving and not alike:
             return Served(Service.DIFFERS, others=len(serving))
@@ -65,3 +68,7 @@ class Members:
         if any(may_hold(number, each, sharing) for each in sharing):
             return Served(Service.COMING)
         return Served(Service.PINNED if alike else Service.NONE, others=len(alike))
+
+    def _staying(self) -> list[Present]:
+        """Return those that may be given something: a member that stops takes nothing more."""
+        return [each for id, each in self._present.items() if id not in self._stopping]

@@ -1,7 +1,9 @@
 """The calls of async handlers: what the event loop does."""
 
+import asyncio
 import inspect
 import logging
+from functools import partial
 
 from penstock.errors import HandlerTimeout
 
@@ -41,6 +43,7 @@ class AsyncCalls:
             elif call is not None:
                 state.under_way[call] = now
                 call.running = state.loop.task(self._await(call, now), state.context.copy())
+                call.running.add_done_callback(partial(self._look_back, call))
 
     async def _await(self, call: LimitedCall, began: float) -> None:
         state, answer, error = self._state, None, None
@@ -55,9 +58,28 @@ class AsyncCalls:
         if state.under_way.pop(call, None) is not None:
             now = state.clock.monotonic()
             state.verdicts.after_limited(call, answer, error, now - began)
-            if not state.permission.is_closing:
-                self._begin(call.limiter, call.limiter.grant(state.clock.monotonic()))
+            self._begin_next(call.limiter)
         elif not state.permission.is_closing:
             logger.warning(
                 "async handler %s ended after it was given up; its answer is dropped", call.handler.id
             )
+
+    def _look_back(self, call: LimitedCall, task: "asyncio.Task[None]") -> None:
+        """See to a call that was cancelled before it began: `_await` never ran and could not say so.
+
+        The time-out does that, and whoever cancels all tasks of the loop, as the clean-up of some libraries
+        does. In the second case it is called again.
+        """
+        state = self._state
+        if not task.cancelled() or state.under_way.pop(call, None) is None:
+            return
+        if call.cancelled_at is None:
+            state.verdicts.hand_back_limited(call)
+        else:
+            seconds = call.handler.timeout_seconds or 0
+            state.verdicts.after_limited(call, None, HandlerTimeout(call.handler.id, seconds), seconds)
+        self._begin_next(call.limiter)
+
+    def _begin_next(self, limiter: Limiter) -> None:
+        if not self._state.permission.is_closing:
+            self._begin(limiter, limiter.grant(self._state.clock.monotonic()))

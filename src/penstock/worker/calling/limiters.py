@@ -83,7 +83,7 @@ class Limiters:
     def _limiter(self, handler: Handler) -> Limiter:
         known = self._limiters.get(handler.id)
         if known is None:
-            usual = _ASYNC_CALLS if handler.binding.is_async else self._state.pool.size
+            usual = _ASYNC_CALLS if handler.binding.is_async else self._state.queue.threads
             share = self.share(handler.group, handler.topic)
             known = self._limiters[handler.id] = Limiter(
                 handler,

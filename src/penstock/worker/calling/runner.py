@@ -1,13 +1,13 @@
 """Calls handlers for the delivery loop: sync ones in a pool of threads, async ones in one event loop.
 
 The delivery loop, one thread, hands in tasks and fetches verdicts; it is woken when results wait, not for
-each of them. Sync handlers without limits of their own are taken from one queue, one task at a time, so that
-a slow one delays no other; the rest wait at limiters.
+each of them. Sync handlers without limits of their own are taken from the groups' queues, one task at a time,
+so that a slow one delays no other; the rest wait at limiters.
 
 | part          | owns                                                                     |
 |---------------|--------------------------------------------------------------------------|
 | `Permission`  | whether calls may begin                                                  |
-| `ThreadQueue` | what waits for a thread                                                  |
+| `ThreadQueue` | what waits for a thread, and what of it may begin                        |
 | `ThreadPool`  | the threads: how many, which of them sleep                               |
 | `HungCalls`   | the threads that were left behind, and which groups are given up         |
 | `SyncCalls`   | what a thread does                                                       |
@@ -55,7 +55,13 @@ class ProcessingSettings(Settings, room="processing"):
     """How much is done at once."""
 
     enabled: bool = setting(True, "Run workers here; false: they wait to be stopped and touch nothing.")
-    concurrency: int = setting(8, "Threads for sync handlers, in each process.", at_least=1, at_most=1000)
+    concurrency: int = setting(
+        8,
+        "Threads for sync handlers, in each process. Divided by its groups it is the share of each, at least "
+        "one: while slow calls of other groups hold all threads, a group still gets so many, in new ones.",
+        at_least=1,
+        at_most=1000,
+    )
     shutdown_timeout: timedelta = setting(
         timedelta(seconds=30), "How long a stop waits for handlers that run.", at_least=0
     )
@@ -89,8 +95,8 @@ class Runner:
         self._bell, self._clock, self._outstanding = Event(), clock, 0
         self._permission, self._under_way = Permission(may_start), CallsUnderWay()
         self._hung = hung or HungCalls(threads=threads, clock=clock)
-        self._results, self._queue = Results(wake, self._bell.set), ThreadQueue()
-        self._pool = ThreadPool(threads, lambda lock: sync.work(lock))
+        self._results, self._queue = Results(wake, self._bell.set), ThreadQueue(threads)
+        self._pool = ThreadPool(self._queue, lambda lock: sync.work(lock))
         self._loop = AsyncLoop()
         self._verdicts = Verdicts(clock, self._results, self._queue, self._under_way, self._pool.wake)
         state = RunnerState(
@@ -125,7 +131,7 @@ class Runner:
         self._limiters.change_share(group, topic, share)
 
     def submit(self, tasks: Sequence[HandlerTask]) -> None:
-        """Let handlers be called for tasks, as soon as there is room."""
+        """Let handlers be called for the tasks of one group, as soon as there is room."""
         self._outstanding += sum(1 + task.more for task in tasks)
         handlers = {task.handler for task in tasks}
         self._timeouts.expect(handlers)
@@ -133,8 +139,8 @@ class Runner:
         if not all(handler.is_plain for handler in handlers):
             plain = [task for task in tasks if task.handler.is_plain]
             limited = [task for task in tasks if not task.handler.is_plain]
-        self._queue.add(plain, threads=self._pool.size)
-        self._pool.wake(len(plain))
+        self._queue.add(plain)
+        self._pool.wake()
         self._limiters.submit(limited)
         self._watch.keep()
 
@@ -153,7 +159,7 @@ class Runner:
         found = self._queue.take_back(wanted) + self._limiters.take_back(wanted)
         self._outstanding -= len(found)
         if not self._permission.is_closing:
-            self._pool.wake(len(self._queue))
+            self._pool.wake()
         return found
 
     def waiting(self) -> int:
@@ -189,7 +195,7 @@ class Runner:
         self._timeouts.look()
         again = self._permission.is_given_again()
         if again:
-            self._pool.wake(len(self._queue))
+            self._pool.wake()
         self._limiters.look(all=again)
 
     def _give_up(self) -> list[HandlerTask]:

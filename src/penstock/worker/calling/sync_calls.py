@@ -10,16 +10,17 @@ from ..task import HandlerTask
 from .attempt import PASSED, after_answer, after_error, last_try
 from .limiter import Limiter
 from .state import RunnerState
-from .under_way import BegunCall, tasks_of
+from .under_way import BegunCall, FallbackCall, tasks_of
 
 logger = logging.getLogger("penstock.handlers")
 
 
 class SyncCalls:
-    """Takes what waits for a thread, one after the other, and calls it: fallbacks first, then tasks and
-    granted calls in their order, and after a task the one that follows it in its run. Tasks of a group that
-    is given up are handed back. It has no state of its own: `work` runs in every thread at once, and each
-    ends when the runner closes or its call was given up.
+    """Takes what waits for a thread, one after the other, and calls it.
+
+    After a task comes the one that follows it in its run. Tasks of a group that is given up are handed back.
+    It has no state of its own: `work` runs in every thread at once, and each ends when the runner closes or
+    its call was given up.
     """
 
     def __init__(self, state: RunnerState) -> None:
@@ -27,56 +28,56 @@ class SyncCalls:
 
     def begin(self, limiter: Limiter, calls: int) -> None:
         """Let threads make that many calls that a limiter has granted."""
-        self._state.queue.extend([limiter] * calls)
-        self._state.pool.wake(calls)
+        self._state.queue.add([limiter] * calls)
+        self._state.pool.wake()
 
     def work(self, sleeping: Any) -> bool:
         """Be one thread of the pool; return whether it still belongs to it in the end."""
         state = self._state
-        queue, fallbacks, results, under_way = (
-            state.queue,
-            state.queue.fallbacks,
-            state.results,
-            state.under_way,
-        )
+        queue, results, under_way = state.queue, state.results, state.under_way
         permission, may_start, hung = state.permission, state.permission.may_start, state.hung
         clock, monotonic, copied = state.clock, state.clock.monotonic, state.context.copy
         now = monotonic()
         following: HandlerTask | None = None
-        item: HandlerTask | Limiter
+        ended: str | None = None  # the group of the call that this thread has made last
         while True:
-            if fallbacks and following is None:
-                if not self._call_fallback():
-                    return False
-                now = monotonic()
-            if permission.is_closing:
-                if following is not None:
-                    queue.appendleft(following)
-                return True
-            if following is not None:
-                item, following = following, None
-            else:
-                try:
-                    item = queue.popleft()
-                except IndexError:
+            if following is None:
+                call = queue.take(ended, fallbacks_only=permission.is_closing)
+                ended = None
+                if call is None:
+                    if permission.is_closing:
+                        return True
                     state.pool.sleep(sleeping, self._is_needed)
                     now = monotonic()
                     continue
+                ended = call.handler.group
+                if isinstance(call, FallbackCall):
+                    if not self._call_fallback(call):
+                        return False
+                    now = monotonic()
+                    continue
+            else:
+                call, following = following, None
+                if permission.is_closing:
+                    queue.put_back(call)
+                    ended = None
+                    continue
             if not may_start():
-                self._put_back(item)
+                self._put_back(call)
+                ended = None
                 state.pool.sleep(sleeping, self._is_needed)
                 now = monotonic()
                 continue
-            if not isinstance(item, HandlerTask):
-                if not self._call_limited(item, now):
+            if not isinstance(call, HandlerTask):
+                if not self._call_limited(call, now):
                     return False
                 now = monotonic()
                 continue
-            handler, record = item.handler, item.record
+            handler, record = call.handler, call.record
             if handler.group in hung.given_up:
-                state.verdicts.hand_back(list(item.run()))
+                state.verdicts.hand_back(list(call.run()))
                 continue
-            under_way[item] = now
+            under_way[call] = now
             try:
                 answer = copied().run(handler.binding.call, record)
                 if answer is None:
@@ -84,33 +85,36 @@ class SyncCalls:
                 else:
                     if inspect.isawaitable(answer):
                         answer = state.loop.answer(_given, answer)
-                    verdict = after_answer(handler, record, answer, failures=item.failures, clock=clock)
+                    verdict = after_answer(handler, record, answer, failures=call.failures, clock=clock)
             except BaseException as error:
-                verdict = after_error(handler, record, error, failures=item.failures, clock=clock)
+                verdict = after_error(handler, record, error, failures=call.failures, clock=clock)
             began, now = now, monotonic()
-            if under_way.pop(item, None) is None:
-                if not self._rejoin(item):
+            if under_way.pop(call, None) is None:
+                if not self._rejoin(call):
                     return False
             elif verdict is PASSED:
-                results.put((item, verdict, now - began))
-                following = item.next
+                results.put((call, verdict, now - began))
+                following = call.next
                 if not results.is_told:
                     results.tell(following is not None or bool(queue))
             else:
-                state.verdicts.leave_out(item)
-                state.verdicts.finish(item, verdict, now - began)
+                state.verdicts.leave_out(call)
+                state.verdicts.finish(call, verdict, now - began)
 
     def _is_needed(self) -> bool:
         """Return whether a thread that is about to sleep should look again instead."""
-        queue, permission = self._state.queue, self._state.permission
-        return bool(queue.fallbacks) or permission.is_closing or (bool(queue) and not permission.was_refused)
+        permission = self._state.permission
+        return permission.is_closing or (
+            self._state.queue.may_begin(fallbacks_only=permission.was_refused) > 0
+        )
 
-    def _put_back(self, item: HandlerTask | Limiter) -> None:
+    def _put_back(self, call: HandlerTask | Limiter) -> None:
         """Put back what may not begin now."""
-        if isinstance(item, HandlerTask):
-            self._state.queue.appendleft(item)
+        if isinstance(call, HandlerTask):
+            self._state.queue.put_back(call)
         else:
-            item.give_back()
+            self._state.queue.end(call.handler.group)
+            call.give_back()
         self._state.permission.was_refused = (
             True  # last: the watch would lower it too early, and find nothing
         )
@@ -142,16 +146,12 @@ class SyncCalls:
         """Let the calls wait for a thread that a limiter grants now that one has ended."""
         state = self._state
         more = 0 if state.permission.is_closing else limiter.grant(state.clock.monotonic())
-        state.queue.extend([limiter] * more)
-        state.pool.wake(more - 1)  # the first is for this thread
+        state.queue.add([limiter] * more)
+        state.pool.wake()
 
-    def _call_fallback(self) -> bool:
+    def _call_fallback(self, call: FallbackCall) -> bool:
         """Call the fallback of a record that would be given up; return as `_call_limited` does."""
         state = self._state
-        try:
-            call = state.queue.fallbacks.popleft()
-        except IndexError:
-            return True
         task = call.task
         began = state.under_way[call] = state.clock.monotonic()
         verdict = last_try(state.loop, task.handler, task.record, call.verdict)
@@ -171,7 +171,10 @@ class SyncCalls:
                 task.record.id,
                 task.record.key,
             )
-        return self._state.pool.rejoin(wanted=not self._state.permission.is_closing)
+        is_back = self._state.pool.rejoin(wanted=not self._state.permission.is_closing)
+        if is_back:
+            self._state.queue.resume(call.handler.group)
+        return is_back
 
 
 def _given(answer: Any) -> Any:

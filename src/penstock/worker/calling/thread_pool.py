@@ -5,24 +5,25 @@ from collections.abc import Callable
 from threading import Event, Lock, Thread
 from typing import Any
 
+from .thread_queue import ThreadQueue
+
 
 class ThreadPool:
-    """Up to `size` threads that work, and those that were left behind in calls that hang.
+    """The threads that work, and those that were left behind in calls that hang.
 
-    A thread starts when there is work and no idle one. One whose call is over its time is left behind and
+    A thread starts when a call may begin and none is idle. One whose call is over its time is left behind and
     replaced; if its call ends after all, it joins again where a thread is missing. How many may be left
     behind is decided by `HungCalls`. The pool counts and wakes threads; what they do is the function that it
     is given. Methods are for any thread.
     """
 
-    def __init__(self, size: int, work: Callable[[Any], bool]) -> None:
+    def __init__(self, queue: ThreadQueue, work: Callable[[Any], bool]) -> None:
         """`work` is what each thread runs, with the lock it sleeps on.
 
         It returns whether the thread still belongs to the pool then.
         """
-        self.size = size
         self.has_ended = Event()  # set when a thread ends
-        self._work = work
+        self._queue, self._work = queue, work
         self._idle: deque[Any] = deque()  # the locks that idle threads sleep on, the latest sleeper last
         self._lock, self._alive, self._made = Lock(), 0, 0
 
@@ -31,9 +32,9 @@ class ThreadPool:
         """How many threads work or sleep, without those that were left behind."""
         return self._alive
 
-    def wake(self, many: int) -> None:
-        """Wake or start threads for that many calls; fewer when all are busy."""
-        for _ in range(min(many, self.size)):
+    def wake(self) -> None:
+        """Wake or start threads for the calls that may begin now."""
+        for _ in range(min(self._queue.may_begin(), self._queue.most_threads)):
             try:
                 self._idle.pop().release()
             except IndexError:
@@ -59,10 +60,10 @@ class ThreadPool:
             return
         lock.acquire()
 
-    def leave_behind(self, waiting: int) -> None:
-        """Go on without a thread that hangs, with this many calls waiting for the others."""
+    def leave_behind(self) -> None:
+        """Go on without a thread that hangs."""
         self.give_up()
-        self.wake(waiting)
+        self.wake()
 
     def give_up(self) -> None:
         """Count a thread no longer: it is left behind."""
@@ -72,15 +73,15 @@ class ThreadPool:
     def rejoin(self, *, wanted: bool) -> bool:
         """Ask, for a thread that was left behind and has come back, whether it is one of the pool again."""
         with self._lock:
-            needed = wanted and self._alive < self.size
+            needed = wanted and self._alive < self._queue.most_threads
             self._alive += needed
             return needed
 
     def _start(self) -> bool:
-        if self._alive >= self.size:
+        if self._alive >= self._queue.most_threads:
             return False
         with self._lock:
-            if self._alive >= self.size:
+            if self._alive >= self._queue.most_threads:
                 return False
             self._alive += 1
             self._made += 1

@@ -66,7 +66,8 @@ class Timeouts:
         error, verdicts = HandlerTimeout(call.handler.id, limit), self._state.verdicts
         if not isinstance(call, LimitedCall) or not call.is_async:
             self._state.hung.begin(call, call.handler, limit)
-            self._state.pool.leave_behind(len(self._state.queue))
+            self._state.queue.end(call.handler.group)
+            self._state.pool.leave_behind()
         if isinstance(call, LimitedCall):
             verdicts.after_limited(call, None, error, limit)
             self._limiters.grant(call.limiter)

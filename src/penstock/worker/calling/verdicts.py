@@ -31,7 +31,7 @@ class Verdicts:
         results: Results,
         queue: ThreadQueue,
         under_way: CallsUnderWay,
-        wake_threads: Callable[[int], None],
+        wake_threads: Callable[[], None],
     ) -> None:
         self._clock, self._results, self._queue, self._under_way = clock, results, queue, under_way
         self._wake_threads = wake_threads
@@ -76,8 +76,8 @@ class Verdicts:
         if needs_last_try(task.handler, verdict, task.failures):
             fallback = FallbackCall(task, verdict)
             self._under_way[fallback] = NOT_BEGUN
-            self._queue.fallbacks.append(fallback)
-            self._wake_threads(1)
+            self._queue.add_fallback(fallback)
+            self._wake_threads()
         else:
             self.report(task, verdict, seconds, limiter)
 

@@ -30,13 +30,13 @@ class TransactionalDelivery:
         if database.dialect.writers is not None:
             limits.append(database.dialect.writers)
         self._most = min(limits, default=None)  # units at once
-        self._out = 0
+        self.out = 0  # units that have not ended
         self._alone: dict[int, int] = {}  # the record of a partition that undid a unit
 
     def start_units(self, limit: int) -> list[Unit]:
         """Hand out up to that many units: what may run now, spread over them."""
         if self._most is not None:
-            limit = min(limit, self._most - self._out)
+            limit = min(limit, self._most - self.out)
         if limit <= 0:
             return []
         single, shared = list[_PartitionRun](), list[_PartitionRun]()
@@ -53,16 +53,16 @@ class TransactionalDelivery:
         single, shared = _ours(single), _ours(shared)
         parts = [[part] for some in single if (part := _part(some, cut)) is not None]
         parts += _spread([part for some in shared if (part := _part(some, cut))], limit - len(parts))
-        self._out += len(parts)
+        self.out += len(parts)
         return [Unit(self._database, self._store, each, self._clock) for each in parts]
 
     def expect(self, former: "TransactionalDelivery") -> None:
         """Let units of a former delivery of this group, whose topic was deleted, end here."""
-        self._out += former._out
+        self.out += former.out
 
     def conclude(self, unit: Unit) -> None:
         """Take note of what became of a unit. Raises the store's error when that undid it."""
-        self._out -= 1
+        self.out -= 1
         works = {part.number: work for part in unit.parts if (work := self._mine(part)) is not None}
         for work in works.values():
             work.borrowed = False

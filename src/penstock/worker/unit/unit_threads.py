@@ -28,7 +28,10 @@ _WATCH_SECONDS = 1.0  # the watch looks at least so often while units run
 
 
 class UnitThreads:
-    """Runs units of work, as many at once as it has threads, and gives up those that take too long.
+    """Runs units of work and gives up those that take too long.
+
+    As many run at once as it has threads, and beyond that number those of a group that has fewer than its
+    share: slow units of others do not keep it waiting.
 
     It owns the threads, the units that run, and those that have ended and were not fetched. Methods are for
     the delivery loop's thread unless they say otherwise.
@@ -56,12 +59,16 @@ class UnitThreads:
         self._watch: Thread | None = None
         self._bell, self._closed = Event(), False
 
-    def free(self) -> int:
-        """Return how many more units can begin now."""
-        return self._size - len(self._running)
+    def room(self, out: int, *, left: int, groups: int) -> int:
+        """Return how many more units a group may begin that has so many out.
+
+        `left` groups, it among them, share what is free now; all `groups` have their share at any time.
+        """
+        free = -(-(self._size - len(self._running)) // left)
+        return max(free, max(1, self._size // groups) - out)
 
     def submit(self, units: Sequence[Unit]) -> None:
-        """Begin units; at most as many as are free."""
+        """Begin units; at most as many as there is room for."""
         for unit in units:
             unit.may_start = self._may_start
             self._begin(unit)

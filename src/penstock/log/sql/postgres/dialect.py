@@ -5,7 +5,7 @@ sets for itself. Every transaction of ours says READ COMMITTED and carries its o
 an owner that is paused inside one cannot keep its successor waiting: the server ends it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -128,6 +128,16 @@ class PostgresDialect:
             )
         except psycopg.ProgrammingError as exc:  # the driver cannot read the address
             raise InvalidUrl(without_password(url), [_FORM]) from exc
+
+    def may_keep(self, conn: "psycopg.Connection[Any]") -> bool:
+        """Return True: a session knows by itself when it is lost."""
+        return True
+
+    def when_renewed(self, drop: Callable[[], None]) -> None:
+        """Nothing to do: sessions do not spoil one another."""
+
+    def renew(self) -> None:
+        """Nothing to do: a session that could not write is closed, and the others are asked themselves."""
 
     def begin(
         self,

@@ -6,7 +6,7 @@ and never fail in the middle because someone else wrote. The file is in WAL mode
 """
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from threading import Event
 from typing import Any, Self
@@ -23,6 +23,7 @@ from penstock.errors import (
 )
 
 from ..contract import Params, Result, Row, Rows, TransactionState
+from .open_file import open_file
 
 BUSY_SECONDS = 30.0
 _HELD_MS = 500
@@ -36,6 +37,7 @@ class SqliteConnection(sqlite3.Connection):
     """A connection of ours; while a handler has it as `record.tx`, it cannot end the transaction."""
 
     guarded = False
+    generation = 0
 
     def commit(self) -> None:
         """Commit, unless a handler asks for it."""
@@ -69,9 +71,11 @@ class SqliteDialect:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._file = open_file(path)
 
     def connect(self) -> SqliteConnection:
         """Open the file, making it if it is not there."""
+        generation = self._file.generation
         conn = sqlite3.connect(
             self.path,
             timeout=BUSY_SECONDS,
@@ -85,7 +89,25 @@ class SqliteDialect:
         except BaseException:
             conn.close()
             raise
+        conn.generation = generation
         return conn
+
+    def may_keep(self, conn: SqliteConnection) -> bool:
+        """Ask what is known of the file."""
+        return conn.generation == self._file.generation and not self._file.is_read_only
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether the file could not be written, and has not been written since."""
+        return self._file.is_read_only
+
+    def when_renewed(self, drop: Callable[[], None]) -> None:
+        """Have the method called when the connections of this process are to be closed together."""
+        self._file.when_renewed(drop)
+
+    def renew(self) -> None:
+        """Close all connections of this process to the file, as far as they are not in use."""
+        self._file.refuse_writes()
 
     def begin(
         self,
@@ -98,6 +120,7 @@ class SqliteDialect:
         """Begin, taking the writer's place at once."""
         conn.guarded = guarded
         conn.execute("BEGIN IMMEDIATE")
+        self._file.accept_writes()
         if guarded:
             conn.execute("SAVEPOINT penstock_unit")
         return self.execute_all(conn, first)
@@ -198,7 +221,7 @@ class SqliteDialect:
 
     def listen(self, channel: str) -> "SqliteListener":
         """Listen for writes of others."""
-        return SqliteListener(self.connect())
+        return SqliteListener(self)
 
     def is_held(self) -> bool:
         """Try for the writer's place, for longer than our own transactions take, and give it back at once."""
@@ -236,12 +259,23 @@ class SqliteDialect:
 class SqliteListener:
     """Looks at SQLite's counter of writes by other connections; it stands in shared memory."""
 
-    def __init__(self, conn: sqlite3.Connection) -> None:
-        self._conn, self._hurried = conn, Event()
+    def __init__(self, dialect: SqliteDialect) -> None:
+        self._dialect, self._conn, self._hurried = dialect, dialect.connect(), Event()
         self._version, self._seconds, self._close_looks = self._read(), _LOOK_SECONDS, 0
 
     def wait(self, seconds: float) -> list[str]:
-        """Look every few milliseconds until somebody has written, less often when that is long ago."""
+        """Look every few milliseconds until somebody has written, less often when that is long ago.
+
+        While the connections of this process are closed together, its own is, too.
+        """
+        if not self._dialect.may_keep(self._conn):
+            self._dialect.close(self._conn)
+            if self._dialect.is_read_only:
+                self._hurried.wait(seconds)
+                return []
+            self._conn = self._dialect.connect()
+            self._version = self._read()
+            return [""]
         left = seconds
         while left > 0:
             version = self._read()
