@@ -84,8 +84,8 @@ class FormerPartitions:
         """Return the lanes that later records of their keys must wait for."""
         found: dict[int, set[str]] = {}
         for partition, lane, *_ in tx.rows("delivery", "lanes_load", partitions=partitions, **self._ids):
-            _, alone, late = read_name(lane)
-            if alone is None and not late:
+            name = read_name(lane)
+            if name.alone is None and not name.late:
                 found.setdefault(partition, set()).add(lane)
         return {partition: frozenset(lanes) for partition, lanes in found.items()}
 

@@ -11,8 +11,9 @@ from typing import TypeVar
 
 from penstock import tracing
 from penstock.errors import InvalidInput, shown
-from penstock.model.context import TRACESTATE, check_entry, current, headers_of
+from penstock.model.context import check_entry, current, headers_of
 from penstock.model.record import RawHeaders
+from penstock.model.trace import TRACESTATE
 
 logger = logging.getLogger("penstock.context")
 

@@ -123,11 +123,11 @@ class ServedGroups:
 
     def _see_to(self, group: RunningGroup) -> None:
         self._cache.clear()
+        self._ends.ring()  # what a former owner has read is there: the next look finds it
         group.delivery.check()
         self._take_back(group)
         group.delivery.take_wanted(self._member.living)
         self.tell_share(group)
-        self._ends.ring()
 
     def _take_back(self, group: RunningGroup) -> None:
         """Take back the tasks of partitions that are lost or to be let go, as far as they have not begun."""

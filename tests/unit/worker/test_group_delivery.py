@@ -405,6 +405,22 @@ def test_a_log_that_became_shorter_is_read_anew_and_what_comes_again_is_marked(
     assert engine.outbox.log.identity().incarnation == raised, "once for each time"
 
 
+def test_a_settling_before_the_first_look_clears_no_doubt(make: Make, engine: StoreEngine) -> None:
+    """P6: what a heir had known of the log was less than its former owner had read and handed out."""
+    publish(engine, ("a", 1))
+    first, heir = make("first"), make("heir")
+    finish(first, taken(first, engine))
+    first.settle()
+    fill(heir, engine)
+    publish(engine, ("b", 2))
+    fill(first, engine)
+    assert values(first.start(1000)) == [2]  # and it falls silent
+    heir.take(lambda tx: ["heir"])
+    heir.settle()
+    fill(heir, engine)
+    assert [(task.record.value, task.record.redelivered) for task in heir.start(1000)] == [(2, True)]
+
+
 def test_an_owner_that_released_is_no_crash(make: Make, engine: StoreEngine) -> None:
     publish(engine, ("a", 1), ("b", 2))
     first = make("first")

@@ -152,9 +152,9 @@ def _waiting(group: StoredGroup, places: list[PartitionStanding], now_ms: int) -
         found.append(Reason(Code.GROWN, text, commands=(say.list_lanes(group),)))
     closed = [each for each in places if each.waits_for is not None and each.behind]
     if closed:
-        first, are = closed[0], "is" if len(closed) == 1 else "are"
-        text = f"{counted(len(closed), 'partition')} (such as {first.partition}) {are} read once what came"
-        text += f" before the topic grew, in others (such as {first.waits_for}), is done"
+        one, are = closed[0], "is" if len(closed) == 1 else "are"
+        text = f"{counted(len(closed), 'partition')} (such as {one.partition}) {are} read once what came"
+        text += f" before the topic grew, in others (such as {one.waits_for}), is done"
         found.append(Reason(Code.GROWN, text))
     return found
 

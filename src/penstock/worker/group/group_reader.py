@@ -45,6 +45,7 @@ class GroupReader:
         self._partitions, self._records = partitions, records
         self._source: Log | ReadCache = log
         self._ends: dict[int, int] | None = None  # not known yet
+        self._takes = 0  # how often partitions had been taken then
         self._first = self._incarnation = 0
         self.is_held_up = False  # it reads on in some partition once what is done there is settled
         self.untold: list[str] = []  # the types of what was passed over since it was last told
@@ -53,13 +54,17 @@ class GroupReader:
         """Share what is read with other groups."""
         self._source = cache
 
-    def end(self, number: int) -> int | None:
-        """Return how far the log goes in a partition, if that is known."""
-        return None if self._ends is None else self._ends.get(number, 0)
+    def end(self, work: PartitionWork) -> int | None:
+        """Return how far the log goes in a partition; None as long as nobody has looked since it was taken.
+
+        What was known before may be less than what its former owner has read and handed out.
+        """
+        return None if self._ends is None or work.take > self._takes else self._ends.get(work.number, 0)
 
     def fill(self, ends: dict[int, int]) -> bool:
         """Read what the log holds beyond what is known; return whether there was anything."""
         former, self.is_held_up = self._ends, False
+        self._takes = self._partitions.takes
         if former is None:
             self._incarnation = self._log.identity().incarnation
         elif former is not ends and ends:  # one that was deleted has none

@@ -30,6 +30,7 @@ class OwnedPartitions:
         self._lost_out: dict[int, set[int]] = {}  # what was handed out, and not settled, when one was lost
         self._in_doubt: set[int] = set()  # lost here, but perhaps still ours: a commit is in doubt
         self._turn = 0
+        self.takes = 0  # how often partitions were taken
         self.grown: dict[int, PartitionWork] = {}  # those that have, or had when they came, a barrier
         self.needs_check = False  # what was lost may still be ours, as the rows say: see `check`
 
@@ -78,6 +79,7 @@ class OwnedPartitions:
         self._own(self._store.take_wanted(living))
 
     def _own(self, taken: dict[int, Owned]) -> None:
+        self.takes += 1
         for number, owned in taken.items():
             machine = owned.machine
             if self._one_lane:
@@ -91,6 +93,7 @@ class OwnedPartitions:
                 doubtful_to=reach + bounds.AHEAD if crashed else 0,
                 doubtful=self._lost_out.pop(number, set())
                 | (machine.perhaps_out(self._clock.now_ms()) if crashed else set()),
+                take=self.takes,
                 topic_id=self._store.topic.id,
                 settled_to=reach,
             )

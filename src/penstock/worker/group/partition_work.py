@@ -24,6 +24,7 @@ class PartitionWork:
     machine: Partition
     doubtful_to: int  # records below may have been handed out before
     doubtful: set[int]  # and these: they waited in lanes, or were out when we lost the partition
+    take: int = 0  # the number of the take that it came with
     topic_id: int = 0
     records: dict[int, tuple[Record, Handler]] = field(default_factory=dict)
     settled_to: int = 0  # nothing at or above is settled, as its row says

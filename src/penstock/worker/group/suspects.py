@@ -125,7 +125,7 @@ class Suspects:
         What waits in a lane until its head is tried again keeps its mark, and holds up nothing else.
         """
         machine, trial = work.machine, work.owned.trial
-        end = self._reader.end(work.number)
+        end = self._reader.end(work)
         if end is None or machine.base < min(work.doubtful_to, end):
             return
         if work.doubtful_to:  # the cursor has passed it, but it is not settled
