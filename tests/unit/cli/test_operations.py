@@ -323,3 +323,50 @@ def test_durations_sizes_and_moments_are_read_as_people_write_them() -> None:
             read(text)
     assert [duration_text(ms) for ms in (0, 86_400_000, 5_400_000, 1500)] == ["0d", "1d", "90min", "1500ms"]
     assert [size_text(count) for count in (999, 10**10, 10**16)] == ["999 B", "10.0 GB", "10000.0 TB"]
+
+
+# --- restored, reconcile --type, dead fallbacks ------------------------------------------------
+
+
+def test_a_restored_store_is_another_incarnation_and_the_audit_says_who_said_so(
+    shop: Outbox, run: Run
+) -> None:
+    before = shop.log.identity()
+    assert run("restored", typed="n")[0] != 0
+    assert run("restored", "--json")[0] != 0, "nobody is asked then"
+    assert shop.log.identity() == before
+    code, out, _ = run("restored", typed="y")
+    after = shop.log.identity()
+    assert (code, after.id) == (0, before.id)
+    assert after.incarnation > before.incarnation
+    assert f"incarnation {after.incarnation}" in out
+    assert said(run, "restored", "--yes")["incarnation"] > after.incarnation
+    assert [each["action"] for each in said(run, "audit")["audit"]] == ["restored"] * 2
+
+
+def test_reconcile_compares_with_one_type(shop: Outbox, run: Run) -> None:
+    with shop.transaction() as conn:
+        shop.publish(conn, "customer.new", 5, key="c-1")
+    shop.drain()
+    against = ("--against", "SELECT 'o-1'", "--by", "key")
+    assert run("reconcile", *against)[0] == 1
+    code, out, _ = run("reconcile", *against, "--type", "order.placed")
+    assert code == 0
+    assert "logged=4 logged[order.placed]=3 delivered[mailer]=3 passed_over[mailer]=1" in out
+
+
+def test_what_fallbacks_completed_is_listed(shop: Outbox, run: Run) -> None:
+    assert run("dead", "fallbacks")[1] == "no record was completed by a fallback\n"
+
+    @shop.handler("customer.*", group="crm", on_failure="dead", fallback=lambda record: None)
+    def sync(record: Record) -> None:
+        raise ValueError("not there")
+
+    with shop.transaction() as conn:
+        id = shop.publish(conn, "customer.new", 5, key="c-1")
+    shop.drain()
+    code, out, _ = run("dead", "fallbacks", "--group", "crm")
+    assert code == 0
+    assert "ValueError: not there" in out
+    (found,) = said(run, "dead", "fallbacks")["fallbacks"]
+    assert (found["id"], found["key"], found["failures"]) == (id, "c-1", 1)
