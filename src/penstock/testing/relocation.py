@@ -19,13 +19,22 @@ OF_THE_STORE = {
     "_clock",
     "_closing",
     "_database",
+    "_durability",
     "_listeners",
     "_names",
     "_store",
     "_tokens_used",
     "_workers",
 }
-OF_THE_PROGRAM = {"_context", "_event_types", "_handlers", "_limits", "_tracker", "_window_ms"}
+OF_THE_PROGRAM = {
+    "_allow_autocommit",
+    "_context",
+    "_event_types",
+    "_handlers",
+    "_limits",
+    "_tracker",
+    "_window_ms",
+}
 
 
 @contextmanager

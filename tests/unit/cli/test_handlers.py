@@ -112,6 +112,7 @@ def test_all_that_was_registered_is_shown(run: Run) -> None:
         "kind": "sync",
         "batch": None,
         "transaction": False,
+        "lanes": "key",
         "retry": "9 retries after 2s, 4s, 6s, 8s, 10s, …; never ValueError",
         "retry_from": "outbox",
         "max_retries": 9,
