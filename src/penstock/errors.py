@@ -41,6 +41,7 @@
     │   ├── StoreUnreachable        a file that cannot be opened, a server that is away
     │   ├── StoreFull
     │   ├── StoreReadOnly
+    │   ├── StoreDamaged            a file that is no database, or has lost its form
     │   ├── StoreBusy               members are at work, so its tables are not dropped
     │   ├── StoreReplaced           its tables were made again while a member runs
     │   ├── StoreUnsupported        a kind of store that this Python does not support
@@ -530,6 +531,18 @@ class StoreReadOnly(StoreError):
     def __init__(self, where: str) -> None:
         super().__init__(
             f"{where} cannot be written; give this user the right to write the file and its folder"
+        )
+
+
+class StoreDamaged(StoreError):
+    """The file is damaged, or no database at all; nothing of it was deleted."""
+
+    code = "store_damaged"
+
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__(
+            f"{where} is damaged or no SQLite database ({why}); stop what uses it, keep a copy, and put a "
+            f"backup in its place or save what can be read by `sqlite3 {where} .recover`"
         )
 
 

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from penstock import Outbox
-from penstock.errors import InvalidUrl, StoreFull, StoreReadOnly, StoreUnreachable
+from penstock.errors import InvalidUrl, StoreDamaged, StoreFull, StoreReadOnly, StoreUnreachable
 from penstock.log.sql.bell_listener import listen
 from penstock.log.sql.database import Database
 from penstock.log.sql.log import SqlLog
@@ -157,7 +157,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_file_that_is_no_database_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "letter.txt").write_bytes(content)
     outbox = Outbox(f"sqlite:///{tmp_path}/letter.txt")
-    with pytest.raises(StoreUnreachable, match=r"letter\.txt cannot be reached: file is not a database"):
+    with pytest.raises(StoreDamaged, match=r"letter\.txt is damaged or no SQLite database \(file is not a"):
         outbox.migrate()
     assert (tmp_path / "letter.txt").read_bytes() == content
     outbox.close()
@@ -177,7 +177,7 @@ def test_p7_a_damaged_file_is_told_and_nothing_good_is_deleted(store: StoreEngin
     topic = other.log.topic("events")
     number = next(number for number, end in other.log.ends(topic).items() if end)
     for call in (lambda: other.log.read("events", number), other.drain):
-        with pytest.raises(sqlite3.DatabaseError, match="malformed"):
+        with pytest.raises(StoreDamaged, match=r"shop\.db is damaged .*malformed.*put a backup in its place"):
             call()
     assert seen == []
     other.close()

@@ -49,6 +49,7 @@ EXIT_CODES = {
     "store_unreachable": UNREACHABLE,
     "store_full": FAILED,
     "store_read_only": FAILED,
+    "store_damaged": FAILED,
     "store_busy": FAILED,
     "store_replaced": FAILED,
     "store_unsupported": FAILED,

@@ -247,9 +247,7 @@ def test_what_a_stopping_worker_gives_back_is_served_while_its_last_call_runs(
             with working(other):
                 for value in range(1, 20):
                     publish(outbox, value, key=f"k-{value}")
-                wait_until(
-                    lambda: len(second) == 19, "the other serves the rest"
-                )
+                wait_until(lambda: len(second) == 19, "the other serves the rest")
                 assert states() == ["running", "stopping"]
         finally:
             go_on.set()

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from threading import Event, Lock
 from typing import Any, TypeVar
 
-from penstock.errors import PickChanged, StoreReadOnly, StoreUnreachable, TopicVanished
+from penstock.errors import PickChanged, StoreDamaged, StoreReadOnly, StoreUnreachable, TopicVanished
 
 from .contract import Call, Dialect, Params, Result, Row, Rows, TransactionState
 from .naming import Names
@@ -207,20 +207,22 @@ class Database:
 
     def _is_spoiled(self, error: Exception) -> bool:
         """Return whether a connection has failed in a way in which a new one may not."""
-        return isinstance(self.dialect.translate(error), StoreUnreachable | StoreReadOnly)
+        lasting = StoreUnreachable | StoreReadOnly | StoreDamaged
+        return isinstance(self.dialect.translate(error), lasting)
 
     def _may_repeat(self, error: Exception) -> bool:
         return isinstance(error, TopicVanished | PickChanged) or self.dialect.is_conflict(error)
 
     def _take(self) -> Any:
-        with self._lock:
-            self._disown()
-            while self._idle:
-                conn = self._idle.pop()
-                if self.dialect.may_keep(conn):
-                    return conn
-                self.dialect.close(conn)
-        return self.dialect.connect()
+        while True:
+            with self._lock:
+                self._disown()
+                conn = self._idle.pop() if self._idle else None
+            if conn is None:
+                return self.dialect.connect()
+            if self.dialect.may_keep(conn):  # not under the lock: all that are idle may have to go
+                return conn
+            self.dialect.close(conn)
 
     def _disown(self) -> None:
         """After a fork the idle connections are the parent's: keep them, so that nothing here closes them."""
@@ -228,10 +230,11 @@ class Database:
             self._inherited, self._idle, self._pid = self._inherited + self._idle, [], os.getpid()
 
     def _give_back(self, conn: Any) -> None:
-        with self._lock:
-            if not self._closed.is_set() and self.dialect.may_keep(conn):
-                self._idle.append(conn)
-                return
+        if self.dialect.may_keep(conn):
+            with self._lock:
+                if not self._closed.is_set():
+                    self._idle.append(conn)
+                    return
         self.dialect.close(conn)
 
     def _give_up(self, conn: Any, error: BaseException) -> None:

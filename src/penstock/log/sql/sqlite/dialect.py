@@ -16,6 +16,7 @@ import msgspec
 from penstock.errors import (
     Error,
     SchemaMissing,
+    StoreDamaged,
     StoreFull,
     StoreReadOnly,
     StoreUnreachable,
@@ -23,7 +24,7 @@ from penstock.errors import (
 )
 
 from ..contract import Params, Result, Row, Rows, TransactionState
-from .open_file import open_file
+from .open_file import FileConnection, open_file
 
 BUSY_SECONDS = 30.0
 _HELD_MS = 500
@@ -33,11 +34,10 @@ _encode = msgspec.json.encode
 OLDEST = (3, 35, 0)  # RETURNING
 
 
-class SqliteConnection(sqlite3.Connection):
+class SqliteConnection(FileConnection):
     """A connection of ours; while a handler has it as `record.tx`, it cannot end the transaction."""
 
     guarded = False
-    generation = 0
 
     def commit(self) -> None:
         """Commit, unless a handler asks for it."""
@@ -75,7 +75,7 @@ class SqliteDialect:
 
     def connect(self) -> SqliteConnection:
         """Open the file, making it if it is not there."""
-        generation = self._file.generation
+        before = self._file.before_opening()
         conn = sqlite3.connect(
             self.path,
             timeout=BUSY_SECONDS,
@@ -89,12 +89,12 @@ class SqliteDialect:
         except BaseException:
             conn.close()
             raise
-        conn.generation = generation
+        self._file.opened(conn, before)
         return conn
 
     def may_keep(self, conn: SqliteConnection) -> bool:
         """Ask what is known of the file."""
-        return conn.generation == self._file.generation and not self._file.is_read_only
+        return self._file.may_keep(conn)
 
     @property
     def is_read_only(self) -> bool:
@@ -245,10 +245,12 @@ class SqliteDialect:
         return _primary_code(error) in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR)
 
     def translate(self, error: Exception) -> Error | None:
-        """Say what a file that is away, full or read-only, or a missing table means."""
+        """Say what a file that is away, full, read-only or damaged, or a missing table means."""
         code = _primary_code(error)
-        if self.is_away(error) or code == sqlite3.SQLITE_NOTADB:
+        if self.is_away(error):
             return StoreUnreachable(self.path, str(error))
+        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            return StoreDamaged(self.path, str(error))
         if code == sqlite3.SQLITE_FULL:
             return StoreFull(self.path)
         if code == sqlite3.SQLITE_READONLY:
@@ -302,7 +304,7 @@ class SqliteListener:
 
     def close(self) -> None:
         """Close its connection."""
-        self._conn.close()
+        self._dialect.close(self._conn)
 
     def _read(self) -> int:
         return int(self._conn.execute("PRAGMA data_version").fetchone()[0])

@@ -1,43 +1,116 @@
 """A file as one process has it open: what all connections to it have in common."""
 
+import logging
+import os
+import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakMethod, WeakValueDictionary
 
+logger = logging.getLogger("penstock.database")
+
+FileNumber = tuple[int, int]  # device and inode: which file a path means
 _open: "WeakValueDictionary[str, OpenFile]" = WeakValueDictionary()
 _lock = Lock()
+
+
+class FileConnection(sqlite3.Connection):
+    """A connection that knows to which generation of its file's connections it belongs."""
+
+    generation = 0
+
+
+class BeforeOpening(NamedTuple):
+    """What was seen before a connection was opened: a file that is replaced meanwhile is noticed later."""
+
+    generation: int
+    number: FileNumber | None
 
 
 class OpenFile:
     """Says which connections of this process to a file may be used on, and has the others closed.
 
-    SQLite shares what it knows of a file among the connections of a process: while one is open that was
-    opened when the file could not be written, new ones cannot write either, though the file can be written
-    again. So all of them go together. While it is not known to be writable, none is kept. From any thread.
+    Two things spoil them all. SQLite shares what it knows of a file among the connections of a process: while
+    one is open that was opened when the file could not be written, new ones cannot write either, though the
+    file can be written again; so none is kept until it was written. And a file that was replaced by another
+    of its name, as by a restored backup, is still the one that open connections read. From any thread.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, path: str) -> None:
         self.generation = 0  # of the connections: those of an earlier one are closed
         self.is_read_only = False
+        self._path, self._companions = path, (f"{path}-wal", f"{path}-shm")
+        self._number: FileNumber | None = None
+        self._companion_numbers: list[FileNumber | None] = []
         self._holders: list[WeakMethod[Any]] = []
+        self._lock = Lock()
 
     def when_renewed(self, drop: Callable[[], None]) -> None:
         """Have this method called when connections that are kept are to be closed."""
         self._holders = [each for each in self._holders if each() is not None] + [WeakMethod(drop)]
 
+    def before_opening(self) -> BeforeOpening:
+        """Look at what a connection is about to open."""
+        return BeforeOpening(self.generation, self._look())
+
+    def opened(self, conn: FileConnection, before: BeforeOpening) -> None:
+        """Take note of a connection that was opened; with what was seen before it was."""
+        conn.generation = before.generation
+        self._number = before.number or _number(self._path)
+        self._companion_numbers = [_number(each) for each in self._companions]
+
+    def may_keep(self, conn: FileConnection) -> bool:
+        """Return whether a connection may be used on; looks whether the file is still the same."""
+        if self._number is not None:
+            self._look()
+        return conn.generation == self.generation and not self.is_read_only
+
     def refuse_writes(self) -> None:
         """Take note that the file could not be written."""
         self.is_read_only = True
+        self._renew()
+
+    def accept_writes(self) -> None:
+        """Take note that the file can be written."""
+        self.is_read_only = False
+
+    def _look(self) -> FileNumber | None:
+        """Return which file the path means now, and go over to it if that is another one."""
+        number, known = _number(self._path), self._number
+        if number is not None and known is not None and number != known:
+            self._replaced()
+        return number
+
+    def _replaced(self) -> None:
+        """Go over to the file that the path means now.
+
+        The files beside it, if they are still those of the former one, are put aside: SQLite would take its
+        write-ahead log for that of the new one, and mix the two. Nobody misses them: whoever has the former
+        file open has them open, too.
+        """
+        with self._lock:
+            if self._number is None:
+                return  # another thread has seen it
+            self._number = None
+            for companion, number in zip(self._companions, self._companion_numbers, strict=True):
+                if number is not None and _number(companion) == number:
+                    with suppress(FileNotFoundError):
+                        os.replace(companion, f"{companion}.replaced")
+        logger.warning(
+            "%s was replaced by another file, as by a restored backup; it is opened anew. What was beside "
+            "the former file has .replaced in its name and can be removed",
+            self._path,
+        )
+        self._renew()
+
+    def _renew(self) -> None:
         self.generation += 1
         for holder in self._holders:
             drop = holder()
             if drop is not None:
                 drop()
-
-    def accept_writes(self) -> None:
-        """Take note that the file can be written."""
-        self.is_read_only = False
 
 
 def open_file(path: str) -> OpenFile:
@@ -45,5 +118,14 @@ def open_file(path: str) -> OpenFile:
     with _lock:
         known = _open.get(path)
         if known is None:
-            known = _open[path] = OpenFile()
+            known = _open[path] = OpenFile(path)
         return known
+
+
+def _number(path: str) -> FileNumber | None:
+    """Return which file a path means now; None for none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
