@@ -32,7 +32,7 @@ from tests.services.slow import but_the_first
 from tests.working import working
 
 pytestmark = pytest.mark.usefixtures("brisk")
-KEYS = [f"k-{number}" for number in range(40)]
+KEYS = [f"k-{number}" for number in range(24)]
 ALL = dead.DeadSelection(group="g", all=True)
 ONCE = Fixed(timedelta(seconds=1), max_retries=0)
 LATER = Fixed(timedelta(seconds=10), max_retries=3)
@@ -191,11 +191,12 @@ def test_a_worker_of_the_release_before_leaves_before_the_topic_grows(
 ) -> None:
     """It knows no barriers: of the new partitions it must get nothing."""
     engine._change("UPDATE penstock_meta SET value = '7' WHERE name = 'usable_from'")
-    monkeypatch.setattr("penstock.log.sql.schema_watch.known_version", lambda database: 8)
+    monkeypatch.setenv("PENSTOCK_CLUSTER_LEASE_TTL", "2")
     old, seen = engine.another(SYSTEM), Seen()
     subscribe(old, "g", seen)
     writer.publish()
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool, monkeypatch.context() as before:
+        before.setattr("penstock.log.sql.schema_watch.known_version", lambda database: 8)
         running = pool.submit(old.run)
         wait_until(lambda: len(seen) == len(KEYS), "it is at work")
         topics.grow(engine.outbox, "events", 8)
@@ -203,7 +204,6 @@ def test_a_worker_of_the_release_before_leaves_before_the_topic_grows(
         with pytest.raises(SchemaTooNew, match="can be used from version 9 on, this Penstock knows 8"):
             running.result(60)
     assert {record.partition for record in seen} == set(range(4))
-    monkeypatch.undo()
     new = engine.another(SYSTEM)
     subscribe(new, "g", seen)
     with working(new):

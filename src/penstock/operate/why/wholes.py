@@ -77,11 +77,13 @@ def _places(
     }
     for number, cursor in cursors.items():
         served, _ = reader.served(group, topic, number, cursor)
-        waiting = lanes.get(number, (0, 0, None, 0, 0))
+        held, resting, next_due_ms, due, moved = lanes.get(number, (0, 0, None, 0, 0))
         end = bounds_now[number].end if number in bounds_now else 0
         former = former_places(growths, number)
         first = next((at for at, until in former if passed.get(at, until) < until), None)
-        yield PartitionStanding(number, cursor, end, *waiting, served, first)
+        yield PartitionStanding(
+            number, cursor, end, held, resting, next_due_ms, due, moved, served, waits_for=first
+        )
 
 
 def _explain(
@@ -148,9 +150,9 @@ def _waiting(group: StoredGroup, places: list[PartitionStanding], now_ms: int) -
         found.append(Reason(Code.GROWN, text, commands=(say.list_lanes(group),)))
     closed = [each for each in places if each.waits_for is not None and each.behind]
     if closed:
-        first, are = closed[0], "is" if len(closed) == 1 else "are"
-        text = f"{counted(len(closed), 'partition')} (such as {first.partition}) {are} read once what came"
-        text += f" before the topic grew, in others (such as {first.waits_for}), is done"
+        one, are = closed[0], "is" if len(closed) == 1 else "are"
+        text = f"{counted(len(closed), 'partition')} (such as {one.partition}) {are} read once what came"
+        text += f" before the topic grew, in others (such as {one.waits_for}), is done"
         found.append(Reason(Code.GROWN, text))
     return found
 
