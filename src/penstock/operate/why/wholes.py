@@ -81,11 +81,13 @@ def _places(
     }
     for number, cursor in cursors.items():
         served, _ = reader.served(group, topic, number, cursor)
-        *waiting, whole = lanes.get(number, (0, 0, None, 0, 0, 0))
+        held, resting, next_due_ms, due, moved, whole = lanes.get(number, (0, 0, None, 0, 0, 0))
         end = bounds_now[number].end if number in bounds_now else 0
         former = former_places(growths, number)
         first = next((at for at, until in former if passed.get(at, until) < until), None)
-        yield PartitionStanding(number, cursor, end, *waiting, bool(whole), served, first)
+        yield PartitionStanding(
+            number, cursor, end, held, resting, next_due_ms, due, moved, bool(whole), served, waits_for=first
+        )
 
 
 def _explain(
