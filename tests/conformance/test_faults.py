@@ -122,6 +122,8 @@ def test_a_file_that_can_be_written_again_is_written_although_it_was_opened_read
     store: StoreEngine, path: Path
 ) -> None:
     """SQLite lets no connection write while one of the process is open that could not; all are closed."""
+    assert store.outbox.drain().sequenced == 0  # and Python has imported what nobody may read
+    listen(store.outbox._store.database).close()
     with store.outbox.transaction() as conn:
         store.outbox.publish(conn, "t", 1)
     store.outbox.close()

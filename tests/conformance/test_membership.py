@@ -70,6 +70,23 @@ def test_the_first_member_gets_everything_at_once(cluster: Cluster) -> None:
     assert passes(cluster, pod) == 256
 
 
+def test_a_member_that_stops_is_given_nothing_and_remains_one_until_it_leaves(cluster: Cluster) -> None:
+    stopping, other = cluster.start(), cluster.start()
+    cluster.gather()
+    kept = passes(cluster, stopping)
+    stopping.member.begin_to_stop()
+    assert passes(cluster, stopping) == kept == 128  # nothing is taken from it
+    cluster.calm()
+    assert shares(cluster.slots()) == {other.id: 256}
+    assert shares(cluster.cursors()) == {other.id: 8}
+    assert set(cluster.database.look(other.member.living)) == {stopping.id, other.id}
+    stopping.member.join()  # as after its row was removed
+    cluster.gather()
+    assert shares(cluster.slots()) == {other.id: 256}
+    cluster.leave(stopping)
+    assert cluster.database.look(other.member.living) == [other.id]
+
+
 def test_members_share_fairly(cluster: Cluster) -> None:
     pods = [cluster.start() for _ in range(3)]
     cluster.gather()

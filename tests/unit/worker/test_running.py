@@ -12,6 +12,7 @@ import pytest
 
 from penstock import Fixed, Outbox, Record
 from penstock.errors import SchemaBehind, SchemaMissing
+from penstock.operate import groups
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
@@ -249,6 +250,8 @@ def test_what_a_stopping_worker_gives_back_is_served_while_its_last_call_runs(
                     publish(outbox, value, key=f"k-{value}")
                 wait_until(lambda: len(second) == 19, "the other serves the rest")
                 assert states() == ["running", "stopping"]
+                shown = groups.show(outbox._store, "g")
+                assert (len(shown.member_ids), len(shown.stopping_ids)) == (2, 1)
         finally:
             go_on.set()
     assert states() == []

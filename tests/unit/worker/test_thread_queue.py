@@ -70,17 +70,20 @@ def test_a_thread_that_ends_a_call_above_its_share_goes_to_whom_it_is_owed() -> 
     assert queue.take("ledger", fallbacks_only=False) is not None
 
 
-def test_groups_that_wait_have_the_threads_in_turn() -> None:
-    queue = ThreadQueue(1)
+def test_groups_keep_their_shares_and_have_what_is_left_in_turn() -> None:
+    queue = ThreadQueue(4)
     for group in ("mail", "ledger", "stock"):
-        queue.add(some_tasks(group, 6))
-    begun, ended = list[str](), None
-    for _ in range(9):
+        queue.add(some_tasks(group, 10))
+    begun = groups_of(take_all(queue))
+    assert sorted(begun.values()) == [1, 1, 2]
+    (ended,) = (group for group, count in begun.items() if count == 2)
+    in_turn = Counter[str]()
+    for _ in range(6):
         call = queue.take(ended, fallbacks_only=False)
         assert call is not None
         ended = call.handler.group
-        begun.append(ended)
-    assert Counter(begun) == {"mail": 3, "ledger": 3, "stock": 3}
+        in_turn[ended] += 1
+    assert in_turn == {"mail": 2, "ledger": 2, "stock": 2}
 
 
 def test_fallbacks_come_first_and_are_all_that_begins_in_the_end() -> None:

@@ -67,7 +67,11 @@ class ThreadQueue:
         """
         with self._lock:
             if ended is not None:
-                self._end(ended)
+                own = self._groups[ended]
+                if own.running <= self._share and own.tasks and not (self._fallbacks or fallbacks_only):
+                    return own.tasks.popleft()  # no more than its share: the place remains its own
+                own.running -= 1
+                self._running -= 1
             if self._fallbacks and (group := self._next(fallbacks=True)) is not None:
                 self._fallbacks -= 1
                 self._begin(group)

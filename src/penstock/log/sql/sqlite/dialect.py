@@ -24,7 +24,7 @@ from penstock.errors import (
 )
 
 from ..contract import Params, Result, Row, Rows, TransactionState
-from .open_file import FileConnection, open_file
+from .shared_file import FileConnection, shared_file
 
 BUSY_SECONDS = 30.0
 _HELD_MS = 500
@@ -71,7 +71,7 @@ class SqliteDialect:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._file = open_file(path)
+        self._file = shared_file(path)
 
     def connect(self) -> SqliteConnection:
         """Open the file, making it if it is not there."""
@@ -196,9 +196,12 @@ class SqliteDialect:
     def execute(self, conn: sqlite3.Connection, sql: str, params: Params) -> Result:
         """Run one statement."""
         cursor = conn.cursor()
-        cursor.row_factory = None  # a caller of `outbox.transaction` may have set the connection's
-        cursor.execute(sql, {name: _as_json(value) for name, value in params.items()})
-        return Result(cursor.fetchall(), cursor.rowcount)
+        try:
+            cursor.row_factory = None  # a caller of `outbox.transaction` may have set the connection's
+            cursor.execute(sql, {name: _as_json(value) for name, value in params.items()})
+            return Result(cursor.fetchall(), cursor.rowcount)
+        finally:
+            cursor.close()  # one that an error keeps alive keeps the file open after its connection
 
     def execute_all(self, conn: sqlite3.Connection, calls: Sequence[tuple[str, Params]]) -> list[Result]:
         """Run statements one after the other; there is no trip to save."""

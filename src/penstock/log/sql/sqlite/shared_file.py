@@ -1,4 +1,4 @@
-"""A file as one process has it open: what all connections to it have in common."""
+"""A SQLite file that the connections of one process share: what they have in common."""
 
 import logging
 import os
@@ -12,7 +12,7 @@ from weakref import WeakMethod, WeakValueDictionary
 logger = logging.getLogger("penstock.database")
 
 FileNumber = tuple[int, int]  # device and inode: which file a path means
-_open: "WeakValueDictionary[str, OpenFile]" = WeakValueDictionary()
+_shared: "WeakValueDictionary[str, SharedFile]" = WeakValueDictionary()
 _lock = Lock()
 
 
@@ -29,7 +29,7 @@ class BeforeOpening(NamedTuple):
     number: FileNumber | None
 
 
-class OpenFile:
+class SharedFile:
     """Says which connections of this process to a file may be used on, and has the others closed.
 
     Two things spoil them all. SQLite shares what it knows of a file among the connections of a process: while
@@ -113,12 +113,12 @@ class OpenFile:
                 drop()
 
 
-def open_file(path: str) -> OpenFile:
+def shared_file(path: str) -> SharedFile:
     """Return the file of a path, the same for all of this process."""
     with _lock:
-        known = _open.get(path)
+        known = _shared.get(path)
         if known is None:
-            known = _open[path] = OpenFile(path)
+            known = _shared[path] = SharedFile(path)
         return known
 
 
