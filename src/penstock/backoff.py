@@ -35,6 +35,7 @@ class Backoff:
         self._logger = logging.getLogger(f"penstock.{name}")
         self._pause = polling.shortest_seconds
         self._said = ""
+        self.present_trouble = ""  # the error it waits on, in words; empty while it is well
 
     def active(self) -> float:
         """Return the pause after a look that found work."""
@@ -59,10 +60,10 @@ class Backoff:
         kind = type(error).__name__
         if kind != self._said:
             self._logger.warning("%s: %s", what, error, exc_info=not isinstance(error, Error))
-        self._said = kind
+        self._said, self.present_trouble = kind, str(error)
 
     def is_well(self) -> None:
         """Take note that it works; log that if it did not before."""
         if self._said:
             self._logger.warning("%s goes on", self._name)
-            self._said = ""
+            self._said = self.present_trouble = ""

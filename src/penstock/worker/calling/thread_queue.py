@@ -1,6 +1,6 @@
 """What waits for a thread, shared fairly among groups."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import zip_longest
@@ -59,6 +59,13 @@ class ThreadQueue(deque[HandlerTask | Limiter]):
     def count_tasks(self) -> int:
         """Return how many tasks wait, with those that follow them; granted calls are not counted."""
         return sum(1 + item.more for item in list(self) if isinstance(item, HandlerTask))
+
+    def waiting_by_group(self) -> Counter[str]:
+        """Return how many records of each group wait for a thread; a granted call counts as one."""
+        found = Counter[str]()
+        for item in list(self):
+            found[item.handler.group] += 1 + (item.more if isinstance(item, HandlerTask) else 0)
+        return found
 
     def _ends_with_another(self, group: str) -> bool:
         """Return whether the last item is of another group: then those before it may be, too."""

@@ -19,3 +19,6 @@ ALTER TABLE penstock_token ADD COLUMN content bytea;
 
 -- running, or stopping: it finishes what it has and takes nothing new.
 ALTER TABLE penstock_member ADD COLUMN state text NOT NULL DEFAULT 'running';
+
+-- What it does now, as JSON: calls that take long, what they wait for, loops that fail; NULL: nothing to say.
+ALTER TABLE penstock_member ADD COLUMN status text;
