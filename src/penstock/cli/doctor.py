@@ -4,12 +4,16 @@ from pathlib import Path
 
 import click
 
+from penstock.errors import SchemaError, SchemaTooNew
 from penstock.log.sql.dialects import FORMS
+from penstock.log.sql.migrations import check
 from penstock.log.store import open_store
 from penstock.operate.bell import examine_bell
 from penstock.operate.doctor import DoctorFinding, PartState, examine, healthy
 from penstock.operate.group_names import examine_names
+from penstock.operate.pins import examine_pins
 from penstock.operate.retention import examine_groups
+from penstock.operate.stalls import examine_stalls
 from penstock.operate.time_limits import examine_time_limits
 from penstock.outbox.bell import BellSettings
 
@@ -32,10 +36,11 @@ _SIGNS = {
 def command(url: str | None, as_json: bool) -> None:
     """Show what this machine has and what each missing part would enable.
 
-    With a store: also whether its workers hear the bell, or why they have to poll, which time limits
-    of the server may end a handler's transaction, which groups have had no member for so long that
-    retention does not wait for them, and which seem to be one name for two programs.
-    Exits with 1 when a required part is broken.
+    With a store: also everything in it that does not move, and why: events that nobody brings into the log,
+    groups without a worker or with a stalled one, silent members, long transactions, topics without a reader.
+    And whether workers hear the bell, which time limits of the server may end a handler's transaction, who
+    holds retention back, for which groups it no longer waits, and which seem to be one name for two programs.
+    Exits with 1 when a required part is broken, or the tables cannot be used.
     """
     findings = [*examine(Path.cwd()), *_of_store(url)]
     if as_json:
@@ -60,7 +65,14 @@ def _of_store(url: str | None) -> list[DoctorFinding]:
         return []
     store = open_store(url, listen_url=BellSettings.load().listen_url)
     try:
+        try:
+            check(store.database)
+        except SchemaError as exc:
+            remedy = "see the message" if isinstance(exc, SchemaTooNew) else f"penstock migrate --url {url}"
+            return [DoctorFinding("Tables", PartState.BROKEN, str(exc), "everything in this store", remedy)]
         return [
+            *examine_stalls(store),
+            *examine_pins(store),
             examine_bell(store),
             *examine_time_limits(store),
             *examine_groups(store),

@@ -58,7 +58,7 @@ class MemberStatus(msgspec.Struct, frozen=True, omit_defaults=True):
 
     groups: tuple[GroupStatus, ...] = ()
     trial_since_ms: int | None = None
-    troubles: dict[str, str] = {}  # noqa: RUF012 - a Struct copies it
+    troubles: dict[str, str] = {}
     polls: str = ""
 
     def group(self, name: str) -> GroupStatus:

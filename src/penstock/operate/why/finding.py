@@ -123,6 +123,13 @@ class Finder:
         rows += self._tx.rows("outbox", "scheduled_by_key", **params)
         yield from map(_staged, rows)
 
+    def waiting_count(self, key: str) -> tuple[int, int]:
+        """Return how many events of a key are staged, and how many scheduled."""
+        hashed = key_hash(_bytes(key))
+        params = {"key_hash": hashed, "key": _bytes(key), "topic": self._topic, "slot": slot(hashed)}
+        ((staged, scheduled),) = self._tx.rows("outbox", "unlogged_of_key", walk=self._staged_walk, **params)
+        return staged, scheduled
+
     def of_key(self, topic: Topic, number: int, key: str, start: int, end: int) -> list[Logged]:
         """Return the records of a key between two offsets of a partition, in order."""
         within = OffsetRange(number, start, end)

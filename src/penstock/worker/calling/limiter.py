@@ -155,7 +155,7 @@ class Limiter:
             due = None if self._bucket is None else self._bucket.due(now)
             if due is not None and due > now:
                 return len(self), due
-            return (len(self), None) if self._calls >= self.limit else None
+            return (len(self), None) if self._calls - self._granted >= self.limit else None
 
     def change_share(self, share: float, now: float) -> None:
         """Let another part of the handler's rate be for this process."""
