@@ -4,17 +4,10 @@ from pathlib import Path
 
 import click
 
-from penstock.errors import SchemaError, SchemaTooNew
 from penstock.log.sql.dialects import FORMS
-from penstock.log.sql.migrations import check
 from penstock.log.store import open_store
-from penstock.operate.bell import examine_bell
 from penstock.operate.doctor import DoctorFinding, PartState, examine, healthy
-from penstock.operate.group_names import examine_names
-from penstock.operate.pins import examine_pins
-from penstock.operate.retention import examine_groups
-from penstock.operate.stalls import examine_stalls
-from penstock.operate.time_limits import examine_time_limits
+from penstock.operate.store_doctor import examine_store
 from penstock.outbox.bell import BellSettings
 
 from .output import print_json, print_table
@@ -65,19 +58,7 @@ def _of_store(url: str | None) -> list[DoctorFinding]:
         return []
     store = open_store(url, listen_url=BellSettings.load().listen_url)
     try:
-        try:
-            check(store.database)
-        except SchemaError as exc:
-            remedy = "see the message" if isinstance(exc, SchemaTooNew) else f"penstock migrate --url {url}"
-            return [DoctorFinding("Tables", PartState.BROKEN, str(exc), "everything in this store", remedy)]
-        return [
-            *examine_stalls(store),
-            *examine_pins(store),
-            examine_bell(store),
-            *examine_time_limits(store),
-            *examine_groups(store),
-            *examine_names(store),
-        ]
+        return examine_store(store)
     finally:
         store.close()
 

@@ -128,6 +128,7 @@ class _Examination:
 
 
 def _finding(part: str, reason: Reason, enables: str, otherwise: str = "") -> DoctorFinding:
-    state = PartState.NOTE if reason.code in _NOTES else PartState.LOW
+    waits = reason.code not in _NOTES or WORKER in reason.commands
+    state = PartState.LOW if waits else PartState.NOTE
     found = ". Also: ".join([reason.sentence, *reason.also])
     return DoctorFinding(part, state, found, enables, "; ".join(reason.commands) or otherwise)

@@ -237,7 +237,8 @@ class _Question:
         """Answer for a key without records."""
         asked = _Asked(self._subject, kind)
         cut = any(self._finder.is_cut(topic, self._subject) for topic in self._finder.topics())
-        missing = Missing(cut, gone=False)
+        gone = any(self._finder.is_gone(topic, self._subject) for topic in self._finder.topics())
+        missing = Missing(cut, gone)
         reason = explain_missing(self._subject, kind, missing, self._opened.writers)
         return [asked.answer(reason, None, None, None)]
 

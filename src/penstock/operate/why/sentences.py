@@ -245,6 +245,11 @@ def resume_process(served: Served) -> str:
     return f"kill -CONT {served.pid}"
 
 
+def list_dead(group: StoredGroup) -> str:
+    """Return the command that lists dead letters."""
+    return f"penstock dead list --group {quote(group.name)}"
+
+
 def list_lanes(group: StoredGroup, *, held: bool = False) -> str:
     """Return the command that lists what waits."""
     return f"penstock lanes --group {quote(group.name)}" + (" --held" if held else "")

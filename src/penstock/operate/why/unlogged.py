@@ -181,12 +181,17 @@ def explain_missing(
             text += f", the oldest of {count:,}"
         return Reason(Code.OPEN_TRANSACTION, text, also=also)
     if missing.gone:
-        text = f"{none} in the log any more, if it ever was: retention has deleted the records of its time"
+        ever = "there ever was one" if kind is QuestionKind.KEY else "it ever was"
+        where = "its partition" if kind is QuestionKind.KEY else "its time"
+        text = f"{none} in the log any more, if {ever}: retention has deleted records of {where}"
         return Reason(Code.GONE, text, also=also)
     if missing.cut:
         return Reason(Code.UNKNOWN, f"{none} in the part of the log that was searched", also=also)
-    text = f"{none} there: it was never published, was rolled back, or was cancelled before it was due"
-    return Reason(Code.UNKNOWN, text)
+    what = f"of key {subject}" if kind is QuestionKind.KEY else subject
+    ends = "rolled back, cancelled before it was due or deleted by retention"
+    if not missing.trimmed:
+        ends = "rolled back or cancelled before it was due"
+    return Reason(Code.UNKNOWN, f"there is no record {what}: it was never published, or was {ends}")
 
 
 def explain_erased(record: Logged) -> Reason:

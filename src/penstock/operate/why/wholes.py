@@ -148,7 +148,11 @@ class Wholes:
         found = _waiting(group, places, self._now_ms)
         working = [place for place in places if place.has_work]
         hindered = hindrances(group, *_worst(topic, working or places), self._now_ms)
-        rest = [*_lost(places), *_passed_over(group, passed_over)]
+        rest = [
+            *self._dead(group, topic, sum(each.held for each in places)),
+            *_lost(places),
+            *_passed_over(group, passed_over),
+        ]
         ready = explain_ready(self._tx, self._members, topic.name, self._now_ms, self._opened)
         if working:
             lockers = self._opened.long_lockers()
@@ -159,6 +163,16 @@ class Wholes:
             return _told(group, topic.name, with_others(first, others + rest))
         first, *others = ([] if ready is None else [ready]) + found or [self._done(group, topic)]
         return _told(group, topic.name, with_others(first, others + hindered + rest))
+
+    def _dead(self, group: StoredGroup, topic: Topic, held: int) -> list[Reason]:
+        """Return that dead letters wait for a person, beside those that hold a key."""
+        counts = {row[1]: row[2] for row in self._tx.rows("delivery", "group_dead", groups=[group.id])}
+        count = counts.get(topic.id, 0) - held
+        if count <= 0:
+            return []
+        wait = "waits" if count == 1 else "wait"
+        text = f"{counted(count, 'dead letter')} {wait} to be requeued or discarded; no key is held by that"
+        return [Reason(Code.DEAD, text, commands=(say.list_dead(group),))]
 
     def _done(self, group: StoredGroup, topic: Topic) -> Reason:
         writers = [each for each in self._opened.long_writers() if each.age_ms is not None]

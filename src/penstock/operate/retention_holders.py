@@ -12,7 +12,7 @@ _ENABLES = "a log that does not grow without end"
 
 
 @operation
-def examine_pins(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
+def examine_holders(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
     """Name the topics whose oldest records should be gone, and the readers that hold them."""
     settings = RetentionSettings.load()
     now_ms = store.database.now_ms(own_ms(clock))
