@@ -20,6 +20,7 @@ import pytest
 
 from penstock import Cancel, Fixed, Outbox, Record, Snooze
 from penstock.clock import SYSTEM, Clock
+from penstock.delivery.notes import CatchUp
 from penstock.delivery.store import GroupStore
 from penstock.delivery.trial import Trial
 from penstock.membership import member as membership
@@ -30,7 +31,6 @@ from penstock.membership.serving import ServedGroup, Serves
 from penstock.membership.sharing import SharingMember
 from penstock.membership.status import MemberStatus
 from penstock.operate import groups, topics
-from penstock.operate.catch_up import catch_up
 from penstock.operate.doctor import DoctorFinding, PartState
 from penstock.operate.retention import retain
 from penstock.operate.store_doctor import examine_store
@@ -103,11 +103,13 @@ class Scene:
         member.exchange_slots()
         return member
 
-    def owner(self) -> SharingMember:
-        """Let such a member take the partitions, too."""
-        member = self.member()
-        topic = self.outbox.log.topic("events")
-        store = GroupStore(self.outbox.store, self.clock, group="g", topic=topic, owner=member.id)
+    def owner(self, wants: Callable[[str], bool] | None = None) -> SharingMember:
+        """Let such a member take the partitions, too; if it says what it wants, also what was passed over."""
+        member, topic = self.member(), self.outbox.log.topic("events")
+        late = None if wants is None else CatchUp(wants, 3_600_000)
+        store = GroupStore(
+            self.outbox.store, self.clock, group="g", topic=topic, owner=member.id, catch_up=late
+        )
         store.take_wanted(member.living)
         return member
 
@@ -313,7 +315,7 @@ def two_programs(scene: Scene) -> str:
 def given_up(scene: Scene) -> str:
     scene.monkeypatch.setenv("PENSTOCK_PROCESSING_CONCURRENCY", "4")
     outbox = scene.real()
-    outbox.handler("other", group="other")(lambda record: None)
+    outbox.handler("other", group="other", id="other")(lambda record: None)
     scene.hang(outbox, timeout=0.05)
     scene.worker(outbox)
     for number in range(4):
@@ -507,8 +509,7 @@ def no_handler(scene: Scene) -> str:
 def late(scene: Scene) -> str:
     no_handler(scene)
     scene.advance(seconds=40)
-    scene.member("events:mail.*", "events:order.*")
-    catch_up(scene.outbox, "g", type="mail.sent", clock=scene.clock)
+    scene.owner(lambda type: True)
     scene.advance(seconds=40)
     return "k"
 
@@ -664,7 +665,7 @@ SITUATIONS = [
               "has begun nothing new"),
     Situation(no_handler, Code.NO_HANDLER, "takes the type mail.sent; it was passed over",
               "register a handler",
-              "were passed over"),
+              "was passed over"),
     Situation(late, Code.IN_WORK, "waits to be delivered late in group g", WORKER, "no living member"),
     Situation(unread, Code.NO_HANDLER, "no group reads topic events", WORKER, "no group reads it"),
     Situation(topic_made_anew, Code.NEW_TOPIC, "has no place in topic events yet", WORKER,

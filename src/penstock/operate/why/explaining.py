@@ -17,7 +17,7 @@
 
 from dataclasses import replace
 
-from penstock.delivery.notes import Note
+from penstock.delivery.notes import OPEN, Note
 from penstock.membership.filters import wanted
 from penstock.worker.group import bounds
 
@@ -112,7 +112,8 @@ def _noted(standing: Standing, note: Note, who: str, now_ms: int) -> Reason:
         text = f"{who} waits to be delivered late in {name}: {say.was_passed_over(type)}"
         place = f"{topic}/{standing.record.partition}"
         return with_others(Reason(Code.IN_WORK, text), hindrances(group, standing.served, place, now_ms))
-    if wanted(group.filters[:1], topic, type) is False:
+    unknown = not group.filters and note.until == OPEN
+    if unknown or wanted(group.filters[:1], topic, type) is False:
         text = f"{who} is not for {name}: {say.passed_over(standing)}; {say.LATE}"
         return Reason(Code.NO_HANDLER, text, commands=(say.WORKER,))
     text = f"{who} was not delivered to {name}: {say.was_passed_over(type)}; {say.ASKED}"

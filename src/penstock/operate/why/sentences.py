@@ -198,11 +198,9 @@ def before(standing: Standing) -> str:
 def passed_over(standing: Standing) -> str:
     """Return that no handler of a group wants a record."""
     record, group = standing.record, standing.group
-    filter = ", ".join(group.filters[0])
+    filter = f" ({', '.join(group.filters[0])})" if group.filters else ""
     end = "it was passed over" if standing.passed else "it will be passed over"
-    return (
-        f"none of its handlers ({filter}) takes the type {record.type}; {end}{_rival(group, standing.rival)}"
-    )
+    return f"none of its handlers{filter} takes the type {record.type}; {end}{_rival(group, standing.rival)}"
 
 
 def _rival(group: StoredGroup, rival: tuple[str, Filter] | None) -> str:
