@@ -39,12 +39,13 @@ class RunningWorker:
         short = {"LEASE_TTL": "1", "HEARTBEAT_INTERVAL": "0.1", "GATHER_JOINS": "0"}
         settings = {f"PENSTOCK_CLUSTER_{name}": value for name, value in short.items()}
         path = os.pathsep.join([str(SOURCE), str(ROOT), str(folder)])
-        self._process = subprocess.Popen(
-            penstock("worker", "shop:outbox"),
-            cwd=folder,
-            env=os.environ | settings | {"PENSTOCK_URL": url, "PYTHONPATH": path},
-            stderr=self.log.open("w"),
-        )
+        with self.log.open("w") as log:
+            self._process = subprocess.Popen(
+                penstock("worker", "shop:outbox"),
+                cwd=folder,
+                env=os.environ | settings | {"PENSTOCK_URL": url, "PYTHONPATH": path},
+                stderr=log,
+            )
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal."""
