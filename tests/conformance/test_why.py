@@ -322,6 +322,41 @@ def test_a_record_retried_alone_lets_its_key_go_on(shop: Shop) -> None:
     )
 
 
+def test_a_key_is_told_of_with_all_its_unsettled_records(shop: Shop) -> None:
+    """Behind the one that failed, still in the log, staged, and scheduled."""
+    failed(shop)
+    shop.log(5, key="k")
+    shop.publish(6, 7)
+    shop.publish(8, 9, at=timedelta(hours=1))
+    in_group, staged, later = shop.why("k")
+    assert (in_group.code, in_group.unsettled) == (Code.PARKED, 3)
+    assert in_group.also[:2] == (
+        "1 more record of the key waits behind it, up to events/0/1.",
+        "1 more record of the key is still to be read from the log, up to events/0/3.",
+    )
+    assert (staged.code, staged.unsettled) == (Code.NOT_SEQUENCED, 2)
+    assert staged.also == ("1 more event of the key is staged after it.",)
+    assert (later.code, later.unsettled) == (Code.NOT_DUE, 2)
+    assert later.also == ("1 more event of the key is scheduled after it.",)
+
+
+def test_a_key_is_told_of_with_records_that_are_retried_alone_and_dead_ones(shop: Shop) -> None:
+    shop.seen.failing = [1, 2, 3]
+    shop.subscribe(on_failure="alone")
+    shop.publish(1)
+    shop.drain()
+    shop.advance(10)
+    shop.publish(2, 3, 4)
+    shop.drain()
+    answer = shop.one("k")
+    assert (answer.code, answer.unsettled) == (Code.PARKED, 3)
+    texts = " ".join([answer.sentence, *answer.also])
+    assert "record events/0/0 became a dead letter" in texts
+    for offset in (1, 2):
+        assert f"its record events/0/{offset} failed once (OrderDeclined: {offset + 1})" in texts
+    assert answer.commands[-1] == "penstock dead list --group g --key k"
+
+
 def held(shop: Shop) -> tuple[str, str]:
     first, second = failed(shop)
     shop.advance(10)
@@ -842,7 +877,7 @@ def test_a_search_that_was_cut_says_so(shop: Shop, monkeypatch: pytest.MonkeyPat
     assert shop.one("r-0", everything=True).code is Code.NO_HANDLER
     assert (
         shop.one("nothing", kind=QuestionKind.KEY).sentence
-        == "no record of key nothing is where it was looked for."
+        == "no record of key nothing is in the part of the log that was searched."
     )
     unknown = "019b76da-a800-7316-939d-3abfcb8ecd68"
     monkeypatch.setattr(finding, "WALK", 5_000)
