@@ -10,7 +10,7 @@ from penstock.operate.doctor import DoctorFinding, PartState, examine, healthy
 from penstock.operate.store_doctor import examine_store
 from penstock.outbox.bell import BellSettings
 
-from .output import print_json, print_table
+from .output import cell, print_json, print_table
 
 _SIGNS = {
     PartState.OK: "[green]ok[/]",
@@ -41,9 +41,9 @@ def command(url: str | None, as_json: bool) -> None:
     else:
         rows = [
             (
-                one.part.replace("[", "\\["),
+                cell(one.part),
                 _SIGNS[one.state],
-                one.found,
+                cell(one.found),
                 one.enables,
                 _remedy(one.state, one.remedy),
             )
@@ -64,4 +64,4 @@ def _of_store(url: str | None) -> list[DoctorFinding]:
 
 
 def _remedy(state: PartState, remedy: str) -> str:
-    return "" if state is PartState.OK else remedy.replace("[", "\\[")
+    return "" if state is PartState.OK else cell(remedy)

@@ -194,7 +194,11 @@ class Worker:
     def _status(self) -> MemberStatus:
         """Return what this process does now, as others may read it."""
         polls = "bell.enabled is off" if self._listener is None else self._listener.trouble
-        return with_services(self._delivery.status(), sequencing=self._sequencing.trouble, polls=polls)
+        try:
+            delivery = self._delivery.status()
+        except RuntimeError:  # a queue changed while it was read; the next heartbeat says it
+            delivery = MemberStatus()
+        return with_services(delivery, sequencing=self._sequencing.trouble, polls=polls)
 
     def _end_refused(self, error: SchemaError) -> None:
         """End: this code cannot use the tables, so it writes nothing more, not even that it leaves."""

@@ -107,3 +107,18 @@ def test_catch_up_is_not_suggested_where_no_handler_wants_the_type(run: Run, sho
     shop.drain()
     _, out, _ = run("why", "m-1")
     assert "$ penstock groups catch-up" not in out
+
+
+def test_the_doctor_shows_foreign_text_as_it_is(run: Run, shop: Outbox, path: Path) -> None:
+    """A group's name may look like markup."""
+
+    @shop.handler("mail.*", group="[red]", id="other")
+    def send(record: Record) -> None:
+        raise ValueError("[/]")
+
+    with shop.transaction() as conn:
+        shop.publish(conn, "mail.sent", 2, key="[b]")
+    shop.drain()
+    code, out, _ = run("doctor", "--url", f"sqlite:///{path}")
+    assert code == 0
+    assert "[red]" in out
