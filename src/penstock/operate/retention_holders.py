@@ -16,10 +16,10 @@ def examine_holders(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
     """Name the topics whose oldest records should be gone, and the readers that hold them."""
     settings = RetentionSettings.load()
     now_ms = store.database.now_ms(own_ms(clock))
-    rule, patience_ms = AsSet(settings), int(settings.interval.total_seconds() * 2000)
+    rule, grace_ms = AsSet(settings), int(settings.interval.total_seconds() * 2000)
     found = []
     for topic in store.log.topics():
-        before_ms = rule.limits(topic.keep, now_ms - patience_ms).older_than_ms
+        before_ms = rule.limits(topic.keep, now_ms - grace_ms).older_than_ms
         aged = {} if before_ms is None else _aged(store.log, topic, before_ms)
         if aged:
             readers = _groups(store, topic, rule.seen_since_ms(now_ms))

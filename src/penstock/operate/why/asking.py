@@ -195,9 +195,10 @@ class _Question:
         answers = []
         for topic in self._finder.topics():
             last = self._finder.last_of_key(topic, self._subject)
-            groups = list(self._groups(topic, partition_of(topic, self._subject)))
+            number = partition_of(topic, self._subject)
+            groups = list(self._groups(topic, number))
             for group, cursor in groups:
-                found = unsettled(self._reader, self._finder, group, cursor, topic, self._subject)
+                found = unsettled(self._reader, self._finder, group, cursor, topic, number, self._subject)
                 if found.first is not None or last is not None:
                     answers.append(self._key_in(asked, group, cursor, found, last))
             if last is not None and not groups:

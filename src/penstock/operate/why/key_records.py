@@ -6,7 +6,7 @@ from shlex import quote
 from penstock.log.contract import Topic
 
 from . import sentences as say
-from .finding import Finder, Logged, partition_of
+from .finding import Finder, Logged
 from .standing import Cursor, Lane, Letter, StandingReader, StoredGroup, key_lane
 from .wording import counted
 
@@ -68,10 +68,16 @@ class UnsettledRecords:
 
 
 def unsettled(
-    reader: StandingReader, finder: Finder, group: StoredGroup, cursor: Cursor, topic: Topic, key: str
+    reader: StandingReader,
+    finder: Finder,
+    group: StoredGroup,
+    cursor: Cursor,
+    topic: Topic,
+    number: int,
+    key: str,
 ) -> UnsettledRecords:
-    """Return what a group has not settled of a key."""
-    number, own = partition_of(topic, key), key_lane(key)
+    """Return what a group, which is there in the partition, has not settled of a key."""
+    own = key_lane(key)
     lanes = reader.lanes(group, topic, number, own)
     letters = reader.letters(group, topic, number, lane=own, key=key)
     end = min(finder.bounds(topic, number)[1], cursor.offset + finder.walk)
