@@ -208,6 +208,16 @@ def slots_locked(scene: Scene) -> str:
     return "k"
 
 
+def cursors_locked(scene: Scene) -> str:
+    scene.monkeypatch.setattr(unlogged, "_LOCKED_MS", 0)
+    no_member(scene)
+    scene.owner()
+    conn = scene.borrow()
+    conn.execute("SELECT * FROM penstock_cursor FOR UPDATE")
+    scene.open.callback(conn.rollback)
+    return "k"
+
+
 def file_locked(scene: Scene) -> str:
     scene.member()
     scene.publish(1)
@@ -614,6 +624,8 @@ SITUATIONS = [
               "may have published",
               "postgres"),
     Situation(slots_locked, Code.OPEN_TRANSACTION, "holds locks that workers need", "end it", "holds locks",
+              "postgres"),
+    Situation(cursors_locked, Code.IN_WORK, "holds locks that workers need", "end it", "holds locks",
               "postgres"),
     Situation(file_locked, Code.OPEN_TRANSACTION, "holds locks that workers need", "end it", "still open"),
     Situation(move_fails, Code.TROUBLE, "no room here", "tries again", "sequencing fails and tries again"),

@@ -23,6 +23,7 @@ from .reason import Reason
 from .standing import Cursor, StandingReader, StoredGroup, group_of
 from .unlogged import (
     OpenTransactions,
+    blocked,
     explain_cancelled,
     explain_erased,
     explain_missing,
@@ -165,8 +166,15 @@ class _Question:
 
     def _logged(self, asked: _Asked, group: StoredGroup, cursor: Cursor, record: Logged) -> Answer:
         standing = self._reader.standing(group, cursor, record)
-        reason = explain(standing, asked.kind, self._now_ms)
+        reason = self._with_locks(explain(standing, asked.kind, self._now_ms))
         return asked.answer(reason, group.name, record.id or None, record.place)
+
+    def _with_locks(self, reason: Reason) -> Reason:
+        """Return a reason with the open transaction that keeps workers waiting, if there is one."""
+        lockers = self._opened.long_lockers()
+        if not lockers or not reason.code.waits:
+            return reason
+        return replace(reason, also=(*reason.also, blocked(lockers)))
 
     def _unread(self, asked: _Asked, topic: Topic, record: Logged) -> Answer:
         """Answer for a record that no group reads."""
@@ -212,7 +220,7 @@ class _Question:
         record = found.first or last
         assert record is not None
         standing = self._reader.standing(group, cursor, record)
-        reason = explain(standing, asked.kind, self._now_ms)
+        reason = self._with_locks(explain(standing, asked.kind, self._now_ms))
         also, commands = found.others(group, self._now_ms)
         reason = replace(reason, also=also + reason.also, commands=reason.commands + commands)
         writers = self._opened.long_writers()
