@@ -261,7 +261,7 @@ class Story:
         else:
             held = any(key.held for key in keys)
             expected = Code.PARKED if rests else Code.HELD if held else Code.DELIVERED
-            if any(not event.logged and not event.due_ms for event in self.events):
+            if any(not event.logged and event.due_ms <= self.now_ms for event in self.events):
                 expected = Code.NOT_SEQUENCED
         assert answer.code is expected, answer
 
