@@ -3,7 +3,7 @@
 import logging
 import random
 
-from penstock.errors import Error
+from penstock.errors import Error, StoreUnreachable
 from penstock.settings import Settings, setting
 
 
@@ -34,7 +34,8 @@ class Backoff:
         self._name, self._polling = name, polling
         self._logger = logging.getLogger(f"penstock.{name}")
         self._pause = polling.shortest_seconds
-        self._said = ""
+        self._said, self._has_lost = "", False
+        self.present_trouble = ""  # the error it waits on, in words; empty while it is well
 
     def active(self) -> float:
         """Return the pause after a look that found work."""
@@ -49,8 +50,15 @@ class Backoff:
         return self._pause * random.uniform(0.8, 1.0)
 
     def trouble(self, error: Exception) -> float:
-        """Log an error if it is new, with its trace if it is not one of ours; return how long to wait."""
-        self.warn_once(error, f"{self._name} waits and tries again")
+        """Log an error if it is new, with its trace if it is not one of ours; return how long to wait.
+
+        A connection that is lost once is no trouble yet: a process that was paused loses those it had open.
+        """
+        if isinstance(error, StoreUnreachable) and not self._has_lost and not self._said:
+            self._logger.info("%s has lost its connection and makes another", self._name)
+            self._has_lost = True
+        else:
+            self.warn_once(error, f"{self._name} waits and tries again")
         pause, self._pause = self._pause, min(self._pause * 2, self._polling.longest_seconds)
         return pause + random.uniform(0, pause / 2)
 
@@ -59,10 +67,11 @@ class Backoff:
         kind = type(error).__name__
         if kind != self._said:
             self._logger.warning("%s: %s", what, error, exc_info=not isinstance(error, Error))
-        self._said = kind
+        self._said, self.present_trouble = kind, str(error)
 
     def is_well(self) -> None:
         """Take note that it works; log that if it did not before."""
+        self._has_lost = False
         if self._said:
             self._logger.warning("%s goes on", self._name)
-            self._said = ""
+            self._said = self.present_trouble = ""

@@ -42,6 +42,7 @@
     │   ├── StoreFull
     │   ├── StoreReadOnly
     │   ├── StoreDamaged            a file that is no database, or has lost its form
+    │   ├── StoreLocked             another process holds a lock, and did not let go in time
     │   ├── StoreBusy               members are at work, so its tables are not dropped
     │   ├── StoreReplaced           its tables were made again while a member runs
     │   ├── StoreUnsupported        a kind of store that this Python does not support
@@ -444,7 +445,7 @@ class SchemaMissing(SchemaError):
 
     def __init__(self, table: str) -> None:
         super().__init__(
-            f"table {table} is not in this database; run outbox.migrate() once before the first publish"
+            f"table {table} is not in this database; run outbox.migrate() or `penstock migrate --url …` once"
         )
 
 
@@ -467,7 +468,7 @@ class SchemaBehind(SchemaError):
     def __init__(self, found: int, needed: int) -> None:
         super().__init__(
             f"the database has schema version {found}, this Penstock needs {needed}; run outbox.migrate() or "
-            "`penstock migrate`"
+            "`penstock migrate --url …`"
         )
 
 
@@ -546,6 +547,19 @@ class StoreDamaged(StoreError):
         )
 
 
+class StoreLocked(StoreError):
+    """Another process holds a lock that was waited for in vain; nothing was written."""
+
+    code = "store_locked"
+    retryable = True
+
+    def __init__(self, where: str) -> None:
+        super().__init__(
+            f"the store {where} is locked: another process has kept a transaction open for too long; end it, "
+            "or try again"
+        )
+
+
 class StoreBusy(StoreError):
     """Tables are not dropped while members are at work on them."""
 
@@ -608,7 +622,7 @@ class UnknownTopic(LogError):
     code = "unknown_topic"
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"there is no topic {shown(name)}; publish to it once, or create it")
+        super().__init__(f"there is no topic {shown(name)}; `penstock topics list` shows those there are")
 
 
 class UnknownPartition(LogError):

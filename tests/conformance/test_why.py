@@ -214,7 +214,7 @@ def test_an_open_transaction_may_hold_it(shop: Shop, kind: str) -> None:
         conn.rollback()
     who = rf"process {pid} \(shop, open for \d+ \w+, idle in transaction, last statement at [\d:]+ UTC\)"
     who = who if kind == "postgres" else "another process"
-    said = rf"to be seen, but a transaction that may hold it is still open: {who}\."
+    said = rf"visible, but a transaction that may hold it is still open: {who}\."
     assert re.fullmatch(f"record {id} is not {said}", answer.sentence)
     assert re.fullmatch(f"no record of key k is {said}", of_key.sentence)
     assert answer.code is of_key.code is Code.OPEN_TRANSACTION
@@ -322,6 +322,41 @@ def test_a_record_retried_alone_lets_its_key_go_on(shop: Shop) -> None:
     )
 
 
+def test_a_key_is_told_of_with_all_its_unsettled_records(shop: Shop) -> None:
+    """Behind the one that failed, still in the log, staged, and scheduled."""
+    failed(shop)
+    shop.log(5, key="k")
+    shop.publish(6, 7)
+    shop.publish(8, 9, at=timedelta(hours=1))
+    in_group, staged, later = shop.why("k")
+    assert (in_group.code, in_group.unsettled) == (Code.PARKED, 3)
+    assert in_group.also[:2] == (
+        "1 more record of the key waits behind it, up to events/0/1.",
+        "1 more record of the key is still to be read from the log, up to events/0/3.",
+    )
+    assert (staged.code, staged.unsettled) == (Code.NOT_SEQUENCED, 2)
+    assert staged.also == ("1 more event of the key is staged after it.",)
+    assert (later.code, later.unsettled) == (Code.NOT_DUE, 2)
+    assert later.also == ("1 more event of the key is scheduled after it.",)
+
+
+def test_a_key_is_told_of_with_records_that_are_retried_alone_and_dead_ones(shop: Shop) -> None:
+    shop.seen.failing = [1, 2, 3]
+    shop.subscribe(on_failure="alone")
+    shop.publish(1)
+    shop.drain()
+    shop.advance(10)
+    shop.publish(2, 3, 4)
+    shop.drain()
+    answer = shop.one("k")
+    assert (answer.code, answer.unsettled) == (Code.PARKED, 3)
+    texts = " ".join([answer.sentence, *answer.also])
+    assert "record events/0/0 became a dead letter" in texts
+    for offset in (1, 2):
+        assert f"its record events/0/{offset} failed once (OrderDeclined: {offset + 1})" in texts
+    assert answer.commands[-1] == "penstock dead list --group g --key k"
+
+
 def held(shop: Shop) -> tuple[str, str]:
     first, second = failed(shop)
     shop.advance(10)
@@ -338,11 +373,10 @@ def decisions(id: str) -> tuple[str, ...]:
 def test_a_dead_letter_holds_its_key(shop: Shop) -> None:
     first, second = held(shop)
     answer, behind = shop.one(first), shop.one(second)
-    death = "died 2 h ago (00:00:10 UTC) after 2 failures (OrderDeclined: 1)"
+    death = "became a dead letter 2 h ago (00:00:10 UTC) after 2 failures (OrderDeclined: 1)"
     assert answer.sentence == (
-        f"{first} (key k) is held in group g: it {death}; later records of its key wait until it is "
-        f"requeued or "
-        "discarded."
+        f"{first} (key k) is held in group g: it {death}; later records of its key wait until you requeue "
+        "or discard it."
     )
     assert behind.sentence == (
         f"{second} (key k) waits in group g behind events/0/0 of the same key, which {death} and holds "
@@ -352,9 +386,8 @@ def test_a_dead_letter_holds_its_key(shop: Shop) -> None:
     assert answer.commands == behind.commands == decisions(first)
     assert answer.since == behind.since == shop.engine.clock.now() - timedelta(hours=2)
     assert shop.one("k").sentence == (
-        f"k is held in group g: its record events/0/0 {death}; later records of its key wait until it is "
-        f"requeued "
-        "or discarded."
+        f"k is held in group g: its record events/0/0 {death}; later records of its key wait until you "
+        "requeue or discard it."
     )
     third = shop.publish(4)
     shop.member().take()
@@ -367,7 +400,7 @@ def test_a_record_in_the_log_behind_a_dead_letter_is_behind_it(shop: Shop) -> No
     answer = shop.one("late", kind=QuestionKind.ID)
     assert answer.code is Code.BEHIND
     assert answer.sentence.startswith(
-        "late (key k) waits in group g behind events/0/0 of the same key, which died"
+        "late (key k) waits in group g behind events/0/0 of the same key, which became a dead letter"
     )
     assert answer.commands == decisions(first)
 
@@ -388,13 +421,13 @@ def test_a_dead_letter_that_holds_nothing_is_dead(shop: Shop) -> None:
     shop.advance(60)
     answer = shop.one(id)
     assert answer.sentence == (
-        f"{id} (key k) was given up in group g: it died 60 s ago (00:00:00 UTC) (no such customer); its "
-        f"key has "
-        "gone on without it."
+        f"{id} (key k) was given up in group g: it became a dead letter 60 s ago (00:00:00 UTC) (no such "
+        "customer); later records of its key are not held up."
     )
     assert (answer.code, answer.commands) == (Code.DEAD, decisions(id))
     assert shop.one(keyless).sentence == (
-        f"{keyless} was given up in group g: it died 60 s ago (00:00:00 UTC) (no such customer)."
+        f"{keyless} was given up in group g: it became a dead letter 60 s ago (00:00:00 UTC) (no such "
+        "customer)."
     )
     assert shop.one("k").code is Code.DEAD
     assert shop.one("k").id == id
@@ -496,7 +529,7 @@ def test_members_that_are_pinned_elsewhere_are_told(shop: Shop) -> None:
     assert answer.sentence == (
         f"{id} (key k) waits in group g: no member works on events/0: the one that serves the group is "
         f"pinned to "
-        "other partitions."
+        "other partitions (--partitions)."
     )
 
 
@@ -511,7 +544,8 @@ def test_a_member_with_other_handlers_is_told(shop: Shop) -> None:
     assert answer.code is Code.FILTER_DIFFERS
     assert answer.sentence == (
         f"{id} (key k) waits in group g: 1 living member that serves it has other handlers than the group "
-        "(events:a, events:t); the group takes over theirs once none with its own is left."
+        "counts with (events:a, events:t), as during a rolling deploy; the group takes over the new handlers "
+        "within seconds, once no member with the old ones is left."
     )
 
 
@@ -521,7 +555,7 @@ def test_a_type_that_no_handler_takes_is_passed_over(shop: Shop) -> None:
     coming = shop.one(id)
     assert coming.sentence == (
         f"{id} (key k) is not for group g: none of its handlers (events:order.*, events:t) takes the type "
-        "other.thing; it is passed over when its turn comes."
+        "other.thing; it will be passed over."
     )
     shop.drain()
     past = shop.one(id)
@@ -533,16 +567,17 @@ def test_a_predicate_or_another_filter_leaves_a_doubt(shop: Shop) -> None:
     id = logged(shop, type="other")
     shop.drain()
     sure = f"{id} (key k) was delivered to group g, which is past events/0/0"
-    assert shop.one(id).sentence == f"{sure}, unless its handlers passed it over."
+    assert shop.one(id).sentence == f"{sure}, unless none of its handlers wanted it."
     worker = shop.worker("events:?big")
-    assert shop.one(id).sentence == f"{sure}, unless its handlers passed it over."
+    assert shop.one(id).sentence == f"{sure}, unless none of its handlers wanted it."
     worker.leave()
     shop.change("UPDATE penstock_group SET filters = '[]'")
     shop.worker("events:other")
     assert shop.one(id).sentence == f"{sure}."
     assert shop.one(id).code is Code.DELIVERED
     shop.change("UPDATE penstock_group SET created_ms = created_ms + 1")
-    assert shop.one(id).sentence == f"{sure}, unless the group, which is younger, began after it."
+    later = "the group, which was created later, began at the end of the log."
+    assert shop.one(id).sentence == f"{sure}, unless {later}"
 
 
 def test_a_topic_that_no_group_reads_is_told(shop: Shop) -> None:
@@ -572,9 +607,9 @@ def test_the_bounds_are_told(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(bounds, "ENTRIES_BOUND", 1)
     answer = shop.one(id)
     assert answer.sentence == (
-        f"{id} (key new) waits in group g: 1 key with 2 records wait there already, and above 10,000 "
-        f"keys or 1 "
-        "records nothing more is taken from the log."
+        f"{id} (key new) waits in group g: 1 key with 2 records wait already in the partitions of the "
+        "same member; above 10,000 keys or 1 records it reads nothing more, until some of them are "
+        "delivered, requeued or discarded."
     )
     assert (answer.code, answer.commands) == (Code.BOUNDS, ("penstock lanes --group g",))
     assert shop.one("g").code is Code.BOUNDS
@@ -593,12 +628,12 @@ def test_care_after_a_crash_is_told(shop: Shop) -> None:
     shop.change(f"UPDATE penstock_cursor SET trial = '{trial.encode()}'")
     answer = shop.one(shop.ids[0])
     assert answer.sentence == (
-        f"{shop.ids[0]} (key k) waits in group g: it is tried alone, since it was in work when 4 workers "
-        "died; it has killed 1 worker by itself, and after 3 it is put off."
+        f"{shop.ids[0]} (key k) waits in group g: it was in work when 4 workers died, so it waits for its "
+        "turn to be tried alone; 1 worker died while it was alone at work, and after 3 its key is put off."
     )
     assert shop.one(id).sentence == (
-        f"{id} (key k) waits in group g: events/0 is worked a few records at a time since 4 workers died "
-        "with it; 1 record of events/0 comes before it."
+        f"{id} (key k) waits in group g: 4 workers died at work on events/0, so its records are tried "
+        "a few at a time until the cause is found; 1 record of events/0 comes before it."
     )
     assert answer.code is shop.one(id).code is Code.CAREFUL
     assert shop.one("g").code is Code.CAREFUL
@@ -674,7 +709,7 @@ def test_a_record_that_retention_has_removed_is_gone(shop: Shop) -> None:
     shop.trim(1)
     answer = shop.one(id)
     assert answer.sentence == (
-        f"record {id} is not in the log: retention has removed what was published at its time."
+        f"record {id} is not in the log any more, if it ever was: retention has deleted records of its time."
     )
     assert answer.code is Code.GONE
     later = young[:8] + "-ffff" + young[13:]
@@ -701,7 +736,7 @@ def test_an_erased_record_is_told(shop: Shop) -> None:
     erase(shop.database, "me", clock=shop.engine.clock)
     answer = shop.one(id)
     assert (answer.code, answer.group) == (Code.ERASED, None)
-    assert answer.sentence == f"record {id} was erased: events/0/0 is kept empty, and delivered to nobody."
+    assert answer.sentence == f"record {id} was erased: events/0/0 is empty now and is delivered to nobody."
 
 
 def test_a_discarded_record_is_told(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -713,8 +748,7 @@ def test_a_discarded_record_is_told(shop: Shop, monkeypatch: pytest.MonkeyPatch)
     shop.advance(60)
     answer = shop.one(first)
     assert answer.sentence == (
-        f"{first} (key k) was let go in group g: it was a dead letter, discarded 60 s ago (02:00:10 UTC) "
-        "by ada."
+        f"{first} (key k) was a dead letter in group g, discarded 60 s ago (02:00:10 UTC) by ada."
     )
     assert (answer.code, answer.since) == (Code.DISCARDED, shop.engine.clock.now() - 60 * SECOND)
     reset(shop.database, "g", topic="events", to="earliest", clock=shop.engine.clock)
@@ -726,9 +760,10 @@ def test_a_discarded_record_is_told(shop: Shop, monkeypatch: pytest.MonkeyPatch)
     sure = f"{first} (key k) was delivered to group g, which is past events/0/0, unless "
     doubt = "the group was reset past it."
     assert (shop.one(first).code, shop.one(second).code) == (Code.DELIVERED, Code.HELD)
-    assert shop.one(first).sentence == f"{sure}its dead letter was discarded or {doubt}"
+    assert shop.one(first).sentence == f"{sure}it was among the dead letters that were discarded or {doubt}"
     dead.discard(shop.database, DeadSelection(group="g", key="k"), clock=shop.engine.clock)
-    assert shop.one(second).sentence.endswith(f"0/1, unless its dead letter was discarded or {doubt}")
+    letters = "it was among the dead letters that were discarded"
+    assert shop.one(second).sentence.endswith(f"0/1, unless {letters} or {doubt}")
     assert shop.one("other").sentence.endswith(f"was delivered, unless {doubt}")
 
 
@@ -748,12 +783,13 @@ def test_an_unknown_id_and_a_cancelled_one_are_not_there(shop: Shop) -> None:
         conn.commit()
     answer = shop.one(id)
     assert answer.sentence == (
-        f"record {id} is not there: never published, rolled back, or cancelled before it was due."
+        f"there is no record {id}: it was never published, or was rolled back or cancelled before it was due."
     )
     assert (answer.code, answer.kind) == (Code.UNKNOWN, QuestionKind.ID)
     nothing = shop.one("k")
     assert nothing.sentence == (
-        "no record of key k is there: never published, rolled back, or cancelled before it was due."
+        "there is no record of key k: it was never published, or was rolled back or cancelled before it was "
+        "due."
     )
     assert (nothing.code, nothing.kind) == (Code.UNKNOWN, QuestionKind.KEY)
 
@@ -824,8 +860,8 @@ def test_an_id_is_looked_for_from_its_time_on(shop: Shop, monkeypatch: pytest.Mo
     shop.drain()
     unknown = shop.one(late)
     assert unknown.code is Code.UNKNOWN
-    assert unknown.sentence == f"record {late} is not where it was looked for."
-    assert unknown.also == ("only 10 records of each partition were looked at; look at all with --scan.",)
+    assert unknown.sentence == f"record {late} is not in the part of the log that was searched."
+    assert unknown.also == ("only 10 records of each partition were searched; search all with --scan.",)
     assert shop.one(late, everything=True).place == "events/0/3052"
 
 
@@ -834,11 +870,14 @@ def test_a_search_that_was_cut_says_so(shop: Shop, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(finding, "WALK", 3)
     shop.engine.outbox.log.append("events", [a_record("x", id=f"r-{n}") for n in range(4)])
     assert [shop.one(f"r-{n}").code for n in (0, 1)] == [Code.UNKNOWN, Code.NO_HANDLER]
-    assert shop.one("r-0", kind=QuestionKind.ID).sentence == "record r-0 is not where it was looked for."
+    assert (
+        shop.one("r-0", kind=QuestionKind.ID).sentence
+        == "record r-0 is not in the part of the log that was searched."
+    )
     assert shop.one("r-0", everything=True).code is Code.NO_HANDLER
     assert (
         shop.one("nothing", kind=QuestionKind.KEY).sentence
-        == "no record of key nothing is where it was looked for."
+        == "no record of key nothing is in the part of the log that was searched."
     )
     unknown = "019b76da-a800-7316-939d-3abfcb8ecd68"
     monkeypatch.setattr(finding, "WALK", 5_000)
@@ -885,7 +924,7 @@ def test_a_group_with_nothing_to_do_is_told(shop: Shop) -> None:
     shop.drain()
     worker = shop.worker()
     answer = shop.one("g")
-    assert answer.sentence == "group g has nothing to do on events: all is delivered."
+    assert answer.sentence == "group g has nothing to do on events: all that its handlers want is delivered."
     assert (answer.code, answer.kind, answer.place, answer.also) == (
         Code.DELIVERED,
         QuestionKind.GROUP,
@@ -922,7 +961,7 @@ def test_a_group_that_waits_is_told(shop: Shop) -> None:
     shop.drain()
     answer = shop.one("g")
     assert answer.sentence == (
-        "group g waits on events: 1 key is held by dead letters until a person requeues or discards them."
+        "group g waits on events: 1 key is held by dead letters until you requeue or discard them."
     )
     assert (answer.code, answer.commands) == (Code.HELD, ("penstock lanes --group g --held",))
     shop.publish(5, key="new")
@@ -939,7 +978,7 @@ def test_a_group_that_waits_is_told(shop: Shop) -> None:
 def test_a_group_that_reads_nothing_is_told(shop: Shop) -> None:
     shop.change("INSERT INTO penstock_group (name, created_ms) VALUES ('new', 0)")
     answer = shop.one("new")
-    assert answer.sentence == "group new does not read any topic yet."
+    assert answer.sentence == "group new does not read any topic yet: no worker with its handlers has run."
     assert answer.code is Code.NO_HANDLER
 
 

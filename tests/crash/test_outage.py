@@ -38,7 +38,7 @@ def said(words: pytest.LogCaptureFixture) -> list[str]:
     return [
         record.getMessage().partition(":")[0]
         for record in words.records
-        if record.name == "penstock.sequencing"
+        if record.name == "penstock.sequencing" and record.levelno >= logging.WARNING
     ]
 
 

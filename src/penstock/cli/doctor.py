@@ -6,14 +6,11 @@ import click
 
 from penstock.log.sql.dialects import FORMS
 from penstock.log.store import open_store
-from penstock.operate.bell import examine_bell
 from penstock.operate.doctor import DoctorFinding, PartState, examine, healthy
-from penstock.operate.group_names import examine_names
-from penstock.operate.retention import examine_groups
-from penstock.operate.time_limits import examine_time_limits
+from penstock.operate.store_doctor import examine_store
 from penstock.outbox.bell import BellSettings
 
-from .output import print_json, print_table
+from .output import cell, print_json, print_table
 
 _SIGNS = {
     PartState.OK: "[green]ok[/]",
@@ -32,10 +29,11 @@ _SIGNS = {
 def command(url: str | None, as_json: bool) -> None:
     """Show what this machine has and what each missing part would enable.
 
-    With a store: also whether its workers hear the bell, or why they have to poll, which time limits
-    of the server may end a handler's transaction, which groups have had no member for so long that
-    retention does not wait for them, and which seem to be one name for two programs.
-    Exits with 1 when a required part is broken.
+    With a store: also everything in it that does not move, and why: events that nobody brings into the log,
+    groups without a worker or with a stalled one, silent members, long transactions, topics without a reader.
+    And whether workers hear the bell, which time limits of the server may end a handler's transaction, who
+    holds retention back, for which groups it no longer waits, and which seem to be one name for two programs.
+    Exits with 1 when a required part is broken, or the tables cannot be used.
     """
     findings = [*examine(Path.cwd()), *_of_store(url)]
     if as_json:
@@ -43,9 +41,9 @@ def command(url: str | None, as_json: bool) -> None:
     else:
         rows = [
             (
-                one.part.replace("[", "\\["),
+                cell(one.part),
                 _SIGNS[one.state],
-                one.found,
+                cell(one.found),
                 one.enables,
                 _remedy(one.state, one.remedy),
             )
@@ -60,15 +58,10 @@ def _of_store(url: str | None) -> list[DoctorFinding]:
         return []
     store = open_store(url, listen_url=BellSettings.load().listen_url)
     try:
-        return [
-            examine_bell(store),
-            *examine_time_limits(store),
-            *examine_groups(store),
-            *examine_names(store),
-        ]
+        return examine_store(store)
     finally:
         store.close()
 
 
 def _remedy(state: PartState, remedy: str) -> str:
-    return "" if state is PartState.OK else remedy.replace("[", "\\[")
+    return "" if state is PartState.OK else cell(remedy)

@@ -1,6 +1,6 @@
 """From an error's code to the exit code of a command: the command line's own table.
 
-0 ok, 1 differs or failed, 2 usage, 3 the store cannot be reached; 130 stopped by Ctrl-C.
+0 ok, 1 differs or failed, 2 usage, 3 the store cannot be reached or is locked; 130 stopped by Ctrl-C.
 """
 
 from penstock.errors import Error
@@ -50,6 +50,7 @@ EXIT_CODES = {
     "store_full": FAILED,
     "store_read_only": FAILED,
     "store_damaged": FAILED,
+    "store_locked": UNREACHABLE,
     "store_busy": FAILED,
     "store_replaced": FAILED,
     "store_unsupported": FAILED,

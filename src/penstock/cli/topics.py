@@ -231,13 +231,17 @@ def _kept(topic: TopicShown) -> str:
     """Return what is kept of a topic, in words; what is as the settings say is left out."""
     parts = []
     for value, text in (
-        (topic.retention_ms, duration_text),
+        (topic.retention_ms, _age_text),
         (topic.retention_bytes, lambda most: f"{size_text(most)} a partition"),
         (topic.retention_records, lambda most: f"{most} records a partition"),
     ):
         if value is not None:
             parts.append("unlimited" if value == UNLIMITED else text(value))
     return ", ".join(parts) or "as the settings say"
+
+
+def _age_text(milliseconds: int) -> str:
+    return duration_text(milliseconds) if milliseconds else "until every group has passed it"
 
 
 def _lost(cleared: Cleared) -> str:

@@ -23,6 +23,7 @@ from penstock.settings import Settings, setting
 from .domain import touch
 from .process import Process, this_process
 from .serving import NOTHING, SLOTS
+from .status import MemberStatus
 
 logger = logging.getLogger("penstock.membership")
 
@@ -78,6 +79,7 @@ class Member:
         self._epochs: dict[int, int] = {}
         self._deadline = 0.0
         self._serves, self._state = NOTHING.encode(), MemberState.RUNNING
+        self._status: str | None = None
         self._log_id: str | None = None  # of the store that was joined first
         self.lapses = 0  # how often the lease had run out before it was renewed
 
@@ -99,11 +101,16 @@ class Member:
     def heartbeat(self) -> None:
         """Renew the lease, joining again if this member was removed, and learn what it still owns."""
         sent = self._clock.monotonic()
-        if self._database.run(lambda tx: tx.change("membership", "member_beat", id=self.id, **self._times())):
+        said = {"id": self.id, "status": self._status}
+        if self._database.run(lambda tx: tx.change("membership", "member_beat", **said, **self._times())):
             self._renewed(sent)
         else:
             self.join()
         self._learn()
+
+    def tell(self, status: MemberStatus) -> None:
+        """Say what this member does now; others can read it from the next heartbeat on."""
+        self._status = status.encode()
 
     def take(self) -> int:
         """Take every slot that no living member owns; return how many are owned now."""

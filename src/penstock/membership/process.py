@@ -24,6 +24,10 @@ class Process:
         """Return whether it ran on this host and has ended."""
         return bool(self.host) and self.host == _host() and _started(self.pid) not in (self.started, None)
 
+    def is_stopped(self) -> bool:
+        """Return whether it runs on this host and is stopped, by a signal or a debugger."""
+        return bool(self.host) and self.host == _host() and _state(self.pid) in ("T", "t")
+
 
 def this_process() -> Process:
     """Return the process that asks."""
@@ -50,6 +54,15 @@ def _started(pid: int) -> str | None:
         return None if _is_there(pid) else ""
     state, *fields = stat.rpartition(")")[2].split()  # the name before it may hold anything
     return "" if state in ("Z", "X") else fields[18]
+
+
+def _state(pid: int) -> str:
+    """Return the kernel's letter for what a process does; nothing when it cannot be seen."""
+    try:
+        stat = (_PROC / str(pid) / "stat").read_text("latin-1")
+    except OSError:
+        return ""
+    return stat.rpartition(")")[2].split()[0]
 
 
 def _is_there(pid: int) -> bool:

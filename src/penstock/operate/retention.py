@@ -55,7 +55,7 @@ def examine_groups(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
             f"Group {name}",
             PartState.LOW if lost else PartState.NOTE,
             f"no member since {from_ms(seen_ms):%Y-%m-%d}: retention does not wait for it"
-            + (f", {lost} records it had not passed are deleted" if lost else ""),
+            + (f", it had not passed {lost:,} of the records that are deleted" if lost else ""),
             "every record for each of its handlers",
             f"run a worker with its handlers; if it is no longer needed: penstock groups delete {name}",
         )

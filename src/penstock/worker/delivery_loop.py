@@ -15,6 +15,7 @@ from penstock.clock import Clock
 from penstock.log.contract import Log, Topic
 from penstock.membership.member import Member
 from penstock.membership.serving import Domain
+from penstock.membership.status import MemberStatus
 from penstock.outbox.sequencer import HeadEnds
 
 from .calling.hung_calls import HungCalls
@@ -25,6 +26,7 @@ from .group.trials import Trials
 from .lease_check import LeaseCheck
 from .log_ends import LogEnds
 from .served_groups import AnyDelivery, RunningGroup, ServedGroups
+from .status import status_of
 from .unit.unit_threads import UnitThreads
 
 logger = logging.getLogger("penstock.delivery")
@@ -107,6 +109,18 @@ class DeliveryLoop:
         """Say how far the log has grown: no look is needed to know it."""
         self._ends.grown(ends)
         self._wake.set()
+
+    def status(self) -> MemberStatus:
+        """Return what it does now, as others may read it."""
+        return status_of(
+            self._clock,
+            calls=self._runner.calls() + self._units.calls(),
+            waiting=self._runner.waiting_by_group(),
+            limited=self._runner.limited(),
+            hung=self.hung,
+            trial_since=self._trials.since,
+            trouble=self._backoff.present_trouble,
+        )
 
     def stop(self, grace_seconds: float) -> None:
         """Start nothing more, wait that long for what runs, settle it and give everything back."""

@@ -18,6 +18,7 @@ from penstock.membership.filters import filter_of
 from penstock.membership.member import ClusterSettings
 from penstock.membership.serving import SLOTS, Domain, ServedGroup, Serves
 from penstock.membership.sharing import SharingMember
+from penstock.membership.status import MemberStatus
 from penstock.outbox.sequencer import HeadEnds
 
 from .delivery_loop import DeliveryLoop
@@ -57,18 +58,19 @@ class MembershipLoop:
         measure: Callable[[], object] = lambda: None,
         gained: Callable[[], object] = lambda: None,
         given_up: Callable[[], frozenset[str]] = frozenset,
+        status: Callable[[], MemberStatus] = MemberStatus,
     ) -> None:
         """`new_delivery` makes the delivery of a group on a topic, and returns the group's id with it.
 
         `refused` is called, once, when the tables are not ones that this code can use; then the loop ends
         without a further statement. `measure` is called once a minute: for series of the whole store.
         `gained` is called when there are more slots to sequence than before. `given_up` names the groups that
-        cannot be served now: others get their partitions.
+        cannot be served now: others get their partitions. `status` says what this process does now.
         """
         self._member, self._log, self._delivery, self._clock = member, log, delivery, clock
         self._waiting, self._new_delivery, self._pins = list(subscriptions), new_delivery, pins
         self._filters, self._measure, self._gained, self._given_up = filters, measure, gained, given_up
-        self._schema, self._refused = schema, refused
+        self._schema, self._refused, self._status = schema, refused, status
         self._left_out: frozenset[str] = frozenset()
         self._groups: dict[str, tuple[int, list[int]]] = {}
         self._warned: set[str] = set()  # groups that another program seems to serve, too
@@ -162,6 +164,7 @@ class MembershipLoop:
 
     def _beat(self) -> None:
         if self._joined:
+            self._member.tell(self._status())
             self._member.heartbeat()
             if self._member.schema is not None:
                 self._schema.see(self._member.schema)

@@ -59,6 +59,11 @@ class SequencingService:
         self._told.append(slots)
         self._bell.set()
 
+    @property
+    def trouble(self) -> str:
+        """The error it waits on, in words; empty while it is well."""
+        return self._backoff.present_trouble
+
     def stop(self) -> None:
         """End after the pass under way, giving the slots back; returns when the thread has ended."""
         self._stopping.set()

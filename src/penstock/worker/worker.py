@@ -22,6 +22,7 @@ from penstock.membership.domain import touch
 from penstock.membership.member import ClusterSettings
 from penstock.membership.serving import Domain
 from penstock.membership.sharing import SharingMember
+from penstock.membership.status import MemberStatus
 from penstock.outbox.bell import BellSettings
 from penstock.outbox.sequencer import Pass
 
@@ -37,6 +38,7 @@ from .membership_loop import MembershipLoop, filters_of
 from .retention import RetentionService
 from .sequencing import SequencingService
 from .served_groups import AnyDelivery
+from .status import with_services
 from .subscription import Subscription
 
 logger = logging.getLogger("penstock.worker")
@@ -109,6 +111,7 @@ class Worker:
             measure=Measures(store, self._member).take,
             gained=self._sequencing.ring,
             given_up=lambda: self._delivery.hung.given_up,
+            status=self._status,
             schema=schema or SchemaWatch(database),
             refused=self._end_refused,
         )
@@ -188,6 +191,15 @@ class Worker:
         if self._delivery.hung.seconds_without(self._filters) < UNSERVED_SECONDS:
             return None
         return GroupsGivenUp(str(each) for each in self._delivery.hung.groups())
+
+    def _status(self) -> MemberStatus:
+        """Return what this process does now, as others may read it."""
+        polls = "bell.enabled is off" if self._listener is None else self._listener.trouble
+        try:
+            delivery = self._delivery.status()
+        except RuntimeError:  # a queue changed while it was read; the next heartbeat says it
+            delivery = MemberStatus()
+        return with_services(delivery, sequencing=self._sequencing.trouble, polls=polls)
 
     def _end_refused(self, error: SchemaError) -> None:
         """End: this code cannot use the tables, so it writes nothing more, not even that it leaves."""

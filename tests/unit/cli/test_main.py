@@ -9,7 +9,7 @@ import pytest
 
 from penstock import cli
 from penstock.cli import COMMANDS, group, main
-from penstock.errors import StoreFull, StoreUnreachable, UnknownTopic
+from penstock.errors import StoreFull, StoreLocked, StoreUnreachable, UnknownTopic
 from tests.unit.cli.program import penstock
 
 
@@ -83,7 +83,8 @@ def test_nothing_said_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize(
     ("error", "wanted", "words"),
     [
-        (UnknownTopic("t"), 1, "error: there is no topic 't'; publish to it once, or create it\n"),
+        (UnknownTopic("t"), 1, "error: there is no topic 't'; `penstock topics list` shows"),
+        (StoreLocked("x.db"), 3, "error: the store x.db is locked: another process has kept a transaction"),
         (StoreFull("x.db"), 1, "error: no space is left for x.db"),
         (StoreUnreachable("x.db", "gone"), 3, "error: the store x.db cannot be reached: gone\n"),
         (PermissionError(13, "Permission denied", "x"), 1, "error: PermissionError: [Errno 13]"),

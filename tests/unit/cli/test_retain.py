@@ -99,6 +99,7 @@ def test_doctor_names_the_groups_that_retention_does_not_wait_for(run: Run, shop
     shop.handler(group="mailer")(gone)
     shop.drain()
     _, out, _ = run("doctor", "--json", "--url", shop.url)
-    (found,) = [each for each in json.loads(out) if each["part"] == "Group mailer"]
+    stalled, found = (each for each in json.loads(out) if each["part"] == "Group mailer")
     assert found["state"] == "note"
+    assert "no living member works" in stalled["found"]
     assert "penstock groups delete mailer" in found["remedy"]

@@ -50,9 +50,10 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 def test_it_prints_a_sentence_and_the_commands(run: Run, ids: list[str]) -> None:
     code, out, err = run("o-1")
-    sentence, *commands = out.splitlines()
+    sentence, also, *commands = out.splitlines()
+    assert also == "  also: 1 more record of the key waits behind it, up to events/0/1."
     assert (code, err) == (0, "o-1 is taken for a key; --as says otherwise\n")
-    assert sentence.startswith("o-1 is held in group the mailer: its record events/0/0 died just now (")
+    assert sentence.startswith("o-1 is held in group the mailer: its record events/0/0 became a dead letter ")
     assert "(ValueError: no such \\x1b[31mmailbox)" in sentence
     which = f"--group 'the mailer' --id {ids[0]}"
     assert commands == [f"  $ penstock dead requeue {which}", f"  $ penstock dead discard {which}"]
@@ -80,9 +81,10 @@ def test_json_says_all(run: Run, ids: list[str]) -> None:
         "also": [],
         "id": ids[0],
         "place": "events/0/0",
+        "unsettled": 0,
     }
     assert (code, err, since[-1]) == (0, "", "Z")
-    assert sentence.endswith("later records of its key wait until it is requeued or discarded.")
+    assert sentence.endswith("later records of its key wait until you requeue or discard it.")
 
 
 def test_what_it_is_may_be_said(run: Run, ids: list[str]) -> None:

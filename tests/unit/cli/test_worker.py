@@ -241,4 +241,4 @@ def test_tables_that_are_missing_are_named_with_the_remedy(folder: Path, refused
     (folder / "bare.py").write_text(PROGRAM.replace("shop.db", "bare.db"))
     code, said = refused("bare:outbox")
     assert code == 1
-    assert "run outbox.migrate() once" in said
+    assert "run outbox.migrate() or `penstock migrate --url …` once" in said

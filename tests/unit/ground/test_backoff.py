@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from penstock.backoff import Backoff, PollingSettings
-from penstock.errors import SettingOutOfRange
+from penstock.errors import SettingOutOfRange, StoreUnreachable
 
 
 def test_n_25_pauses_double_while_nothing_comes_and_are_short_again_after_work() -> None:
@@ -43,3 +43,23 @@ def test_trouble_is_waited_out_ever_longer_and_said_once(caplog: pytest.LogCaptu
         assert least <= wait <= least * 1.5
     backoff.is_well()
     assert [each.getMessage() for each in caplog.records] == ["x waits and tries again: away", "x goes on"]
+
+
+def test_one_lost_connection_is_no_trouble_and_a_second_is(caplog: pytest.LogCaptureFixture) -> None:
+    """A process that was paused finds the connections dead that it had open."""
+    caplog.set_level("INFO")
+    backoff, away = Backoff("x", PollingSettings()), StoreUnreachable("db", "closed")
+    for _ in range(2):
+        backoff.trouble(away)
+        assert backoff.present_trouble == ""
+        backoff.is_well()
+    assert {each.levelname for each in caplog.records} == {"INFO"}
+    backoff.trouble(away)
+    backoff.trouble(away)
+    assert backoff.present_trouble == "the store db cannot be reached: closed"
+    backoff.is_well()
+    assert backoff.present_trouble == ""
+    assert [each.getMessage() for each in caplog.records if each.levelname == "WARNING"] == [
+        "x waits and tries again: the store db cannot be reached: closed",
+        "x goes on",
+    ]

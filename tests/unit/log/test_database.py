@@ -10,7 +10,7 @@ from threading import Barrier, Thread
 import psycopg
 import pytest
 
-from penstock.errors import PickChanged, StoreUnreachable, TopicVanished
+from penstock.errors import PickChanged, StoreLocked, StoreUnreachable, TopicVanished
 from penstock.log.sql import database as module
 from penstock.log.sql.contract import Rows
 from penstock.log.sql.database import Database, Transaction
@@ -77,7 +77,8 @@ def test_a_conflict_is_run_again_from_the_beginning(database: Database) -> None:
 def test_a_conflict_that_stays_is_given_up_after_ten_replays(database: Database) -> None:
     """T-27."""
     work = Work(1_000, conflict(database))
-    refusal(type(work.error), database.run, work)
+    locked = refusal(StoreLocked, database.run, work)
+    assert locked.__cause__ is work.error
     assert work.tried == 11
     assert epoch(database) == 0
 

@@ -112,7 +112,7 @@ def test_an_act_concerns_what_its_selection_may_have_held(
     ("state", "text"),
     [
         (WaitState.REQUEUED, "was requeued and is tried again now"),
-        (WaitState.LAST, "was requeued, to come after what waits of its key"),
+        (WaitState.LAST, "was requeued, to follow the other waiting records of its key"),
     ],
 )
 def test_a_record_that_a_person_put_back_is_told_so(state: WaitState, text: str) -> None:

@@ -961,6 +961,10 @@ WHERE id = :id AND (:topic_id::integer IS NULL OR topic_id = :topic_id::integer)
 -- A group by its name; walks the unique index on name, locks nothing.
 SELECT id, name, created_ms, filters, paused_ms, seen_ms FROM penstock_group WHERE name = :name;
 
+-- name: groups_all
+-- All groups, by name; reads the table, which is small, locks nothing.
+SELECT id, name, created_ms, filters, paused_ms, seen_ms FROM penstock_group ORDER BY name;
+
 -- name: lanes_by_partition
 -- What waits in the lanes of a group on a topic: held, resting until later and the first of these, due, and behind another
 -- partition; and whether the partition itself is a lane that is held or rests, so that nothing else goes on. Walks the primary
@@ -973,10 +977,9 @@ SELECT partition, count(CASE WHEN held THEN 1 END), count(CASE WHEN NOT held AND
 FROM penstock_lane WHERE group_id = :group_id AND topic_id = :topic_id GROUP BY partition;
 
 -- name: lane_head
--- The first record that waits in a lane; walks the primary key of the partition, locks nothing.
-SELECT "offset" FROM penstock_lane_entry
-WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND lane = :lane
-ORDER BY "offset" LIMIT 1;
+-- The first and the last record that wait in a lane, and how many do; walks the primary key of the partition, locks nothing.
+SELECT min("offset"), max("offset"), count(*) FROM penstock_lane_entry
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND lane = :lane;
 
 -- name: dead_of_lane
 -- The dead letters of a partition that have an offset, hold a lane, or are of a key, the oldest offset first; walks the
@@ -1018,6 +1021,15 @@ LIMIT :limit;
 SELECT group_id, topic_id, partition, "offset" FROM penstock_cursor
 WHERE group_id = ANY(:groups::integer[])
 ORDER BY group_id, topic_id, partition;
+
+-- name: cursors_holding
+-- Where the groups that retention waits for are in each partition of a topic; reads the groups and, for each, walks the
+-- primary key of cursors, locks nothing.
+SELECT g.name, c.partition, c."offset"
+FROM penstock_group g
+JOIN penstock_cursor c ON c.group_id = g.id AND c.topic_id = :topic_id
+WHERE g.holds AND greatest(g.seen_ms, g.created_ms) >= :seen_since
+ORDER BY g.name, c.partition;
 
 -- name: groups_expired
 -- The groups that were last seen too long ago to hold retention back, when that was, and where they are; walks the cursors,

@@ -112,6 +112,11 @@ class BellListener:
         if listener is not None:
             listener.hurry()
 
+    @property
+    def trouble(self) -> str:
+        """Why it does not hear, in words; empty while it does, or has not found out yet."""
+        return self._backoff.present_trouble
+
     def stop(self) -> None:
         """End; returns when its connection is closed."""
         self._stopping.set()

@@ -13,8 +13,16 @@ from contextlib import AbstractContextManager, contextmanager
 from threading import Event, Lock
 from typing import Any, TypeVar
 
-from penstock.errors import PickChanged, StoreDamaged, StoreReadOnly, StoreUnreachable, TopicVanished
+from penstock.errors import (
+    PickChanged,
+    StoreDamaged,
+    StoreLocked,
+    StoreReadOnly,
+    StoreUnreachable,
+    TopicVanished,
+)
 
+from .address import without_password
 from .contract import Call, Dialect, Params, Result, Row, Rows, TransactionState
 from .naming import Names
 from .second_forms import SecondForm, run
@@ -168,6 +176,8 @@ class Database:
             except Exception as exc:
                 if replay == _REPLAYS or not self._may_repeat(exc):
                     translated = self.dialect.translate(exc)
+                    if translated is None and self.dialect.is_conflict(exc):
+                        translated = StoreLocked(self._where())
                     if translated is None:
                         raise
                     raise translated from exc
@@ -212,6 +222,11 @@ class Database:
 
     def _may_repeat(self, error: Exception) -> bool:
         return isinstance(error, TopicVanished | PickChanged) or self.dialect.is_conflict(error)
+
+    def _where(self) -> str:
+        """Return the database's address as a message may show it."""
+        place = getattr(self.dialect, "url", None) or getattr(self.dialect, "path", self.dialect.name)
+        return without_password(str(place))
 
     def _take(self) -> Any:
         while True:

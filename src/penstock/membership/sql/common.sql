@@ -4,8 +4,8 @@
 -- == Members
 
 -- name: member_beat
--- Renew a lease, by the database's clock; locks the member's own row only.
-UPDATE penstock_member SET lease_until_ms = now_ms(:now_ms) + :lease_ms WHERE id = :id;
+-- Renew a lease, by the database's clock, and say what the member does now; locks the member's own row only.
+UPDATE penstock_member SET lease_until_ms = now_ms(:now_ms) + :lease_ms, status = :status WHERE id = :id;
 
 -- name: member_leases
 -- The members whose lease runs, by the database's clock, each with the end of its lease and how long that is from now; reads
@@ -47,6 +47,11 @@ DELETE FROM penstock_member WHERE id = :id;
 -- name: member_list
 -- All members and whether their lease runs, by the database's clock; reads the table, which is small, locks nothing.
 SELECT id, host, pid, started, lease_until_ms > now_ms(:now_ms) FROM penstock_member ORDER BY id;
+
+-- name: member_statuses
+-- All members, for how long their lease still runs, since when they are known to have ended, and what they say of themselves;
+-- reads the table, which is small, locks nothing.
+SELECT id, host, pid, started, lease_until_ms - now_ms(:now_ms), died_ms, state, status FROM penstock_member ORDER BY id;
 
 -- name: member_neighbours
 -- All members, and beside each what the tables say of their version, so that a heartbeat needs no statement for it; reads

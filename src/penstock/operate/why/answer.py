@@ -30,10 +30,17 @@ class Code(Enum):
     GROWN = "grown"  # its topic has grown, and what came before it in another partition comes first
     PAUSED = "paused"  # a person has paused the group
     NO_MEMBER = "no_member"  # no living process works on its partition
+    GIVEN_UP = "given_up"  # the process that did has given the group up: too many of its calls hang
+    STOPPED = "stopped"  # the process that works on its partition is stopped
+    TROUBLE = "trouble"  # the process that works on it fails again and again
+    NEW_TOPIC = "new_topic"  # the group has no place in its topic yet
     FILTER_DIFFERS = "filter_differs"  # those that would have other handlers than the group
     NO_HANDLER = "no_handler"  # nobody wants it
     BOUNDS = "bounds"  # too much waits already: nothing more is taken from the log
     CAREFUL = "careful"  # a few records at a time, or alone, after processes died
+    SLOW_HANDLER = "slow_handler"  # its handler has been at it for long
+    RATE = "rate"  # the rate of its handler is used up
+    BUSY = "busy"  # no thread is free for it, or its handler takes no more calls at once
     IN_WORK = "in_work"  # it is in work, or its turn comes
     DELIVERED = "delivered"  # the group is past it
     GONE = "gone"  # retention has removed it
@@ -67,7 +74,8 @@ class Answer:
 
     `since`: when that began. `until`: when it changes by itself. Both None where nobody can know.
     `commands` change it. `also`: what would be in the way next. The record it is about is `id`, at `place`
-    (TOPIC/PARTITION/OFFSET) once it is in the log; for a group, `place` is the topic.
+    (TOPIC/PARTITION/OFFSET) once it is in the log; for a group, `place` is the topic. `unsettled`: for a key,
+    how many of its records the group has not settled, dead letters included.
     """
 
     subject: str
@@ -81,3 +89,4 @@ class Answer:
     also: tuple[str, ...] = ()
     id: str | None = None
     place: str | None = None
+    unsettled: int = 0

@@ -1,7 +1,7 @@
 """`why`: from what a person names to an answer for each group concerned."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.clock import SYSTEM, Clock, from_ms
 from penstock.errors import UnknownGroup
@@ -12,14 +12,27 @@ from penstock.model.limits import ERASED
 
 from ..lookup import storable
 from ..operation import operation
+from . import sentences as say
 from .answer import Answer, Code, QuestionKind
-from .explaining import Reason, explain
+from .explaining import explain
 from .finding import Finder, Logged, Missing, UnloggedEvent, looks_like_id, partition_of
 from .history import History
+from .key_records import UnsettledRecords, unsettled
 from .members import Members
-from .standing import Cursor, StandingReader, StoredGroup, group_of, key_lane
-from .unlogged import Writer, explain_cancelled, explain_erased, explain_missing, explain_staged, writers
-from .wholes import topics_of
+from .reason import Reason
+from .standing import Cursor, StandingReader, StoredGroup, group_of
+from .unlogged import (
+    OpenTransactions,
+    blocked,
+    explain_cancelled,
+    explain_erased,
+    explain_missing,
+    explain_staged,
+    open_transactions,
+    unseen,
+)
+from .wholes import Wholes
+from .wording import counted
 
 
 @operation
@@ -41,11 +54,11 @@ def why(
     `everything` lets the search for it go through the whole log. Raises UnknownGroup for `group`, and for a
     subject that must be one.
     """
-    open_writers = writers(store)
+    opened = open_transactions(store)
 
     def look(tx: Transaction) -> list[Answer]:
         log = store.log_in(tx)
-        return _Question(tx, log, subject, group, topic, everything, clock, open_writers).answers(kind, key)
+        return _Question(tx, log, subject, group, topic, everything, clock, opened).answers(kind, key)
 
     return store.database.look_once(look)
 
@@ -57,7 +70,9 @@ class _Asked:
     subject: str
     kind: QuestionKind
 
-    def answer(self, reason: Reason, group: str | None, id: str | None, place: str | None) -> Answer:
+    def answer(
+        self, reason: Reason, group: str | None, id: str | None, place: str | None, unsettled: int = 0
+    ) -> Answer:
         return Answer(
             subject=self.subject,
             kind=self.kind,
@@ -70,6 +85,7 @@ class _Asked:
             also=tuple(f"{each}." for each in reason.also),
             id=id,
             place=place,
+            unsettled=unsettled,
         )
 
 
@@ -85,17 +101,18 @@ class _Question:
         topic: str | None,
         everything: bool,
         clock: Clock,
-        open_writers: list[Writer],
+        opened: OpenTransactions,
     ) -> None:
-        self._tx, self._log, self._subject, self._writers = tx, log, subject, open_writers
+        self._tx, self._log, self._subject, self._opened = tx, log, subject, opened
         self._now_ms = clock.now_ms()
         topics = [each for each in log.topics() if topic in (None, each.name)]
-        self._only = None if topic is None else (topics[0].id if topics else 0)
+        self._topic = topic
         self._group = None if group is None else self._found(group)
         only = None if topic is None else storable(topic)
         self._finder = Finder(tx, log, topics, only, everything=everything)
         self._members = Members(tx, clock)
         self._reader = StandingReader(tx, self._finder, self._members)
+        self._wholes = Wholes(tx, log, self._reader, self._members, opened, self._now_ms)
 
     def answers(self, kind: QuestionKind | None, key: str | None) -> list[Answer]:
         """Return the answers, whatever the subject turns out to be."""
@@ -141,23 +158,35 @@ class _Question:
         act = History(self._tx).cancelled(self._subject)
         if act is not None:
             return explain_cancelled(self._subject, act, self._now_ms)
-        return explain_missing(self._subject, QuestionKind.ID, missing, self._writers)
+        return explain_missing(self._subject, QuestionKind.ID, missing, self._opened.writers)
 
     def _staged(self, asked: _Asked, event: UnloggedEvent) -> Answer:
-        reason = explain_staged(self._tx, self._members, event, asked.kind, self._now_ms)
+        reason = explain_staged(self._tx, self._members, event, asked.kind, self._now_ms, self._opened)
         return asked.answer(reason, None, event.id, None)
 
     def _logged(self, asked: _Asked, group: StoredGroup, cursor: Cursor, record: Logged) -> Answer:
         standing = self._reader.standing(group, cursor, record)
-        reason = explain(standing, asked.kind, self._now_ms)
+        reason = self._with_locks(explain(standing, asked.kind, self._now_ms))
         return asked.answer(reason, group.name, record.id or None, record.place)
+
+    def _with_locks(self, reason: Reason) -> Reason:
+        """Return a reason with the open transaction that keeps workers waiting, if there is one."""
+        lockers = self._opened.long_lockers()
+        if not lockers or not reason.code.waits:
+            return reason
+        return replace(reason, also=(*reason.also, blocked(lockers)))
 
     def _unread(self, asked: _Asked, topic: Topic, record: Logged) -> Answer:
         """Answer for a record that no group reads."""
         group = None if self._group is None else self._group.name
         who = "no group reads" if group is None else f"group {group} does not read"
         what = self._subject if asked.kind is QuestionKind.KEY else f"record {record.id}"
-        reason = Reason(Code.NO_HANDLER, f"{what} is delivered to nobody: {who} topic {topic.name}")
+        coming = self._wholes.about_to_read(topic.name)
+        if coming is not None:
+            reason = replace(coming, sentence=f"{what} is delivered to nobody yet: {coming.sentence}")
+        else:
+            text = f"{what} is delivered to nobody: {who} topic {topic.name}"
+            reason = Reason(Code.NO_HANDLER, text, commands=(say.WORKER,))
         return asked.answer(reason, group, record.id, record.place)
 
     def _groups(self, topic: Topic, number: int) -> Iterator[tuple[StoredGroup, Cursor]]:
@@ -166,30 +195,47 @@ class _Question:
     # -- a key
 
     def _of_key(self) -> list[Answer]:
-        """Return answers for the first record of the key that waits, in each group; none without records."""
+        """Return an answer for each group, about the first record of the key that waits and all others.
+
+        None without records.
+        """
         asked = _Asked(self._subject, QuestionKind.KEY)
         answers = []
         for topic in self._finder.topics():
             last = self._finder.last_of_key(topic, self._subject)
-            groups = list(self._groups(topic, partition_of(topic, self._subject)))
+            number = partition_of(topic, self._subject)
+            groups = list(self._groups(topic, number))
             for group, cursor in groups:
-                first = self._first_before(group, topic) or self._first(group, cursor, topic) or last
-                if first is not None:
-                    answers.append(self._logged(asked, group, self._cursor(group, cursor, first), first))
+                at, found = self._unsettled(group, cursor, topic)
+                if found[0].first is not None or last is not None:
+                    answers.append(self._key_in(asked, group, at, found, last))
             if last is not None and not groups:
                 answers.append(self._unread(asked, topic, last))
         answers.sort(key=lambda each: not (each.code.waits or each.code is Code.HELD))
-        return answers + [self._staged(asked, event) for event in self._finder.waiting(self._subject)]
+        return answers + self._unlogged(asked)
 
-    def _first_before(self, group: StoredGroup, topic: Topic) -> Logged | None:
-        """Return the first record that waits in a partition where the key was before the topic grew."""
-        for number in reversed(self._finder.partitions_of(topic, self._subject)[1:]):
-            for _, cursor in self._reader.groups(topic, number, group.id):
-                first = self._first(group, cursor, topic, number)
-                standing = None if first is None else self._reader.standing(group, cursor, first)
-                if standing is not None and (not standing.passed or standing.holder is not None):
-                    return first
-        return None
+    def _unsettled(
+        self, group: StoredGroup, cursor: Cursor, topic: Topic
+    ) -> tuple[Cursor, list[UnsettledRecords]]:
+        """Return what is not settled of the key, in the order in which it comes, and where the group is.
+
+        Before its topic grew the key was in another partition, and what is left there comes first.
+        """
+        numbers, found = self._finder.partitions_of(topic, self._subject), list[UnsettledRecords]()
+        places = {}
+        for number in reversed(numbers):
+            for _, at in self._reader.groups(topic, number, group.id):
+                here = unsettled(self._reader, self._finder, group, at, topic, number, self._subject)
+                if number == numbers[0] or self._is_open(group, at, here):
+                    places[here.place] = at
+                    found.append(here)
+        return places.get(found[0].place, cursor), found
+
+    def _is_open(self, group: StoredGroup, cursor: Cursor, found: UnsettledRecords) -> bool:
+        if found.first is None:
+            return False
+        standing = self._reader.standing(group, cursor, found.first)
+        return not standing.passed or standing.holder is not None
 
     def _cursor(self, group: StoredGroup, cursor: Cursor, record: Logged) -> Cursor:
         """Return where a group is in the partition of a record, which may not be the one of its key now."""
@@ -197,35 +243,56 @@ class _Question:
             return cursor
         return next(self._reader.groups(record.topic, record.partition, group.id), (group, cursor))[1]
 
-    def _first(
-        self, group: StoredGroup, cursor: Cursor, topic: Topic, number: int | None = None
-    ) -> Logged | None:
-        """Return the record of the key that a group has to do with first; None when it is past them all."""
-        key, reader, finder = self._subject, self._reader, self._finder
-        number, own = partition_of(topic, key) if number is None else number, key_lane(key)
-        lanes = reader.lanes(group, topic, number, own)
-        letters = reader.letters(group, topic, number, lane=own, key=key)
-        heads = [each.head for each in lanes if each.name == own and not each.held and each.head is not None]
-        if any(each.name == own and each.held for each in lanes):
-            heads = [each.offset for each in letters if each.holding and each.lane == own]
-        if not heads:
-            end = min(finder.bounds(topic, number)[1], cursor.offset + finder.walk)
-            logged = finder.of_key(topic, number, key, cursor.offset, end)
-            heads = [each.offset for each in logged if not cursor.is_passed(each.offset)][:1]
-        heads = heads or [each.head for each in lanes if each.head is not None]
-        heads = heads or [each.offset for each in letters[-1:]]
-        if not heads:
-            return None
-        ids = {each.offset: each.id for each in letters}
-        kept = Logged(topic, number, heads[0], ids.get(heads[0], ""), key, "", 0)
-        return finder.at(topic, number, heads[0]) or kept
+    def _key_in(
+        self,
+        asked: _Asked,
+        group: StoredGroup,
+        cursor: Cursor,
+        unsettled: list[UnsettledRecords],
+        last: Logged | None,
+    ) -> Answer:
+        found, *later = unsettled
+        record = found.first or last
+        assert record is not None
+        if found.first is None:
+            cursor = self._cursor(group, cursor, record)
+        standing = self._reader.standing(group, cursor, record)
+        reason = self._with_locks(explain(standing, asked.kind, self._now_ms))
+        also, commands = found.others(group, self._now_ms)
+        for each in later:
+            if each.count:
+                wait = "waits" if each.count == 1 else "wait"
+                more = counted(each.count, "more record")
+                also += (f"{more} of the key {wait} behind it in {each.place}",)
+        reason = replace(reason, also=also + reason.also, commands=reason.commands + commands)
+        writers = self._opened.long_writers()
+        if reason.code is Code.DELIVERED and writers:
+            reason = replace(reason, also=(*reason.also, unseen(writers)))
+        return asked.answer(
+            reason, group.name, record.id or None, record.place, sum(each.count for each in unsettled)
+        )
+
+    def _unlogged(self, asked: _Asked) -> list[Answer]:
+        """Return answers for what of the key is staged or scheduled."""
+        staged, scheduled = self._finder.waiting_count(self._subject)
+        answers = []
+        for event in self._finder.waiting(self._subject):
+            count, state = (staged, "staged") if event.due_ms is None else (scheduled, "scheduled")
+            answer = self._staged(asked, event)
+            if count > 1:
+                more = counted(count - 1, "more event")
+                are = "is" if count == 2 else "are"
+                answer = replace(answer, also=(f"{more} of the key {are} {state} after it.", *answer.also))
+            answers.append(replace(answer, unsettled=count))
+        return answers
 
     def _of_nothing(self, kind: QuestionKind) -> list[Answer]:
         """Answer for a key without records."""
         asked = _Asked(self._subject, kind)
         cut = any(self._finder.is_cut(topic, self._subject) for topic in self._finder.topics())
-        missing = Missing(cut, gone=False)
-        reason = explain_missing(self._subject, kind, missing, self._writers)
+        gone = any(self._finder.is_gone(topic, self._subject) for topic in self._finder.topics())
+        missing = Missing(cut, gone)
+        reason = explain_missing(self._subject, kind, missing, self._opened.writers)
         return [asked.answer(reason, None, None, None)]
 
     # -- a group
@@ -235,11 +302,15 @@ class _Question:
             return []
         asked = _Asked(self._subject, QuestionKind.GROUP)
         answers = [
-            asked.answer(reason, group.name, None, topic.name)
-            for topic, reason in topics_of(self._tx, self._log, self._reader, group, self._only, self._now_ms)
+            asked.answer(reason, group.name, None, topic)
+            for topic, reason in self._wholes.of(group, self._topic)
         ]
-        where = "any topic" if self._only is None else "that topic"
-        nothing = Reason(Code.NO_HANDLER, f"group {group.name} does not read {where} yet")
+        where = "any topic" if self._topic is None else f"topic {self._topic}"
+        nothing = Reason(
+            Code.NO_HANDLER,
+            f"group {group.name} does not read {where} yet: no worker with its handlers has run",
+            commands=(say.WORKER,),
+        )
         return answers or [asked.answer(nothing, group.name, None, None)]
 
     def _found(self, name: str) -> StoredGroup:

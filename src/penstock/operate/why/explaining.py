@@ -8,36 +8,27 @@
 | its key waits for a time or a person     | parked or behind; what hinders the group is added    |
 | its topic grew, its key was elsewhere    | behind what waits of its key there, or grown         |
 | no handler wants it                      | no handler                                           |
-| to be delivered, the group is hindered   | paused, no member, filter differs                    |
+| to be delivered, the group is hindered   | paused, no member, given up, stopped, filter differs |
 | to be read from the log, too much waits  | bounds                                               |
 | its worker crashed                       | careful                                              |
 | a record of its key comes before it      | behind                                               |
+| its member says what it waits for        | slow handler, rate, busy                             |
 | else                                     | in work                                              |
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from penstock.delivery.notes import Note
+from penstock.delivery.notes import OPEN, Note
 from penstock.membership.filters import wanted
 from penstock.worker.group import bounds
 
 from . import sentences as say
 from .answer import Code, QuestionKind
+from .at_work import busy, call_at, hanging, troubled
 from .finding import Logged
 from .members import Served, Service
+from .reason import Reason, with_others
 from .standing import Lane, Standing, StoredGroup
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """One reason: its sentence without its end, and what goes with it."""
-
-    code: Code
-    sentence: str
-    since_ms: int | None = None
-    until_ms: int | None = None
-    commands: tuple[str, ...] = ()
-    also: tuple[str, ...] = ()
 
 
 def explain(standing: Standing, kind: QuestionKind, now_ms: int) -> Reason:
@@ -70,13 +61,22 @@ def hindrances(group: StoredGroup, served: Served, where: str, now_ms: int) -> l
     seen_ms, worker = group.seen_ms or None, (say.WORKER,)
     match served.service:
         case Service.NONE:
-            text = say.unserved(group, where, now_ms)
+            text = say.unserved(group, served, where, now_ms)
             found.append(Reason(Code.NO_MEMBER, text, since_ms=seen_ms, commands=worker))
+        case Service.GIVEN_UP:
+            found.append(_given_up(group, served, now_ms))
         case Service.PINNED:
             found.append(Reason(Code.NO_MEMBER, say.pinned(served.others, where), commands=worker))
         case Service.DIFFERS:
             found.append(Reason(Code.FILTER_DIFFERS, say.differs(group, served.others)))
-    return found
+    trouble = troubled(served, where)
+    return found if trouble is None else [*found, trouble]
+
+
+def _given_up(group: StoredGroup, served: Served, now_ms: int) -> Reason:
+    status = served.status.group(group.name)
+    text = say.given_up(group, served, hanging(served, group.name, now_ms))
+    return Reason(Code.GIVEN_UP, text, since_ms=status.since_ms, commands=(say.WORKER,))
 
 
 def _ended(standing: Standing, kind: QuestionKind, who: str, now_ms: int) -> Reason:
@@ -87,15 +87,15 @@ def _ended(standing: Standing, kind: QuestionKind, who: str, now_ms: int) -> Rea
         since, commands = letter.died_ms, say.decide(group, letter)
         what = f"{it} {say.died(letter, now_ms)}"
         if letter.holding and standing.lane is not None and standing.lane.held:
-            end = f"later records of its {standing.lane.of} wait until it is requeued or discarded"
+            end = f"later records of its {standing.lane.of} wait until you requeue or discard it"
             return Reason(Code.HELD, f"{who} is held in {name}: {what}; {end}", since, None, commands)
-        end = "" if record.key is None else "; its key has gone on without it"
+        end = "" if record.key is None else "; later records of its key are not held up"
         return Reason(Code.DEAD, f"{who} was given up in {name}: {what}{end}", since, None, commands)
     if standing.discard is not None:
-        text = f"{who} was let go in {name}: {it} was a dead letter, {say.done(standing.discard, now_ms)}"
+        text = f"{who} was a dead letter in {name}, {say.done(standing.discard, now_ms)}"
         return Reason(Code.DISCARDED, text, standing.discard.at_ms)
     if standing.note is not None:
-        return _noted(standing, standing.note, who)
+        return _noted(standing, standing.note, who, now_ms)
     if wanted(group.filters, record.topic.name, record.type) is False:
         return Reason(Code.NO_HANDLER, f"{who} is not for {name}: {say.passed_over(standing)}")
     if standing.fallback is not None:
@@ -111,15 +111,18 @@ def _ended(standing: Standing, kind: QuestionKind, who: str, now_ms: int) -> Rea
     return Reason(Code.DELIVERED, text + unless)
 
 
-def _noted(standing: Standing, note: Note, who: str) -> Reason:
+def _noted(standing: Standing, note: Note, who: str, now_ms: int) -> Reason:
     """Explain a record that was passed over because there was no handler for its type."""
     group, topic, type = standing.group, standing.record.topic.name, standing.record.type
     name, command = f"group {group.name}", say.catch_up(group, type)
     if note.is_coming:
-        return Reason(Code.IN_WORK, f"{who} comes late in {name}: {say.was_passed_over(type)}")
-    if wanted(group.filters[:1], topic, type) is False:
+        text = f"{who} waits to be delivered late in {name}: {say.was_passed_over(type)}"
+        place = f"{topic}/{standing.record.partition}"
+        return with_others(Reason(Code.IN_WORK, text), hindrances(group, standing.served, place, now_ms))
+    unknown = not group.filters and note.until == OPEN
+    if unknown or wanted(group.filters[:1], topic, type) is False:
         text = f"{who} is not for {name}: {say.passed_over(standing)}; {say.LATE}"
-        return Reason(Code.NO_HANDLER, text, commands=(say.WORKER, command))
+        return Reason(Code.NO_HANDLER, text, commands=(say.WORKER,))
     text = f"{who} was not delivered to {name}: {say.was_passed_over(type)}; {say.ASKED}"
     return Reason(Code.NO_HANDLER, text, commands=(command,))
 
@@ -181,7 +184,13 @@ def _flowing(standing: Standing, kind: QuestionKind, who: str, now_ms: int) -> R
         return Reason(Code.BEHIND, f"{waits} behind {_head(record, lane)}, which {state}")
     if standing.earlier is not None:
         place = _beside(record, standing.earlier)
-        return Reason(Code.BEHIND, f"{waits} behind {place} of the same key, which is in work or next; {by}")
+        call = call_at(standing.served.status.group(standing.group.name), place)
+        state = "is in work or next" if call is None else f"is in work: {say.in_call(call, now_ms, 'it')}"
+        return Reason(Code.BEHIND, f"{waits} behind {place} of the same key, which {state}; {by}")
+    inside = busy(standing.served, standing.group.name, record, now_ms)
+    if inside is not None:
+        others = hanging(standing.served, standing.group.name, now_ms)
+        return replace(inside, sentence=f"{waits}: {inside.sentence}", also=(others,) if others else ())
     if lane is not None and standing.entry:
         state = say.again(lane, now_ms, hindered=False)
         return Reason(Code.IN_WORK, f"{waits}: {say.it(record, kind)} {state}; {by}")
@@ -195,10 +204,3 @@ def _head(record: Logged, lane: Lane) -> str:
 
 def _beside(record: Logged, offset: int) -> str:
     return f"{record.topic.name}/{record.partition}/{offset}"
-
-
-def with_others(reason: Reason, others: list[Reason]) -> Reason:
-    """Return a reason with others that would count once it is gone."""
-    commands = reason.commands + tuple(each for other in others for each in other.commands)
-    also = reason.also + tuple(other.sentence for other in others)
-    return replace(reason, commands=commands, also=also)

@@ -8,7 +8,7 @@ transaction) may stand further on: then the search says that it was cut, and one
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.log.contract import Bounds, Log, OffsetRange, Position, Topic
 from penstock.log.entry import Entry, key_text
@@ -57,10 +57,14 @@ class Logged:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A record that was not found. `cut`: not all was looked at. `gone`: retention may have removed it."""
+    """A record that was not found. `cut`: not all was looked at. `gone`: retention has deleted its time.
+
+    `trimmed`: retention has deleted something, perhaps this one.
+    """
 
     cut: bool
     gone: bool
+    trimmed: bool = False
 
 
 def looks_like_id(text: str) -> bool:
@@ -113,7 +117,7 @@ class Finder:
             if not isinstance(found, Missing):
                 return found
             missing = Missing(missing.cut or found.cut, missing.gone or found.gone)
-        return self._kept(id) or missing
+        return self._kept(id) or replace(missing, trimmed=any(map(self._is_trimmed, self._topics)))
 
     def waiting(self, key: str) -> Iterator[UnloggedEvent]:
         """Yield the oldest staged and the next scheduled event of a key."""
@@ -123,6 +127,13 @@ class Finder:
         rows = self._tx.rows("outbox", "staged_by_key", **walk, **params)
         rows += self._tx.rows("outbox", "scheduled_by_key", **params)
         yield from map(_staged, rows)
+
+    def waiting_count(self, key: str) -> tuple[int, int]:
+        """Return how many events of a key are staged, and how many scheduled."""
+        hashed = key_hash(_bytes(key))
+        params = {"key_hash": hashed, "key": _bytes(key), "topic": self._topic, "slot": slot(hashed)}
+        ((staged, scheduled),) = self._tx.rows("outbox", "unlogged_of_key", walk=self._staged_walk, **params)
+        return staged, scheduled
 
     def of_key(self, topic: Topic, number: int, key: str, start: int, end: int) -> list[Logged]:
         """Return the records of a key between two offsets of a partition, in order."""
@@ -158,6 +169,10 @@ class Finder:
         start, end = self.bounds(topic, partition_of(topic, key))
         return end - start > self.walk
 
+    def is_gone(self, topic: Topic, key: str) -> bool:
+        """Return whether retention has deleted records where those of a key stood."""
+        return self.bounds(topic, partition_of(topic, key)).start > 0
+
     def at(self, topic: Topic, number: int, offset: int) -> Logged | None:
         """Return the record at a place, if the log still holds it."""
         found = self._log.at(topic, [Position(number, offset)], bare=True)
@@ -166,6 +181,9 @@ class Finder:
     def bounds(self, topic: Topic, number: int) -> Bounds:
         """Return the first offset kept and the next to be given."""
         return self._log.all_bounds(topic).get(number, Bounds(0, 0))
+
+    def _is_trimmed(self, topic: Topic) -> bool:
+        return any(each.start > 0 for each in self._log.all_bounds(topic).values())
 
     def _staged_count(self, walk: int) -> int:
         if walk == _ALL:

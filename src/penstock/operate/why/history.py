@@ -65,7 +65,10 @@ class History:
     def doubts(self, group: str, record: Logged) -> list[str]:
         """Return what else than delivery may have taken a group past a record."""
         actions = {act.action for act in self._on(group, record)}
-        texts = {DISCARD: "its dead letter was discarded", RESET: "the group was reset past it"}
+        texts = {
+            DISCARD: "it was among the dead letters that were discarded",
+            RESET: "the group was reset past it",
+        }
         return [text for action, text in texts.items() if action in actions]
 
     def cancelled(self, id: str) -> Act | None:

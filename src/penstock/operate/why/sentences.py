@@ -4,17 +4,23 @@ from shlex import quote
 
 from penstock.delivery.trial import ALONE_DEATHS, Trial
 from penstock.delivery.wait_state import WaitState
+from penstock.membership.filters import Filter, have_nothing_in_common
+from penstock.membership.status import CallStatus, LimitStatus
 from penstock.worker.group import bounds
 
 from .answer import QuestionKind
 from .finding import Logged, UnloggedEvent
 from .history import CANCEL, Act
+from .members import Served
 from .standing import FormerWork, Lane, Letter, Standing, StoredGroup
-from .wording import ago, ahead, counted, short, times
+from .wording import ago, ahead, counted, lasting, short, times
 
 WORKER = "penstock worker MODULE:OUTBOX"
-LATE = "a handler that comes within processing.catch_up gets it late; after that, only if it is asked for"
-ASKED = "it comes late if it is asked for"
+LATE = (
+    "register a handler for it: a worker that has one delivers it late by itself if it is no older than "
+    "processing.catch_up, and otherwise after `penstock groups catch-up`"
+)
+ASKED = "the group has one now, and delivers it late if you ask for it"
 
 
 def named(record: Logged | UnloggedEvent, kind: QuestionKind) -> str:
@@ -39,13 +45,13 @@ def failed(lane: Lane) -> str:
     if lane.state is WaitState.REQUEUED:
         return "was requeued"
     if lane.state is WaitState.LAST:
-        return "was requeued, to come after what waits of its key"
+        return "was requeued, to follow the other waiting records of its key"
     if lane.state is WaitState.MOVED:
         return "waits for what is left of its key in the partition where it was before the topic grew"
     if lane.state is WaitState.SLOW and lane.late:
-        return "comes late, since the group had no handler for its type before"
+        return "is delivered late, because the group had no handler for its type before"
     if lane.state is WaitState.SLOW:
-        return "waits for its turn, since more of its key came than its handler could do at once"
+        return "waits for its turn, because the records of its key come faster than its handler takes them"
     if not lane.failures:
         return short(lane.reason)  # nothing that its handler said
     return f"failed {times(lane.failures)} ({short(lane.reason)})"
@@ -63,7 +69,7 @@ def again(lane: Lane, now_ms: int, *, hindered: bool) -> str:
 def died(letter: Letter, now_ms: int) -> str:
     """Return what became of a dead letter."""
     after = f" after {counted(letter.failures, 'failure')}" if letter.failures else ""
-    return f"died {ago(letter.died_ms, now_ms)}{after} ({short(letter.reason)})"
+    return f"became a dead letter {ago(letter.died_ms, now_ms)}{after} ({short(letter.reason)})"
 
 
 def fell_back(standing: Standing, now_ms: int) -> str:
@@ -89,15 +95,39 @@ def paused(group: StoredGroup, now_ms: int) -> str:
     return f"the group was paused {ago(group.paused_ms, now_ms)}"
 
 
-def unserved(group: StoredGroup, where: str, now_ms: int) -> str:
-    """Return that nobody works on something."""
-    seen = f"; the group last had one {ago(group.seen_ms, now_ms)}" if group.seen_ms else ""
+def unserved(group: StoredGroup, served: Served, where: str, now_ms: int) -> str:
+    """Return that nobody works on something, and who did."""
+    if served.lapsed:
+        seen = f"; {', and '.join(served.lapsed[:2])}"
+    else:
+        seen = f"; the group last had one {ago(group.seen_ms, now_ms)}" if group.seen_ms else ""
     return f"no living member works on {where}{seen}"
+
+
+def stopped(name: str, where: str) -> str:
+    """Return that a process is stopped."""
+    return (
+        f"{name} works on {where}, and its process is stopped, by a signal or a debugger; when its lease has "
+        "run out, another worker takes over"
+    )
+
+
+def troubled(name: str, what: str, error: str) -> str:
+    """Return that a process tries something again and again."""
+    return f"{name} cannot {what} and tries again: {short(error)}"
+
+
+def given_up(group: StoredGroup, served: Served, calls: str) -> str:
+    """Return that a process does not serve a group, because of calls that hang."""
+    return (
+        f"{served.name} has given group {group.name} up: {calls}; restart that process, or start another "
+        "worker, and give what the handler waits for a time limit of its own"
+    )
 
 
 def pinned(count: int, where: str) -> str:
     """Return that members are there, for other partitions."""
-    return f"no member works on {where}: {_those(count)} pinned to other partitions"
+    return f"no member works on {where}: {_those(count)} pinned to other partitions (--partitions)"
 
 
 def differs(group: StoredGroup, count: int) -> str:
@@ -105,16 +135,18 @@ def differs(group: StoredGroup, count: int) -> str:
     filter = ", ".join(group.filters[0]) if group.filters else "none"
     have = "that serves it has" if count == 1 else "that serve it have"
     return (
-        f"{counted(count, 'living member')} {have} other handlers than the group ({filter}); "
-        "the group takes over theirs once none with its own is left"
+        f"{counted(count, 'living member')} {have} other handlers than the group counts with ({filter}), as "
+        "during a rolling deploy; the group takes over the new handlers within seconds, once no member with "
+        "the old ones is left"
     )
 
 
 def full(lanes: int, entries: int) -> str:
     """Return that too much waits."""
     return (
-        f"{counted(lanes, 'key')} with {counted(entries, 'record')} wait there already, and above "
-        f"{bounds.LANES_BOUND:,} keys or {bounds.ENTRIES_BOUND:,} records nothing more is taken from the log"
+        f"{counted(lanes, 'key')} with {counted(entries, 'record')} wait already in the partitions of "
+        f"the same member; above {bounds.LANES_BOUND:,} keys or {bounds.ENTRIES_BOUND:,} records it reads "
+        "nothing more, until some of them are delivered, requeued or discarded"
     )
 
 
@@ -128,16 +160,17 @@ def careful(standing: Standing) -> str:
     if alone is None:
         return f"{by_few(record.topic.name, record.partition, trial)}; {before(standing)}"
     return (
-        f"it is tried alone, since it was in work when {counted(trial.deaths, 'worker')} died; it has "
-        f"killed {counted(alone, 'worker')} by itself, and after {ALONE_DEATHS} it is put off"
+        f"it was in work when {counted(trial.deaths, 'worker')} died, so it waits for its turn to be tried "
+        f"alone; {counted(alone, 'worker')} died while it was alone at work, and after {ALONE_DEATHS} its "
+        "key is put off"
     )
 
 
 def by_few(topic: str, partition: int, trial: Trial) -> str:
     """Return that only a few records of a partition are in work at once."""
     return (
-        f"{topic}/{partition} is worked a few records at a time since {counted(trial.deaths, 'worker')} died "
-        "with it"
+        f"{counted(trial.deaths, 'worker')} died at work on {topic}/{partition}, so its records are tried "
+        "a few at a time until the cause is found"
     )
 
 
@@ -152,6 +185,28 @@ def grown(standing: Standing, former: FormerWork) -> str:
     )
 
 
+def in_call(call: CallStatus, now_ms: int, what: str) -> str:
+    """Return that a handler is at work on a record, and for how long it may be."""
+    limit = call.timeout_seconds
+    until = "it has no time limit" if limit is None else f"its time limit is {limit:g} s"
+    return f"handler {call.handler} has been at work on {what} for {lasting(now_ms - call.since_ms)}; {until}"
+
+
+def on_trial(name: str, since_ms: int, now_ms: int) -> str:
+    """Return that a process begins nothing else, for a record that is tried alone."""
+    return (
+        f"{name} has begun nothing new for {lasting(now_ms - since_ms)}, so that a record which may have "
+        "killed a worker is tried alone; it goes on after some seconds"
+    )
+
+
+def limited(limit: LimitStatus, now_ms: int) -> str:
+    """Return that records wait at the bound of their handler."""
+    count = f"{counted(limit.waiting, 'record')} {'waits' if limit.waiting == 1 else 'wait'}"
+    text = f"{count} at handler {limit.handler}, which is limited to {limit.bound}"
+    return text if limit.until_ms is None else f"{text}; the next may begin {ahead(limit.until_ms, now_ms)}"
+
+
 def before(standing: Standing) -> str:
     """Return how many records come before one."""
     count = standing.cursor.open_before(standing.record.offset)
@@ -164,14 +219,25 @@ def before(standing: Standing) -> str:
 def passed_over(standing: Standing) -> str:
     """Return that no handler of a group wants a record."""
     record, group = standing.record, standing.group
-    filter = ", ".join(group.filters[0])
-    end = "it was passed over" if standing.passed else "it is passed over when its turn comes"
-    return f"none of its handlers ({filter}) takes the type {record.type}; {end}"
+    filter = f" ({', '.join(group.filters[0])})" if group.filters else ""
+    end = "it was passed over" if standing.passed else "it will be passed over"
+    return f"none of its handlers{filter} takes the type {record.type}; {end}{_rival(group, standing.rival)}"
+
+
+def _rival(group: StoredGroup, rival: tuple[str, Filter] | None) -> str:
+    """Return that a member does have a handler for a type, and why it is not asked."""
+    if rival is None:
+        return ""
+    name, filter = rival
+    has = f"{name} has a handler for it ({', '.join(filter)})"
+    if group.filters and have_nothing_in_common(group.filters[0], filter):
+        return f"; {has}: these seem to be two programs under one group name, so give each a name of its own"
+    return f"; {has}, which counts once no member with the group's present handlers is left"
 
 
 def was_passed_over(type: str) -> str:
     """Return that a record was passed over, though there may be a handler for it now."""
-    return f"it was passed over before the group had a handler for the type {type}"
+    return f"the group had no handler for the type {type} when it passed it"
 
 
 # -- commands
@@ -191,6 +257,16 @@ def catch_up(group: StoredGroup, type: str) -> str:
 def resume(group: StoredGroup) -> str:
     """Return the command that lets a group go on."""
     return f"penstock groups resume {quote(group.name)}"
+
+
+def resume_process(served: Served) -> str:
+    """Return the command that lets a stopped process go on."""
+    return f"kill -CONT {served.pid}"
+
+
+def list_dead(group: StoredGroup) -> str:
+    """Return the command that lists dead letters."""
+    return f"penstock dead list --group {quote(group.name)}"
 
 
 def list_lanes(group: StoredGroup, *, held: bool = False) -> str:

@@ -62,7 +62,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A lane that waits, with the first record in it."""
+    """A lane that waits, with the first and the last record in it, and how many there are."""
 
     name: str
     state: WaitState
@@ -70,6 +70,8 @@ class Lane:
     due_ms: int
     reason: str
     head: int | None
+    last: int | None = None
+    records: int = 0
 
     @property
     def held(self) -> bool:
@@ -137,7 +139,7 @@ class Standing:
     key before it, not passed yet. `discard`: how a person let it go. `doubts`: what else than delivery may
     have taken the group past it. `note`: it was passed over, because the group had no handler for its type.
     `fallback`: only that of its handler completed it. `former`: what comes before it in another partition,
-    since its topic has grown.
+    since its topic has grown. `rival`: a member that has a handler for it all the same, and its filter.
     """
 
     group: StoredGroup
@@ -157,6 +159,7 @@ class Standing:
     note: Note | None = None
     fallback: ByFallback | None = None
     former: FormerWork | None = None
+    rival: tuple[str, Filter] | None = None
 
     @property
     def passed(self) -> bool:
@@ -215,6 +218,7 @@ class StandingReader:
             self._note(record, place) if ended else None,
             self._fallback(record, place) if ended else None,
             None if ended else self._former(group, record, own),
+            self._rival(group, record),
         )
 
     def served(
@@ -222,15 +226,15 @@ class StandingReader:
     ) -> tuple[Served, str | None]:
         """Return who works on a partition, and the owner's name."""
         domain = Domain(group.id, topic.id)
-        served = self._members.of_partition(domain, number, cursor.owner, group.filters)
-        return served, None if served.member is None else self._members.name(served.member)
+        served = self._members.of_partition(domain, number, cursor.owner, group.filters, group.name)
+        return served, served.name if served.member is not None else None
 
     def lanes(self, group: StoredGroup, topic: Topic, number: int, own: str) -> list[Lane]:
         """Return the lane of a key, and those of its records that are retried alone."""
         place = self._place(group, topic, number)
         rows = self._tx.rows("delivery", "lanes_of_key", lane=own, **place)
         return [
-            Lane(name, WaitState(state), failures, due_ms, reason, self._head(name, place))
+            Lane(name, WaitState(state), failures, due_ms, reason, *self._extent(name, place))
             for name, state, failures, due_ms, reason in rows
         ]
 
@@ -255,9 +259,9 @@ class StandingReader:
 
     def _doubts(self, group: StoredGroup, record: Logged) -> Iterator[str]:
         if wanted(group.filters, record.topic.name, record.type) is None:
-            yield "its handlers passed it over"
+            yield "none of its handlers wanted it"
         if record.timestamp_ms < group.created_ms:
-            yield "the group, which is younger, began after it"
+            yield "the group, which was created later, began at the end of the log"
         yield from self._history.doubts(group.name, record)
 
     def _note(self, record: Logged, place: dict[str, int]) -> Note | None:
@@ -285,12 +289,19 @@ class StandingReader:
                     found = FormerWork(number, end, count, lane, holder)
         return found
 
+    def _rival(self, group: StoredGroup, record: Logged) -> tuple[str, Filter] | None:
+        """Return a member that has a handler for a record that the group has none for, and its filter."""
+        if wanted(group.filters[:1], record.topic.name, record.type) is not False:
+            return None
+        others = self._members.wanting(group.id, record.topic.name, record.type)
+        return (others[0].name, self._members.filter(others[0].id, group.id)) if others else None
+
     def _place(self, group: StoredGroup, topic: Topic, number: int) -> dict[str, int]:
         return {"group_id": group.id, "topic_id": topic.id, "partition": number}
 
-    def _head(self, lane: str, place: dict[str, int]) -> int | None:
-        rows = self._tx.rows("delivery", "lane_head", lane=lane, **place)
-        return rows[0][0] if rows else None
+    def _extent(self, lane: str, place: dict[str, int]) -> tuple[int | None, int | None, int]:
+        ((head, last, records),) = self._tx.rows("delivery", "lane_head", lane=lane, **place)
+        return head, last, records
 
     def _earlier(self, record: Logged, cursor: Cursor) -> int | None:
         """Return the first record of the same key that the group has not passed, before this one."""

@@ -1,5 +1,6 @@
 """Why a record that is not in the log is not there: scheduled, staged, in an open transaction, or nowhere."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.clock import from_ms
@@ -10,11 +11,28 @@ from penstock.log.store import Store
 from . import finding
 from . import sentences as say
 from .answer import Code, QuestionKind
-from .explaining import Reason
 from .finding import Logged, Missing, UnloggedEvent
 from .history import Act
-from .members import Members, Service
+from .members import Members, Served, Service
+from .reason import Reason
 from .wording import ago, ahead, counted, lasting
+
+LONG_MS = 10_000  # a transaction that has been open for so long is told
+_LOCKED_MS = 1_000
+_LOCKED = (
+    "slot",
+    "head",
+    "topic",
+    "log",
+    "group",
+    "cursor",
+    "lane",
+    "lane_entry",
+    "dead",
+    "member",
+    "domain",
+)
+_WORST = (Service.NONE, Service.STOPPED, Service.COMING, Service.OWNED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +63,49 @@ class Writer:
         return f"{who} ({', '.join(told)})" if told else who
 
 
-def writers(store: Store) -> list[Writer]:
-    """Return the open transactions that may have staged something, the oldest first.
+@dataclass(frozen=True, slots=True)
+class OpenTransactions:
+    """The open transactions that bear on what is published, the oldest first.
+
+    `writers` may have staged something that nobody can see yet. `lockers` hold locks on tables that only our
+    own transactions should lock, so workers wait for them.
+    """
+
+    writers: tuple[Writer, ...] = ()
+    lockers: tuple[Writer, ...] = ()
+
+    def long_writers(self) -> tuple[Writer, ...]:
+        """Return those that have been open for long, or for an unknown time."""
+        return tuple(each for each in self.writers if each.age_ms is None or each.age_ms >= LONG_MS)
+
+    def long_lockers(self) -> tuple[Writer, ...]:
+        """Return those that have been open for longer than a statement takes."""
+        return tuple(each for each in self.lockers if each.age_ms is None or each.age_ms >= _LOCKED_MS)
+
+
+def open_transactions(store: Store) -> OpenTransactions:
+    """Return the open transactions that bear on what is published.
 
     Asked before the snapshot: what commits in between is then found, and nothing falls between the two.
     """
+    tables = [store.database.names.table(name) for name in _LOCKED]
 
-    def look(tx: Transaction) -> list[Row]:
-        return tx.rows("outbox", "open_writers")
+    def look(tx: Transaction) -> tuple[list[Row], list[Row]]:
+        return tx.rows("outbox", "open_writers"), tx.rows("operate", "open_lockers", tables=tables)
 
-    found = [Writer(*row) for row in store.database.look(look)]
-    return found or ([Writer()] if store.database.dialect.is_held() else [])
+    writers, lockers = store.database.look(look)
+    if not writers and store.database.dialect.is_held():
+        return OpenTransactions((Writer(),), (Writer(),))
+    return OpenTransactions(*(tuple(Writer(*row) for row in rows) for rows in (writers, lockers)))
 
 
 def explain_staged(
-    tx: Transaction, members: Members, event: UnloggedEvent, kind: QuestionKind, now_ms: int
+    tx: Transaction,
+    members: Members,
+    event: UnloggedEvent,
+    kind: QuestionKind,
+    now_ms: int,
+    opened: OpenTransactions,
 ) -> Reason:
     """Return why an event is not in the log yet."""
     who = say.named(event, kind)
@@ -67,39 +113,90 @@ def explain_staged(
     if event.due_ms is not None and event.due_ms > now_ms:
         text = f"{who} is scheduled: {one} becomes due {ahead(event.due_ms, now_ms)}"
         return Reason(Code.NOT_DUE, text, event.timestamp_ms, event.due_ms)
-    served = members.of_slot(tx.rows("membership", "slot_owner", slot=event.slot)[0][0])
     since = event.timestamp_ms if event.due_ms is None else event.due_ms
     what = "was published" if event.due_ms is None else "became due"
     text = f"{who} is not in the log yet: {one} {what} {ago(since, now_ms)}"
+    served = members.of_slot(tx.rows("membership", "slot_owner", slot=event.slot)[0][0])
+    return _unmoved(text, f"slot {event.slot}", served, since, opened)
+
+
+def explain_ready(
+    tx: Transaction, members: Members, topic: str | None, now_ms: int, opened: OpenTransactions
+) -> Reason | None:
+    """Return why events of a topic, or of all, that could be in the log are not; None when there are none."""
+    ready = tx.rows("outbox", "ready_by_slot", topic=topic, now_ms=now_ms)
+    if not ready:
+        return None
+    count, since = sum(int(row[1]) for row in ready), min(row[2] for row in ready)
+    owners = {row[0]: row[1] for row in tx.rows("membership", "slots_shared")}
+    served = {row[0]: members.of_slot(owners[row[0]]) for row in ready}
+    slot, worst = min(served.items(), key=lambda each: _WORST.index(each[1].service))
+    are = "event is" if count == 1 else "events are"
+    text = f"{count:,} {are} committed and not in the log yet, the oldest {ago(since, now_ms)}"
+    return _unmoved(text, f"slot {slot}", worst, since, opened)
+
+
+def _unmoved(text: str, where: str, served: Served, since_ms: int, opened: OpenTransactions) -> Reason:
+    """Return why what could be in the log is not, by who moves the events of its slot."""
     if served.service is Service.NONE:
-        text += f", and no living member moves the events of slot {event.slot}"
-        return Reason(Code.NOT_SEQUENCED, text, since, commands=(say.WORKER,))
-    by = members.name(served.member) if served.member else "a member that is about to take it"
-    return Reason(Code.NOT_SEQUENCED, f"{text}; slot {event.slot} is moved by {by}", since)
+        gone = f" ({', and '.join(served.lapsed[:2])})" if served.lapsed else ""
+        text += f", and no living member moves the events of {where}{gone}"
+        return Reason(Code.NOT_SEQUENCED, text, since_ms, commands=(say.WORKER,))
+    if served.service is Service.STOPPED:
+        text += f"; {say.stopped(served.name, where)}"
+        return Reason(Code.STOPPED, text, since_ms, commands=(say.resume_process(served),))
+    lockers = opened.long_lockers()
+    if lockers:
+        text += f"; {blocked(lockers)}"
+        return Reason(Code.OPEN_TRANSACTION, text, since_ms)
+    trouble = served.status.troubles.get("sequencing")
+    if trouble:
+        return Reason(Code.TROUBLE, f"{text}; {say.troubled(served.name, 'move it', trouble)}", since_ms)
+    by = served.name or "a member that is about to take it"
+    return Reason(Code.NOT_SEQUENCED, f"{text}; {where} is moved by {by}", since_ms)
 
 
-def explain_missing(subject: str, kind: QuestionKind, missing: Missing, open_writers: list[Writer]) -> Reason:
+def blocked(lockers: Sequence[Writer]) -> str:
+    """Return that an open transaction keeps workers waiting."""
+    more = f", the oldest of {len(lockers):,}" if len(lockers) > 1 else ""
+    return f"an open transaction holds locks that workers need: {lockers[0].text}{more}; end it"
+
+
+def unseen(writers: Sequence[Writer]) -> str:
+    """Return that an open transaction may hold events."""
+    more = f", the oldest of {len(writers):,}" if len(writers) > 1 else ""
+    return f"a transaction that may have published more is still open: {writers[0].text}{more}"
+
+
+def explain_missing(
+    subject: str, kind: QuestionKind, missing: Missing, open_writers: Sequence[Writer]
+) -> Reason:
     """Return what may have become of a record, or of those of a key, when nothing was found."""
     none = f"no record of key {subject} is" if kind is QuestionKind.KEY else f"record {subject} is not"
     also = _cut(missing)
     if open_writers:
         oldest, count = open_writers[0].text, len(open_writers)
-        text = f"{none} to be seen, but a transaction that may hold it is still open: {oldest}"
+        text = f"{none} visible, but a transaction that may hold it is still open: {oldest}"
         if count > 1:
             text += f", the oldest of {count:,}"
         return Reason(Code.OPEN_TRANSACTION, text, also=also)
     if missing.gone:
-        text = f"{none} in the log: retention has removed what was published at its time"
+        ever = "there ever was one" if kind is QuestionKind.KEY else "it ever was"
+        where = "its partition" if kind is QuestionKind.KEY else "its time"
+        text = f"{none} in the log any more, if {ever}: retention has deleted records of {where}"
         return Reason(Code.GONE, text, also=also)
     if missing.cut:
-        return Reason(Code.UNKNOWN, f"{none} where it was looked for", also=also)
-    text = f"{none} there: never published, rolled back, or cancelled before it was due"
-    return Reason(Code.UNKNOWN, text)
+        return Reason(Code.UNKNOWN, f"{none} in the part of the log that was searched", also=also)
+    what = f"of key {subject}" if kind is QuestionKind.KEY else subject
+    ends = "rolled back, cancelled before it was due or deleted by retention"
+    if not missing.trimmed:
+        ends = "rolled back or cancelled before it was due"
+    return Reason(Code.UNKNOWN, f"there is no record {what}: it was never published, or was {ends}")
 
 
 def explain_erased(record: Logged) -> Reason:
     """Return that a record was erased."""
-    text = f"record {record.id} was erased: {record.place} is kept empty, and delivered to nobody"
+    text = f"record {record.id} was erased: {record.place} is empty now and is delivered to nobody"
     return Reason(Code.ERASED, text)
 
 
@@ -112,5 +209,5 @@ def _cut(missing: Missing) -> tuple[str, ...]:
     if not missing.cut:
         return ()
     return (
-        f"only {counted(finding.WALK, 'record')} of each partition were looked at; look at all with --scan",
+        f"only {counted(finding.WALK, 'record')} of each partition were searched; search all with --scan",
     )

@@ -4,32 +4,45 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from penstock.log.contract import Log, Topic
+from penstock.log.contract import Bounds, Log, Topic
 from penstock.log.growth import former_places
 from penstock.log.sql.contract import Row
 from penstock.log.sql.database import Transaction
 from penstock.worker.group import bounds
 
+from ..catch_up import PassedOverType, passed_over_by
 from . import sentences as say
 from .answer import Code
-from .explaining import Reason, hindrances, with_others
-from .members import Served, Service
-from .standing import Cursor, StandingReader, StoredGroup, cursor_of
+from .at_work import busy, hanging
+from .explaining import hindrances
+from .members import Members, Served, Service
+from .reason import Reason, with_others
+from .standing import Cursor, StandingReader, StoredGroup, cursor_of, group_of
+from .unlogged import LONG_MS, OpenTransactions, blocked, explain_ready, unseen
 from .wording import ahead, counted
 
-_WORST = (Service.NONE, Service.PINNED, Service.DIFFERS, Service.COMING, Service.OWNED)
+_WORST = (
+    Service.NONE,
+    Service.GIVEN_UP,
+    Service.PINNED,
+    Service.DIFFERS,
+    Service.STOPPED,
+    Service.COMING,
+    Service.OWNED,
+)
+_MOST_URGENT = (Code.SLOW_HANDLER, Code.CAREFUL, Code.RATE, Code.BUSY, Code.IN_WORK)
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionStanding:
-    """A partition of the topic, where the group is in it and where it ends, and its lanes.
+    """A partition of the topic, where the group is in it and what it holds, and its lanes.
 
     `stopped`: it is a lane itself, and that is held or rests until its head is tried again.
     """
 
     partition: int
     cursor: Cursor
-    end: int
+    bounds: Bounds
     held: int
     resting: int
     next_due_ms: int | None
@@ -42,7 +55,12 @@ class PartitionStanding:
     @property
     def behind(self) -> int:
         """How many records of the log it has not passed."""
-        return self.cursor.open_before(self.end)
+        return self.cursor.open_before(self.bounds.end) - self.lost
+
+    @property
+    def lost(self) -> int:
+        """How many records retention has deleted that it had not passed."""
+        return self.cursor.open_before(self.bounds.start)
 
     @property
     def has_work(self) -> bool:
@@ -50,87 +68,193 @@ class PartitionStanding:
         return not self.stopped and (self.behind > 0 or self.due > 0)
 
 
-def topics_of(
-    tx: Transaction, log: Log, reader: StandingReader, group: StoredGroup, topic_id: int | None, now_ms: int
-) -> Iterator[tuple[Topic, Reason]]:
-    """Yield each topic that a group reads, by name, and why it is where it is."""
-    rows = tx.rows("delivery", "group_cursors", group_id=group.id, topic_id=topic_id)
-    by_id = {id: list(each) for id, each in groupby(rows, key=lambda row: row[0])}
-    for topic in log.topics():
-        if topic.id in by_id:
-            places = list(_places(tx, log, reader, group, topic, by_id[topic.id], now_ms))
-            yield topic, _explain(tx, group, topic, places, now_ms)
+class Wholes:
+    """Explains groups on one snapshot."""
 
+    def __init__(
+        self,
+        tx: Transaction,
+        log: Log,
+        reader: StandingReader,
+        members: Members,
+        opened: OpenTransactions,
+        now_ms: int,
+    ) -> None:
+        self._tx, self._log, self._reader, self._members = tx, log, reader, members
+        self._opened, self._now_ms = opened, now_ms
 
-def _places(
-    tx: Transaction,
-    log: Log,
-    reader: StandingReader,
-    group: StoredGroup,
-    topic: Topic,
-    rows: list[Row],
-    now_ms: int,
-) -> Iterator[PartitionStanding]:
-    ids = {"group_id": group.id, "topic_id": topic.id}
-    lanes = {row[0]: row[1:] for row in tx.rows("delivery", "lanes_by_partition", now_ms=now_ms, **ids)}
-    bounds_now, growths = log.all_bounds(topic), log.growths(topic) if topic.generation else []
-    cursors = {row[1]: cursor_of(row[2:]) for row in rows}
-    passed = {
-        number: max(cursor.offset, bounds_now[number].start if number in bounds_now else 0)
-        for number, cursor in cursors.items()
-    }
-    for number, cursor in cursors.items():
-        served, _ = reader.served(group, topic, number, cursor)
-        held, resting, next_due_ms, due, moved, whole = lanes.get(number, (0, 0, None, 0, 0, 0))
-        end = bounds_now[number].end if number in bounds_now else 0
-        former = former_places(growths, number)
-        first = next((at for at, until in former if passed.get(at, until) < until), None)
-        yield PartitionStanding(
-            number, cursor, end, held, resting, next_due_ms, due, moved, bool(whole), served, waits_for=first
+    def of(self, group: StoredGroup, only: str | None = None) -> Iterator[tuple[str, Reason]]:
+        """Yield each topic that a group reads or would read, by name, and why it is where it is."""
+        rows = self._tx.rows("delivery", "group_cursors", group_id=group.id, topic_id=None)
+        by_id = {id: list(each) for id, each in groupby(rows, key=lambda row: row[0])}
+        topics = {topic.name: topic for topic in self._log.topics()}
+        read = {name for name, topic in topics.items() if topic.id in by_id}
+        passed_over = passed_over_by(self._tx, self._log, group.id)
+        for name in sorted(read | _topics_wanted(group)):
+            if only not in (None, name):
+                continue
+            if name in read:
+                places = list(self._places(group, topics[name], by_id[topics[name].id]))
+                over = [each for each in passed_over if each.topic == name]
+                yield name, self._explain(group, topics[name], places, over)
+            else:
+                yield name, self._new_topic(group, name, name in topics)
+
+    def about_to_read(self, topic: str) -> Reason | None:
+        """Return why groups that want a topic have no place in it yet; None when none wants it."""
+        for row in self._tx.rows("delivery", "groups_all"):
+            group = group_of(row)
+            if topic in _topics_wanted(group):
+                return self._unplaced(group, topic)
+        return None
+
+    # -- a topic that the group has no place in
+
+    def _new_topic(self, group: StoredGroup, topic: str, there: bool) -> Reason:
+        ready = explain_ready(self._tx, self._members, topic, self._now_ms, self._opened)
+        if ready is not None:
+            return _told(group, topic, ready)
+        if there:
+            return _told(group, topic, self._unplaced(group, topic))
+        writers = self._opened.long_writers()
+        if writers:
+            return _told(group, topic, Reason(Code.OPEN_TRANSACTION, unseen(writers)))
+        text = f"group {group.name} waits for topic {topic}: nothing has been published to it yet"
+        return Reason(Code.DELIVERED, text)
+
+    def _unplaced(self, group: StoredGroup, topic: str) -> Reason:
+        serving = self._members.wanting(group.id, topic)
+        text = f"group {group.name} has no place in topic {topic} yet, which is new or was made anew"
+        if serving:
+            return Reason(Code.NEW_TOPIC, f"{text}; {serving[0].name} takes it up within seconds")
+        return Reason(
+            Code.NEW_TOPIC, f"{text}, and no living member serves the group there", commands=(say.WORKER,)
         )
 
+    # -- a topic that it reads
 
-def _explain(
-    tx: Transaction, group: StoredGroup, topic: Topic, places: list[PartitionStanding], now_ms: int
-) -> Reason:
-    found = _waiting(group, places, now_ms)
-    working = [place for place in places if place.has_work]
-    hindered = hindrances(group, *_worst(topic, working or places), now_ms)
-    if not working:
-        first, *rest = _staged(tx, topic) + found or [_done(group, topic)]
-        return _ended(group, topic, with_others(first, rest + hindered))
-    found.insert(0, _busy(tx, group, topic, working))
-    first, *rest = hindered + found
-    return _ended(group, topic, with_others(first, rest))
+    def _places(self, group: StoredGroup, topic: Topic, rows: list[Row]) -> Iterator[PartitionStanding]:
+        ids = {"group_id": group.id, "topic_id": topic.id}
+        found = self._tx.rows("delivery", "lanes_by_partition", now_ms=self._now_ms, **ids)
+        lanes = {row[0]: row[1:] for row in found}
+        held_in, growths = self._log.all_bounds(topic), self._log.growths(topic) if topic.generation else []
+        cursors = {row[1]: cursor_of(row[2:]) for row in rows}
+        empty = Bounds(0, 0)
+        passed = {
+            number: max(cursor.offset, held_in.get(number, empty).start) for number, cursor in cursors.items()
+        }
+        for number, cursor in cursors.items():
+            served, _ = self._reader.served(group, topic, number, cursor)
+            kept = held_in.get(number, empty)
+            held, resting, next_due_ms, due, moved, whole = lanes.get(number, (0, 0, None, 0, 0, 0))
+            former = former_places(growths, number)
+            first = next((at for at, until in former if passed.get(at, until) < until), None)
+            yield PartitionStanding(
+                number,
+                cursor,
+                kept,
+                held,
+                resting,
+                next_due_ms,
+                due,
+                moved,
+                bool(whole),
+                served,
+                waits_for=first,
+            )
+
+    def _explain(
+        self,
+        group: StoredGroup,
+        topic: Topic,
+        places: list[PartitionStanding],
+        passed_over: list[PassedOverType],
+    ) -> Reason:
+        found = _waiting(group, places, self._now_ms)
+        working = [place for place in places if place.has_work]
+        hindered = hindrances(group, *_worst(topic, working or places), self._now_ms)
+        rest = [
+            *self._dead(group, topic, sum(each.held for each in places)),
+            *_lost(places),
+            *_passed_over(group, passed_over),
+        ]
+        ready = explain_ready(self._tx, self._members, topic.name, self._now_ms, self._opened)
+        if working:
+            lockers = self._opened.long_lockers()
+            held_up = [Reason(Code.OPEN_TRANSACTION, blocked(lockers))] if lockers else []
+            first, *others = hindered + held_up + [self._busy(group, topic, working)] + found
+            if ready is not None and (ready.since_ms or 0) <= self._now_ms - LONG_MS:
+                others.append(ready)
+            return _told(group, topic.name, with_others(first, others + rest))
+        first, *others = ([] if ready is None else [ready]) + found or [self._done(group, topic)]
+        return _told(group, topic.name, with_others(first, others + hindered + rest))
+
+    def _dead(self, group: StoredGroup, topic: Topic, held: int) -> list[Reason]:
+        """Return that dead letters wait for a person, beside those that hold a key."""
+        counts = {row[1]: row[2] for row in self._tx.rows("delivery", "group_dead", groups=[group.id])}
+        count = counts.get(topic.id, 0) - held
+        if count <= 0:
+            return []
+        wait = "waits" if count == 1 else "wait"
+        text = f"{counted(count, 'dead letter')} {wait} to be requeued or discarded; no key is held by that"
+        return [Reason(Code.DEAD, text, commands=(say.list_dead(group),))]
+
+    def _done(self, group: StoredGroup, topic: Topic) -> Reason:
+        writers = [each for each in self._opened.long_writers() if each.age_ms is not None]
+        if writers:
+            return Reason(Code.OPEN_TRANSACTION, unseen(writers))
+        text = (
+            f"group {group.name} has nothing to do on {topic.name}: all that its handlers want is delivered"
+        )
+        unknown = self._opened.long_writers()
+        return Reason(Code.DELIVERED, text, also=(unseen(unknown),) if unknown else ())
+
+    def _busy(self, group: StoredGroup, topic: Topic, working: list[PartitionStanding]) -> Reason:
+        """Return what there is to do, and how it is done."""
+        behind, text = sum(each.behind for each in working), _to_do(working)
+        owned = {each.cursor.owner: each.served for each in working if each.served.service is Service.OWNED}
+        for owner in owned:
+            params = {"group_id": group.id, "topic_id": topic.id, "owner": owner}
+            lanes, entries = map(int, self._tx.rows("delivery", "waiting_counts", **params)[0])
+            if behind and (lanes > bounds.LANES_BOUND or entries > bounds.ENTRIES_BOUND):
+                commands = (say.list_lanes(group),)
+                return Reason(Code.BOUNDS, f"{say.full(lanes, entries)}; {text}", commands=commands)
+        crashed = next((each for each in working if each.cursor.trial.goes_by_few), None)
+        if crashed is not None:
+            careful = say.by_few(topic.name, crashed.partition, crashed.cursor.trial)
+            return Reason(Code.CAREFUL, f"{careful}; {text}")
+        found = [busy(one, group.name, None, self._now_ms) for one in owned.values()]
+        inside = [each for each in found if each is not None]
+        hung = tuple(filter(None, (hanging(one, group.name, self._now_ms) for one in owned.values())))
+        if not inside:
+            return Reason(Code.IN_WORK, text, also=hung)
+        worst = min(inside, key=lambda each: _MOST_URGENT.index(each.code))
+        return replace(worst, sentence=f"{worst.sentence}; {text}", also=hung)
 
 
-def _ended(group: StoredGroup, topic: Topic, reason: Reason) -> Reason:
+def _topics_wanted(group: StoredGroup) -> set[str]:
+    """Return the topics that a group's handlers are for."""
+    return {text.partition(":")[0] for text in group.filters[0]} if group.filters else set()
+
+
+def _told(group: StoredGroup, topic: str, reason: Reason) -> Reason:
     if reason.code is Code.DELIVERED:
         return reason
     does = "is at work" if reason.code is Code.IN_WORK else "waits"
-    return replace(reason, sentence=f"group {group.name} {does} on {topic.name}: {reason.sentence}")
+    return replace(reason, sentence=f"group {group.name} {does} on {topic}: {reason.sentence}")
 
 
 def _worst(topic: Topic, places: list[PartitionStanding]) -> tuple[Served, str]:
     """Return the worst state of service among some partitions, and which of them have it."""
-    worst = min((each.served for each in places), key=lambda each: _WORST.index(each.service))
-    alike = [each.partition for each in places if each.served.service is worst.service]
+    worst = min((each.served for each in places), key=_badness)
+    alike = [each.partition for each in places if _badness(each.served) == _badness(worst)]
     if len(alike) == 1:
         return worst, f"{topic.name}/{alike[0]}"
     return worst, f"{counted(len(alike), 'partition')} of {topic.name} (such as {alike[0]})"
 
 
-def _staged(tx: Transaction, topic: Topic) -> list[Reason]:
-    """Return what is committed and not in the log yet."""
-    ((staged, _),) = tx.rows("outbox", "topic_unlogged", topic=topic.name)
-    if not staged:
-        return []
-    text = f"{counted(staged, 'event')} {'is' if staged == 1 else 'are'} committed and not in the log yet"
-    return [Reason(Code.NOT_SEQUENCED, text)]
-
-
-def _done(group: StoredGroup, topic: Topic) -> Reason:
-    return Reason(Code.DELIVERED, f"group {group.name} has nothing to do on {topic.name}: all is delivered")
+def _badness(served: Served) -> tuple[int, bool]:
+    return _WORST.index(served.service), "delivery" not in served.status.troubles
 
 
 def _waiting(group: StoredGroup, places: list[PartitionStanding], now_ms: int) -> list[Reason]:
@@ -145,7 +269,7 @@ def _waiting(group: StoredGroup, places: list[PartitionStanding], now_ms: int) -
         found.append(Reason(Code.PARKED, text, until_ms=next_due_ms, commands=(say.list_lanes(group),)))
     if held:
         are = "is" if held == 1 else "are"
-        text = f"{counted(held, of)} {are} held by dead letters until a person requeues or discards them"
+        text = f"{counted(held, of)} {are} held by dead letters until you requeue or discard them"
         found.append(Reason(Code.HELD, text, commands=(say.list_lanes(group, held=True),)))
     moved = sum(each.moved for each in places)
     if moved:
@@ -161,8 +285,32 @@ def _waiting(group: StoredGroup, places: list[PartitionStanding], now_ms: int) -
     return found
 
 
-def _busy(tx: Transaction, group: StoredGroup, topic: Topic, working: list[PartitionStanding]) -> Reason:
-    """Return what there is to do, and how it is done."""
+def _lost(places: list[PartitionStanding]) -> list[Reason]:
+    """Return that retention has deleted what the group had not read."""
+    lost = sum(each.lost for each in places)
+    if not lost:
+        return []
+    were = (
+        "record that the group had not read was" if lost == 1 else "records that the group had not read were"
+    )
+    return [
+        Reason(Code.GONE, f"{lost:,} {were} deleted by retention, which had stopped waiting for the group")
+    ]
+
+
+def _passed_over(group: StoredGroup, types: list[PassedOverType]) -> list[Reason]:
+    """Return that the group passes records over for which it has no handler."""
+    left = [each for each in types if not each.coming]
+    if not left:
+        return []
+    count, names = sum(each.records for each in left), ", ".join(each.type for each in left[:3])
+    more = f" and {len(left) - 3} more" if len(left) > 3 else ""
+    were = "was" if count == 1 else "were"
+    text = f"about {counted(count, 'record')} for which it has no handler ({names}{more}) {were} passed over"
+    return [Reason(Code.NO_HANDLER, text)]
+
+
+def _to_do(working: list[PartitionStanding]) -> str:
     behind, due = sum(each.behind for each in working), sum(each.due for each in working)
     parts = []
     if behind:
@@ -172,15 +320,4 @@ def _busy(tx: Transaction, group: StoredGroup, topic: Topic, working: list[Parti
         )
     if due:
         parts.append(f"{counted(due, 'key')} {'waits for its' if due == 1 else 'wait for their'} turn")
-    text = " and ".join(parts)
-    for owner in {each.cursor.owner for each in working if each.served.service is Service.OWNED}:
-        params = {"group_id": group.id, "topic_id": topic.id, "owner": owner}
-        lanes, entries = map(int, tx.rows("delivery", "waiting_counts", **params)[0])
-        if behind and (lanes > bounds.LANES_BOUND or entries > bounds.ENTRIES_BOUND):
-            commands = (say.list_lanes(group),)
-            return Reason(Code.BOUNDS, f"{say.full(lanes, entries)}; {text}", commands=commands)
-    crashed = next((each for each in working if each.cursor.trial.goes_by_few), None)
-    if crashed is not None:
-        careful = say.by_few(topic.name, crashed.partition, crashed.cursor.trial)
-        return Reason(Code.CAREFUL, f"{careful}; {text}")
-    return Reason(Code.IN_WORK, text)
+    return " and ".join(parts)

@@ -141,6 +141,17 @@ DELETE FROM penstock_token WHERE token = ANY(ARRAY(
 SELECT (SELECT count(*) FROM penstock_staged WHERE topic = :topic),
        (SELECT count(*) FROM penstock_scheduled WHERE topic = :topic);
 
+-- name: ready_by_slot
+-- What is staged, or scheduled and due, of a topic or of all: how many events in each slot, and since when; reads the staged
+-- events, and those that are due by ix_penstock_scheduled_due, locks nothing.
+SELECT slot, sum(events)::bigint, min(since_ms) FROM (
+    SELECT slot, count(*) AS events, min(timestamp_ms) AS since_ms FROM penstock_staged
+    WHERE :topic::text IS NULL OR topic = :topic::text GROUP BY slot
+    UNION ALL
+    SELECT slot, count(*), min(due_ms) FROM penstock_scheduled
+    WHERE due_ms <= :now_ms::bigint AND (:topic::text IS NULL OR topic = :topic::text) GROUP BY slot) AS ready
+GROUP BY slot ORDER BY slot;
+
 -- name: unlogged_count
 -- How much is staged and scheduled; reads the tables, locks nothing.
 SELECT (SELECT count(*) FROM penstock_staged), (SELECT count(*) FROM penstock_scheduled);
@@ -226,6 +237,14 @@ WHERE id = :id AND (:topic::text IS NULL OR topic = :topic::text) LIMIT 1;
 -- name: staged_count
 -- How many events are staged, up to so many; reads the table so far, locks nothing.
 SELECT count(*) FROM (SELECT 1 FROM penstock_staged LIMIT :walk) AS s;
+
+-- name: unlogged_of_key
+-- How many events of a key are staged, among so many of its slot, and scheduled; reads the staged events of the slot and walks
+-- ix_penstock_scheduled_key, locks nothing.
+SELECT (SELECT count(*) FROM (SELECT topic, key_hash, key FROM penstock_staged WHERE slot = :slot LIMIT :walk) AS s
+        WHERE s.key_hash = :key_hash AND s.key = :key AND (:topic::text IS NULL OR s.topic = :topic::text)),
+       (SELECT count(*) FROM penstock_scheduled
+        WHERE key_hash = :key_hash AND key IS NOT NULL AND key = :key AND (:topic::text IS NULL OR topic = :topic::text));
 
 -- name: scheduled_next
 -- When the next scheduled event after a moment is due; walks ix_penstock_scheduled_due, locks nothing.

@@ -110,6 +110,12 @@ class HungCalls:
         with self._lock:
             return tuple(self._describe(group) for group in sorted(self.given_up))
 
+    def hanging(self) -> tuple[GivenUpGroup, ...]:
+        """Return the groups of which some call hangs, given up or not."""
+        with self._lock:
+            groups = sorted({call.handler.group for call in self._calls.values()})
+            return tuple(self._describe(group) for group in groups)
+
     def seconds_without(self, groups: Collection[str]) -> float:
         """Return for how long every one of these groups has been given up; 0 while one is served."""
         with self._lock:

@@ -74,7 +74,8 @@ class Limiter:
         `rate_is_dry` is called when tasks wait for nothing but the rate.
         """
         self.handler, self._rate_is_dry = handler, rate_is_dry
-        self._limit, self._size = limit, handler.batch or 1
+        self.limit = limit
+        self._size = handler.batch or 1
         self._waiting: deque[HandlerTask] = deque()
         self._alone: deque[HandlerTask] = deque()  # of batches that failed: each is called by itself
         self._calls = self._granted = 0  # granted: of the calls, those not begun yet
@@ -92,7 +93,7 @@ class Limiter:
             calls = len(self._alone) + -(-len(self._waiting) // self._size)
             if self._bucket is not None and self._bucket.due(now) > now:
                 calls = 0
-            granted = max(0, min(calls - self._granted, self._limit - self._calls))
+            granted = max(0, min(calls - self._granted, self.limit - self._calls))
             self._calls += granted
             self._granted += granted
         if self._bucket is not None and not granted and len(self):
@@ -142,6 +143,19 @@ class Limiter:
         """Return when the rate lets the next task begin; None when none waits for it."""
         with self._lock:
             return self._bucket.due(now) if self._bucket is not None and len(self) else None
+
+    def status(self, now: float) -> tuple[int, float | None] | None:
+        """Return how many tasks wait for nothing but this limiter, and for how long the rate is dry.
+
+        None when none does: there is none, or it is another's turn to begin one.
+        """
+        with self._lock:
+            if not len(self):
+                return None
+            due = None if self._bucket is None else self._bucket.due(now)
+            if due is not None and due > now:
+                return len(self), due
+            return (len(self), None) if self._calls - self._granted >= self.limit else None
 
     def change_share(self, share: float, now: float) -> None:
         """Let another part of the handler's rate be for this process."""

@@ -80,6 +80,15 @@ class Limiters:
         due = [each for one in list(self._limiters.values()) if (each := one.due(now)) is not None]
         return min(due, default=None)
 
+    def dry(self, now: float) -> list[tuple[Limiter, int, float | None]]:
+        """Return the limiters that tasks wait at, how many, and until when where the rate is the reason."""
+        found = []
+        for limiter in list(self._limiters.values()):
+            status = limiter.status(now)
+            if status is not None:
+                found.append((limiter, *status))
+        return found
+
     def _limiter(self, handler: Handler) -> Limiter:
         known = self._limiters.get(handler.id)
         if known is None:

@@ -21,6 +21,7 @@ so that a slow one delays no other; the rest wait at limiters.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from datetime import timedelta
@@ -33,7 +34,7 @@ from penstock.settings import Settings, setting
 from ..task import HandlerTask
 from .async_calls import AsyncCalls
 from .hung_calls import HungCalls
-from .limiter import LimitedCall
+from .limiter import LimitedCall, Limiter
 from .limiters import Limiters
 from .loop import AsyncLoop
 from .permission import Permission
@@ -169,6 +170,19 @@ class Runner:
     def running(self) -> int:
         """Return how many tasks have begun and are not fetched by `finished` yet."""
         return max(0, self._outstanding - self.waiting())
+
+    def calls(self) -> list[tuple[HandlerTask, float]]:
+        """Return what is in a call, and since when. From any thread."""
+        begun = list(self._under_way.items())
+        return [(task, since) for call, since in begun if since != NOT_BEGUN for task in tasks_of(call)]
+
+    def waiting_by_group(self) -> Counter[str]:
+        """Return how many records of each group wait for a thread. From any thread."""
+        return self._queue.waiting_by_group()
+
+    def limited(self) -> list[tuple[Limiter, int, float | None]]:
+        """Return the limiters that tasks wait at, how many, and how long the rate is dry. From any thread."""
+        return self._limiters.dry(self._clock.monotonic())
 
     def close(self, grace_seconds: float) -> list[HandlerTask]:
         """Start nothing more, wait that long for what runs, and return the tasks that still run then.

@@ -1,6 +1,6 @@
 """What waits for a thread, and how the threads are shared among groups."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from threading import Lock
 
@@ -129,6 +129,17 @@ class ThreadQueue:
                 for group in self._turns
                 for call in group.tasks
                 if isinstance(call, HandlerTask)
+            )
+
+    def waiting_by_group(self) -> Counter[str]:
+        """Return how many records of each group wait for a thread; a granted call counts as one."""
+        with self._lock:
+            return Counter(
+                {
+                    name: sum(1 + (call.more if isinstance(call, HandlerTask) else 0) for call in group.tasks)
+                    for name, group in self._groups.items()
+                    if group.tasks
+                }
             )
 
     def _group(self, name: str) -> GroupCalls:

@@ -91,6 +91,12 @@ class Trials:
         return self._alone
 
     @property
+    def since(self) -> float | None:
+        """Since when nothing else begins, for a suspect that goes alone or is about to. From any thread."""
+        suspect = self._alone or self._asked
+        return None if suspect is None else suspect.since
+
+    @property
     def is_overdue(self) -> bool:
         """Whether it has had the process to itself for long enough."""
         alone = self.alone

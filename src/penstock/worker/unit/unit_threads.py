@@ -102,6 +102,10 @@ class UnitThreads:
                 self._leave_behind(unit, task, limit)
         return min(due)
 
+    def calls(self) -> list[tuple[HandlerTask, float]]:
+        """Return what is in a call, and since when. From any thread."""
+        return [current for unit in list(self._running) if (current := unit.claim.current) is not None]
+
     def _watching(self) -> None:
         """The watch's thread: looks while there are units, sleeps while there are none."""
         while not self._closed:

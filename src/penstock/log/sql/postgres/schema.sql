@@ -130,7 +130,7 @@ CREATE TABLE penstock_producer (
 
 -- One running process: one lease, one heartbeat. serves: what it takes part in, as JSON. dedicated: it does nothing but
 -- this, so a death may be a record's doing. died_ms: since when it is known that it has ended. state: running, or stopping:
--- it finishes what it has and takes nothing new.
+-- it finishes what it has and takes nothing new. status: what it does now, as JSON; NULL: nothing to say.
 CREATE TABLE penstock_member (
     id             text COLLATE "C" NOT NULL PRIMARY KEY,
     host           text NOT NULL,
@@ -141,7 +141,8 @@ CREATE TABLE penstock_member (
     serves         text NOT NULL DEFAULT '{}',
     dedicated      boolean NOT NULL DEFAULT false,
     died_ms        bigint,
-    state          text NOT NULL DEFAULT 'running'
+    state          text NOT NULL DEFAULT 'running',
+    status         text
 ) WITH (fillfactor = 50);
 
 -- The 256 units of sequencing. Every change of owner, release included, raises the epoch.

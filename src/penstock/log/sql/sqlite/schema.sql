@@ -127,7 +127,7 @@ CREATE TABLE penstock_producer (
 
 -- One running process: one lease, one heartbeat. serves: what it takes part in, as JSON. dedicated: it does nothing but
 -- this, so a death may be a record's doing. died_ms: since when it is known that it has ended. state: running, or stopping:
--- it finishes what it has and takes nothing new.
+-- it finishes what it has and takes nothing new. status: what it does now, as JSON; NULL: nothing to say.
 CREATE TABLE penstock_member (
     id             TEXT NOT NULL PRIMARY KEY,
     host           TEXT NOT NULL,
@@ -138,7 +138,8 @@ CREATE TABLE penstock_member (
     serves         TEXT NOT NULL DEFAULT '{}',
     dedicated      INTEGER NOT NULL DEFAULT 0,
     died_ms        INTEGER,
-    state          TEXT NOT NULL DEFAULT 'running'
+    state          TEXT NOT NULL DEFAULT 'running',
+    status         TEXT
 ) WITHOUT ROWID;
 
 -- The 256 units of sequencing. Every change of owner, release included, raises the epoch.

@@ -38,3 +38,6 @@ CREATE TABLE penstock_fallback (
     completed_ms INTEGER NOT NULL,
     PRIMARY KEY (group_id, topic_id, partition, "offset")
 ) WITHOUT ROWID;
+
+-- What it does now, as JSON: calls that take long, what they wait for, loops that fail; NULL: nothing to say.
+ALTER TABLE penstock_member ADD COLUMN status TEXT;

@@ -1,0 +1,134 @@
+"""Everything in a store that does not move, without being asked for a key: what `doctor --url` says of it.
+
+It asks what `why` asks, for every group at once, and looks at what no single group shows: whether anybody
+moves events, members that have fallen silent, open transactions, topics without a reader, and who holds
+retention back.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from penstock.clock import SYSTEM, Clock
+from penstock.log.contract import Log
+from penstock.log.sql.database import Transaction
+from penstock.log.store import Store
+
+from .doctor import DoctorFinding, PartState
+from .operation import operation
+from .why.answer import Code
+from .why.finding import Finder
+from .why.members import Members
+from .why.reason import Reason
+from .why.sentences import WORKER
+from .why.standing import StandingReader, group_of
+from .why.unlogged import OpenTransactions, blocked, explain_ready, open_transactions, unseen
+from .why.wholes import Wholes
+
+_RECORDS = "every record for each of its handlers"
+_EVENTS = "events that reach the log"
+_NOTES = (Code.IN_WORK, Code.PARKED, Code.DELIVERED)
+
+
+@operation
+def examine_stalls(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
+    """Return a finding for everything that waits, and one that says so when nothing does."""
+    opened = open_transactions(store)
+
+    def look(tx: Transaction) -> list[DoctorFinding]:
+        examination = _Examination(tx, store.log_in(tx), Members(tx, clock), opened, clock.now_ms())
+        return list(examination.findings())
+
+    return store.database.look_once(look)
+
+
+@dataclass(frozen=True, slots=True)
+class _Examination:
+    """One look, on one snapshot."""
+
+    tx: Transaction
+    log: Log
+    members: Members
+    opened: OpenTransactions
+    now_ms: int
+
+    def findings(self) -> Iterator[DoctorFinding]:
+        yield self._sequencing()
+        yield from self._members()
+        yield from self._transactions()
+        yield from self._groups()
+        yield from self._topics()
+
+    def _sequencing(self) -> DoctorFinding:
+        """Say whether somebody moves events, and whether some wait."""
+        ready = explain_ready(self.tx, self.members, None, self.now_ms, self.opened)
+        if ready is not None:
+            return _finding("Sequencing", ready, _EVENTS)
+        nobody = self.members.of_slot(None).service.value == "none"
+        if nobody:
+            text = "no living member moves events; none wait now"
+            return DoctorFinding("Sequencing", PartState.NOTE, text, _EVENTS, WORKER)
+        return DoctorFinding("Sequencing", PartState.OK, "no event waits", _EVENTS)
+
+    def _members(self) -> Iterator[DoctorFinding]:
+        """Name the members that have fallen silent, are stopped, fail, or do not hear the bell."""
+        enables = "the work that it owned"
+        for text in self.members.lapsed():
+            remedy = "see whether that process is paused or cut off from the database; if it is gone: nothing"
+            yield DoctorFinding("Member", PartState.NOTE, text, enables, remedy)
+        for member in self.members.living():
+            if member.process.is_stopped():
+                text = f"{member.name} is stopped, by a signal or a debugger"
+                yield DoctorFinding(
+                    "Member", PartState.LOW, text, enables, f"kill -CONT {member.process.pid}"
+                )
+            for loop, error in member.status.troubles.items():
+                text = f"{member.name}: {loop} fails and tries again: {error}"
+                yield DoctorFinding("Member", PartState.LOW, text, enables, "mend what the error names")
+            if member.status.polls:
+                text = f"{member.name} does not hear the bell and polls instead: {member.status.polls}"
+                remedy = "set bell.enabled, or bell.listen_url to an address of the database itself"
+                yield DoctorFinding(
+                    "Bell", PartState.LOW, text, "handlers that start within milliseconds of a commit", remedy
+                )
+
+    def _transactions(self) -> Iterator[DoctorFinding]:
+        """Name the transactions that have been open for long."""
+        writers, lockers = self.opened.long_writers(), self.opened.long_lockers()
+        if writers:
+            yield DoctorFinding(
+                "Transactions", PartState.LOW, unseen(writers), "events that others can see", "end it"
+            )
+        if lockers and lockers != writers:
+            yield DoctorFinding(
+                "Transactions", PartState.LOW, blocked(lockers), "workers that need not wait", "end it"
+            )
+
+    def _groups(self) -> Iterator[DoctorFinding]:
+        """Say of each group what `why` would."""
+        reader = StandingReader(self.tx, Finder(self.tx, self.log, self.log.topics(), None), self.members)
+        wholes = Wholes(self.tx, self.log, reader, self.members, self.opened, self.now_ms)
+        for row in self.tx.rows("delivery", "groups_all"):
+            group = group_of(row)
+            for _, reason in wholes.of(group):
+                if reason.code is not Code.DELIVERED or reason.also:
+                    yield _finding(f"Group {group.name}", reason, _RECORDS, f"penstock why {group.name}")
+
+    def _topics(self) -> Iterator[DoctorFinding]:
+        """Name the topics that have records and no reader."""
+        read = {row[0] for row in self.tx.rows("delivery", "topics_read")}
+        topics = [each for each in self.log.topics() if each.id not in read]
+        bounds = self.log.bounds_of(topics)
+        for topic in topics:
+            count = sum(end - start for start, end in bounds[topic.id].values())
+            if count:
+                are = "record is" if count == 1 else "records are"
+                text = f"{count:,} {are} in it and no group reads it"
+                remedy = f"run a worker with a handler for topic={topic.name!r}; else: penstock topics delete"
+                yield DoctorFinding(f"Topic {topic.name}", PartState.LOW, text, _RECORDS, remedy)
+
+
+def _finding(part: str, reason: Reason, enables: str, otherwise: str = "") -> DoctorFinding:
+    waits = reason.code not in _NOTES or WORKER in reason.commands
+    state = PartState.LOW if waits else PartState.NOTE
+    found = ". Also: ".join([reason.sentence, *reason.also])
+    return DoctorFinding(part, state, found, enables, "; ".join(reason.commands) or otherwise)

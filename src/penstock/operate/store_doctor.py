@@ -1,0 +1,37 @@
+"""All that the doctor says of one store."""
+
+from penstock.clock import SYSTEM, Clock
+from penstock.errors import SchemaError, SchemaTooNew
+from penstock.log.sql.migrations import check
+from penstock.log.store import Store
+
+from .bell import examine_bell
+from .doctor import DoctorFinding, PartState
+from .group_names import examine_names
+from .operation import operation
+from .retention import examine_groups
+from .retention_holders import examine_holders
+from .stalls import examine_stalls
+from .time_limits import examine_time_limits
+
+
+@operation
+def examine_store(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
+    """Return a finding for everything that waits or will, and for what the store lacks; changes nothing.
+
+    Tables that this code cannot use are the only finding there is then.
+    """
+    try:
+        check(store.database)
+    except SchemaError as exc:
+        newer = isinstance(exc, SchemaTooNew)
+        remedy = "update Penstock here" if newer else "penstock migrate --url ..."
+        return [DoctorFinding("Tables", PartState.BROKEN, str(exc), "everything in this store", remedy)]
+    return [
+        *examine_stalls(store, clock),
+        *examine_holders(store, clock),
+        examine_bell(store),
+        *examine_time_limits(store),
+        *examine_groups(store, clock),
+        *examine_names(store, clock),
+    ]

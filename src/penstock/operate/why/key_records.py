@@ -1,0 +1,108 @@
+"""All records of a key that a group has not settled: in lanes, dead, or still to be read from the log."""
+
+from dataclasses import dataclass
+from shlex import quote
+
+from penstock.log.contract import Topic
+
+from . import sentences as say
+from .finding import Finder, Logged
+from .standing import Cursor, Lane, Letter, StandingReader, StoredGroup, key_lane
+from .wording import counted
+
+_TOLD = 3  # of the lanes and of the dead letters, each by itself; the rest is counted
+
+
+@dataclass(frozen=True, slots=True)
+class UnsettledRecords:
+    """What a group has not settled of a key. `first`: the record that the group has to do with first."""
+
+    first: Logged | None
+    key: str
+    place: str
+    lanes: tuple[Lane, ...]
+    letters: tuple[Letter, ...]
+    unread: tuple[Logged, ...]
+
+    @property
+    def count(self) -> int:
+        """How many records that are."""
+        return sum(each.records for each in self.lanes) + len(self.letters) + len(self.unread)
+
+    def others(self, group: StoredGroup, now_ms: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return what is to be said of the others, and the commands for it."""
+        first = -1 if self.first is None else self.first.offset
+        texts = [
+            *self._in_lanes(first, now_ms),
+            *self._dead(first, now_ms),
+            *self._unread(first),
+        ]
+        letters = [each for each in self.letters if each.offset != first]
+        which = f"--group {quote(group.name)} --key {quote(self.key)}"
+        return tuple(texts), (f"penstock dead list {which}",) if letters else ()
+
+    def _in_lanes(self, first: int, now_ms: int) -> list[str]:
+        texts = []
+        for lane in self.lanes:
+            behind = lane.records - (0 if lane.head is None or lane.held else 1)
+            if lane.head is not None and lane.head != first and not lane.held:
+                texts.append(f"its record {self.place}/{lane.head} {say.again(lane, now_ms, hindered=False)}")
+            if behind > 0:
+                waits = "waits" if behind == 1 else "wait"
+                more = counted(behind, "more record")
+                texts.append(f"{more} of the key {waits} behind it, up to {self.place}/{lane.last}")
+        return [*texts[:_TOLD], *_rest(texts, "more of its records wait to be tried again")]
+
+    def _dead(self, first: int, now_ms: int) -> list[str]:
+        others = [each for each in self.letters if each.offset != first]
+        texts = [f"its record {self.place}/{each.offset} {say.died(each, now_ms)}" for each in others]
+        return [*texts[:_TOLD], *_rest(texts, "more of its records are dead letters")]
+
+    def _unread(self, first: int) -> list[str]:
+        others = [each for each in self.unread if each.offset != first]
+        if not others:
+            return []
+        are = "is" if len(others) == 1 else "are"
+        more = counted(len(others), "more record")
+        return [f"{more} of the key {are} still to be read from the log, up to {others[-1].place}"]
+
+
+def unsettled(
+    reader: StandingReader,
+    finder: Finder,
+    group: StoredGroup,
+    cursor: Cursor,
+    topic: Topic,
+    number: int,
+    key: str,
+) -> UnsettledRecords:
+    """Return what a group, which is there in the partition, has not settled of a key."""
+    own = key_lane(key)
+    lanes = reader.lanes(group, topic, number, own)
+    letters = reader.letters(group, topic, number, lane=own, key=key)
+    end = min(finder.bounds(topic, number)[1], cursor.offset + finder.walk)
+    logged = finder.of_key(topic, number, key, cursor.offset, end)
+    unread = [each for each in logged if not cursor.is_passed(each.offset)]
+    offset = _first(own, lanes, letters, unread)
+    first = None
+    if offset is not None:
+        ids = {each.offset: each.id for each in letters}
+        kept = Logged(topic, number, offset, ids.get(offset, ""), key, "", 0)
+        first = finder.at(topic, number, offset) or kept
+    place = f"{topic.name}/{number}"
+    return UnsettledRecords(first, key, place, tuple(lanes), tuple(letters), tuple(unread))
+
+
+def _first(own: str, lanes: list[Lane], letters: list[Letter], unread: list[Logged]) -> int | None:
+    """Return the offset of the record that a group has to do with first; None when it is past them all."""
+    heads = [each.head for each in lanes if each.name == own and not each.held and each.head is not None]
+    if any(each.name == own and each.held for each in lanes):
+        heads = [each.offset for each in letters if each.holding and each.lane == own]
+    heads = heads or [each.offset for each in unread[:1]]
+    heads = heads or [each.head for each in lanes if each.head is not None]
+    heads = heads or [each.offset for each in letters[-1:]]
+    return heads[0] if heads else None
+
+
+def _rest(texts: list[str], what: str) -> list[str]:
+    return [f"{len(texts) - _TOLD:,} {what}"] if len(texts) > _TOLD else []

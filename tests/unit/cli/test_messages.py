@@ -1,0 +1,124 @@
+"""What commands say when something is in the way: one sentence, and a remedy that works."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from penstock import Outbox, Record
+from penstock.cli import main
+from penstock.log.sql import database
+from penstock.log.sql.sqlite import dialect
+from penstock.testing.refusal import refusal
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give the path of a store that is not there yet; commands find it in the environment."""
+    monkeypatch.setenv("PENSTOCK_URL", f"sqlite:///{tmp_path}/shop.db")
+    return tmp_path / "shop.db"
+
+
+@pytest.fixture
+def shop(path: Path) -> Outbox:
+    """Give an outbox whose one group has a handler for orders, with one order delivered."""
+    outbox = Outbox(f"sqlite:///{path}")
+    outbox.migrate()
+
+    @outbox.handler("order.*", group="mailer")
+    def send(record: Record) -> None: ...
+
+    with outbox.transaction() as conn:
+        outbox.publish(conn, "order.placed", 1, key="o-1")
+    outbox.drain()
+    return outbox
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Give a way to run a command."""
+
+    def command(*args: str) -> tuple[int, str, str]:
+        code = refusal(SystemExit, main, list(args)).code
+        printed = capsys.readouterr()
+        return code if isinstance(code, int) else 0, printed.out, printed.err
+
+    return command
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_locked_store_is_one_sentence_with_a_remedy(
+    run: Run, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "_REPLAYS", 0)
+    monkeypatch.setattr(dialect, "BUSY_SECONDS", 0.0)
+    with closing(sqlite3.connect(path)) as conn:
+        conn.execute("BEGIN IMMEDIATE")
+        code, _, err = run("topics", "create", "more")
+        assert code == 3
+        assert err.startswith(f"error: the store {path} is locked: another process has kept a transaction")
+        assert err.count("\n") == 1
+        conn.rollback()
+    assert run("topics", "create", "more")[0] == 0
+
+
+def test_a_store_without_tables_names_the_command_that_makes_them(run: Run, path: Path) -> None:
+    code, _, err = run("why", "o-1")
+    assert code == 1
+    assert "`penstock migrate --url …`" in err
+    code, out, _ = run("doctor", "--url", f"sqlite:///{path}", "--json")
+    assert code == 1
+    assert "penstock migrate --url" in out
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize("verb", ["delete", "clear"])
+def test_an_unknown_topic_is_not_to_be_published_to(run: Run, verb: str) -> None:
+    code, _, err = run("topics", verb, "nope", "--yes")
+    assert (code, err) == (
+        1,
+        "error: there is no topic 'nope'; `penstock topics list` shows those there are\n",
+    )
+
+
+@pytest.mark.usefixtures("shop")
+def test_what_retention_has_deleted_was_not_never_published(run: Run, shop: Outbox) -> None:
+    with shop.transaction() as conn:
+        id = shop.publish(conn, "order.placed", 2, key="o-1")
+    shop.drain()
+    assert run("topics", "set", "events", "--retention", "0")[1] == (
+        "topic events keeps: until every group has passed it\n"
+    )
+    assert run("retain")[0] == 0
+    for subject in (id, "o-1"):
+        code, out, _ = run("why", subject)
+        assert code == 0
+        assert "retention has deleted records of its" in out
+
+
+@pytest.mark.usefixtures("shop")
+def test_catch_up_is_not_suggested_where_no_handler_wants_the_type(run: Run, shop: Outbox) -> None:
+    with shop.transaction() as conn:
+        shop.publish(conn, "mail.sent", 2, key="m-1")
+    shop.drain()
+    _, out, _ = run("why", "m-1")
+    assert "$ penstock groups catch-up" not in out
+
+
+def test_the_doctor_shows_foreign_text_as_it_is(run: Run, shop: Outbox, path: Path) -> None:
+    """A group's name may look like markup."""
+
+    @shop.handler("mail.*", group="[red]", id="other")
+    def send(record: Record) -> None:
+        raise ValueError("[/]")
+
+    with shop.transaction() as conn:
+        shop.publish(conn, "mail.sent", 2, key="[b]")
+    shop.drain()
+    code, out, _ = run("doctor", "--url", f"sqlite:///{path}")
+    assert code == 0
+    assert "[red]" in out
