@@ -78,7 +78,7 @@ def test_a_type_published_before_the_first_worker_that_knows_it_is_delivered_lat
 
 
 @pytest.mark.parametrize(
-    ("point", "visit"),
+    "at",
     but_the_first(
         [
             (delivery.BEFORE_COMMIT, 2),  # some are handled
@@ -89,9 +89,9 @@ def test_a_type_published_before_the_first_worker_that_knows_it_is_delivered_lat
     ),
 )
 def test_a_worker_killed_while_it_catches_up_loses_nothing_and_doubles_nothing_unmarked(
-    postgres_store: Store, point: str, visit: int
+    postgres_store: Store, at: tuple[str, int]
 ) -> None:
-    store = postgres_store
+    store, (point, visit) = postgres_store, at
     pass_over(store)
     types = ["placed", "refunded"]
     with Child("serve_types", url=store.url, types=types, kill_at=point, visit=visit) as killed:

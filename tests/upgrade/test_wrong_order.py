@@ -94,7 +94,7 @@ def says_only(
 
 def behind_words(store: KeptStore) -> str:
     found = store.version()
-    remedy = "run outbox.migrate() or `penstock migrate`"
+    remedy = "run outbox.migrate() or `penstock migrate --url …`"
     return f"the database has schema version {found}, this Penstock needs {newest()}; {remedy}"
 
 

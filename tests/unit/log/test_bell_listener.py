@@ -126,7 +126,7 @@ def test_a_session_that_was_ended_is_replaced_and_hears(
     wait_until(lambda: "" in heard, "it listens again, and says so: something may have been missed")
     notify_others(database, LOGGED)
     wait_until(lambda: LOGGED in heard, "it hears")
-    assert len([each for each in caplog.messages if "bell waits" in each]) == 1
+    assert not [each for each in caplog.messages if "bell waits" in each]  # one lost session is no trouble
 
 
 @on_postgres
