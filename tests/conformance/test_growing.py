@@ -472,7 +472,7 @@ def test_why_says_what_a_key_waits_for_in_its_former_partition(
         drained.drain()
         (answer,) = why(engine.outbox, later, clock=engine.clock)
         assert answer.code is Code.BEHIND
-        state = "died just now" if policy is ONCE else "failed once"
+        state = "became a dead letter just now" if policy is ONCE else "failed once"
         start = f"{later} (key {key}) waits in group g behind {place} of the same key, which {state}"
         assert answer.sentence.startswith(start)
         (answer,) = why(engine.outbox, later, key=key, clock=engine.clock)
