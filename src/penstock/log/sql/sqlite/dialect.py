@@ -75,7 +75,12 @@ class SqliteDialect:
 
     def connect(self) -> SqliteConnection:
         """Open the file, making it if it is not there."""
-        before = self._file.before_opening()
+        before = self._file.before_opening(self._connect)
+        conn = self._connect()
+        self._file.opened(conn, before)
+        return conn
+
+    def _connect(self) -> SqliteConnection:
         conn = sqlite3.connect(
             self.path,
             timeout=BUSY_SECONDS,
@@ -89,12 +94,11 @@ class SqliteDialect:
         except BaseException:
             conn.close()
             raise
-        self._file.opened(conn, before)
         return conn
 
     def may_keep(self, conn: SqliteConnection) -> bool:
         """Ask what is known of the file."""
-        return self._file.may_keep(conn)
+        return self._file.may_keep(conn, self._connect)
 
     @property
     def is_read_only(self) -> bool:
@@ -104,6 +108,10 @@ class SqliteDialect:
     def when_renewed(self, drop: Callable[[], None]) -> None:
         """Have the method called when the connections of this process are to be closed together."""
         self._file.when_renewed(drop)
+
+    def when_replaced(self, work: Callable[[Any], None]) -> None:
+        """Have the method called with a connection to the new file, before anybody else has one."""
+        self._file.when_replaced(work)
 
     def renew(self) -> None:
         """Close all connections of this process to the file, as far as they are not in use."""

@@ -22,6 +22,9 @@ class FileConnection(sqlite3.Connection):
     generation = 0
 
 
+Connect = Callable[[], FileConnection]
+
+
 class BeforeOpening(NamedTuple):
     """What was seen before a connection was opened: a file that is replaced meanwhile is noticed later."""
 
@@ -45,15 +48,21 @@ class SharedFile:
         self._number: FileNumber | None = None
         self._companion_numbers: list[FileNumber | None] = []
         self._holders: list[WeakMethod[Any]] = []
+        self._successors: list[WeakMethod[Any]] = []
         self._lock = Lock()
 
     def when_renewed(self, drop: Callable[[], None]) -> None:
         """Have this method called when connections that are kept are to be closed."""
         self._holders = [each for each in self._holders if each() is not None] + [WeakMethod(drop)]
 
-    def before_opening(self) -> BeforeOpening:
+    def when_replaced(self, work: Callable[[Any], None]) -> None:
+        """Have this method called with the first connection to a file that has replaced this one."""
+        self._successors = [each for each in self._successors if each() is not None] + [WeakMethod(work)]
+
+    def before_opening(self, connect: Connect) -> BeforeOpening:
         """Look at what a connection is about to open."""
-        return BeforeOpening(self.generation, self._look())
+        number = self._look(connect)
+        return BeforeOpening(self.generation, number)
 
     def opened(self, conn: FileConnection, before: BeforeOpening) -> None:
         """Take note of a connection that was opened; with what was seen before it was."""
@@ -61,52 +70,61 @@ class SharedFile:
         self._number = before.number or _number(self._path)
         self._companion_numbers = [_number(each) for each in self._companions]
 
-    def may_keep(self, conn: FileConnection) -> bool:
+    def may_keep(self, conn: FileConnection, connect: Connect) -> bool:
         """Return whether a connection may be used on; looks whether the file is still the same."""
         if self._number is not None:
-            self._look()
+            self._look(connect)
         return conn.generation == self.generation and not self.is_read_only
 
     def refuse_writes(self) -> None:
         """Take note that the file could not be written."""
         self.is_read_only = True
-        self._renew()
+        self.generation += 1
+        self._drop()
 
     def accept_writes(self) -> None:
         """Take note that the file can be written."""
         self.is_read_only = False
 
-    def _look(self) -> FileNumber | None:
+    def _look(self, connect: Connect) -> FileNumber | None:
         """Return which file the path means now, and go over to it if that is another one."""
         number, known = _number(self._path), self._number
         if number is not None and known is not None and number != known:
-            self._replaced()
+            self._replace(known, connect)
         return number
 
-    def _replaced(self) -> None:
+    def _replace(self, known: FileNumber, connect: Connect) -> None:
         """Go over to the file that the path means now.
 
         The files beside it, if they are still those of the former one, are put aside: SQLite would take its
         write-ahead log for that of the new one, and mix the two. Nobody misses them: whoever has the former
-        file open has them open, too.
+        file open has them open, too. Nobody opens the new file before what knew the former one is refused.
         """
         with self._lock:
-            if self._number is None:
+            if self._number != known:
                 return  # another thread has seen it
-            self._number = None
             for companion, number in zip(self._companions, self._companion_numbers, strict=True):
                 if number is not None and _number(companion) == number:
                     with suppress(FileNotFoundError):
                         os.replace(companion, f"{companion}.replaced")
+            conn = connect()
+            try:
+                for successor in self._successors:
+                    work = successor()
+                    if work is not None:
+                        work(conn)
+            finally:
+                conn.close()
+            self._number = None
+            self.generation += 1
         logger.warning(
             "%s was replaced by another file, as by a restored backup; it is opened anew. What was beside "
             "the former file has .replaced in its name and can be removed",
             self._path,
         )
-        self._renew()
+        self._drop()
 
-    def _renew(self) -> None:
-        self.generation += 1
+    def _drop(self) -> None:
         for holder in self._holders:
             drop = holder()
             if drop is not None:
