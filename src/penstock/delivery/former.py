@@ -1,8 +1,9 @@
 """The partitions where keys were before their topic grew, as one group stands there.
 
 A partition that came by growing is open to a group once the group has passed its former partitions up to
-where they ended; keys that still have a lane there wait, each for itself. What is retried on its own or comes
-late has no order to keep, so nothing waits for it.
+where they ended; keys that still have a lane there wait, each for itself. Where a former partition waits as one
+lane, it is open once that has nothing left from before the growth: what comes later is of other keys. What is
+retried on its own or comes late has no order to keep, so nothing waits for it.
 """
 
 from collections.abc import Collection, Mapping
@@ -14,8 +15,9 @@ from penstock.log.growth import former_places
 from penstock.log.sql.contract import Rows
 from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
+from penstock.model.partition import partition_for
 
-from .lane_names import read_name
+from .lane_names import WHOLE, read_name
 
 OLDEST_VERSION = (
     9  # of the tables: code that knows no later one would not keep the order of a topic that grows
@@ -61,10 +63,19 @@ class FormerPartitions:
             at = {
                 number: max(place, bounds[number].start) for number, place in at.items() if number in bounds
             }
+        firsts = self._firsts(tx, [number for number, names in lanes.items() if WHOLE in names])
         return {
             number: Barrier(
-                all(at.get(place.partition, place.offset) >= place.offset for place in places),
-                frozenset().union(*(lanes.get(place.partition, frozenset()) for place in places)),
+                all(
+                    at.get(partition, end) >= end and firsts.get(partition, end) >= end
+                    for partition, end in places
+                ),
+                frozenset(
+                    name
+                    for place in places
+                    for name, home in lanes.get(place.partition, {}).items()
+                    if home == number
+                ),
             )
             for number, places in former.items()
         }
@@ -80,14 +91,25 @@ class FormerPartitions:
             if topic.generation != len(self._growths):
                 self._growths = log.growths(topic)
 
-    def _lanes(self, tx: Transaction, partitions: list[int]) -> dict[int, frozenset[str]]:
-        """Return the lanes that later records of their keys must wait for."""
-        found: dict[int, set[str]] = {}
+    def _lanes(self, tx: Transaction, partitions: list[int]) -> dict[int, dict[str, int | None]]:
+        """Return the lanes that later records of their keys must wait for, and where the keys are now."""
+        found: dict[int, dict[str, int | None]] = {}
         for partition, lane, *_ in tx.rows("delivery", "lanes_load", partitions=partitions, **self._ids):
             name = read_name(lane)
             if name.alone is None and not name.late:
-                found.setdefault(partition, set()).add(lane)
-        return {partition: frozenset(lanes) for partition, lanes in found.items()}
+                found.setdefault(partition, {})[lane] = None if name.whole else self._home(name.key)
+        return found
+
+    def _home(self, key: str) -> int:
+        data = key.encode("utf-8", "surrogateescape")
+        return partition_for(self._topic.partitioner, data, key, self.partitions)
+
+    def _firsts(self, tx: Transaction, partitions: list[int]) -> dict[int, int]:
+        """Return the first record that some partitions, which wait as one lane, wait for."""
+        if not partitions:
+            return {}
+        rows = tx.rows("delivery", "whole_lanes_first", partitions=partitions, **self._ids)
+        return {partition: offset for partition, offset in rows}
 
 
 def add_cursors(tx: Transaction, topic: Topic, bounds: Mapping[int, Bounds], partitions: int) -> None:

@@ -266,7 +266,7 @@ class Partition:
         known = self._lanes.get(lane)
         if known is None:
             known = self._lanes[lane] = LaneQueue(lane, [offset])
-            if lane in self._barred:
+            if self._is_barred(lane):
                 self._put_behind(known)
                 return False
             self._ready.append(known)
@@ -357,12 +357,16 @@ class Partition:
         It is for what is fed from now on: a lane that flows here goes on.
         """
         self._barred = lanes
-        for lane in [each for key, each in self._moved.items() if key not in lanes]:
+        for lane in [each for key, each in self._moved.items() if not self._is_barred(key)]:
             del self._moved[lane.key]
             lane.state, lane.reason, lane.resting = WaitState.SLOW, WaitState.SLOW.text, False
             self._changed_lanes.add(lane.key)
             self._dirty = True
             self._ready.append(lane)
+
+    def _is_barred(self, lane: str) -> bool:
+        """Return whether a lane must wait; one of all keys waits for each of them."""
+        return lane in self._barred or (lane == WHOLE and bool(self._barred))
 
     @property
     def has_moved(self) -> bool:

@@ -559,6 +559,18 @@ SELECT partition, lane,
        failures, due_ms, reason, wait_ms FROM penstock_lane
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[]);
 
+-- name: whole_lanes_first
+-- The first record of partitions that wait as one lane: one that waits in it, or the dead letter that holds it; walks the
+-- entries and the letters of these partitions, locks nothing.
+SELECT partition, min("offset") FROM (
+    SELECT partition, "offset" FROM penstock_lane_entry
+    WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[]) AND lane = '#partition#'
+    UNION ALL
+    SELECT partition, "offset" FROM penstock_dead
+    WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[]) AND lane = '#partition#'
+      AND holding
+) AS waiting GROUP BY partition;
+
 -- name: lanes_put
 -- Write down lanes that wait, also in the column that the version before reads; walks the primary key. The cursors'
 -- locks are held already.

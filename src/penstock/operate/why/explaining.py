@@ -157,8 +157,8 @@ def _grown(standing: Standing, who: str, now_ms: int, hindered: bool) -> Reason 
     waits, lane, holder = f"{who} waits in group {group.name}", former.lane, former.holder
     place = f"{record.topic.name}/{former.partition}"
     if lane is not None and lane.held and holder is not None:
-        state = f"{say.died(holder, now_ms)} and holds the key"
-        text = f"{waits} behind {place}/{holder.offset} of the same key, which {state}"
+        state = f"{say.died(holder, now_ms)} and holds the {lane.of}"
+        text = f"{waits} behind {place}/{holder.offset} of the same {lane.of}, which {state}"
         return Reason(Code.BEHIND, text, holder.died_ms, None, say.decide(group, holder))
     if lane is not None and lane.head is not None:
         state, until_ms = say.again(lane, now_ms, hindered=hindered), lane.due_ms or None

@@ -280,11 +280,11 @@ class StandingReader:
         for number, end in self._finder.former_places(topic, record.partition):
             kept = self._finder.bounds(topic, number).start
             for _, cursor in self.groups(topic, number, group.id):
-                lanes = self.lanes(group, topic, number, own)
-                lane = next((each for each in lanes if each.name == own), None)
+                lanes = [each for name in {own: 0, WHOLE: 0} for each in self.lanes(group, topic, number, name)]
+                lane = next((each for each in lanes if each.name in (own, WHOLE)), None)
                 count = cursor.open_before(end) if kept < end else 0
                 if count or lane is not None:
-                    letters = self.letters(group, topic, number, lane=own)
+                    letters = self.letters(group, topic, number, lane=own if lane is None else lane.name)
                     holder = next((each for each in letters if each.holding), None)
                     found = FormerWork(number, end, count, lane, holder)
         return found

@@ -1,0 +1,64 @@
+"""A topic grows while a group works in the order of its partitions, or comes to do so, or no longer does."""
+
+from datetime import timedelta
+from typing import Any, get_args
+
+import pytest
+
+from penstock import Fixed
+from penstock.model.partition import partition_of
+from penstock.operate import topics
+from penstock.testing.handling_suite import Seen, subscribe
+from penstock.worker.handler_options import LanesWord
+from tests.conformance.engines import StoreEngine
+
+pytestmark = pytest.mark.usefixtures("brisk")
+
+MODES = get_args(LanesWord)
+LATER, NEVER = Fixed(timedelta(seconds=10), max_retries=3), Fixed(timedelta(seconds=1), max_retries=0)
+
+
+def key_in(partition: int) -> str:
+    """Return a key that is in a partition of eight."""
+    return next(key for number in range(500) if partition_of(key := f"k-{number}", 8) == partition)
+
+
+def publish(engine: StoreEngine, key: str, *values: Any) -> None:
+    with engine.connect() as conn:
+        for value in values:
+            engine.outbox.publish(conn, "t", value, key=key)
+        conn.commit()
+
+
+@pytest.mark.parametrize("after", MODES)
+@pytest.mark.parametrize("before", MODES)
+def test_a_key_keeps_its_order_although_the_lanes_are_others_since(
+    engine: StoreEngine, before: LanesWord, after: LanesWord
+) -> None:
+    engine.outbox.log.create_topic("events", partitions=4)
+    seen, key = Seen(0), key_in(5)
+    subscribe(engine.outbox, "g", seen, retry=LATER, lanes=before)
+    publish(engine, key, 0, 1)
+    engine.outbox.drain()
+    topics.grow(engine.outbox, "events", 8, clock=engine.clock)
+    publish(engine, key, 2)
+    deployed = engine.another()
+    subscribe(deployed, "g", seen, retry=LATER, lanes=after)
+    deployed.drain()
+    assert seen.values() == [0]
+    seen.failing.clear()
+    engine.clock.advance(timedelta(seconds=11))
+    deployed.drain()
+    assert seen.values() == [0, 0, 1, 2]
+
+
+def test_a_partition_that_stops_after_the_growth_stops_no_other(engine: StoreEngine) -> None:
+    engine.outbox.log.create_topic("events", partitions=4)
+    seen = Seen("bad")
+    subscribe(engine.outbox, "g", seen, retry=NEVER, lanes="partition")
+    topics.grow(engine.outbox, "events", 8, clock=engine.clock)
+    publish(engine, key_in(1), "bad", "behind it")
+    engine.outbox.drain()
+    publish(engine, key_in(5), "of another partition")
+    engine.outbox.drain()
+    assert seen.values() == ["bad", "of another partition"]
