@@ -574,13 +574,21 @@ class StoreBusy(StoreError):
 
 
 class StoreReplaced(StoreError):
-    """The tables are not those that a member began with: the ids it knows may be given to others now."""
+    """The tables, or the file, are not those that were opened: what is known of them is not true of these."""
 
     code = "store_replaced"
     fault = Fault.CALLER
 
-    def __init__(self) -> None:
-        super().__init__("the tables were dropped and made again while this worker ran; restart it")
+    def __init__(self, file: str | None = None) -> None:
+        if file is None:
+            said = "the tables were dropped and made again while this worker ran; restart it"
+        else:
+            said = (
+                f"{file} was replaced by another file while it was open, as by a backup that was moved over it; "
+                f"stop every program that uses it, remove {file}-wal and {file}-shm if they are older than the "
+                "new file, and start again"
+            )
+        super().__init__(said)
 
 
 class StoreUnsupported(StoreError):

@@ -1,8 +1,8 @@
 """The partitions where keys were before their topic grew, as one group stands there.
 
 A partition that came by growing is open to a group once the group has passed its former partitions up to
-where they ended; keys that still have a lane there wait, each for itself. Where a former partition waits as one
-lane, it is open once that has nothing left from before the growth: what comes later is of other keys. What is
+where they ended; keys that still have a lane there wait, each for itself. Where a former partition waits as
+one lane, that must have nothing left from before the growth: what comes later is of other keys. What is
 retried on its own or comes late has no order to keep, so nothing waits for it.
 """
 
@@ -109,7 +109,7 @@ class FormerPartitions:
         if not partitions:
             return {}
         rows = tx.rows("delivery", "whole_lanes_first", partitions=partitions, **self._ids)
-        return {partition: offset for partition, offset in rows}
+        return {row[0]: row[1] for row in rows}
 
 
 def add_cursors(tx: Transaction, topic: Topic, bounds: Mapping[int, Bounds], partitions: int) -> None:

@@ -474,11 +474,3 @@ def _join(
     if tx.change("delivery", "cursors_create", group_id=group_id, topic_id=topic.id, cursors=cursors):
         tx.execute("delivery", "cursors_measure", {})
     return group_id
-
-
-def disown_cursors(tx: Transaction) -> None:
-    """Take every partition from its owner: the history was taken back, and they know the other one.
-
-    What they are about to settle is refused then, by the epochs. They take it again.
-    """
-    tx.change("delivery", "cursors_disown")

@@ -70,11 +70,6 @@ def touch(tx: Transaction, domain: Domain) -> None:
     tx.change("membership", "domain_touch", name=domain.name)
 
 
-def disown_slots(tx: Transaction) -> None:
-    """Take every slot from its owner: the history was taken back, and what they know is of the other one."""
-    tx.change("membership", "slots_disown")
-
-
 def lock(tx: Transaction, domains: Iterable[Domain], *, wait: bool) -> list[Domain]:
     """Lock domains; skip those that another member has locked, or wait for them."""
     by_name = {domain.name: domain for domain in domains}

@@ -69,6 +69,7 @@ def take_steps(events: Iterable[StagedEvent], window_ms: int) -> Steps[dict[byte
             if _content(first) != _content(event):
                 raise TokenReused(event.token.given, event.topic, first.id)
     meant: dict[bytes, str] = {}
+    known: dict[bytes, _StoredToken] = {}
     for _ in range(_ROUNDS):
         wanted = {hash: event for hash, event in firsts.items() if hash not in meant}
         rows = _rows(wanted.values())
@@ -76,7 +77,7 @@ def take_steps(events: Iterable[StagedEvent], window_ms: int) -> Steps[dict[byte
         if taken == len(rows):
             return meant | {hash: event.id for hash, event in wanted.items()}
         found = yield Step("token_find", [row[:1] for row in rows], reads=True)
-        known = {bytes(hash): _StoredToken.stored(*columns) for hash, *columns in found}
+        known |= {bytes(hash): _StoredToken.stored(*columns) for hash, *columns in found}
         dropped = list[tuple[bytes, int]]()
         try:
             for hash, event in wanted.items():
@@ -91,6 +92,7 @@ def take_steps(events: Iterable[StagedEvent], window_ms: int) -> Steps[dict[byte
             raise
         if dropped:
             yield Step("token_drop", sorted(set(dropped)))
+            known = {hash: each for hash, each in known.items() if hash not in dict(dropped)}
         if len(meant) == len(firsts):
             return meant
     raise AssertionError("a token was neither free nor taken, again and again")

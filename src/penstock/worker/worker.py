@@ -12,13 +12,13 @@ from threading import Event
 
 from penstock.backoff import PollingSettings
 from penstock.clock import Clock, steady
-from penstock.delivery.store import GroupStore, disown_cursors
+from penstock.delivery.store import GroupStore
 from penstock.errors import Error, GroupsGivenUp, SchemaError
 from penstock.log.contract import Topic
 from penstock.log.sql.bell_listener import LOGGED, BellListener, is_test, notify_others, staged_slots
 from penstock.log.sql.schema_watch import SchemaWatch
 from penstock.log.store import Store
-from penstock.membership.domain import disown_slots, touch
+from penstock.membership.domain import touch
 from penstock.membership.member import ClusterSettings
 from penstock.membership.serving import Domain
 from penstock.membership.sharing import SharingMember
@@ -73,8 +73,6 @@ class Worker:
         self._processing = processing or ProcessingSettings.load()
         database, clock = store.database, steady(clock)
         self._store, self._database, self._log, self._clock = store, database, store.log, clock
-        database.when_replaced(disown_slots)
-        database.when_replaced(disown_cursors)
         self._member = SharingMember(database, cluster, clock, dedicated=dedicated)
         self._trials = Trials(clock, threads=self._processing.concurrency, dedicated=dedicated)
         self._delivery = DeliveryLoop(

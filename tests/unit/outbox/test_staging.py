@@ -10,7 +10,7 @@ import pytest
 from penstock import points
 from penstock.errors import InvalidInput, InvalidSelection, InvalidTime, InvalidTopic, TokenReused
 from penstock.model.limits import LimitsSettings
-from penstock.model.token import check_token
+from penstock.model.token import check_token, digest
 from penstock.outbox.event import StagedEvent, staged_event
 from penstock.outbox.scheduled import cancel_steps, reschedule_steps
 from penstock.outbox.staging import Staged, stage_steps
@@ -277,6 +277,20 @@ def test_d17_a_token_with_other_content_is_refused_and_takes_nothing(other: dict
     with pytest.raises(TokenReused):
         tokens.stage(an_event(token="u", **content), an_event(token="u", **content | other))
     assert tokens == before
+
+
+def test_a_token_that_is_refused_in_a_second_look_leaves_no_other_taken() -> None:
+    """What the whole store knew of it is old, so it is looked at again; another of the call was free."""
+    tokens, token = Tokens(), check_token("t", "events")
+    content = digest(b"k-1", b"t", b"1")
+    tokens[token.store_hash] = ("elsewhere", NOW_MS - WINDOW_MS - 1, content)
+    tokens[token.hash] = ("here", NOW_MS - 1, content)
+    with pytest.raises(TokenReused):
+        tokens.stage(
+            an_event(token="new", type="t", value=1, key="k-1"),
+            an_event(token="t", type="t", value=2, key="k-1"),
+        )
+    assert list(tokens) == [token.hash]
 
 
 def test_d17_what_the_version_before_has_stored_counts_in_every_topic() -> None:

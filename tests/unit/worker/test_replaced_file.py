@@ -6,12 +6,11 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from threading import Event
 
 import pytest
 
-from penstock import Outbox, Record
-from penstock.errors import StoreUnreachable
+from penstock import Outbox
+from penstock.errors import StoreReplaced
 from penstock.testing.handling_suite import Seen, subscribe
 from tests.crash.waiting import wait_until
 from tests.working import working
@@ -49,9 +48,8 @@ def back_up(path: Path) -> Path:
     return copy
 
 
-@pytest.mark.parametrize("tidy", [False, True], ids=["moved over", "with its companions removed"])
-def test_a_worker_goes_on_in_the_file_that_has_replaced_its_own(
-    outbox: Outbox, path: Path, caplog: pytest.LogCaptureFixture, tidy: bool
+def test_a_worker_whose_file_was_replaced_touches_neither_until_it_is_started_again(
+    outbox: Outbox, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen = Seen()
     subscribe(outbox, "g", seen)
@@ -59,54 +57,33 @@ def test_a_worker_goes_on_in_the_file_that_has_replaced_its_own(
         publish(path, outbox, 1)
         wait_until(lambda: len(seen) == 1, "the first is delivered")
         copy = back_up(path)
-        publish(path, outbox, 2)
-        wait_until(lambda: len(seen) == 2, "what the backup does not have is delivered")
-        if tidy:
-            for companion in ("-wal", "-shm"):
-                os.remove(f"{path}{companion}")
+        os.rename(path, path.with_suffix(".former"))
         os.replace(copy, path)
         wait_until(lambda: "was replaced by another file" in caplog.text, "it is noticed")
-        wait_until(lambda: is_published(outbox, 3), "the file can be used again")
-        wait_until(lambda: 3 in seen.values(), "what is published there is delivered")
+        with pytest.raises(StoreReplaced, match="remove .*-wal"), outbox.transaction():
+            pass
+    outbox.close()
+    for companion in ("-wal", "-shm"):
+        Path(f"{path}{companion}").unlink(missing_ok=True)
+    with closing(Outbox(f"sqlite:///{path}")) as again:
+        assert [topic.name for topic in again.log.topics()] == ["events"]
     with closing(sqlite3.connect(path)) as conn:
         assert conn.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        logged = conn.execute("SELECT value FROM penstock_log ORDER BY partition, offset").fetchall()
-    assert [row[0] for row in logged] == [b"1", b"3"]
 
 
-def test_what_was_handed_out_of_the_former_file_is_not_settled_in_the_new_one(
-    outbox: Outbox, path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Its cursor would stand beyond the end, and what comes there would be passed over."""
-    seen, begun, go_on = Seen(), Event(), Event()
-
-    def handler(record: Record) -> None:
-        if record.value == 2:
-            begun.set()
-            go_on.wait()
-        seen(record)
-
-    subscribe(outbox, "g", handler)
-    with working(outbox), caplog.at_level(logging.WARNING):
-        try:
-            publish(path, outbox, 1)
-            wait_until(lambda: len(seen) == 1, "the first is delivered")
-            copy = back_up(path)
-            publish(path, outbox, 2)
-            wait_until(begun.is_set, "the second is with its handler")
-            os.replace(copy, path)
-            wait_until(lambda: "was replaced by another file" in caplog.text, "it is noticed")
-        finally:
-            go_on.set()
-        wait_until(lambda: is_published(outbox, 3), "the file can be used again")
-        wait_until(lambda: 3 in seen.values(), "what is published there is delivered")
-
-
-def is_published(outbox: Outbox, value: int) -> bool:
-    """Publish; return whether the file could be opened."""
-    try:
-        with outbox.transaction() as conn:
-            outbox.publish(conn, "t", value, key="k")
-    except StoreUnreachable:
-        return False
-    return True
+def test_a_commit_that_another_program_made_in_the_new_file_stays(outbox: Outbox, path: Path) -> None:
+    """Its write-ahead log has the name of the former one."""
+    with outbox.transaction() as conn:
+        conn.execute("CREATE TABLE orders (id INTEGER)")
+    copy = back_up(path)
+    for companion in ("-wal", "-shm"):
+        Path(f"{path}{companion}").unlink(missing_ok=True)
+    os.replace(copy, path)
+    with closing(sqlite3.connect(path)) as shop:
+        shop.execute("PRAGMA journal_mode=WAL")
+        with shop:
+            shop.execute("INSERT INTO orders VALUES (1)")
+        with pytest.raises(StoreReplaced):
+            outbox.log.topics()
+        with closing(sqlite3.connect(path)) as other:
+            assert other.execute("SELECT count(*) FROM orders").fetchone() == (1,)

@@ -15,10 +15,6 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition
 UPDATE penstock_cursor SET trial = :trial
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition;
 
--- name: cursors_disown
--- Take every partition from its owner; a change of owner, so the epochs rise. Locks all cursors: for a history taken back.
-UPDATE penstock_cursor SET owner = NULL, epoch = epoch + 1;
-
 -- name: cursors_create
 -- Make a group's cursors on a topic, in every partition, when the group is new there. Walks the primary key.
 -- without on_conflict: instead(cursors_create_missing)

@@ -100,11 +100,8 @@ class Dialect(Protocol):
     def when_renewed(self, drop: Callable[[], None]) -> None:
         """Have a method called when connections that are kept are to be closed; it is held weakly."""
 
-    def when_replaced(self, work: Callable[[Any], None]) -> None:
-        """Have a method called with a connection to a store that took this one's place, before all others.
-
-        It is held weakly.
-        """
+    def may_use(self, conn: Any) -> bool:
+        """Return whether a connection that was kept may be used. Raises StoreReplaced."""
 
     def renew(self) -> None:
         """Let connections that could not write go: none that is open now is kept, wherever it is held."""

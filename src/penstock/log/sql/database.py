@@ -94,9 +94,7 @@ class Database:
         self._inherited: list[Any] = []
         self._lock = Lock()
         self._closed = Event()
-        self._successions: list[Callable[[Transaction], None]] = []
         dialect.when_renewed(self._drop_idle)
-        dialect.when_replaced(self._succeed)
 
     def sql(self, room: str, name: str) -> str:
         """Return the text of a named statement for this dialect, with this database's names."""
@@ -188,17 +186,6 @@ class Database:
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
         raise AssertionError("unreachable")
 
-    def when_replaced(self, work: Callable[[Transaction], None]) -> None:
-        """Have work done in another database that takes this one's place, before anything else is."""
-        self._successions.append(work)
-
-    def _succeed(self, conn: Any) -> None:
-        if self._successions:
-            self.dialect.begin(conn, bounded=True)
-            for work in self._successions:
-                work(Transaction(self, conn))
-            self.dialect.commit(conn)
-
     def now_ms(self, own_ms: int | None) -> int:
         """Return the database's time, unless the caller has one of its own."""
         return self.look(lambda tx: tx.now_ms(own_ms)) if own_ms is None else own_ms
@@ -248,7 +235,12 @@ class Database:
                 conn = self._idle.pop() if self._idle else None
             if conn is None:
                 return self.dialect.connect()
-            if self.dialect.may_keep(conn):  # not under the lock: all that are idle may have to go
+            try:
+                may_use = self.dialect.may_use(conn)
+            except BaseException:
+                self.dialect.close(conn)
+                raise
+            if may_use:
                 return conn
             self.dialect.close(conn)
 

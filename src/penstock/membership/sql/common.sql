@@ -165,10 +165,6 @@ SELECT count(*) FILTER (WHERE owner = :owner),
        count(*) FILTER (WHERE owner IS NULL OR owner <> ALL(:living::text[]))
 FROM penstock_slot;
 
--- name: slots_disown
--- Take every slot from its owner; a change of owner, so the epochs rise. Locks 256 rows: for a history taken back.
-UPDATE penstock_slot SET owner = NULL, epoch = epoch + 1;
-
 -- name: slots_free
 -- Slots that nobody in this list of living members owns; reads the table: 256 rows. A hint: nothing is locked.
 SELECT count(*) FROM penstock_slot WHERE owner IS NULL OR owner <> ALL(:living::text[]);

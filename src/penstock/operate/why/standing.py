@@ -280,7 +280,9 @@ class StandingReader:
         for number, end in self._finder.former_places(topic, record.partition):
             kept = self._finder.bounds(topic, number).start
             for _, cursor in self.groups(topic, number, group.id):
-                lanes = [each for name in {own: 0, WHOLE: 0} for each in self.lanes(group, topic, number, name)]
+                lanes = [
+                    each for name in {own: 0, WHOLE: 0} for each in self.lanes(group, topic, number, name)
+                ]
                 lane = next((each for each in lanes if each.name in (own, WHOLE)), None)
                 count = cursor.open_before(end) if kept < end else 0
                 if count or lane is not None:

@@ -136,8 +136,9 @@ class PostgresDialect:
     def when_renewed(self, drop: Callable[[], None]) -> None:
         """Nothing to do: sessions do not spoil one another."""
 
-    def when_replaced(self, work: Callable[[Any], None]) -> None:
-        """Nothing to do: a server's database keeps its place."""
+    def may_use(self, conn: "psycopg.Connection[Any]") -> bool:
+        """Return True: a server's database keeps its place."""
+        return True
 
     def renew(self) -> None:
         """Nothing to do: a session that could not write is closed, and the others are asked themselves."""

@@ -75,7 +75,7 @@ class SqliteDialect:
 
     def connect(self) -> SqliteConnection:
         """Open the file, making it if it is not there."""
-        before = self._file.before_opening(self._connect)
+        before = self._file.before_opening()
         conn = self._connect()
         self._file.opened(conn, before)
         return conn
@@ -98,7 +98,11 @@ class SqliteDialect:
 
     def may_keep(self, conn: SqliteConnection) -> bool:
         """Ask what is known of the file."""
-        return self._file.may_keep(conn, self._connect)
+        return self._file.may_keep(conn)
+
+    def may_use(self, conn: SqliteConnection) -> bool:
+        """Look at the file. Raises StoreReplaced."""
+        return self._file.may_use(conn)
 
     @property
     def is_read_only(self) -> bool:
@@ -108,10 +112,6 @@ class SqliteDialect:
     def when_renewed(self, drop: Callable[[], None]) -> None:
         """Have the method called when the connections of this process are to be closed together."""
         self._file.when_renewed(drop)
-
-    def when_replaced(self, work: Callable[[Any], None]) -> None:
-        """Have the method called with a connection to the new file, before anybody else has one."""
-        self._file.when_replaced(work)
 
     def renew(self) -> None:
         """Close all connections of this process to the file, as far as they are not in use."""
