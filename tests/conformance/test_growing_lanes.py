@@ -1,5 +1,6 @@
-"""A topic grows while a group works in the order of its partitions, or comes to do so, or no longer does."""
+"""What waits in lanes while a topic grows: of keys, of whole partitions, of a group that changes between them."""
 
+from contextlib import closing
 from datetime import timedelta
 from typing import Any, get_args
 
@@ -8,6 +9,7 @@ import pytest
 from penstock import Fixed
 from penstock.model.partition import partition_of
 from penstock.operate import topics
+from penstock.operate.erase import erase
 from penstock.testing.handling_suite import Seen, subscribe
 from penstock.worker.handler_options import LanesWord
 from tests.conformance.engines import StoreEngine
@@ -23,10 +25,10 @@ def key_in(partition: int) -> str:
     return next(key for number in range(500) if partition_of(key := f"k-{number}", 8) == partition)
 
 
-def publish(engine: StoreEngine, key: str, *values: Any) -> None:
+def publish(engine: StoreEngine, key: str, *values: Any, owner: str | None = None) -> None:
     with engine.connect() as conn:
         for value in values:
-            engine.outbox.publish(conn, "t", value, key=key)
+            engine.outbox.publish(conn, "t", value, key=key, owner=owner)
         conn.commit()
 
 
@@ -62,3 +64,30 @@ def test_a_partition_that_stops_after_the_growth_stops_no_other(engine: StoreEng
     publish(engine, key_in(5), "of another partition")
     engine.outbox.drain()
     assert seen.values() == ["bad", "of another partition"]
+
+
+def test_what_waits_behind_the_growth_still_does_when_its_first_record_is_erased(engine: StoreEngine) -> None:
+    engine.outbox.log.create_topic("events", partitions=4)
+    seen, key = Seen(0), key_in(5)
+    subscribe(engine.outbox, "g", seen, retry=LATER)
+    publish(engine, key, 0)
+    engine.outbox.drain()
+    topics.grow(engine.outbox, "events", 8, clock=engine.clock)
+    publish(engine, key, 1, owner="ann")
+    publish(engine, key, 2)
+    engine.outbox.drain()
+    erase(engine.outbox, "ann", clock=engine.clock)
+    engine.outbox.drain()
+    assert seen.values() == [0]
+    seen.failing.clear()
+    engine.clock.advance(timedelta(seconds=11))
+    engine.outbox.drain()
+    assert seen.values() == [0, 0, 2]
+
+
+def test_growing_to_the_same_count_shuts_nobody_out(engine: StoreEngine) -> None:
+    engine.outbox.log.create_topic("events", partitions=4)
+    with closing(engine.database()) as database:
+        before = database.look(lambda tx: tx.rows("log", "schema_read"))
+        topics.grow(engine.outbox, "events", 4, clock=engine.clock)
+        assert database.look(lambda tx: tx.rows("log", "schema_read")) == before

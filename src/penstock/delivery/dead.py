@@ -157,7 +157,10 @@ class DeadLetters:
         return sorted(_RemovedLetter(partition, offset, lane, False) for partition, offset, lane in found)
 
     def _behead(self, tx: Transaction, entries: Sequence[_RemovedLetter], freed: Collection[_LaneAt]) -> None:
-        """Let lanes go on that lost their head, and drop those that lost all; what is held stays so."""
+        """Let lanes go on that lost their head, and drop those that lost all.
+
+        What is held stays so, and what waits for another partition does.
+        """
         firsts: dict[_LaneAt, int] = {}
         for each in entries:
             firsts.setdefault(each.lane_at, each.offset)
@@ -167,7 +170,9 @@ class DeadLetters:
             return
         rows = tx.rows("delivery", "entries_heads", lanes=Rows.of("partition lane", lanes), **self._ids)
         heads = {(partition, lane): offset for partition, lane, offset in rows}
-        self._put(tx, [(*lane, WaitState.SLOW) for lane in lanes if firsts[lane] < heads.get(lane, -1)])
+        moved = self._lanes(tx, "lanes_moved", lanes)
+        flowing = [lane for lane in lanes if lane not in moved and firsts[lane] < heads.get(lane, -1)]
+        self._put(tx, [(*lane, WaitState.SLOW) for lane in flowing])
         empty = [lane for lane in lanes if lane not in heads]
         if empty:
             tx.change("delivery", "lanes_drop", lanes=Rows.of("partition lane", empty), **self._ids)

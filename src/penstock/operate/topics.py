@@ -145,7 +145,9 @@ def grow(
     no longer use the tables: it waits until all workers have had a heartbeat, and with it heard that. Raises
     UnknownTopic, InvalidTopic, InvalidPartitions, InvalidGrowth.
     """
-    check_growth(store.log.topic(name), partitions)
+    topic = store.log.topic(name)
+    if check_growth(topic, partitions) == topic.partitions:
+        return show(store, name)
     store.database.run(lambda tx: raise_usable_from(tx, OLDEST_VERSION))
     wait_until_heard(store.database, clock)
 

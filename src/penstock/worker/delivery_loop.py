@@ -221,7 +221,7 @@ class DeliveryLoop:
         self._cache.tidy()
         filled = False
         for group in self._groups:
-            filled |= group.delivery.fill(self._ends.of(group.delivery.topic))
+            filled |= group.delivery.fill(self._ends.of(group.delivery.topic_id))
         if filled and not self._unsettled:  # what no handler wants is settled, too
             self._unsettled, self._first_result = 1, now
         if looked:

@@ -18,7 +18,7 @@ class LogEnds:
     def __init__(self, log: Log, backoff: Backoff) -> None:
         self._log, self._backoff = log, backoff
         self._topics: dict[str, Topic] = {}
-        self._ends: dict[str, dict[int, int]] = {}
+        self._ends: dict[int, dict[int, int]] = {}  # by the id of the topic: one made anew is another
         self._grown: deque[HeadEnds] = deque()
         self._rung = True
         self.next_look = 0.0
@@ -32,27 +32,32 @@ class LogEnds:
         self._grown.append(ends)
 
     def add(self, topic: Topic) -> None:
-        """Know the ends of one more topic, or of one that was made anew."""
-        if self._topics.get(topic.name) != topic:
-            self._ends[topic.name] = {}
+        """Know the ends of one more topic, or of one that was made anew instead of those of the former one."""
+        former = self._topics.get(topic.name)
+        if former is not None and former.id != topic.id:
+            del self._ends[former.id]
+        self._ends.setdefault(topic.id, {})
         self._topics[topic.name] = topic
 
-    def of(self, topic: str) -> dict[int, int]:
-        """Return the end of each partition of a topic; one that is not known is empty."""
-        return self._ends[topic]
+    def of(self, topic_id: int) -> dict[int, int]:
+        """Return the end of each partition of a topic, if it is known and was not made anew."""
+        return self._ends.get(topic_id, {})
 
     def refresh(self, now: float) -> bool:
         """Look if that is due, and take in what was told; return whether there was a look."""
         looked = self._rung or now >= self.next_look
         if looked:
             self._rung = False
-            for name, topic in self._topics.items():
-                self._ends[name] = self._log.ends(topic)
-        names = {topic.id: name for name, topic in self._topics.items()} if self._grown else {}
+            try:
+                for topic in self._topics.values():
+                    self._ends[topic.id] = self._log.ends(topic)
+            except BaseException:
+                self._rung = True
+                raise
         while self._grown:
             for (topic_id, partition), end in self._grown.popleft().items():
-                if topic_id in names:
-                    known = self._ends[names[topic_id]]
+                known = self._ends.get(topic_id)
+                if known is not None:
                     known[partition] = max(end, known.get(partition, 0))
         return looked
 

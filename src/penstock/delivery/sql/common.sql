@@ -548,6 +548,14 @@ CROSS JOIN penstock_lane l ON l.group_id = :group_id AND l.topic_id = :topic_id 
  AND l.lane = w.lane
 WHERE l.held;
 
+-- name: lanes_moved
+-- Which of some lanes wait for another partition; walks the primary key, locks nothing. The cursors' locks are held already.
+SELECT l.partition, l.lane
+FROM rows(:lanes, partition integer, lane text) AS w
+CROSS JOIN penstock_lane l ON l.group_id = :group_id AND l.topic_id = :topic_id AND l.partition = w.partition
+ AND l.lane = w.lane
+WHERE l.state = 'moved';
+
 -- name: lanes_load
 -- The waiting lanes of some partitions; walks the primary key, locks nothing.
 SELECT partition, lane,

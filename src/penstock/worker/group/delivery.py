@@ -76,6 +76,11 @@ class GroupDelivery:
         return self._store.topic.name
 
     @property
+    def topic_id(self) -> int:
+        """The id of the topic it reads: one of the same name that was made anew has another."""
+        return self._store.topic.id
+
+    @property
     def needs_check(self) -> bool:
         """Whether partitions that were lost may still be ours, as the rows say: `check` tells."""
         return self.partitions.needs_check

@@ -285,6 +285,7 @@ class SqliteListener:
             self._dialect.close(self._conn)
             if self._dialect.is_read_only:
                 self._hurried.wait(seconds)
+                self._hurried.clear()
                 return []
             self._conn = self._dialect.connect()
             self._version = self._read()
