@@ -584,9 +584,9 @@ class StoreReplaced(StoreError):
             said = "the tables were dropped and made again while this worker ran; restart it"
         else:
             said = (
-                f"{file} was replaced by another file while it was open, as by a backup moved over it; stop "
-                f"every program that uses it, remove {file}-wal and {file}-shm if they are older than it, and "
-                "start again"
+                f"{file} was replaced by another file while it was open, as by a backup moved over it; "
+                f"stop every program that uses it, remove {file}-wal and {file}-shm if they are older than "
+                "it, and start again"
             )
         super().__init__(said)
 

@@ -1,4 +1,4 @@
-"""What waits in lanes while a topic grows: of keys, of whole partitions, of a group that changes between them."""
+"""What waits in lanes while a topic grows: of keys, of partitions, of groups that change between them."""
 
 from contextlib import closing
 from datetime import timedelta

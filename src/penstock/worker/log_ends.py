@@ -32,7 +32,7 @@ class LogEnds:
         self._grown.append(ends)
 
     def add(self, topic: Topic) -> None:
-        """Know the ends of one more topic, or of one that was made anew instead of those of the former one."""
+        """Know the ends of one more topic; of one that was made anew, instead of the former one."""
         former = self._topics.get(topic.name)
         if former is not None and former.id != topic.id:
             del self._ends[former.id]

@@ -60,7 +60,7 @@ def test_a_worker_whose_file_was_replaced_touches_neither_until_it_is_started_ag
         os.rename(path, path.with_suffix(".former"))
         os.replace(copy, path)
         wait_until(lambda: "was replaced by another file" in caplog.text, "it is noticed")
-        with pytest.raises(StoreReplaced, match="remove .*-wal"), outbox.transaction():
+        with pytest.raises(StoreReplaced, match=r"remove .*-wal"), outbox.transaction():
             pass
     outbox.close()
     for companion in ("-wal", "-shm"):
