@@ -7,6 +7,7 @@ import pytest
 from penstock.backoff import Backoff, PollingSettings
 from penstock.errors import StoreUnreachable
 from penstock.log.contract import Topic
+from penstock.log.sql.heads import HeadKey
 from penstock.worker.log_ends import LogEnds
 
 
@@ -48,7 +49,7 @@ def test_a_topic_made_anew_is_not_taken_for_the_former_one(log: Heads, ends: Log
     ends.add(a_topic(2))
     ends.ring()
     ends.refresh(0.0)
-    ends.grown({(1, 0): 41})
+    ends.grown({HeadKey(1, 0): 41})
     ends.refresh(0.0)
     assert (ends.of(1), ends.of(2)) == ({}, {0: 3})
 
