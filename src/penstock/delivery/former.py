@@ -73,8 +73,8 @@ class FormerPartitions:
                 frozenset(
                     name
                     for place in places
-                    for name, home in lanes.get(place.partition, {}).items()
-                    if home == number
+                    for name, homes in lanes.get(place.partition, {}).items()
+                    if number in homes
                 ),
             )
             for number, places in former.items()
@@ -91,18 +91,20 @@ class FormerPartitions:
             if topic.generation != len(self._growths):
                 self._growths = log.growths(topic)
 
-    def _lanes(self, tx: Transaction, partitions: list[int]) -> dict[int, dict[str, int | None]]:
-        """Return the lanes that later records of their keys must wait for, and where the keys are now."""
-        found: dict[int, dict[str, int | None]] = {}
+    def _lanes(self, tx: Transaction, partitions: list[int]) -> dict[int, dict[str, set[int]]]:
+        """Return the lanes that later records of their keys must wait for, and where such records can be."""
+        found: dict[int, dict[str, set[int]]] = {}
         for partition, lane, *_ in tx.rows("delivery", "lanes_load", partitions=partitions, **self._ids):
             name = read_name(lane)
             if name.alone is None and not name.late:
-                found.setdefault(partition, {})[lane] = None if name.whole else self._home(name.key)
+                found.setdefault(partition, {})[lane] = set() if name.whole else self._homes(name.key)
         return found
 
-    def _home(self, key: str) -> int:
+    def _homes(self, key: str) -> set[int]:
+        """Return every partition the key has had: what was written between two growths is in neither end."""
         data = key.encode("utf-8", "surrogateescape")
-        return partition_for(self._topic.partitioner, data, key, self.partitions)
+        counts = {self.partitions, *(len(growth.ends) for growth in self._growths)}
+        return {partition_for(self._topic.partitioner, data, key, count) for count in counts}
 
     def _firsts(self, tx: Transaction, partitions: list[int]) -> dict[int, int]:
         """Return the first record that some partitions, which wait as one lane, wait for."""

@@ -20,6 +20,7 @@ def an_error(cls: type[Error]) -> Error:
         str: "text",
         int: 1,
         int | None: 1,
+        str | None: "text",
         float: 2.5,
         object: "thing",
         type: Error,
