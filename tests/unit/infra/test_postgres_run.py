@@ -17,9 +17,12 @@ from tests.services.budget import Budget
 from tests.services.inner_run import ROOT, inner_pytest
 from tests.services.postgres import PostgresServer
 
-# `-s` hands these lines to us; then the test waits for the signal that ends its run.
+# `-s` hands these lines to us; then the test waits for the signal that ends its run. A shell that runs us in the
+# background has SIGINT ignored, in us and in all we start.
 WAITING = """
 import pathlib, psycopg, signal
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def test_waits(postgres_url):
     with psycopg.connect(postgres_url) as conn:
