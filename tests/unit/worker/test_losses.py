@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
+from datetime import timedelta
 from threading import Event
 from typing import Any
 
@@ -332,3 +334,23 @@ def test_a_unit_that_wakes_after_its_lease_calls_nobody(
         wait_until(lambda: len(seen) == 2, "all are handled, later")
     assert sorted(seen) == [(1, False), (2, False)]
     assert len(asked) > 3
+
+
+def test_d5_a_retry_comes_in_time_though_the_clock_is_put_back(
+    outbox: Outbox, engine: StoreEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts: list[int] = []
+
+    @outbox.handler("t", group="g", retry=Fixed(timedelta(seconds=0.5), max_retries=1))
+    def handle(record: Record) -> None:
+        attempts.append(record.attempt)
+        if record.attempt == 1:
+            raise ValueError("not yet")
+
+    with working(outbox):
+        publish(outbox, ("a", 1))
+        wait_until(lambda: engine.count("lane"), "it is parked")
+        real, hours = time.time_ns, 3 * 3_600_000_000_000
+        monkeypatch.setattr(time, "time_ns", lambda: real() - hours)
+        monkeypatch.setattr(time, "time", lambda: (real() - hours) / 1e9)
+        wait_until(lambda: attempts == [1, 2], "it is tried again", seconds=20)
