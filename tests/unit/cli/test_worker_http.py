@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import socket
+import sys
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -33,6 +36,18 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Undo what a command does to this process: its logging, and the program that it imports."""
+    logger = logging.getLogger("penstock")
+    handlers, level = [*logger.handlers], logger.level
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield
+    logger.handlers[:] = handlers
+    logger.setLevel(level)
+    sys.modules.pop("shop", None)
+
+
 @pytest.mark.usefixtures("brisk")
 def test_it_says_where_it_listens_serves_beside_the_worker_and_ends_with_it(folder: Path) -> None:
     with served(folder) as worker:
@@ -52,11 +67,11 @@ def test_it_says_where_it_listens_serves_beside_the_worker_and_ends_with_it(fold
         socket.create_connection((worker.host, worker.port))
 
 
+@pytest.mark.usefixtures("_as_before")
 def test_an_address_that_is_taken_is_refused_before_the_worker_starts(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(folder)
-    monkeypatch.syspath_prepend(folder)
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
         left = refusal(SystemExit, main, ["worker", "shop:outbox", "--http", f"127.0.0.1:{port}"])
