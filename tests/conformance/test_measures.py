@@ -141,6 +141,40 @@ def test_n_34_a_group_on_a_topic_that_never_held_anything_has_nothing_to_do(
     assert of(engine, "g") == [0, 0, 3, 0, 0, 0, 0]
 
 
+def test_the_oldest_event_that_could_be_in_the_log_counts_from_when_it_was_published_or_due(
+    engine: StoreEngine, measures: Measures
+) -> None:
+    with engine.outbox.transaction() as conn:
+        engine.outbox.publish(conn, "t", 1, at=timedelta(seconds=10))
+    measures.take()
+    assert metrics.OLDEST_STAGED.values()[engine.outbox.store.name,] == 0
+    engine.clock.advance(timedelta(seconds=13))
+    publish_values(engine, 2)
+    engine.clock.advance(timedelta(seconds=2))
+    measures.take()
+    assert metrics.OLDEST_STAGED.values()[engine.outbox.store.name,] == 5
+    engine.outbox.drain()
+    measures.take()
+    assert metrics.OLDEST_STAGED.values()[engine.outbox.store.name,] == 0
+    assert metrics.MEASURED.values()[engine.outbox.store.name,] == engine.clock.now_ms() / 1000
+
+
+def test_no_count_goes_beyond_its_bound(
+    engine: StoreEngine, measures: Measures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subscribe(engine.outbox, "g", Seen(1, 2, 3), retry=Fixed(timedelta(seconds=1), max_retries=0))
+    for value in (1, 2, 3):
+        publish_values(engine, value, key=f"k-{value}")
+    engine.outbox.drain()
+    publish_values(engine, 4, 5, 6)
+    measures.take()
+    assert of(engine, "g")[-2:] == [3, 3]
+    monkeypatch.setattr("penstock.worker.measures._COUNTED", 2)
+    measures.take()
+    assert of(engine, "g")[-2:] == [2, 2]
+    assert metrics.STAGED.values()[engine.outbox.store.name,] == 2
+
+
 def test_n_34_a_worker_takes_them(engine: StoreEngine) -> None:
     subscribe(engine.outbox, "g", Seen())
     with working(engine.outbox):
