@@ -61,7 +61,10 @@ def commands_page() -> Iterator[str]:
 def metrics_page() -> Iterator[str]:
     """Yield the series."""
     yield "# Metrics"
-    yield "Counted in the process. `penstock.metrics.snapshot()` returns the values; nothing serves them yet."
+    yield (
+        "How to scrape them: [monitor it](../how-to/monitor.md). In the process, "
+        "`penstock.metrics.snapshot()` has them."
+    )
     yield _table(
         "series | kind | labels | meaning",
         ((f"`{one.name}`", one.kind.value, _codes(one.labels), one.help) for one in metrics.SERIES),

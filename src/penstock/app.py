@@ -32,7 +32,7 @@ from penstock.worker.calling.runner import ProcessingSettings
 from penstock.worker.drain import Counts, Drain
 from penstock.worker.handler_options import HandlerOptions, Match, takes_options
 from penstock.worker.handlers import Handlers
-from penstock.worker.health import WorkerHealth
+from penstock.worker.health import WorkerHealth, joined
 from penstock.worker.listening import listener_of
 from penstock.worker.running import Nothing, Runnable, Several
 from penstock.worker.worker import Worker
@@ -201,11 +201,7 @@ class Outbox(AsyncPublisher):
 
     def health(self) -> WorkerHealth:
         """Return how the workers of this outbox in this process are; asks no database."""
-        found = [worker.health() for worker in list(self._workers)]
-        groups = sorted({group for each in found for group in each.groups})
-        given_up = tuple(given_up for each in found for given_up in each.given_up)
-        refusal = next((each.refusal for each in found if each.refusal), "")
-        return WorkerHealth(tuple(groups), given_up, refusal)
+        return joined([worker.health() for worker in list(self._workers)])
 
     @contextmanager
     def _working(self, partitions: Iterable[int] | None, *, dedicated: bool = False) -> Iterator[Runnable]:

@@ -3,6 +3,7 @@
 import logging
 import random
 
+from penstock import metrics
 from penstock.errors import Error, StoreUnreachable
 from penstock.settings import Settings, setting
 
@@ -35,6 +36,7 @@ class Backoff:
         self._logger = logging.getLogger(f"penstock.{name}")
         self._pause = polling.shortest_seconds
         self._said, self._has_lost = "", False
+        metrics.LOOP_FAILURES.add(0, loop=name)  # there from the start, so that the first one is seen to rise
         self.present_trouble = ""  # the error it waits on, in words; empty while it is well
 
     def active(self) -> float:
@@ -59,6 +61,7 @@ class Backoff:
             self._has_lost = True
         else:
             self.warn_once(error, f"{self._name} waits and tries again")
+        metrics.LOOP_FAILURES.add(loop=self._name)
         pause, self._pause = self._pause, min(self._pause * 2, self._polling.longest_seconds)
         return pause + random.uniform(0, pause / 2)
 

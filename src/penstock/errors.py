@@ -71,6 +71,7 @@
     │   ├── SettingOutOfRange
     │   └── SettingsFileUnreadable
     ├── MissingExtra                an optional package is not installed
+    ├── AddressRefused              where a process should listen, and cannot
     ├── HandlerError                what was registered as a handler
     │   ├── InvalidHandler
     │   ├── DuplicateHandler
@@ -861,6 +862,19 @@ class MissingExtra(Error):
 
     def __init__(self, purpose: str, extra: str) -> None:
         super().__init__(f"{purpose} needs an extra; install it with: pip install 'penstock[{extra}]'")
+
+
+class AddressRefused(Error):
+    """The system does not let this process listen on an address."""
+
+    code = "address_refused"
+
+    def __init__(self, host: str, port: int, why: str) -> None:
+        super().__init__(
+            f"cannot listen on {host} port {port}: {why}; take an address of this machine and a free port "
+            "(0 picks one)"
+        )
+        self.host, self.port = host, port
 
 
 class HandlerError(Error):

@@ -1,8 +1,12 @@
 """The one table of series, and their values in this process.
 
 A series is declared here and nowhere else; rooms import it by name and count on it. Nothing is served
-from here: the gateway reads `snapshot()` and speaks Prometheus. Counting takes one lock and one dict look-up,
+from here: the gateway reads the table and speaks Prometheus. Counting takes one lock and one dict look-up,
 so count per batch, not per record, where a batch is at hand.
+
+A process may serve several stores. Gauges have the store's name as a label, so that none hides another's;
+counters and histograms are of the process and add up. Labels never come from data: their values are as many
+as there are stores, topics, groups and handlers.
 """
 
 from bisect import bisect_left
@@ -11,7 +15,7 @@ from enum import Enum
 from threading import Lock
 from typing import Any
 
-_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)  # seconds
 Labels = tuple[str, ...]
 
 
@@ -30,7 +34,7 @@ class Buckets:
     Each is counted once: under the lowest bound at or above it, or in the last place when it is above all.
     """
 
-    counts: list[int] = field(default_factory=lambda: [0] * (len(_SECONDS) + 1))
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
     total: float = 0.0
 
 
@@ -67,7 +71,7 @@ class Series:
         with self._lock:
             buckets = self._values.setdefault(self._key(labels), Buckets())
             for each in seconds:
-                buckets.counts[bisect_left(_SECONDS, each)] += 1
+                buckets.counts[bisect_left(BOUNDS, each)] += 1
             buckets.total += sum(seconds)
 
     def values(self) -> dict[Labels, Any]:
@@ -130,7 +134,7 @@ UNREAD = Series(
     "penstock_unread_records",
     SeriesKind.GAUGE,
     "Records in the log of a topic that no group reads.",
-    ("topic",),
+    ("store", "topic"),
 )
 HANDLER_SECONDS = Series(
     "penstock_handler_seconds",
@@ -147,25 +151,52 @@ COMPLETED_BY_FALLBACK = Series(
 FALLBACK_SECONDS = Series(
     "penstock_fallback_seconds", SeriesKind.HISTOGRAM, "How long a call of a fallback took.", _HANDLER
 )
+_STORE = ("store",)
+_GROUP = ("store", "group")
 STAGED = Series(
-    "penstock_staged_records", SeriesKind.GAUGE, "Events that are not in the log yet, counted up to 100,000."
+    "penstock_staged_records",
+    SeriesKind.GAUGE,
+    "Events that are not in the log yet, counted up to 100,000.",
+    _STORE,
+)
+OLDEST_STAGED = Series(
+    "penstock_oldest_staged_seconds",
+    SeriesKind.GAUGE,
+    "For how long the oldest event that could be in the log is not there: since it was published or due.",
+    _STORE,
 )
 SCHEDULED = Series(
-    "penstock_scheduled_records", SeriesKind.GAUGE, "Events that wait for their time, counted up to 100,000."
+    "penstock_scheduled_records",
+    SeriesKind.GAUGE,
+    "Events that wait for their time, counted up to 100,000.",
+    _STORE,
 )
-_GROUP = ("group",)
 PENDING = Series(
     "penstock_pending_records",
     SeriesKind.GAUGE,
     "Records between a group's cursors and the end of the log.",
     _GROUP,
 )
-DEAD_RECORDS = Series("penstock_dead_records", SeriesKind.GAUGE, "Dead letters of a group.", _GROUP)
+OLDEST_PENDING = Series(
+    "penstock_oldest_pending_seconds",
+    SeriesKind.GAUGE,
+    "How long ago the oldest record that a group's cursors have not passed was published; 0 without one.",
+    _GROUP,
+)
+DEAD_RECORDS = Series(
+    "penstock_dead_records", SeriesKind.GAUGE, "Dead letters of a group, counted up to 100,000.", _GROUP
+)
 WAITING_LANES = Series(
-    "penstock_waiting_lanes", SeriesKind.GAUGE, "Keys of a group that wait for a retry or their turn.", _GROUP
+    "penstock_waiting_lanes",
+    SeriesKind.GAUGE,
+    "Keys of a group that wait for a retry or their turn, counted up to 100,000.",
+    _GROUP,
 )
 HELD_LANES = Series(
-    "penstock_held_lanes", SeriesKind.GAUGE, "Keys of a group that wait for a person.", _GROUP
+    "penstock_held_lanes",
+    SeriesKind.GAUGE,
+    "Keys of a group that wait for a person, counted up to 100,000.",
+    _GROUP,
 )
 ASSIGNED = Series(
     "penstock_partitions_assigned", SeriesKind.GAUGE, "Partitions of a group that this process owns.", _GROUP
@@ -177,14 +208,44 @@ UNASSIGNED = Series(
     _GROUP,
 )
 SLOTS_ASSIGNED = Series(
-    "penstock_slots_assigned", SeriesKind.GAUGE, "Of the 256 slots of the sequencer, those this process owns."
+    "penstock_slots_assigned",
+    SeriesKind.GAUGE,
+    "Of the 256 slots of the sequencer, those this process owns.",
+    _STORE,
 )
 SLOTS_UNASSIGNED = Series(
     "penstock_slots_unassigned",
     SeriesKind.GAUGE,
     "Of the 256 slots of the sequencer, those nobody alive owns.",
+    _STORE,
 )
-MEMBERS = Series("penstock_members", SeriesKind.GAUGE, "Processes that are at work on the store.")
+MEMBERS = Series("penstock_members", SeriesKind.GAUGE, "Processes that are at work on the store.", _STORE)
+MEASURED = Series(
+    "penstock_measured_timestamp_seconds",
+    SeriesKind.GAUGE,
+    "When a worker of this process last took the gauges of the store, in seconds since 1970.",
+    _STORE,
+)
+WORKERS = Series(
+    "penstock_workers", SeriesKind.GAUGE, "Workers of the store that run in this process.", _STORE
+)
+LEASE = Series(
+    "penstock_lease_seconds",
+    SeriesKind.GAUGE,
+    "How long this process may go on without a heartbeat; below 0 its lease has run out.",
+    _STORE,
+)
+LEASE_LAPSES = Series(
+    "penstock_lease_lapses_total",
+    SeriesKind.COUNTER,
+    "Heartbeats that came only after the lease had run out.",
+)
+RUNNING_CALLS = Series(
+    "penstock_running_calls",
+    SeriesKind.GAUGE,
+    "Records of a group that are with a handler in this process now.",
+    _GROUP,
+)
 HUNG_CALLS = Series(
     "penstock_hung_calls",
     SeriesKind.GAUGE,
@@ -196,6 +257,15 @@ GIVEN_UP = Series(
     SeriesKind.GAUGE,
     "1 while this process does not serve a group because too many of its calls hang, else 0.",
     _GROUP,
+)
+LOOP_FAILURES = Series(
+    "penstock_loop_failures_total",
+    SeriesKind.COUNTER,
+    "Turns of a worker's loop that failed, as when the store is away, and are tried again.",
+    ("loop",),
+)
+BUILD = Series(
+    "penstock_build_info", SeriesKind.GAUGE, "Always 1; the version that runs is its label.", ("version",)
 )
 LISTENER_FAILURES = Series(
     "penstock_listener_failures_total",
@@ -220,8 +290,10 @@ SERIES: tuple[Series, ...] = (
     COMPLETED_BY_FALLBACK,
     FALLBACK_SECONDS,
     STAGED,
+    OLDEST_STAGED,
     SCHEDULED,
     PENDING,
+    OLDEST_PENDING,
     DEAD_RECORDS,
     WAITING_LANES,
     HELD_LANES,
@@ -230,8 +302,15 @@ SERIES: tuple[Series, ...] = (
     SLOTS_ASSIGNED,
     SLOTS_UNASSIGNED,
     MEMBERS,
+    MEASURED,
+    WORKERS,
+    LEASE,
+    LEASE_LAPSES,
+    RUNNING_CALLS,
     HUNG_CALLS,
     GIVEN_UP,
+    LOOP_FAILURES,
+    BUILD,
 )
 
 

@@ -6,6 +6,8 @@ HEAVY = (
     "rich",
     "click",
     "prometheus_client",
+    "starlette",
+    "uvicorn",
     "opentelemetry",
     "pydantic",
     "sqlalchemy",

@@ -1,4 +1,4 @@
-"""A proxy between a client and PostgreSQL that fails on purpose: at a COMMIT, or altogether.
+"""A proxy between a client and PostgreSQL that fails on purpose: at a COMMIT, altogether, or by silence.
 
 It reads what the client sends message by message (a byte of type, four of length) and so knows a COMMIT when
 it passes; what the server answers it hands on as it comes. It listens on the loopback only.
@@ -43,6 +43,8 @@ class FaultProxy:
         self._cut: Cut | None = None
         self._commits_left = 0
         self._is_down = False
+        self._flows = Event()
+        self._flows.set()
         self.has_cut = Event()
         Thread(target=self._accept, daemon=True).start()
 
@@ -65,9 +67,22 @@ class FaultProxy:
         with self._lock:
             self._is_down = False
 
+    def stall(self) -> None:
+        """Keep every connection, accept new ones, and let nothing pass: a server that hangs."""
+        self._flows.clear()
+
+    def flow(self) -> None:
+        """Let pass what has come in meanwhile, and all that follows."""
+        self._flows.set()
+
+    def wait_to_flow(self) -> None:
+        """Return when things may pass."""
+        self._flows.wait()
+
     def close(self) -> None:
         """Cut everything and stop listening."""
         self.go_down()
+        self.flow()
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -129,13 +144,16 @@ class _Pair:
     def _requests(self) -> None:
         with suppress(OSError, EOFError):
             (length,) = struct.unpack("!i", first := _exactly(self._client, 4))  # the start has no type
-            self._server.sendall(first + _exactly(self._client, length - 4))
+            start = first + _exactly(self._client, length - 4)
+            self._proxy.wait_to_flow()
+            self._server.sendall(start)
             while True:
                 head = _exactly(self._client, 5)
                 message = head + _exactly(self._client, struct.unpack("!i", head[1:])[0] - 4)
                 if _is_commit(message) and (cut := self._proxy.passing_commit()):
                     self._cut_at(message, cut)
                     return
+                self._proxy.wait_to_flow()
                 self._server.sendall(message)
         self.close()
 
@@ -155,6 +173,7 @@ class _Pair:
             while answer := self._server.recv(_CHUNK):
                 if self._silent.is_set():
                     break
+                self._proxy.wait_to_flow()
                 self._client.sendall(answer)
         self.close()
         self._proxy.forget(self)

@@ -14,13 +14,14 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import yaml
 
 from penstock.settings import declared
 from tests.architecture.source import assert_none
 from tests.docs.pages import Block, blocks, blocks_of, name_of, pages
 from tools.tree import import_everything
 
-KINDS = {"python", "console", "bash", "toml", "sql", "json", "text"}
+KINDS = {"python", "console", "bash", "toml", "yaml", "sql", "json", "text"}
 SLOW = {"docs/how-to/test-your-handlers.md"}  # a whole run of the laboratory
 WITH_PYTHON = [
     pytest.param(page, marks=pytest.mark.slow) if name_of(page) in SLOW else page
@@ -70,6 +71,12 @@ def test_the_examples_of_the_page_run(page: Path, tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize("page", pages(), ids=name_of)
 def test_every_block_is_of_a_known_kind(page: Path) -> None:
     assert_none(unknown_kinds(blocks_of(page)))
+
+
+def test_every_yaml_block_can_be_read() -> None:
+    shown = [each for page in pages() for each in blocks_of(page, "yaml")]
+    assert shown
+    assert all(isinstance(yaml.safe_load(each.text), dict) for each in shown)
 
 
 def test_every_setting_in_a_settings_file_exists() -> None:

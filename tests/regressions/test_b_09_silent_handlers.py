@@ -61,11 +61,11 @@ def test_b_09_records_that_no_group_reads_are_in_a_series(engine: StoreEngine) -
         conn.commit()
     engine.outbox.handler(group="g", topic="mine", id="mine")(lambda record: None)
     engine.outbox.drain()
-    assert metrics.UNREAD.values() == {("nobodys",): 2}
+    assert metrics.UNREAD.values() == {(engine.outbox.store.name, "nobodys"): 2}
     later = engine.another()
     later.handler(group="g", topic="nobodys", id="nobodys")(lambda record: None)
     later.drain()
-    assert metrics.UNREAD.values() == {("nobodys",): 0}
+    assert metrics.UNREAD.values() == {(engine.outbox.store.name, "nobodys"): 0}
 
 
 def test_b_09_a_worker_measures_what_no_group_reads(engine: StoreEngine) -> None:
@@ -78,4 +78,6 @@ def test_b_09_a_worker_measures_what_no_group_reads(engine: StoreEngine) -> None
     outbox = engine.another(SYSTEM)
     outbox.handler(group="g", id="g")(lambda record: None)
     with working(outbox):
-        wait_until(lambda: metrics.UNREAD.values() == {("nobodys",): 1}, "it is measured")
+        wait_until(
+            lambda: metrics.UNREAD.values() == {(engine.outbox.store.name, "nobodys"): 1}, "it is measured"
+        )

@@ -15,7 +15,7 @@ def test_b_18_what_was_published_before_any_handler_existed_is_delivered_to_the_
     metrics.UNREAD.reset()
     counts = engine.outbox.drain()
     assert (counts.sequenced, counts.delivered) == (3, 0)
-    assert metrics.UNREAD.values() == {("events",): 3}
+    assert metrics.UNREAD.values() == {(engine.outbox.store.name, "events"): 3}
 
     later, seen = engine.another(), list[str]()
 

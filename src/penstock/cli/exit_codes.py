@@ -79,6 +79,7 @@ EXIT_CODES = {
     "setting_out_of_range": USAGE,
     "settings_file_unreadable": USAGE,
     "missing_extra": FAILED,
+    "address_refused": FAILED,
     "handler": USAGE,
     "invalid_handler": USAGE,
     "duplicate_handler": USAGE,

@@ -1,11 +1,14 @@
-"""`penstock worker`: run the handlers of one outbox or of several until it is stopped."""
+"""`penstock worker`: run the handlers of one outbox or of several until it is stopped; show how it is."""
 
 import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import click
 
 from penstock.app import Outbox, run_together
 
+from .listen_address import ListenAddress, ListenAddressType, insecure_option, refuse_open
 from .target import load
 
 _LEVELS = ("debug", "info", "warning", "error")
@@ -15,9 +18,21 @@ _LEVELS = ("debug", "info", "warning", "error")
 @click.argument("targets", metavar="MODULE:OUTBOX...", nargs=-1, required=True)
 @click.option("--partitions", metavar="A-B", help="Serve only these partitions: 0-63, or 0-63,128-191.")
 @click.option(
+    "--http",
+    type=ListenAddressType(),
+    help="Serve /metrics, /healthz and /readyz there; port 0 picks a free one.",
+)
+@insecure_option
+@click.option(
     "--log-level", type=click.Choice(_LEVELS), default="info", show_default=True, help="How much to log."
 )
-def command(targets: tuple[str, ...], partitions: str | None, log_level: str) -> None:
+def command(
+    targets: tuple[str, ...],
+    partitions: str | None,
+    http: ListenAddress | None,
+    insecure: bool,
+    log_level: str,
+) -> None:
     """Run the handlers of an outbox until it is stopped.
 
     MODULE:OUTBOX names the outbox in your code, such as shop:outbox; the current folder is searched too. Name
@@ -25,6 +40,8 @@ def command(targets: tuple[str, ...], partitions: str | None, log_level: str) ->
     what runs, settles and leaves; a second signal does not wait. Start as many as you like, on any host: they
     share the work.
     """
+    if http is not None:
+        refuse_open("--http", http, insecure=insecure)
     outboxes = {target: load(target, "shop:outbox") for target in targets}
     for target, outbox in outboxes.items():
         if not isinstance(outbox, Outbox):
@@ -33,7 +50,27 @@ def command(targets: tuple[str, ...], partitions: str | None, log_level: str) ->
         raise click.UsageError(f"{' '.join(targets)} names an outbox twice")
     pins = None if partitions is None else _numbers(partitions)
     _tell(log_level)
-    run_together(outboxes.values(), partitions=pins)
+    with _serving(list(outboxes.values()), http):
+        run_together(outboxes.values(), partitions=pins)
+
+
+@contextmanager
+def _serving(outboxes: Sequence[Outbox], address: ListenAddress | None) -> Iterator[None]:
+    """Serve HTTP while the block lasts: from before the workers start until they have ended."""
+    if address is None:
+        yield
+        return
+    from penstock import gateway
+    from penstock.gateway.listener import HttpListener
+
+    listener = HttpListener(gateway.app(*outboxes), *address)
+    listener.open()
+    listener.start()
+    click.echo(f"http listening on {listener.address}")
+    try:
+        yield
+    finally:
+        listener.stop()
 
 
 def _numbers(text: str) -> list[int]:

@@ -20,6 +20,6 @@ def unread(store: Store) -> dict[str, int]:
 def measure(store: Store) -> None:
     """Set the series of records that no group reads; topics that have a reader now go to 0."""
     found = unread(store)
-    known = {topic for (topic,) in metrics.UNREAD.values()}
+    known = {topic for name, topic in metrics.UNREAD.values() if name == store.name}
     for topic in known | found.keys():
-        metrics.UNREAD.set(found.get(topic, 0), topic=topic)
+        metrics.UNREAD.set(found.get(topic, 0), store=store.name, topic=topic)

@@ -10,10 +10,11 @@ from typing import Protocol, runtime_checkable
 from penstock.clock import SYSTEM, Clock
 
 from .contract import Log
+from .sql.address import short_name
 from .sql.database import Database, Transaction
 from .sql.dialects import open_database
 from .sql.log import SqlLog
-from .sql.naming import Names
+from .sql.naming import DEFAULT_PREFIX, Names
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,13 @@ class Store:
     log: Log
     database: Database
     url: str = ""
+
+    @property
+    def name(self) -> str:
+        """What series and probes call it: where it is, without login; with a schema or prefix of its own."""
+        names = self.database.names
+        own = [names.schema or "", "" if names.prefix == DEFAULT_PREFIX else names.prefix]
+        return " ".join([short_name(self.url or self.database.where), *filter(None, own)])
 
     @property
     def is_one(self) -> bool:

@@ -13,7 +13,7 @@ from datetime import timedelta
 from enum import StrEnum
 from uuid import uuid4
 
-from penstock import points
+from penstock import metrics, points
 from penstock.clock import Clock, own_ms
 from penstock.errors import SettingOutOfRange, StoreReplaced
 from penstock.log.sql.database import Database, Transaction
@@ -68,7 +68,7 @@ class ClusterSettings(Settings, room="cluster"):
 
 
 class Member:
-    """This process as a member. Not thread-safe but for `fence`, which hands out a value."""
+    """This process as a member. Not thread-safe but for `fence`, `is_live` and `lease_seconds`."""
 
     def __init__(
         self, database: Database, settings: ClusterSettings, clock: Clock, *, dedicated: bool = False
@@ -91,6 +91,10 @@ class Member:
     def is_live(self) -> bool:
         """Return whether nobody can have taken over yet, as far as this process can know."""
         return self._clock.monotonic() < self._deadline
+
+    def lease_seconds(self) -> float | None:
+        """Return how long the lease still holds, below 0 once it has run out; None while there is none."""
+        return self._deadline - self._clock.monotonic() if self._deadline else None
 
     def join(self) -> None:
         """Become a member with a fresh lease. Raises StoreReplaced."""
@@ -203,6 +207,7 @@ class Member:
     def _renewed(self, sent: float) -> None:
         if self._deadline and not self.is_live():
             self.lapses += 1
+            metrics.LEASE_LAPSES.add()
         self._deadline = sent + self._settings.lease_ttl.total_seconds()
 
     def _times(self) -> dict[str, int | None]:

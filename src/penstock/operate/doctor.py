@@ -66,6 +66,7 @@ class Extra:
 EXTRAS = (
     Extra("postgres", "psycopg", "psycopg", "an outbox in PostgreSQL"),
     Extra("sqlalchemy", "SQLAlchemy", "sqlalchemy", "publishing on a SQLAlchemy connection or session"),
+    Extra("http", "starlette", "starlette", "metrics and probes over HTTP: worker --http, penstock.gateway"),
     Extra("otel", "opentelemetry-api", "opentelemetry", "spans and W3C trace context on what is published"),
     Extra("pydantic", "pydantic", "pydantic", "typed events as pydantic models"),
     Extra("protobuf", "protobuf", "google.protobuf", "typed events as Protobuf messages"),

@@ -7,6 +7,7 @@ database is unavailable, the loop waits with back-off, logs it once, and goes on
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable
 from threading import Event, Thread
 
@@ -56,8 +57,12 @@ class DeliveryLoop:
         polling: PollingSettings,
         threads: int,
         trials: Trials | None = None,
+        store: str = "",
     ) -> None:
-        """`threads`: for handlers, and as many for units of work. `trials`: those of the groups it serves."""
+        """`threads`: for handlers, and as many for units of work. `trials`: those of the groups it serves.
+
+        `store` names it in the series.
+        """
         self._trials = trials or Trials(clock)
         self._clock = clock
         self._wake, self._stopping = Event(), Event()
@@ -65,7 +70,7 @@ class DeliveryLoop:
         self._ends = LogEnds(log, self._backoff)
         self._cache, lease = ReadCache(log, clock), LeaseCheck(member)
         wake = self._wake.set
-        self.hung = HungCalls(threads=threads, clock=clock, changed=wake)
+        self.hung = HungCalls(threads=threads, clock=clock, changed=wake, store=store)
         self._runner = Runner(
             threads=threads, clock=clock, wake=wake, may_start=lease.may_start, hung=self.hung
         )
@@ -109,6 +114,11 @@ class DeliveryLoop:
         """Say how far the log has grown: no look is needed to know it."""
         self._ends.grown(ends)
         self._wake.set()
+
+    def running_calls(self) -> Counter[str]:
+        """Return how many records of each group are with a handler."""
+        calls = self._runner.calls() + self._units.calls()
+        return Counter(task.handler.group for task, _ in calls)
 
     def status(self) -> MemberStatus:
         """Return what it does now, as others may read it."""

@@ -1,6 +1,8 @@
 """How a worker is, for whoever watches its process."""
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from .calling.hung_calls import GivenUpGroup
 
@@ -9,14 +11,37 @@ from .calling.hung_calls import GivenUpGroup
 class WorkerHealth:
     """The groups of a worker, and those that it does not serve because too many of their calls hang.
 
-    `refusal`: why it has ended, if it cannot use the tables any more.
+    `refusal`: why it has ended, if it cannot use the tables any more. `workers`: how many run; none has been
+    started, or all have ended, when it is 0. `lease_seconds`: how long its lease still holds without another
+    heartbeat, below 0 once it has run out; None while it has not joined. `stopping`: it ends what it has.
+    `calls`: how many records of each group are with a handler.
     """
 
     groups: tuple[str, ...] = ()
     given_up: tuple[GivenUpGroup, ...] = ()
     refusal: str = ""
+    workers: int = 0
+    lease_seconds: float | None = None
+    stopping: bool = False
+    calls: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def is_well(self) -> bool:
         """Whether it serves all its groups."""
         return not self.given_up and not self.refusal
+
+
+def joined(found: Sequence[WorkerHealth]) -> WorkerHealth:
+    """Return the health of several workers as one: each thing as the worst of them has it."""
+    leases = [each.lease_seconds for each in found]
+    return WorkerHealth(
+        groups=tuple(sorted({group for each in found for group in each.groups})),
+        given_up=tuple(given_up for each in found for given_up in each.given_up),
+        refusal=next((each.refusal for each in found if each.refusal), ""),
+        workers=sum(each.workers for each in found),
+        lease_seconds=None
+        if None in leases
+        else min((each for each in leases if each is not None), default=None),
+        stopping=any(each.stopping for each in found),
+        calls=sum((Counter(each.calls) for each in found), Counter[str]()),
+    )

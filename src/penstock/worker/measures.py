@@ -1,22 +1,29 @@
 """The gauges of a whole store: what waits, who is there, who owns what. Taken by each worker once a minute.
 
-They are read in one transaction, so that they fit together; every count has a bound.
+They are read in one transaction, so that they fit together; every count has a bound. Whoever asks for the
+series reads what was taken last: asking costs the store nothing.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from penstock import metrics
+from penstock.clock import SYSTEM, Clock, own_ms
 from penstock.delivery.unread import measure
+from penstock.log.contract import Bounds, Position, Topic
 from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 from penstock.membership.member import Member
 from penstock.metrics import Series
 
-_COUNTED = 100_000  # events that are not in the log yet: counted no further than this
+from .subscription import Subscription
+
+_COUNTED = 100_000  # what may grow without end is counted no further than this
 _BY_GROUP = (
     metrics.PENDING,
     metrics.ASSIGNED,
     metrics.UNASSIGNED,
+    metrics.OLDEST_PENDING,
     metrics.WAITING_LANES,
     metrics.HELD_LANES,
     metrics.DEAD_RECORDS,
@@ -27,50 +34,100 @@ _OF_STORE = (
     metrics.SLOTS_UNASSIGNED,
     metrics.STAGED,
     metrics.SCHEDULED,
+    metrics.OLDEST_STAGED,
+    metrics.MEASURED,
+)
+_OF_PROCESS = (metrics.HUNG_CALLS, metrics.GIVEN_UP)
+_OF_HANDLER = (
+    metrics.DELIVERED,
+    metrics.PARKED,
+    metrics.DEAD,
+    metrics.UNDECODABLE,
+    metrics.COMPLETED_BY_FALLBACK,
 )
 
 
 class Measures:
     """The gauges that one worker sets, of one store."""
 
-    def __init__(self, store: Store, member: Member) -> None:
-        self._store, self._member = store, member
+    def __init__(self, store: Store, member: Member, clock: Clock = SYSTEM) -> None:
+        self._store, self._member, self._clock = store, member, clock
         self._groups: set[str] = set()
 
     def take(self) -> None:
         """Set them all to what holds now; those of a deleted group are removed."""
-        found, store = self._store.database.look(self._look)
-        for name, values in found.items():
+        found, of_store = self._store.database.look(self._look)
+        name = self._store.name
+        for group, values in found.items():
             for series, value in values.items():
-                series.set(value, group=name)
+                series.set(value, store=name, group=group)
         for gone in self._groups - found.keys():
             for series in _BY_GROUP:
-                series.forget(gone)
+                series.forget(name, gone)
         self._groups = set(found)
-        for series, value in zip(_OF_STORE, store, strict=True):
-            series.set(value)
+        for series, value in zip(_OF_STORE, of_store, strict=True):
+            series.set(value, store=name)
         measure(self._store)
 
-    def _look(self, tx: Transaction) -> tuple[dict[str, dict[Series, int]], list[int]]:
+    def forget(self) -> None:
+        """Remove them: the worker has ended, and what it found would only grow old."""
+        name = self._store.name
+        for series in (*_OF_STORE, *_BY_GROUP, *_OF_PROCESS):
+            for labels in [each for each in series.values() if each[0] == name]:
+                series.forget(*labels)
+
+    def _look(self, tx: Transaction) -> tuple[dict[str, dict[Series, float]], list[float]]:
+        now_ms = tx.now_ms(own_ms(self._clock))
         living = self._member.living(tx)
         who = {"owner": self._member.id, "living": living}
-        groups: dict[str, dict[Series, int]] = {}
-        for name, counts in self._cursors(tx, who).items():
+        groups: dict[str, dict[Series, float]] = {}
+        for name, counts in self._cursors(tx, now_ms, who).items():
             groups[name] = dict(zip(_BY_GROUP, counts, strict=False))
-        for name, *counts in tx.rows("delivery", "gauge_waiting"):
-            groups.setdefault(name, {}).update(zip(_BY_GROUP[3:], counts, strict=True))
+        for name, *waiting in tx.rows("delivery", "gauge_waiting", most=_COUNTED):
+            groups.setdefault(name, {}).update(zip(_BY_GROUP[4:], waiting, strict=True))
         (slots,) = tx.rows("membership", "gauge_slots", **who)
-        (backlog,) = tx.rows("outbox", "gauge_backlog", most=_COUNTED)
-        return groups, [len(living), *slots, *backlog]
+        ((staged, scheduled, since_ms, due_ms),) = tx.rows("outbox", "gauge_backlog", most=_COUNTED)
+        oldest = _age(now_ms, [each for each in (since_ms, due_ms) if each is not None])
+        return groups, [len(living), *slots, staged, scheduled, oldest, now_ms / 1000]
 
-    def _cursors(self, tx: Transaction, who: dict[str, Any]) -> dict[str, list[int]]:
-        """Return of each group how far it is behind, and how many cursors we own and nobody owns."""
+    def _cursors(self, tx: Transaction, now_ms: int, who: dict[str, Any]) -> dict[str, list[float]]:
+        """Return of each group how far it is behind, how many cursors we own and nobody owns, and its age."""
         log = self._store.log_in(tx)
-        ends = {topic.id: log.ends(topic) for topic in log.topics()}
-        found: dict[str, list[int]] = {}
+        topics = {each.id: each for each in log.topics()}
+        bounds = log.bounds_of(list(topics.values()))
+        found: dict[str, list[float]] = {}
+        behind: dict[str, list[tuple[Topic, Position]]] = {}
         for name, topic_id, partition, offset, mine, free in tx.rows("delivery", "gauge_cursors", **who):
-            counts = found.setdefault(name, [0, 0, 0])
-            counts[0] += max(0, ends.get(topic_id, {}).get(partition, 0) - offset)
+            counts, places = found.setdefault(name, [0, 0, 0, 0]), behind.setdefault(name, [])
+            start, end = bounds.get(topic_id, {}).get(partition, Bounds(0, 0))
+            if offset < end:
+                counts[0] += end - offset
+                places.append((topics[topic_id], Position(partition, max(start, offset))))
             counts[1] += bool(mine)
             counts[2] += bool(free)
+        wanted: dict[Topic, set[Position]] = {}
+        for topic, place in {each for places in behind.values() for each in places}:
+            wanted.setdefault(topic, set()).add(place)
+        times = log.times_at(wanted) if wanted else {}
+        for name, places in behind.items():
+            published = [times.get(topic.id, {}).get(place) for topic, place in places]
+            found[name][3] = _age(now_ms, [each for each in published if each is not None])
         return found
+
+
+def begin_series(store: str, subscriptions: Iterable[Subscription]) -> None:
+    """Give the series of handlers and their groups a first value: a rise from nothing would not be seen."""
+    for subscription in subscriptions:
+        group = subscription.group
+        metrics.PASSED_OVER.add(0, group=group)
+        for gauge in _OF_PROCESS:
+            gauge.set(0, store=store, group=group)
+        for handler in subscription.handlers:
+            metrics.HANDLER_SECONDS.observe(group=group, handler=handler.id)
+            for counter in _OF_HANDLER:
+                counter.add(0, group=group, handler=handler.id)
+
+
+def _age(now_ms: int, moments: list[int]) -> float:
+    """Return how many seconds ago the first of some moments was; 0 without one, or if it is still to come."""
+    return max(0, now_ms - min(moments)) / 1000 if moments else 0.0

@@ -33,7 +33,7 @@ from .group.transactional import TransactionalDelivery
 from .group.trials import Trials
 from .handlers import Handlers
 from .health import WorkerHealth
-from .measures import Measures
+from .measures import Measures, begin_series
 from .membership_loop import MembershipLoop, filters_of
 from .retention import RetentionService
 from .sequencing import SequencingService
@@ -82,6 +82,7 @@ class Worker:
             polling=polling,
             threads=self._processing.concurrency,
             trials=self._trials,
+            store=store.name,
         )
         self._sequencing = SequencingService(
             store, clock, cluster=cluster, polling=polling, member=self._member, sequenced=self._sequenced
@@ -96,7 +97,8 @@ class Worker:
         self._listener = BellListener(database, polling, self._heard) if BellSettings.load().enabled else None
         self._handlers = handlers
         subscriptions = list(handlers.subscriptions())
-        self._filters = filters_of(subscriptions)
+        self._filters, self._subscriptions = filters_of(subscriptions), subscriptions
+        self._measures = Measures(store, self._member, clock)
         self._membership = MembershipLoop(
             self._member,
             self._log,
@@ -108,7 +110,7 @@ class Worker:
             cluster=cluster,
             polling=polling,
             pins=pins,
-            measure=Measures(store, self._member).take,
+            measure=self._measures.take,
             gained=self._sequencing.ring,
             given_up=lambda: self._delivery.hung.given_up,
             status=self._status,
@@ -117,7 +119,7 @@ class Worker:
         )
         self._pid = os.getpid()
         self._refusal: SchemaError | None = None
-        self._stopped = Event()
+        self._stopping, self._stopped = Event(), Event()
 
     @property
     def id(self) -> str:
@@ -130,6 +132,7 @@ class Worker:
             logger.warning(
                 "no handler is registered: this worker brings events into the log and delivers none"
             )
+        begin_series(self._store.name, self._subscriptions)
         self._handlers.is_served = True
         self._membership.start()
         self._delivery.start()
@@ -164,6 +167,7 @@ class Worker:
             return
         if grace_seconds is None:
             grace_seconds = self._processing.shutdown_timeout.total_seconds()
+        self._stopping.set()
         self._membership.begin_to_stop()
         self._delivery.stop(grace_seconds)
         if self._listener is not None:
@@ -172,6 +176,7 @@ class Worker:
         self._retention.stop()
         self._delivery.join()
         self._membership.stop()
+        self._measures.forget()
         self._handlers.is_served = False
         self._stopped.set()
 
@@ -180,9 +185,16 @@ class Worker:
         self._delivery.hurry()
 
     def health(self) -> WorkerHealth:
-        """Return which groups it serves, and which it has given up; from any thread, asks no database."""
-        refusal = "" if self._refusal is None else str(self._refusal)
-        return WorkerHealth(tuple(sorted(self._filters)), self._delivery.hung.groups(), refusal)
+        """Return which groups it serves, its lease, what it does; from any thread, asks no database."""
+        return WorkerHealth(
+            groups=tuple(sorted(self._filters)),
+            given_up=self._delivery.hung.groups(),
+            refusal="" if self._refusal is None else str(self._refusal),
+            workers=1,
+            lease_seconds=self._member.lease_seconds(),
+            stopping=self._stopping.is_set(),
+            calls=self._delivery.running_calls(),
+        )
 
     def failure(self) -> Error | None:
         """Return why this worker should end: it cannot use the tables, or has served no group for a while."""

@@ -78,7 +78,7 @@ def test_a_series_takes_only_what_its_kind_can(counter: Series, gauge: Series, h
 
 
 def test_an_observation_is_counted_under_the_lowest_bound_at_or_above_it(histogram: Series) -> None:
-    bounds = metrics._SECONDS
+    bounds = metrics.BOUNDS
     observed = [0.0, bounds[0], bounds[0] + 1e-9, bounds[-1], bounds[-1] + 1, 1e9]
 
     for seconds in observed:
@@ -92,7 +92,7 @@ def test_an_observation_is_counted_under_the_lowest_bound_at_or_above_it(histogr
 
 
 def test_bounds_rise() -> None:
-    assert sorted(set(metrics._SECONDS)) == list(metrics._SECONDS)
+    assert sorted(set(metrics.BOUNDS)) == list(metrics.BOUNDS)
 
 
 def test_values_stay_as_they_were_when_they_were_asked_for(counter: Series, histogram: Series) -> None:
@@ -174,4 +174,4 @@ def test_series_have_names_of_their_own_and_say_what_they_are() -> None:
 
 
 def test_a_new_histogram_has_a_place_above_the_last_bound() -> None:
-    assert len(Buckets().counts) == len(metrics._SECONDS) + 1
+    assert len(Buckets().counts) == len(metrics.BOUNDS) + 1

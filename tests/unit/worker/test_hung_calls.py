@@ -63,7 +63,7 @@ def test_an_end_that_is_told_before_the_beginning_counts() -> None:
 
 def test_it_is_told_with_who_since_when_and_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
     clock = FakeClock()
-    hung = HungCalls(threads=4, clock=clock)
+    hung = HungCalls(threads=4, clock=clock, store="shop.db")
     hang(hung, 1, handler=a_handler("shop.call"), seconds=60.0)
     clock.advance(timedelta(seconds=30))
     with caplog.at_level(logging.WARNING, "penstock.handlers"):
@@ -74,11 +74,14 @@ def test_it_is_told_with_who_since_when_and_what_to_do(caplog: pytest.LogCapture
     (line,) = caplog.messages
     assert "group mailer (4 calls hang beyond their timeout, most of them of handler shop.mail" in line
     assert "Restart the process" in line
-    assert metrics.GIVEN_UP.values()["mailer",] == 1
-    assert metrics.HUNG_CALLS.values()["mailer",] == 5
+    assert metrics.GIVEN_UP.values()["shop.db", "mailer"] == 1
+    assert metrics.HUNG_CALLS.values()["shop.db", "mailer"] == 5
     for call in (1, 2, 3, 4):
         hung.end(call, a_handler())
-    assert (metrics.GIVEN_UP.values()["mailer",], metrics.HUNG_CALLS.values()["mailer",]) == (0, 1)
+    assert (
+        metrics.GIVEN_UP.values()["shop.db", "mailer"],
+        metrics.HUNG_CALLS.values()["shop.db", "mailer"],
+    ) == (0, 1)
     assert hung.groups() == ()
 
 

@@ -743,12 +743,13 @@ CROSS JOIN penstock_cursor c ON c.group_id = g.id
 WHERE g.kind = 'handler';
 
 -- name: gauge_waiting
--- How many lanes of each group of handlers wait by themselves, how many for a person, and how many dead letters it has; reads
--- the lanes and walks the letters' primary key, locks nothing.
+-- How many lanes of each group of handlers wait by themselves, how many for a person, and how many dead letters it has, each
+-- up to so many; reads the lanes and walks the letters' primary key so far, locks nothing.
 SELECT g.name,
-       (SELECT count(*) FROM penstock_lane l WHERE l.group_id = g.id AND NOT l.held),
-       (SELECT count(*) FROM penstock_lane l WHERE l.group_id = g.id AND l.held),
-       (SELECT count(*) FROM penstock_dead d WHERE d.group_id = g.id)
+       (SELECT count(*) FROM (
+           SELECT 1 FROM penstock_lane l WHERE l.group_id = g.id AND NOT l.held LIMIT :most) AS w),
+       (SELECT count(*) FROM (SELECT 1 FROM penstock_lane l WHERE l.group_id = g.id AND l.held LIMIT :most) AS h),
+       (SELECT count(*) FROM (SELECT 1 FROM penstock_dead d WHERE d.group_id = g.id LIMIT :most) AS d)
 FROM penstock_group g WHERE g.kind = 'handler';
 
 -- == Retention: what groups still need

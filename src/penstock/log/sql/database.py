@@ -177,7 +177,7 @@ class Database:
                 if replay == _REPLAYS or not self._may_repeat(exc):
                     translated = self.dialect.translate(exc)
                     if translated is None and self.dialect.is_conflict(exc):
-                        translated = StoreLocked(self._where())
+                        translated = StoreLocked(self.where)
                     if translated is None:
                         raise
                     raise translated from exc
@@ -223,8 +223,9 @@ class Database:
     def _may_repeat(self, error: Exception) -> bool:
         return isinstance(error, TopicVanished | PickChanged) or self.dialect.is_conflict(error)
 
-    def _where(self) -> str:
-        """Return the database's address as a message may show it."""
+    @property
+    def where(self) -> str:
+        """The database's address, as a message may show it."""
         place = getattr(self.dialect, "url", None) or getattr(self.dialect, "path", self.dialect.name)
         return without_password(str(place))
 

@@ -71,9 +71,13 @@ DELETE FROM penstock_scheduled WHERE seq = ANY(:seqs::bigint[]) AND slot = ANY(:
 DELETE FROM penstock_staged WHERE slot = ANY(:slots::smallint[]) AND seq = ANY(:seqs::bigint[]);
 
 -- name: gauge_backlog
--- How many events are staged and how many wait for their time, each up to so many; reads the tables so far, locks nothing.
-SELECT (SELECT count(*) FROM (SELECT 1 FROM penstock_staged LIMIT :most) AS s),
-       (SELECT count(*) FROM (SELECT 1 FROM penstock_scheduled LIMIT :most) AS w);
+-- How many events are staged and how many wait for their time, each up to so many; since when the oldest of the former
+-- waits, and when the first of the latter is due. Reads the tables so far, and one end of ix_penstock_scheduled_due; locks
+-- nothing.
+SELECT s.events, w.events, s.since_ms, (SELECT min(due_ms) FROM penstock_scheduled)
+FROM (SELECT count(*) AS events, min(timestamp_ms) AS since_ms
+      FROM (SELECT timestamp_ms FROM penstock_staged LIMIT :most) AS r) AS s
+CROSS JOIN (SELECT count(*) AS events FROM (SELECT 1 FROM penstock_scheduled LIMIT :most) AS r) AS w;
 
 -- name: pick_due
 -- The due rows of these slots, in the order they became due; walks ix_penstock_scheduled_due, up to now: the clock is

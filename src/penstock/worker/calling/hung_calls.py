@@ -53,11 +53,13 @@ class HungCalls:
     `given_up` is a value that is replaced, never changed.
     """
 
-    def __init__(self, *, threads: int, clock: Clock, changed: Callable[[], None] = lambda: None) -> None:
-        """`changed` is called when a group is given up or served again."""
+    def __init__(
+        self, *, threads: int, clock: Clock, changed: Callable[[], None] = lambda: None, store: str = ""
+    ) -> None:
+        """`changed` is called when a group is given up or served again; `store` names it in the series."""
         self.bound = max(_LEAST, threads)
         self.given_up: frozenset[str] = frozenset()
-        self._clock, self._changed = clock, changed
+        self._clock, self._changed, self._store = clock, changed, store
         self._calls: dict[object, HungCall] = {}
         self._ended_first: set[object] = set()  # calls whose end was told before their beginning
         self._moments: dict[str, float] = {}  # when each group was given up
@@ -92,7 +94,7 @@ class HungCalls:
                 del self._moments[handler.group]
                 self.given_up -= {handler.group}
         if is_back:
-            metrics.GIVEN_UP.set(0, group=handler.group)
+            metrics.GIVEN_UP.set(0, store=self._store, group=handler.group)
             logger.warning("group %s is served again: %d calls of it still hang", handler.group, count)
             self._changed()
 
@@ -125,7 +127,7 @@ class HungCalls:
 
     def _count(self, group: str) -> int:
         count = sum(call.handler.group == group for call in self._calls.values())
-        metrics.HUNG_CALLS.set(count, group=group)
+        metrics.HUNG_CALLS.set(count, store=self._store, group=group)
         return count
 
     def _describe(self, group: str) -> GivenUpGroup:
@@ -134,7 +136,7 @@ class HungCalls:
         return GivenUpGroup(group, handler, len(calls), from_ms(min(call.since_ms for call in calls)))
 
     def _tell_given_up(self, group: str) -> None:
-        metrics.GIVEN_UP.set(1, group=group)
+        metrics.GIVEN_UP.set(1, store=self._store, group=group)
         told = next((each for each in self.groups() if each.group == group), None)
         if told is not None:
             logger.error(

@@ -1,0 +1,58 @@
+"""HOST:PORT: where a command listens. What is not encrypted stays on this machine unless it is asked for."""
+
+from ipaddress import ip_address
+from typing import Any, NamedTuple
+
+import click
+
+
+class ListenAddress(NamedTuple):
+    """A host and a port to listen on; port 0 picks a free one."""
+
+    host: str
+    port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only programs on this machine can reach it; of names only `localhost` is known to be so."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    def __str__(self) -> str:
+        """Return it as it was written."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class ListenAddressType(click.ParamType[ListenAddress]):
+    """The type of an option such as `--http`."""
+
+    name = "HOST:PORT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> ListenAddress:
+        """Return an address, or fail with the form that was expected."""
+        if isinstance(value, ListenAddress):
+            return value
+        host, _, port = str(value).rpartition(":")
+        bracketed = host.startswith("[") and host.endswith("]")
+        host = host[1:-1] if bracketed else host
+        if not host or (":" in host) != bracketed or not port.isascii() or not port.isdecimal():
+            self.fail(f"{value!r} is not HOST:PORT, such as 127.0.0.1:8420 or [::1]:8420", param, ctx)
+        if int(port) > 65535:
+            self.fail(f"{value!r}: a port is from 0 to 65535; 0 picks a free one", param, ctx)
+        return ListenAddress(host, int(port))
+
+
+insecure_option = click.option(
+    "--insecure", is_flag=True, help="Listen without encryption also where other machines can connect."
+)
+
+
+def refuse_open(flag: str, address: ListenAddress, *, insecure: bool) -> None:
+    """Refuse to listen in plaintext where others can connect, unless that is asked for. Raises UsageError."""
+    if not insecure and not address.is_loopback:
+        raise click.UsageError(
+            f"{flag} {address}: other machines can connect there, and nothing is encrypted or asks for a "
+            "name; use 127.0.0.1, or add --insecure where the network itself is closed, as inside a pod"
+        )

@@ -1,0 +1,64 @@
+"""Series in the text format of Prometheus, version 0.0.4.
+
+| line                                | says                                                             |
+|-------------------------------------|------------------------------------------------------------------|
+| `# HELP name text`                  | what it means; `\\` and line feeds are escaped                    |
+| `# TYPE name kind`                  | counter, gauge or histogram                                      |
+| `name{label="value"} number`        | a value; in labels `"` is escaped, too                           |
+| `name_bucket{le="0.1"} number`      | of a histogram: observations up to a bound, those below included |
+| `name_sum`, `name_count`            | of a histogram: all of them                                      |
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
+from math import inf, isinf, isnan
+
+from penstock.metrics import BOUNDS, Buckets, Labels, Series, SeriesKind
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_IN_HELP = str.maketrans({"\\": r"\\", "\n": r"\n"})
+_IN_LABEL = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
+
+
+def exposition(series: Iterable[Series]) -> str:
+    """Return series with their values as they are now."""
+    return "".join(f"{line}\n" for each in series for line in _lines(each))
+
+
+def _lines(series: Series) -> Iterator[str]:
+    yield f"# HELP {series.name} {series.help.translate(_IN_HELP)}"
+    yield f"# TYPE {series.name} {series.kind.value}"
+    values = series.values()
+    if not values and not series.labels and series.kind is not SeriesKind.GAUGE:
+        values = {(): Buckets() if series.kind is SeriesKind.HISTOGRAM else 0}  # nothing counted is a count
+    for labels, value in sorted(values.items()):
+        named = _named(series.labels, labels)
+        if isinstance(value, Buckets):
+            yield from _buckets(series.name, named, value)
+        else:
+            yield f"{series.name}{_braced(named)} {_number(value)}"
+
+
+def _buckets(name: str, named: list[str], buckets: Buckets) -> Iterator[str]:
+    count = 0
+    for bound, count in zip((*BOUNDS, inf), accumulate(buckets.counts), strict=True):
+        within = _braced([*named, f'le="{_number(bound)}"'])
+        yield f"{name}_bucket{within} {count}"
+    yield f"{name}_sum{_braced(named)} {_number(buckets.total)}"
+    yield f"{name}_count{_braced(named)} {count}"
+
+
+def _named(names: Labels, values: Labels) -> list[str]:
+    return [f'{name}="{value.translate(_IN_LABEL)}"' for name, value in zip(names, values, strict=True)]
+
+
+def _braced(named: list[str]) -> str:
+    return f"{{{','.join(named)}}}" if named else ""
+
+
+def _number(value: float) -> str:
+    if isnan(value):
+        return "NaN"
+    if isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    return repr(value)

@@ -1,0 +1,83 @@
+"""Whether a process is ready: its store answers, its worker runs, its lease is fresh, no group is given up.
+
+Everything but the store is known without asking anybody.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from penstock.app import Outbox
+from penstock.errors import Error, SchemaError
+from penstock.worker.health import WorkerHealth
+
+from .store_probe import StoreProbe, StoreSilence
+
+_START = (
+    "start one with `penstock worker`, outbox.run() or `async with outbox.running()`; a process that only "
+    "publishes says gateway.app(outbox, worker=False)"
+)
+_WAIT = "wait a moment; if it lasts, see what the log says of membership"
+_STORE = "look at the store and the way to it; workers wait for it and go on by themselves"
+_SILENT = "look at the store: its locks, its load, the network; workers wait and go on by themselves"
+_TABLES = "run `penstock migrate`, or update Penstock here, and start this process again"
+_LEASE = (
+    "heartbeats do not reach the store in time, so others take over: look at the store, and at pauses of "
+    "this process (CPU limits, swapping); it is renewed by itself"
+)
+_HUNG = (
+    "restart this process; give what the handler waits for a time limit of its own, shorter than its timeout="
+)
+
+
+class Unready(NamedTuple):
+    """One reason why a process is not ready: of which store, in a word, in a sentence, and what to do."""
+
+    store: str
+    reason: str
+    detail: str
+    remedy: str
+
+
+class OutboxProbe:
+    """Asks how an outbox of this process is; from any event loop."""
+
+    def __init__(self, outbox: Outbox, *, needs_worker: bool) -> None:
+        self._outbox, self._needs_worker = outbox, needs_worker
+        self._store = StoreProbe(outbox.store)
+
+    async def ask(self) -> list[Unready]:
+        """Return all reasons why it is not ready, within `store_probe.ANSWER_SECONDS` and a little more."""
+        name, trouble = self._outbox.store.name, await self._store.ask()
+        found = [] if trouble is None else [_of_store(name, trouble)]
+        health = self._outbox.health()  # after the wait, so that it is what holds now
+        return [*found, *of_worker(name, health, needs_worker=self._needs_worker)]
+
+
+def of_worker(name: str, health: WorkerHealth, *, needs_worker: bool) -> Iterator[Unready]:
+    """Yield what is wrong with the workers of an outbox, as far as the process knows it."""
+    if not health.workers:
+        if needs_worker:
+            yield Unready(name, "not_running", "no worker of this store runs in this process", _START)
+        return
+    if health.refusal:
+        yield Unready(name, "tables_refused", health.refusal, _TABLES)
+    elif health.stopping:
+        yield Unready(
+            name, "stopping", "the worker ends what it has and takes nothing more", "start it again"
+        )
+    elif health.lease_seconds is None:
+        yield Unready(name, "joining", "the worker has not joined the others yet", _WAIT)
+    elif health.lease_seconds <= 0:
+        text = f"the lease of the worker ran out {-health.lease_seconds:.1f} s ago, so it starts no handler"
+        yield Unready(name, "lease_lapsed", text, _LEASE)
+    for group in health.given_up:
+        yield Unready(name, "group_given_up", f"{group} is not served here", _HUNG)
+
+
+def _of_store(name: str, trouble: Exception) -> Unready:
+    if isinstance(trouble, StoreSilence):
+        return Unready(name, "store_silent", str(trouble), _SILENT)
+    if isinstance(trouble, Error):
+        remedy = _TABLES if isinstance(trouble, SchemaError) else _STORE
+        return Unready(name, trouble.code, str(trouble), remedy)
+    return Unready(name, "store_failed", f"the store answers with {type(trouble).__name__}", _STORE)

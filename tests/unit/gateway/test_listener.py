@@ -1,0 +1,56 @@
+"""The listener: takes its address before it serves, ends when told to, twice if need be."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from threading import enumerate as threads
+
+import pytest
+
+from penstock import Outbox, gateway
+from penstock.errors import AddressRefused
+from penstock.gateway.listener import HttpListener
+from penstock.testing import memory_outbox
+
+
+@pytest.fixture
+def outbox() -> Iterator[Outbox]:
+    with closing(memory_outbox()) as made:
+        yield made
+
+
+def status(listener: HttpListener) -> int:
+    host, _, port = listener.address.rpartition(":")
+    with closing(http.client.HTTPConnection(host.strip("[]"), int(port), timeout=20)) as connection:
+        connection.request("GET", "/healthz")
+        return connection.getresponse().status
+
+
+def serving() -> list[str]:
+    return [each.name for each in threads() if each.name == "penstock-http"]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_it_answers_from_start_to_stop_and_leaves_nothing_behind(outbox: Outbox, host: str) -> None:
+    listener = HttpListener(gateway.app(outbox), host, 0)
+    try:
+        listener.open()
+    except AddressRefused:
+        pytest.skip(f"this machine has no {host}")
+    listener.start()
+    listener.start()
+    assert status(listener) == 200
+    address = listener.address
+    listener.stop()
+    listener.stop()
+    assert serving() == []
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, int(address.rpartition(":")[2])))
+
+
+def test_an_address_of_another_machine_is_refused_with_the_remedy(outbox: Outbox) -> None:
+    with pytest.raises(AddressRefused, match=r"cannot listen on 192.0.2.1 port 0: .*; take an address of"):
+        HttpListener(gateway.app(outbox), "192.0.2.1", 0).open()
