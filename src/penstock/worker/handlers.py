@@ -14,6 +14,7 @@ from penstock.redaction import ErrorText
 from .calling.runner import ProcessingSettings
 from .handler import Handler
 from .handler_options import HandlerFunction, HandlerOptions
+from .log_fields import about_handler
 from .methods import DeclaredMethods, is_method
 from .policies import check_policy, policy_of
 from .subscription import Subscription
@@ -57,7 +58,8 @@ class Handlers:
         self._handlers.append(handler)
         self._subscriptions = None
         if self.is_served:
-            logger.warning("handler %s is registered too late for the running worker; restart it", handler.id)
+            too_late = "handler %s is registered too late for the running worker; restart it"
+            logger.warning(too_late, handler.id, extra=about_handler(handler))
         return handler
 
     @property

@@ -21,6 +21,7 @@ from penstock.errors import (
     StoreUnreachable,
     TopicVanished,
 )
+from penstock.redaction import words
 
 from .address import without_password
 from .contract import Call, Dialect, Params, Result, Row, Rows, TransactionState
@@ -177,11 +178,11 @@ class Database:
                 if replay == _REPLAYS or not self._may_repeat(exc):
                     translated = self.dialect.translate(exc)
                     if translated is None and self.dialect.is_conflict(exc):
-                        translated = StoreLocked(self._where())
+                        translated = StoreLocked(self.where)
                     if translated is None:
                         raise
                     raise translated from exc
-                logger.debug("transaction runs again after a conflict: %s", exc)
+                logger.debug("transaction runs again after a conflict: %s", words(exc))
             self._closed.wait(pause + random.uniform(0, pause / 2))
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
         raise AssertionError("unreachable")
@@ -223,8 +224,9 @@ class Database:
     def _may_repeat(self, error: Exception) -> bool:
         return isinstance(error, TopicVanished | PickChanged) or self.dialect.is_conflict(error)
 
-    def _where(self) -> str:
-        """Return the database's address as a message may show it."""
+    @property
+    def where(self) -> str:
+        """The database's address as a message may show it: without a password."""
         place = getattr(self.dialect, "url", None) or getattr(self.dialect, "path", self.dialect.name)
         return without_password(str(place))
 
