@@ -14,7 +14,7 @@ from typing import Any
 
 from penstock.errors import InvalidValue, Undecodable
 
-_WITHOUT_CAUSE = (Undecodable, InvalidValue)
+_WITHOUT_CAUSE = {"pydantic_core._pydantic_core.ValidationError", "msgspec.ValidationError"}
 _MSGSPEC_PATH = re.compile(r" - at (.*)$", re.DOTALL)
 _MSGSPEC_PLAIN = ("Expected `", "Object missing required field `")  # they name types alone
 _DATA_EXCEPTION = "22"  # the class of SQLSTATEs whose first line, too, quotes a value
@@ -76,7 +76,7 @@ def behind(error: BaseException, how: ErrorText = ErrorText.FULL) -> Iterator[Ba
     """Yield what a traceback shows behind an error: the members of a group, the cause or the context."""
     if isinstance(error, BaseExceptionGroup):
         yield from error.exceptions
-    if isinstance(error, _WITHOUT_CAUSE) and how is not ErrorText.FULL:
+    if how is not ErrorText.FULL and _is_about_payload(error):
         return
     if error.__cause__ is not None:
         yield error.__cause__
@@ -92,6 +92,13 @@ def traced(error: BaseException, how: ErrorText = ErrorText.REDACTED) -> BaseExc
     if how is ErrorText.FULL or (how is ErrorText.REDACTED and not _quotes(error, set())):
         return error
     return _stand_in(error, how, {})
+
+
+def _is_about_payload(error: BaseException) -> bool:
+    """Return whether what stands behind an error, such as a validator's own, was said of a payload."""
+    if isinstance(error, Undecodable | InvalidValue):
+        return True
+    return any(f"{cls.__module__}.{cls.__qualname__}" in _WITHOUT_CAUSE for cls in type(error).__mro__)
 
 
 def _quotes(error: BaseException, seen: set[int]) -> bool:
@@ -119,7 +126,7 @@ def _stand_in(error: BaseException, how: ErrorText, made: dict[int, BaseExceptio
     if how is ErrorText.REDACTED and known_text(error) is None:
         for note in getattr(error, "__notes__", ()):
             copy.add_note(note)
-    if not (isinstance(error, _WITHOUT_CAUSE) and how is not ErrorText.FULL):
+    if not _is_about_payload(error):
         if error.__cause__ is not None:
             copy.__cause__ = _stand_in(error.__cause__, how, made)
         elif error.__context__ is not None and not error.__suppress_context__:
