@@ -44,9 +44,8 @@ def run_reloading(targets: Iterable[str]) -> int:
         )
         for changes in looks:  # the first comes once it watches: what changes from then on is seen
             if changes:
-                _say(
-                    f"{', '.join(sorted({Path(path).name for _, path in changes}))} changed: the worker is restarted"
-                )
+                names = ", ".join(sorted({Path(path).name for _, path in changes}))
+                _say(f"{names} changed: the worker is restarted")
             if changes or not worker.was_started:
                 worker.restart(stopping)
             worker.tell_end()

@@ -170,7 +170,7 @@ def test_a_stand_in_keeps_the_names_the_frames_the_causes_and_the_members() -> N
 
 
 def test_an_error_whose_causes_go_in_a_circle_is_shown_once() -> None:
-    first, second = of_model({"number": SECRET}), ValueError("second")
+    first, second = of_psycopg("23505", "twice"), ValueError("second")
     first.__cause__, second.__cause__ = second, first
     assert shown(traced(first)).count("second") == 1
 
@@ -189,13 +189,8 @@ def test_full_text_and_types_alone_are_to_be_had() -> None:
 
 
 def test_a_library_of_an_unknown_form_is_shown_by_its_type() -> None:
-    class Odd(type(of_model({}))):  # type: ignore[misc]
-        pass
-
-    error = of_model({"number": SECRET})
     broken = type("Error", (Exception,), {"__module__": "psycopg", "diag": property(lambda self: 1 / 0)})
     assert words(broken(SECRET)) == "Error"
-    assert SECRET not in words(error)
 
 
 def shown(error: BaseException) -> str:
