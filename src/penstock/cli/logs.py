@@ -1,6 +1,8 @@
 """Logging for a command that runs for long: only where the application has configured none."""
 
 import logging
+from collections.abc import Iterator
+from typing import TextIO
 
 import click
 
@@ -24,7 +26,7 @@ def set_up(level: str | None, format: str | None) -> None:
             "dictConfig disable_existing_loggers=False, or name the logger penstock in it",
             err=True,
         )
-    if _has_handlers(penstock):
+    if any(_handlers(penstock)):
         if level is not None:
             penstock.setLevel(level.upper())
         if format is not None:
@@ -34,20 +36,26 @@ def set_up(level: str | None, format: str | None) -> None:
                 format,
             )
         return
-    handler = logging.StreamHandler()
+    handler = _OnlyHandler()
     handler.setFormatter(JsonFormatter() if settings.format == "json" else logging.Formatter(_TEXT))
     logging.getLogger().addHandler(handler)
     penstock.setLevel(settings.level.upper())
 
 
-def _has_handlers(logger: logging.Logger) -> bool:
-    """Return whether what a logger is given goes anywhere."""
+class _OnlyHandler(logging.StreamHandler[TextIO]):
+    """Writes the lines that no other handler is given: frameworks have some for their own loggers."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if all(each is self for each in _handlers(logging.getLogger(record.name))):
+            super().emit(record)
+
+
+def _handlers(logger: logging.Logger) -> Iterator[logging.Handler]:
+    """Yield the handlers that what a logger is given goes to, but for those that drop it."""
     here: logging.Logger | None = logger
     while here is not None:
-        if any(not isinstance(each, logging.NullHandler) for each in here.handlers):
-            return True
+        yield from (each for each in here.handlers if not isinstance(each, logging.NullHandler))
         here = here.parent if here.propagate else None
-    return False
 
 
 def _is_disabled(penstock: logging.Logger) -> bool:

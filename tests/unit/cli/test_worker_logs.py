@@ -146,6 +146,20 @@ def test_without_a_configuration_one_handler_is_added_and_one_level_set() -> Non
         assert (logging.getLogger("penstock").level, root.level) == (logging.INFO, level)
 
 
+def test_a_logger_that_a_framework_has_given_a_handler_is_left_to_that(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with bare_logging():
+        set_up(None, None)
+        framework = logging.getLogger("framework")
+        framework.addHandler(logging.StreamHandler(sys.stderr))
+        framework.warning("once")
+        logging.getLogger("shop").warning("the shop itself speaks")
+        framework.handlers.clear()
+    said = capsys.readouterr().err
+    assert (said.count("once"), said.count("the shop itself speaks")) == (1, 1)
+
+
 def test_the_settings_stand_in_for_the_flags(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_LOGGING_FORMAT", "json")
     monkeypatch.setenv("PENSTOCK_LOGGING_LEVEL", "error")

@@ -69,7 +69,7 @@ def of_statement() -> Exception:
 
 def of_psycopg(state: str, message: str) -> psycopg.Error:
     error = psycopg.errors.lookup(state)(f"{message}\nDETAIL:  Key (mail)=({SECRET}) already exists.")
-    error._info = {  # type: ignore[assignment]  # as psycopg itself fills it when an error was pickled
+    error._info = {  # as psycopg itself fills it when an error was pickled
         psycopg.pq.DiagnosticField.SQLSTATE: state.encode(),
         psycopg.pq.DiagnosticField.MESSAGE_PRIMARY: message.encode(),
     }
@@ -77,13 +77,9 @@ def of_psycopg(state: str, message: str) -> psycopg.Error:
 
 
 def of_asyncpg() -> Exception:
-    return asyncpg.PostgresError.new(
-        {
-            "C": "23505",
-            "M": 'duplicate key violates "one_mail"',
-            "D": f"Key (mail)=({SECRET}) already exists.",
-        }
-    )
+    fields = {"C": "23505", "M": 'duplicate key violates "one_mail"', "D": f"Key (mail)=({SECRET}) exists."}
+    error: Exception = asyncpg.PostgresError.new(fields)
+    return error
 
 
 def of_django() -> Exception:
