@@ -49,7 +49,7 @@ def test_a_traceback_is_inside_the_line() -> None:
     assert said.endswith("ValueError: no\nsuch thing")
 
 
-@pytest.mark.parametrize("odd", [float("nan"), {(1, 2): 3}, "\udcff", object(), {1}, b"\xff"], ids=repr)
+@pytest.mark.parametrize("odd", [float("nan"), {(1, 2): 3}, "\udcff", {1}, b"\xff"], ids=repr)
 def test_a_field_without_a_json_form_loses_no_line(odd: Any) -> None:
     assert "odd" in line(odd=odd, group="g")
     assert line(odd=odd, group="g")["group"] == "g"
