@@ -10,12 +10,14 @@ from penstock.clock import SYSTEM, Clock
 from penstock.delivery.retention_rule import RetentionSettings
 from penstock.errors import InvalidInput, StoreUnreachable, shown
 from penstock.log.contract import Log
+from penstock.log.sql.address import without_password
 from penstock.log.sql.bell_listener import notify_others, staged_word
 from penstock.log.sql.database import Database
 from penstock.log.sql.migrations import check, migrate
 from penstock.log.sql.naming import DEFAULT_PREFIX, Names
 from penstock.log.sql.schema_watch import SchemaWatch
 from penstock.log.store import Store, open_store
+from penstock.logs import LoggingSettings
 from penstock.membership.member import ClusterSettings
 from penstock.model.limits import LimitsSettings
 from penstock.model.retry import RetryPolicy
@@ -45,6 +47,7 @@ _SETTINGS: tuple[type[Settings], ...] = (
     ClusterSettings,
     LimitsSettings,
     ListenersSettings,
+    LoggingSettings,
     PollingSettings,
     ProcessingSettings,
     PublishingSettings,
@@ -285,6 +288,6 @@ def _refuse_beside_store(**options: str | None) -> None:
     for name, value in options.items():
         if value is not None:
             raise InvalidInput(
-                f"Outbox(store, {name}={shown(value)}): the store was opened without it; give it to "
-                "`open_store` (names as `Names(prefix, schema)`), or give the outbox a URL"
+                f"Outbox(store, {name}={shown(without_password(value))}): the store was opened without it; "
+                "give it to `open_store` (names as `Names(prefix, schema)`), or give the outbox a URL"
             )

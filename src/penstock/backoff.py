@@ -5,6 +5,7 @@ import random
 
 from penstock import metrics
 from penstock.errors import Error, StoreUnreachable
+from penstock.redaction import text, traced, words
 from penstock.settings import Settings, setting
 
 
@@ -69,8 +70,10 @@ class Backoff:
         """Log an error unless the last one was of the same kind."""
         kind = type(error).__name__
         if kind != self._said:
-            self._logger.warning("%s: %s", what, error, exc_info=not isinstance(error, Error))
-        self._said, self.present_trouble = kind, str(error)
+            trace = None if isinstance(error, Error) else traced(error)
+            fields = {"error": words(error)}
+            self._logger.warning("%s: %s", what, text(error) or kind, exc_info=trace, extra=fields)
+        self._said, self.present_trouble = kind, text(error) or kind
 
     def is_well(self) -> None:
         """Take note that it works; log that if it did not before."""

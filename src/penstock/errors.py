@@ -103,6 +103,7 @@ code or Kafka number: each face has a table of its own, from code to its languag
 """
 
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, ClassVar
 
@@ -289,7 +290,11 @@ class InvalidOutcome(InvalidInput):
     code = "invalid_outcome"
 
     def __init__(self, value: object, wanted: str) -> None:
-        super().__init__(f"outcome {shown(value)}: {wanted}")
+        # Text and objects may be a payload, and this is kept as the reason of a failure: their type is said.
+        plain = value is None or isinstance(value, bool | int | float | timedelta | datetime)
+        is_blank = isinstance(value, str) and not value.strip()
+        said = shown(value) if plain or is_blank else f"of type {type(value).__name__}"
+        super().__init__(f"outcome {said}: {wanted}")
 
 
 class InvalidEnvelope(InvalidInput):
@@ -403,6 +408,7 @@ class Undecodable(Error):
 
     def __init__(self, what: str, why: str) -> None:
         super().__init__(f"{what} cannot be decoded: {why}")
+        self.why = why
 
 
 class ConnectionRefused(Error):

@@ -12,6 +12,8 @@ _STREAMS = {"stdout", "stderr"}
 _PRINTING = {"click", "rich"}
 _RUNS_CODE = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
 _NO_NOUN = {"utils.py", "util.py", "helpers.py", "helper.py", "common.py", "misc.py"}
+_LINES = {"debug", "info", "warning", "error", "exception", "log"}
+_ABOUT = ("group %s", "handler %s", "member %s", "partition %d", "record %d")
 _NO_NAME = ("Manager", "Helper", "Impl", "Utils")
 
 
@@ -34,6 +36,21 @@ def printing(root: Path) -> Iterator[str]:
             yield _said(root, path, node, f"uses {ast.unparse(node)}; return a value, or log it")
         elif isinstance(node, ast.Import | ast.ImportFrom) and _top_names(node) & _PRINTING:
             yield _said(root, path, node, f"imports {', '.join(_top_names(node))}; only cli prints")
+
+
+def log_fields(root: Path) -> Iterator[str]:
+    """A log line has what it is about as fields, too, and shows no error but as it may be shown."""
+    for path, node in _nodes(root):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        if node.func.attr not in _LINES or ast.unparse(node.func.value) not in ("logger", "self._logger"):
+            continue
+        given = {each.arg: ast.unparse(each.value) for each in node.keywords}
+        text = " ".join(ast.unparse(each) for each in node.args)
+        if "extra" not in given and any(each in text for each in _ABOUT):
+            yield _said(root, path, node, "names what it is about in the message alone; give extra=")
+        if given.get("exc_info") == "True" or node.func.attr == "exception":
+            yield _said(root, path, node, "shows an error whole; use error(..., exc_info=traced(error))")
 
 
 def relative_imports(root: Path) -> Iterator[str]:

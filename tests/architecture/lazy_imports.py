@@ -15,6 +15,7 @@ COUNTED: Table = {
     "cli/reconcile.py": (1, "only a lake needs Arrow and Delta"),
     "cli/worker.py": (2, "only a worker that serves HTTP needs the extra for it"),
     "gateway/__init__.py": (1, "an extra: the room can be imported without Starlette, and says so when used"),
+    "cli/reload.py": (1, "an extra: only who develops has the package that watches files"),
     "log/sql/dialects.py": (3, "a dialect brings its driver, and only one is needed"),
     "model/avro.py": (2, "an extra: only a program with events in Avro has fastavro"),
     "model/protobuf.py": (1, "an extra: only a program with Protobuf messages has their library"),

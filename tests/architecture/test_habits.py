@@ -9,6 +9,7 @@ from tests.architecture.habits import (
     clocks,
     data_formats,
     docstrings,
+    log_fields,
     names,
     printing,
     relative_imports,
@@ -16,7 +17,7 @@ from tests.architecture.habits import (
 from tests.architecture.source import ROOT, assert_none, plant
 
 Rule = Callable[[Path], Iterator[str]]
-RULES: list[Rule] = [clocks, printing, relative_imports, data_formats, names, docstrings]
+RULES: list[Rule] = [clocks, printing, log_fields, relative_imports, data_formats, names, docstrings]
 BREACHES: list[tuple[Rule, str, str]] = [
     (clocks, "log/x.py", "import time"),
     (clocks, "log/x.py", "import os, time as t"),
@@ -29,6 +30,9 @@ BREACHES: list[tuple[Rule, str, str]] = [
     (printing, "log/x.py", "import sys\nsys.stdout.write('x')"),
     (printing, "operate/x.py", "from rich.table import Table"),
     (printing, "operate/x.py", "import click"),
+    (log_fields, "worker/x.py", "logger.warning('group %s waits', name)"),
+    (log_fields, "worker/x.py", "logger.warning('it failed', exc_info=True)"),
+    (log_fields, "worker/x.py", "logger.exception('it failed')"),
     (relative_imports, "log/x.py", "from penstock.log.contract import Log"),
     (relative_imports, "log/sql/x.py", "def f():\n    from penstock.log.sql.fence import Fence"),
     (data_formats, "model/x.py", "import pickle"),
@@ -45,6 +49,8 @@ LAWFUL: list[tuple[Rule, str, str]] = [
     (clocks, "log/x.py", "from datetime import datetime\nx = clock.now()"),
     (printing, "cli/x.py", "import click\nprint('x')"),
     (printing, "log/x.py", "blueprint('x')"),
+    (log_fields, "worker/x.py", "logger.warning('group %s waits', name, extra={'group': name})"),
+    (log_fields, "worker/x.py", "logger.info('%s: stopping', number)"),
     (relative_imports, "log/x.py", "from .contract import Log\nfrom penstock.model.record import Record"),
     (data_formats, "model/x.py", "import json"),
     (names, "log/segment.py", "class Segment: ..."),

@@ -22,6 +22,7 @@ from tests.docs.pages import Block, blocks, blocks_of, name_of, pages
 from tools.tree import import_everything
 
 KINDS = {"python", "console", "bash", "toml", "yaml", "sql", "json", "text"}
+ONCE_A_PROCESS = ("settings.configure(", "dictConfig(")  # Django's settings; a configuration of logging
 SLOW = {"docs/how-to/test-your-handlers.md"}  # a whole run of the laboratory
 WITH_PYTHON = [
     pytest.param(page, marks=pytest.mark.slow) if name_of(page) in SLOW else page
@@ -61,7 +62,7 @@ def unknown_settings(text: str, known: set[tuple[str, str]]) -> Iterator[str]:
 def test_the_examples_of_the_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     found = blocks_of(page, "python")
-    if any("settings.configure(" in each.text for each in found):  # Django takes its settings once a process
+    if any(word in each.text for word in ONCE_A_PROCESS for each in found):
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:
             apart.submit(run_page, found, name_of(page)).result()
     else:

@@ -1,22 +1,26 @@
 """`penstock worker`: run the handlers of one outbox or of several until it is stopped; show how it is."""
 
-import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import click
 
 from penstock.app import Outbox, run_together
+from penstock.logs import FORMATS, LEVELS
 
 from .listen_address import ListenAddress, ListenAddressType, insecure_option, refuse_open
+from .logs import set_up
+from .reload import run_reloading
 from .target import load
-
-_LEVELS = ("debug", "info", "warning", "error")
 
 
 @click.command("worker")
 @click.argument("targets", metavar="MODULE:OUTBOX...", nargs=-1, required=True)
 @click.option("--partitions", metavar="A-B", help="Serve only these partitions: 0-63, or 0-63,128-191.")
+@click.option("--log-level", type=click.Choice(LEVELS), help="How much to log; else logging.level, info.")
+@click.option(
+    "--log-format", type=click.Choice(FORMATS), help="Log lines as text or JSON; else logging.format."
+)
 @click.option(
     "--http",
     type=ListenAddressType(),
@@ -24,14 +28,16 @@ _LEVELS = ("debug", "info", "warning", "error")
 )
 @insecure_option
 @click.option(
-    "--log-level", type=click.Choice(_LEVELS), default="info", show_default=True, help="How much to log."
+    "--reload", is_flag=True, help="Restart when a Python file of yours changes; for development only."
 )
 def command(
     targets: tuple[str, ...],
     partitions: str | None,
+    log_level: str | None,
+    log_format: str | None,
     http: ListenAddress | None,
     insecure: bool,
-    log_level: str,
+    reload: bool,
 ) -> None:
     """Run the handlers of an outbox until it is stopped.
 
@@ -42,6 +48,8 @@ def command(
     """
     if http is not None:
         refuse_open("--http", http, insecure=insecure)
+    if reload:
+        click.get_current_context().exit(run_reloading(targets))
     outboxes = {target: load(target, "shop:outbox") for target in targets}
     for target, outbox in outboxes.items():
         if not isinstance(outbox, Outbox):
@@ -49,7 +57,7 @@ def command(
     if len({id(each) for each in outboxes.values()}) < len(targets):
         raise click.UsageError(f"{' '.join(targets)} names an outbox twice")
     pins = None if partitions is None else _numbers(partitions)
-    _tell(log_level)
+    set_up(log_level, log_format)
     with _serving(list(outboxes.values()), http):
         run_together(outboxes.values(), partitions=pins)
 
@@ -82,12 +90,3 @@ def _numbers(text: str) -> list[int]:
             raise click.BadParameter(f"{part!r} is not a range such as 0-63", param_hint="--partitions")
         numbers.update(range(int(low), int(high or low) + 1))
     return sorted(numbers)
-
-
-def _tell(level: str) -> None:
-    """Let Penstock's own loggers write to standard error; the program's other logging is left as it is."""
-    logger = logging.getLogger("penstock")
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s %(message)s"))
-    logger.addHandler(handler)
-    logger.setLevel(level.upper())

@@ -291,7 +291,8 @@ class GroupStore:
     def _tell_paused(self, paused: bool) -> None:
         """Say once that the group is paused, and once that it goes on."""
         if paused != self._was_paused:
-            logger.info("group %s %s", self._group, "is paused: it is given nothing" if paused else "goes on")
+            how = "is paused: it is given nothing" if paused else "goes on"
+            logger.info("group %s %s", self._group, how, extra={"group": self._group})
         self._was_paused = paused
 
     def _is_mine(self, filters: str) -> bool:

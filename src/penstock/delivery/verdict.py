@@ -18,6 +18,7 @@ from penstock.clock import to_ms
 from penstock.model.causes import reason
 from penstock.model.outcome import Cancel, Done, Outcome, Retry, Snooze
 from penstock.model.retry import Random, RetryPolicy
+from penstock.redaction import ErrorText
 
 REASON_CHARACTERS = 1000
 
@@ -82,6 +83,7 @@ class Rules:
     retry: RetryPolicy
     on_failure: OnFailure = OnFailure.PARK
     on_exhausted: OnExhausted = OnExhausted.HOLD
+    error_text: ErrorText = ErrorText.REDACTED
 
     def after_outcome(self, outcome: Outcome, *, failures: int, now_ms: int, rng: Random) -> Verdict:
         """Return the verdict on what a handler answered; `failures` are those before this attempt."""
@@ -104,7 +106,7 @@ class Rules:
 
     def after_error(self, error: BaseException, *, failures: int, now_ms: int, rng: Random) -> Verdict:
         """Return the verdict on what a handler raised."""
-        failed, why = failures + 1, _kept(reason(error, REASON_CHARACTERS))
+        failed, why = failures + 1, _kept(reason(error, REASON_CHARACTERS, self.error_text))
         if self.on_failure is OnFailure.DEAD:
             return Dead(failed, why, hold=False)
         if not self.retry.retries(failed, error):

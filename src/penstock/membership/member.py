@@ -121,7 +121,7 @@ class Member:
         if self._database.look(self._slots_seem_free):
             taken = self._database.run(self._take)
             if taken:
-                logger.info("member %s took %d slots", self.id, len(taken))
+                logger.info("member %s took %d slots", self.id, len(taken), extra={"member": self.id})
             self._epochs.update(taken)
         return len(self._epochs)
 
@@ -187,6 +187,10 @@ class Member:
             if id == self.id or (leased and not Process(host, pid, started).is_surely_dead())
         ]
 
+    def present(self) -> list[str]:
+        """Return the members there are now, this one included, as far as one look can tell."""
+        return self._database.look(self.living)
+
     def gone(self, tx: Transaction) -> list[str]:
         """Return the members whose processes have ended for certain, and did nothing but their work."""
         rows = tx.rows("membership", "members_dedicated")
@@ -201,7 +205,8 @@ class Member:
         owned = {row[0]: row[1] for row in rows}
         lost = self._epochs.keys() - owned.keys()
         if lost:
-            logger.warning("member %s lost %d slots to another", self.id, len(lost))
+            lost_them = "member %s lost %d slots to another"
+            logger.warning(lost_them, self.id, len(lost), extra={"member": self.id})
         self._epochs = owned
 
     def _renewed(self, sent: float) -> None:

@@ -133,7 +133,8 @@ class SharingMember(Member):
             self._database.run(self._give)
         taken = self._database.run(self._take_wanted) if due.keys() - given else 0
         if due:
-            logger.info("member %s gave %d slots and took %d", self.id, len(given), taken)
+            gave = "member %s gave %d slots and took %d"
+            logger.info(gave, self.id, len(given), taken, extra={"member": self.id})
         if taken < len(due) - len(given):
             self._due.add(SLOTS)  # their last owner is in the middle of a move: they are free soon
         self._learn()

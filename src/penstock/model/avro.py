@@ -20,7 +20,7 @@ from uuid import UUID
 
 import msgspec
 
-from penstock.errors import MissingExtra, NotAnEventClass
+from penstock.errors import MissingExtra, NotAnEventClass, Undecodable
 
 from .codec import is_dataclass, is_pydantic, is_struct
 
@@ -59,15 +59,15 @@ class Avro:
         return out.getvalue()
 
     def decode(self, data: bytes, /) -> Any:
-        """Return the event that bytes hold. Raises ValueError, or what the library raises."""
+        """Return the event that bytes hold. Raises Undecodable, or what the library raises."""
         head = data[:_HEAD_BYTES]
         writer = self._writers.get(head)
         if writer is None:
-            raise ValueError(_unknown(head))
+            raise Undecodable("an Avro value", _unknown(head))
         body = BytesIO(data[_HEAD_BYTES:])
         plain = self._read(body, writer, self._schema)
         if body.read(1):
-            raise ValueError("there are bytes after the value")
+            raise Undecodable("an Avro value", "there are bytes after the value")
         return self._from_plain(plain)
 
 

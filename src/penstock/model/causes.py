@@ -6,24 +6,26 @@ Follows what a traceback shows: the cause if one was given, else the context unl
 
 from collections.abc import Iterable, Iterator
 
+from penstock.redaction import ErrorText, behind, words
+
 Matcher = type[BaseException] | str  # a class, or its dotted name
 
 
-def chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error, then everything behind it, each once."""
+def chain(error: BaseException, how: ErrorText = ErrorText.FULL) -> Iterator[BaseException]:
+    """Yield an error, then everything behind it that may be shown, each once."""
     waiting, seen = [error], {id(error)}
     while waiting:
         current = waiting.pop()
         yield current
-        for behind in _behind(current):
-            if id(behind) not in seen:
-                seen.add(id(behind))
-                waiting.append(behind)
+        for each in behind(current, how):
+            if id(each) not in seen:
+                seen.add(id(each))
+                waiting.append(each)
 
 
-def reason(error: BaseException, at_most: int) -> str:
+def reason(error: BaseException, at_most: int, how: ErrorText = ErrorText.REDACTED) -> str:
     """Return the whole chain in words, the root cause first, within that many characters."""
-    text = " <- ".join(reversed([_words(each) for each in chain(error)]))
+    text = " <- ".join(reversed([words(each, how) for each in chain(error, how)]))
     return text if len(text) <= at_most else text[: at_most - 1] + "…"
 
 
@@ -31,24 +33,6 @@ def any_matches(matchers: Iterable[Matcher], errors: Iterable[BaseException]) ->
     """Return whether one of the errors is an instance of one of the classes."""
     wanted = tuple(matchers)
     return any(_matches(matcher, error) for error in errors for matcher in wanted)
-
-
-def _words(error: BaseException) -> str:
-    """Return an error's name and message; a message that cannot be made must not hide the error."""
-    try:
-        message = str(error)
-    except Exception:
-        message = "(its message cannot be shown)"
-    return f"{type(error).__name__}: {message}" if message else type(error).__name__
-
-
-def _behind(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        yield from error.exceptions
-    if error.__cause__ is not None:
-        yield error.__cause__
-    elif error.__context__ is not None and not error.__suppress_context__:
-        yield error.__context__
 
 
 def _matches(matcher: Matcher, error: BaseException) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from penstock.errors import InvalidValue, Undecodable
+from penstock.redaction import place
 
 _BYTES = (bytes, bytearray, memoryview)
 _NOT_FLOATS = frozenset({str, int, bool, type(None), *_BYTES})
@@ -71,7 +72,7 @@ def decode_value(data: bytes | None, content_type: str) -> Any:
     try:
         return _decode(data)
     except (ValueError, RecursionError) as exc:  # msgspec's and UTF-8's errors are ValueErrors
-        raise Undecodable("a JSON value", str(exc)) from exc
+        raise Undecodable("a JSON value", place(exc)) from exc
 
 
 def is_json(content_type: str) -> bool:

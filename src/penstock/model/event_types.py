@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from penstock.errors import EventNameTaken, InvalidValue, NotAnEventClass, Undecodable, UnregisteredEvent
+from penstock.redaction import named, place, text, words
 
 from .codec import Codec, Json, check_codec
 from .content import ENCODE_ERRORS
@@ -55,10 +56,10 @@ class EventType:
         """Return an event as bytes. Raises InvalidValue."""
         try:
             data = self.codec.encode(event)
-        except ENCODE_ERRORS as exc:
-            raise InvalidValue(self.name, str(exc)) from exc
-        except Exception as exc:  # a codec of the user's may raise anything
-            raise InvalidValue(self.name, f"its codec failed: {type(exc).__name__}: {exc}") from exc
+        except Exception as exc:  # a codec of the user's may raise anything, and quote the value
+            is_plain = isinstance(self.codec, Json) and isinstance(exc, ENCODE_ERRORS)
+            why = text(exc) if is_plain else f"its codec failed: {named(exc)}"
+            raise InvalidValue(self.name, why) from exc
         if not isinstance(data, bytes):
             raise InvalidValue(self.name, f"its codec gave {type(data).__name__}, not bytes")
         return data
@@ -68,13 +69,17 @@ class EventType:
         upgrade = None if name is None else self.upgrades.get(name)
         try:
             return self.codec.decode(data) if upgrade is None else self._upgraded(data, upgrade)
+        except Undecodable as exc:
+            raise Undecodable(f"an event {self.name!r}", exc.why) from exc
         except (ValueError, RecursionError) as exc:  # msgspec's and pydantic's errors are ValueErrors
-            raise Undecodable(f"an event {self.name!r}", str(exc)) from exc
+            why = place(exc) if upgrade is None else text(exc)  # what an upgrade says is its author's
+            raise Undecodable(f"an event {self.name!r}", why) from exc
         except Exception as exc:
             if upgrade is None and isinstance(self.codec, Json):
                 raise
-            who = "its codec" if upgrade is None else f"its upgrade from {name!r}"
-            why = f"{who} failed with {type(exc).__name__}: {exc}"
+            why = f"its codec failed with {named(exc)}"
+            if upgrade is not None:
+                why = f"its upgrade from {name!r} failed with {words(exc)}"
             raise Undecodable(f"an event {self.name!r}", why) from exc
 
     def _upgraded(self, data: bytes, upgrade: Callable[[Any], Any]) -> Any:

@@ -23,6 +23,7 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 from penstock.errors import InvalidPolicy
+from penstock.redaction import traced, words
 
 from .causes import Matcher, any_matches, chain
 
@@ -211,10 +212,9 @@ class Custom(RetryPolicy):
         try:
             said = self.function(failures)
             wanted = said if isinstance(said, timedelta) else timedelta(seconds=said)
-        except Exception:
-            logger.warning(
-                "the delay function of a Custom retry policy failed; waiting %d ms", longest, exc_info=True
-            )
+        except Exception as exc:
+            failed = "the delay function of a Custom retry policy failed; waiting %d ms"
+            logger.warning(failed, longest, exc_info=traced(exc), extra={"error": words(exc)})
             return longest
         return min(max(_ms(wanted), 0), longest)
 
@@ -232,6 +232,7 @@ def _ask(predicate: Predicate, error: BaseException) -> bool:
     """Return a predicate's answer; one that raises means yes, since a retry loses nothing."""
     try:
         return bool(predicate(error))
-    except Exception:
-        logger.warning("a retry_if predicate failed; the record is tried again", exc_info=True)
+    except Exception as exc:
+        failed = "a retry_if predicate failed; the record is tried again"
+        logger.warning(failed, exc_info=traced(exc), extra={"error": words(exc)})
         return True

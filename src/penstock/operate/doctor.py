@@ -71,6 +71,7 @@ EXTRAS = (
     Extra("pydantic", "pydantic", "pydantic", "typed events as pydantic models"),
     Extra("protobuf", "protobuf", "google.protobuf", "typed events as Protobuf messages"),
     Extra("avro", "fastavro", "fastavro", "typed events in Avro"),
+    Extra("reload", "watchfiles", "watchfiles", "`penstock worker --reload`, for development"),
     Extra("spark", "pyspark", "pyspark", "pipelines from topics into lakehouse tables"),
 )
 

@@ -14,6 +14,7 @@ from penstock.errors import InvalidInput, shown
 from penstock.model.context import check_entry, current, headers_of
 from penstock.model.record import RawHeaders
 from penstock.model.trace import TRACESTATE
+from penstock.redaction import traced, words
 
 logger = logging.getLogger("penstock.context")
 
@@ -53,7 +54,8 @@ def _asked(provider: Provider) -> Mapping[str, str]:
         given = dict(provider() or {})
         for name, value in given.items():
             check_entry(name, value)
-    except Exception:
-        logger.exception("context provider %r failed; events are published without its headers", provider)
+    except Exception as exc:
+        said = "context provider %r failed; events are published without its headers"
+        logger.error(said, provider, exc_info=traced(exc), extra={"error": words(exc)})
         return {}
     return given

@@ -122,7 +122,8 @@ def parts_of(event: Mapping[str, Any], topic: str) -> tuple[Any, Any, dict[str, 
     try:
         return options.pop("type"), options.pop("value"), options
     except KeyError as exc:
-        raise InvalidInput(f"an event described by {shown(dict(event))} lacks {exc}") from None
+        given = shown(sorted(map(str, event)))  # not its value: an error is logged
+        raise InvalidInput(f"an event described by the keys {given} lacks {exc}") from None
 
 
 def _in_context(headers: RawHeaders, context: RawHeaders, limits: LimitsSettings) -> RawHeaders:

@@ -18,6 +18,7 @@ from typing import Any
 from penstock import metrics
 from penstock.log.sql.database import Database, Transaction
 from penstock.model.record import Record
+from penstock.redaction import traced, words
 from penstock.settings import Settings, setting
 from penstock.wire.kafka.headers import decode_headers
 
@@ -116,7 +117,8 @@ class Listeners:
         try:
             committed = self._committed([each.mark for each in waiting], over)
         except Exception as exc:
-            logger.warning("what has committed cannot be looked up, so listeners are not called: %s", exc)
+            said = "what has committed cannot be looked up, so listeners are not called: %s"
+            logger.warning(said, words(exc))
             return
         self._watch_on([each for each in waiting if each.mark not in committed | over])
         for each in waiting:
@@ -151,7 +153,7 @@ class Listeners:
         try:
             self._database.run(lambda tx: tx.change("outbox", "marks_drop", ids=marks))
         except Exception as exc:
-            logger.debug("marks are left to retention: %s", exc)
+            logger.debug("marks are left to retention: %s", words(exc))
 
 
 def _found(tx: Transaction, marks: list[str]) -> set[str]:
@@ -161,22 +163,34 @@ def _found(tx: Transaction, marks: list[str]) -> set[str]:
 def _wants(listener: Listener, record: Record) -> bool:
     try:
         return listener.wants(record)
-    except Exception:
-        _failed(listener, record)
+    except Exception as exc:
+        _failed(listener, record, exc)
         return False
 
 
 def _call(listener: Listener, record: Record) -> None:
     try:
         listener.call(record)
-    except BaseException:  # a cancelled task or an exit, too: it would end the thread, and with it all calls
-        _failed(listener, record)
+    except BaseException as exc:  # a cancelled task or an exit, too: it would end the thread, with all calls
+        _failed(listener, record, exc)
 
 
-def _failed(listener: Listener, record: Record) -> None:
+def _failed(listener: Listener, record: Record, error: BaseException) -> None:
     metrics.LISTENER_FAILURES.add(1, listener=listener.name)
-    logger.exception(
-        "listener %s failed on %s %s (key %r)", listener.name, record.type, record.id, record.key
+    logger.error(
+        "listener %s failed on %s %s (key %r)",
+        listener.name,
+        record.type,
+        record.id,
+        record.key,
+        exc_info=traced(error),
+        extra={
+            "topic": record.topic,
+            "key": record.key,
+            "id": record.id,
+            "type": record.type,
+            "error": words(error),
+        },
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from penstock.errors import CommitOutcomeUnknown, InvalidInput, shown
 from penstock.log.sql.database import Database
 from penstock.model.token import GivenToken
+from penstock.redaction import text, words
 
 logger = logging.getLogger("penstock.transactions")
 T = TypeVar("T")
@@ -38,11 +39,11 @@ class _Try:
     def judge(self, error: Exception, is_conflict: Test, is_lost: Test) -> float:
         """Return how long to wait before the next. Raises CommitOutcomeUnknown, or what it failed with."""
         if self.finished and is_lost(error):
-            why = str(error).strip() or type(error).__name__
+            why = text(error).strip() or type(error).__name__
             raise CommitOutcomeUnknown(why, self.tokens) from error
         if self.seconds is None or not is_conflict(error):
             raise error
-        logger.debug("transaction runs again after a conflict: %s", error)
+        logger.debug("transaction runs again after a conflict: %s", words(error))
         return self.seconds
 
 

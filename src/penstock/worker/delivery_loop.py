@@ -26,6 +26,7 @@ from .group.read_cache import ReadCache
 from .group.trials import Trials
 from .lease_check import LeaseCheck
 from .log_ends import LogEnds
+from .log_fields import about_record
 from .served_groups import AnyDelivery, RunningGroup, ServedGroups
 from .status import status_of
 from .unit.unit_threads import UnitThreads
@@ -333,6 +334,7 @@ class DeliveryLoop:
                 task.handler.id,
                 task.record.type or "record",
                 task.record.id,
+                extra=about_record(task.handler, task.record),
             )
         # Without a settling nothing is given back: whoever takes over must know that some come again.
         if self._quietly(self._settle) or self._quietly(self._settle):

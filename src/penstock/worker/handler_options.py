@@ -16,6 +16,7 @@ from penstock.errors import InvalidHandler
 from penstock.model.limits import check_topic, check_type
 from penstock.model.retry import RetryPolicy
 from penstock.outbox.event import DEFAULT_TOPIC
+from penstock.redaction import ErrorText
 
 from .calling.rate import per_second
 
@@ -92,9 +93,9 @@ class HandlerOptions:
         object.__setattr__(self, "rate", rate)
         object.__setattr__(self, "aliases", aliases)
 
-    def rules_with(self, retry: RetryPolicy) -> Rules:
+    def rules_with(self, retry: RetryPolicy, error_text: ErrorText = ErrorText.REDACTED) -> Rules:
         """Return what the words on failures mean, with the retry policy that counts."""
-        return Rules(retry, OnFailure(self.on_failure), OnExhausted(self.on_exhausted))
+        return Rules(retry, OnFailure(self.on_failure), OnExhausted(self.on_exhausted), error_text)
 
     def _refuse(self, name: str, why: str) -> NoReturn:
         raise InvalidHandler(self.group, f"{name}={getattr(self, name)!r} {why}")

@@ -9,9 +9,12 @@ from collections.abc import Iterator
 from penstock.errors import DuplicateHandler, InvalidHandler
 from penstock.model.event_types import EventTypes
 from penstock.model.retry import RetryPolicy
+from penstock.redaction import ErrorText
 
+from .calling.runner import ProcessingSettings
 from .handler import Handler
 from .handler_options import HandlerFunction, HandlerOptions
+from .log_fields import about_handler
 from .methods import DeclaredMethods, is_method
 from .policies import check_policy, policy_of
 from .subscription import Subscription
@@ -49,13 +52,14 @@ class Handlers:
     def add(self, function: HandlerFunction, options: HandlerOptions) -> Handler:
         """Register a function. Raises InvalidHandler, DuplicateHandler."""
         policy, origin = policy_of(function, options.group, given=options.retry, outbox=self._retry)
-        handler = Handler.of(function, options, options.rules_with(policy), origin)
+        handler = Handler.of(function, options, options.rules_with(policy, _error_text()), origin)
         for other in self._handlers:
             _check_beside(handler, other)
         self._handlers.append(handler)
         self._subscriptions = None
         if self.is_served:
-            logger.warning("handler %s is registered too late for the running worker; restart it", handler.id)
+            too_late = "handler %s is registered too late for the running worker; restart it"
+            logger.warning(too_late, handler.id, extra=about_handler(handler))
         return handler
 
     @property
@@ -81,6 +85,10 @@ class Handlers:
             mine = [handler for handler in self._handlers if (handler.group, handler.topic) == (group, topic)]
             _check_names(mine)
             yield Subscription(group, topic, mine[0].start, tuple(sorted(mine, key=Handler.width)))
+
+
+def _error_text() -> ErrorText:
+    return ErrorText(ProcessingSettings.load().error_text)
 
 
 def _check_beside(handler: Handler, other: Handler) -> None:

@@ -59,19 +59,21 @@ class MembershipLoop:
         gained: Callable[[], object] = lambda: None,
         given_up: Callable[[], frozenset[str]] = frozenset,
         status: Callable[[], MemberStatus] = MemberStatus,
+        joined: Callable[[int], object] = lambda members: None,
     ) -> None:
         """`new_delivery` makes the delivery of a group on a topic, and returns the group's id with it.
 
         `refused` is called, once, when the tables are not ones that this code can use; then the loop ends
         without a further statement. `measure` is called once a minute: for series of the whole store.
         `gained` is called when there are more slots to sequence than before. `given_up` names the groups that
-        cannot be served now: others get their partitions. `status` says what this process does now.
+        cannot be served now: others get their partitions. `status` says what this process does now. `joined`
+        is called once, with the number of members there are then.
         """
         self._member, self._log, self._delivery, self._clock = member, log, delivery, clock
         self._waiting, self._new_delivery, self._pins = list(subscriptions), new_delivery, pins
         self._filters, self._measure, self._gained, self._given_up = filters, measure, gained, given_up
         self._schema, self._refused, self._status = schema, refused, status
-        self._left_out: frozenset[str] = frozenset()
+        self._tell_joined, self._left_out = joined, frozenset[str]()
         self._groups: dict[str, tuple[int, list[int]]] = {}
         self._warned: set[str] = set()  # groups that another program seems to serve, too
         self._served: list[tuple[Subscription, int]] = []  # what is no longer waited for, with its topic's id
@@ -172,7 +174,7 @@ class MembershipLoop:
         self._member.serve(self._serves())
         self._member.join()
         self._joined = True
-        logger.info("member %s joined", self._member.id)
+        self._tell_joined(len(self._member.present()))
 
     def _forget_deleted(self, now: float) -> None:
         """Wait again for topics that were deleted: one of the same name may have come since."""
@@ -182,7 +184,10 @@ class MembershipLoop:
         there = {topic.id for topic in self._log.topics()}
         for subscription, topic_id in [each for each in self._served if each[1] not in there]:
             logger.warning(
-                "topic %s was deleted; group %s waits for another", subscription.topic, subscription.group
+                "topic %s was deleted; group %s waits for another",
+                subscription.topic,
+                subscription.group,
+                extra={"topic": subscription.topic, "group": subscription.group},
             )
             self._served.remove((subscription, topic_id))
             self._groups[subscription.group][1].remove(topic_id)
@@ -217,6 +222,7 @@ class MembershipLoop:
                     ", ".join(self._filters[name]),
                     member,
                     ", ".join(filter),
+                    extra={"group": name, "member": member},
                 )
 
     def _leave_out(self, now: float) -> None:

@@ -14,6 +14,7 @@ from penstock.clock import Clock
 from penstock.log.store import Store
 from penstock.membership.member import ClusterSettings, Member
 from penstock.outbox.sequencer import Pass, Sequencer, SequencerSettings
+from penstock.redaction import traced, words
 
 logger = logging.getLogger("penstock.sequencing")
 
@@ -122,7 +123,9 @@ class SequencingService:
     def _leave(self) -> None:
         try:
             self._member.leave()
-        except Exception:
+        except Exception as exc:
             logger.warning(
-                "could not give the slots back; others take them when the lease ends", exc_info=True
+                "could not give the slots back; others take them when the lease ends",
+                exc_info=traced(exc),
+                extra={"member": self._member.id, "error": words(exc)},
             )

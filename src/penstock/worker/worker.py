@@ -26,6 +26,7 @@ from penstock.membership.status import MemberStatus
 from penstock.outbox.bell import BellSettings
 from penstock.outbox.sequencer import Pass
 
+from .banner import tell_start
 from .calling.runner import ProcessingSettings
 from .delivery_loop import DeliveryLoop
 from .group.delivery import GroupDelivery
@@ -116,6 +117,7 @@ class Worker:
             status=self._status,
             schema=schema or SchemaWatch(database),
             refused=self._end_refused,
+            joined=lambda members: tell_start(database.where, subscriptions, self._member.id, members),
         )
         self._pid = os.getpid()
         self._refusal: SchemaError | None = None

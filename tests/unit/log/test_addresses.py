@@ -126,6 +126,10 @@ def test_a_store_in_memory_lives_as_long_as_somebody_holds_it() -> None:
         ("postgresql://h:5432/db", "postgresql://h:5432/db"),
         ("postgresql:///db?host=/a:b@c", "postgresql:///db?host=/a:b@c"),
         ("sqlite:////a:b@c.db", "sqlite:////a:b@c.db"),
+        ("u:p@ss@h/db", "u@h/db"),
+        ("host=h password=p dbname=d", "host=h password=… dbname=d"),
+        ("password = 'p \\' q' host=h", "password = … host=h"),
+        ("mysql://u:p@h/db", "mysql://u@h/db"),
     ],
 )
 def test_an_address_is_shown_without_its_password(url: str, shown: str) -> None:

@@ -58,9 +58,7 @@ def test_n_29_an_event_goes_through_a_codec_of_its_own_and_says_which() -> None:
 
 def test_what_a_codec_cannot_decode_is_undecodable_whatever_it_raises(registry: EventTypes) -> None:
     kind = registry.register(Point, "point.seen", codec=Packed())
-    with pytest.raises(
-        Undecodable, match=r"'point\.seen' cannot be decoded: its codec failed with error: unpack"
-    ):
+    with pytest.raises(Undecodable, match=r"'point\.seen' cannot be decoded: its codec failed with error$"):
         kind.decode(b"123")
 
 
@@ -75,7 +73,9 @@ def test_what_a_codec_cannot_encode_is_refused_before_anything_is_written(
             return given
 
     kind = registry.register(Point, "point.seen", codec=Odd())
-    words = str(given) if isinstance(given, Exception) else f"gave {type(given).__name__}, not bytes"
+    words = f"its codec failed: {type(given).__name__}; pass"
+    if not isinstance(given, Exception):
+        words = f"gave {type(given).__name__}, not bytes"
     with pytest.raises(InvalidValue, match=words):
         kind.encode(Point(1, 2))
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from penstock import (
@@ -24,6 +25,7 @@ from penstock import (
 from penstock.clock import SYSTEM
 from penstock.delivery.verdict import Dead, OnExhausted, OnFailure, Parked, Passed, Rules, Verdict
 from penstock.model.record import Record
+from penstock.redaction import ErrorText
 from penstock.testing import FakeClock
 from penstock.testing.records import a_record
 from penstock.worker.calling.attempt import attempt
@@ -225,6 +227,86 @@ def test_b16_log_and_reason_hold_the_whole_chain_root_cause_first(
     assert last.levelno == logging.ERROR
     assert last.exc_info is not None
     assert "the cable is out" in caplog.text.split("dead letter")[1]  # the trace, with its cause
+
+
+@pytest.mark.parametrize(
+    ("policy", "attempt", "words"),
+    [
+        (Exponential(), 2, "attempt 2 of 4, failed: LookupError: gone; it is tried again in 4 s"),
+        (
+            Fixed(0.25, max_retries=9),
+            1,
+            "attempt 1 of 10, failed: LookupError: gone; it is tried again in 250 ms",
+        ),
+        (Fixed(90, max_retries=3), 1, "attempt 1 of 4, failed: LookupError: gone; it is tried again in 90 s"),
+        (
+            Fixed(300, max_retries=3),
+            1,
+            "attempt 1 of 4, failed: LookupError: gone; it is tried again in 5 min",
+        ),
+        (
+            Fixed(9000, max_retries=3),
+            1,
+            "attempt 1 of 4, failed: LookupError: gone; it is tried again in 2.5 h",
+        ),
+        (Fixed(max_retries=0), 1, "attempt 1 of 1, failed: LookupError: gone; it is now a dead letter"),
+    ],
+)
+def test_a_failure_says_which_attempt_of_how_many_it_was_and_when_the_next_is(
+    calls: InlineCalls, caplog: pytest.LogCaptureFixture, policy: RetryPolicy, attempt: int, words: str
+) -> None:
+    handler = a_handler(raising(LookupError("gone")), Rules(policy))
+    tried(calls, handler, a_record(attempt=attempt), failures=attempt - 1)
+    assert caplog.messages[-1].endswith(words)
+
+
+def test_what_a_line_is_about_stands_on_it_as_fields(
+    calls: InlineCalls, caplog: pytest.LogCaptureFixture
+) -> None:
+    record = a_record(key="o-7", topic="orders", partition=3, offset=41, attempt=1)
+    handler = a_handler(raising(LookupError("gone")))
+    tried(calls, handler, record)
+    tried(calls, handler, record, failures=1)
+    about = {"group": "g", "handler": "shop.mail", "topic": "orders", "partition": 3, "offset": 41}
+    about |= {"key": "o-7", "id": record.id, "type": "order.placed", "attempt": 1, "attempts": 2}
+    for line in caplog.records:
+        assert {name: getattr(line, name) for name in about} == about
+        assert getattr(line, "error") == "LookupError: gone"  # noqa: B009 (a field, for mypy)
+    assert getattr(caplog.records[0], "retry_seconds") == 5.0  # noqa: B009
+
+
+@pytest.mark.parametrize(
+    ("how", "reason", "traced"),
+    [
+        (ErrorText.REDACTED, "ValidationError: at `$.colour` <- LookupError: its own words", False),
+        (ErrorText.FULL, "ValidationError: Invalid enum value 'canary' - at `$.colour`", True),
+        (ErrorText.TYPE, "ValidationError <- LookupError", False),
+    ],
+)
+def test_the_setting_says_how_much_of_an_error_is_told(
+    calls: InlineCalls, caplog: pytest.LogCaptureFixture, how: ErrorText, reason: str, traced: bool
+) -> None:
+    inner, own = "Invalid enum value 'canary' - at `$.colour`", "its own words"
+
+    def fails(record: Record) -> None:
+        try:
+            raise msgspec.ValidationError(inner)
+        except ValueError as error:
+            raise LookupError(own) from error
+
+    verdict = tried(calls, a_handler(fails, Rules(Fixed(max_retries=0), error_text=how)))
+    assert isinstance(verdict, Dead)
+    assert verdict.reason.startswith(reason)
+    assert ("canary" in caplog.text, "its own words" in caplog.text) == (traced, how is not ErrorText.TYPE)
+
+
+def test_a_predicate_that_fails_beside_an_error_shows_nothing_of_its_values(
+    calls: InlineCalls, caplog: pytest.LogCaptureFixture
+) -> None:
+    policy = Fixed(retry_if=lambda error: 1 / 0 > 0)
+    tried(calls, a_handler(raising(msgspec.ValidationError("it is canary")), Rules(policy)))
+    assert "ZeroDivisionError" in caplog.text
+    assert "canary" not in caplog.text
 
 
 def test_b16_the_reason_keeps_its_root_cause_within_a_thousand_characters(calls: InlineCalls) -> None:

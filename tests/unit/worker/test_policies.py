@@ -9,6 +9,7 @@ import pytest
 
 from penstock import Exponential, Fixed, Linear, Outbox, PowerOfTwo, Record
 from penstock.errors import InvalidHandler, InvalidInput
+from penstock.redaction import ErrorText
 from penstock.worker.handler import Handler
 from penstock.worker.policies import Origin
 
@@ -88,3 +89,10 @@ def test_an_object_may_leave_it_open() -> None:
         retry_policy = None  # type: ignore[assignment]
 
     assert registered(Open(), retry=GIVEN).retry_from is Origin.DECORATOR
+
+
+def test_how_much_of_an_error_is_told_comes_from_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert registered(plain).rules.error_text is ErrorText.REDACTED
+    for word in ErrorText:
+        monkeypatch.setenv("PENSTOCK_PROCESSING_ERROR_TEXT", word.value)
+        assert registered(plain).rules.error_text is word

@@ -3,12 +3,14 @@
 import re
 
 _LOGIN = re.compile(r"(?<=://)([^/?#:]*):.*@")  # greedy: a password may hold an @
-_OPTION = re.compile(r"([?&]\w*password=)[^&]*")
+_BARE_LOGIN = re.compile(r"^([^/?#:=\s]*):.*@")  # of an address that lacks its scheme
+_OPTION = re.compile(r"((?:^|[?&\s])\w*password\s*=\s*)('(?:[^'\\]|\\.)*'|[^&\s]*)")
 
 
 def without_password(url: str) -> str:
-    """Return a URL without the password in its login or its options."""
-    return _OPTION.sub(r"\1…", _LOGIN.sub(r"\1@", url))
+    """Return an address without the password in its login or options, also one of a form that is refused."""
+    shown = _LOGIN.sub(r"\1@", url) if "://" in url else _BARE_LOGIN.sub(r"\1@", url)
+    return _OPTION.sub(r"\1…", shown)
 
 
 def short_name(url: str) -> str:

@@ -21,6 +21,7 @@ from penstock.errors import (
     StoreUnreachable,
     TopicVanished,
 )
+from penstock.redaction import words
 
 from .address import without_password
 from .contract import Call, Dialect, Params, Result, Row, Rows, TransactionState
@@ -181,7 +182,7 @@ class Database:
                     if translated is None:
                         raise
                     raise translated from exc
-                logger.debug("transaction runs again after a conflict: %s", exc)
+                logger.debug("transaction runs again after a conflict: %s", words(exc))
             self._closed.wait(pause + random.uniform(0, pause / 2))
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
         raise AssertionError("unreachable")
@@ -225,7 +226,7 @@ class Database:
 
     @property
     def where(self) -> str:
-        """The database's address, as a message may show it."""
+        """The database's address as a message may show it: without a password."""
         place = getattr(self.dialect, "url", None) or getattr(self.dialect, "path", self.dialect.name)
         return without_password(str(place))
 

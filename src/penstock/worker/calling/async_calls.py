@@ -7,6 +7,7 @@ from functools import partial
 
 from penstock.errors import HandlerTimeout
 
+from ..log_fields import about_handler
 from .limiter import LimitedCall, Limiter
 from .state import RunnerState
 
@@ -61,7 +62,9 @@ class AsyncCalls:
             self._begin_next(call.limiter)
         elif not state.permission.is_closing:
             logger.warning(
-                "async handler %s ended after it was given up; its answer is dropped", call.handler.id
+                "async handler %s ended after it was given up; its answer is dropped",
+                call.handler.id,
+                extra=about_handler(call.handler),
             )
 
     def _look_back(self, call: LimitedCall, task: "asyncio.Task[None]") -> None:

@@ -17,13 +17,15 @@ from msgspec import structs
 
 from penstock import metrics
 from penstock.clock import SYSTEM, Clock
-from penstock.delivery.verdict import Dead, OnExhausted, Parked, Passed, Verdict
+from penstock.delivery.verdict import Dead, OnExhausted, OnFailure, Parked, Passed, Verdict
 from penstock.errors import HandlerTimeout, InvalidOutcome, TransactionEnded, Undecodable
 from penstock.model.outcome import Cancel, Done, Outcome, Snooze, outcome_of
 from penstock.model.record import Record
 from penstock.model.retry import Fixed
+from penstock.redaction import traced, words
 
 from ..handler import Handler
+from ..log_fields import about_record
 
 logger = logging.getLogger("penstock.handlers")
 
@@ -112,7 +114,7 @@ def after_error(
     verdict = rules.after_error(error, failures=failures, now_ms=clock.now_ms(), rng=random)
     if isinstance(error, HandlerTimeout) and not isinstance(verdict, Passed):
         verdict = replace(verdict, timed_out=True)
-    _tell(handler, record, verdict, error)
+    _tell(handler, record, verdict, error, clock)
     return verdict
 
 
@@ -137,13 +139,19 @@ def last_try(calls: Answers, handler: Handler, record: Record, verdict: Verdict)
         answer = calls.answer(handler.last_resort, record, verdict.reason, limit=limit_of(handler))
         if not isinstance(outcome_of(answer), Done):
             raise InvalidOutcome(answer, "a fallback returns None or Done, or it raises")
-    except (Exception, CancelledError):
-        logger.exception("%s failed, and so did its fallback; it is now a dead letter", what)
+    except (Exception, CancelledError) as error:
+        logger.error(
+            "%s failed, and so did its fallback; it is now a dead letter",
+            what,
+            exc_info=traced(error, handler.rules.error_text),
+            extra=about_record(handler, record, error=words(error, handler.rules.error_text)),
+        )
         return verdict
     finally:
         labels = {"group": handler.group, "handler": handler.id}
         metrics.FALLBACK_SECONDS.observe(SYSTEM.monotonic() - began, **labels)
-    logger.warning("%s failed, and its fallback has completed it", what)
+    fields = about_record(handler, record, error=verdict.reason)
+    logger.warning("%s failed, and its fallback has completed it", what, extra=fields)
     return Passed(by_fallback=True, failures=verdict.failures, reason=verdict.reason)
 
 
@@ -170,7 +178,7 @@ def _after_outcome(
 ) -> Verdict:
     verdict = handler.rules.after_outcome(outcome, failures=failures, now_ms=clock.now_ms(), rng=random)
     if not isinstance(outcome, Done | Snooze):
-        _tell(handler, record, verdict, None, by_hand=isinstance(outcome, Cancel))
+        _tell(handler, record, verdict, None, clock, by_hand=isinstance(outcome, Cancel))
     return verdict
 
 
@@ -179,20 +187,43 @@ def _tell(
     record: Record,
     verdict: Verdict,
     error: BaseException | None,
+    clock: Clock,
     *,
     by_hand: bool = False,
 ) -> None:
     """Log a failure, once: in a line while it is tried again, with the trace when it is final."""
-    what = _what(handler, record)
+    what, rules = _what(handler, record), handler.rules
     if isinstance(verdict, Parked):
-        logger.warning("%s failed: %s; it is tried again", what, verdict.reason)
+        wait = max(0, verdict.due_ms - clock.now_ms()) / 1000
+        fields = about_record(
+            handler, record, error=verdict.reason, attempts=_attempts(handler), retry_seconds=wait
+        )
+        logger.warning(
+            "%s failed: %s; it is tried again in %s", what, verdict.reason, _span(wait), extra=fields
+        )
     elif isinstance(verdict, Dead):
         how = "gave it up" if by_hand else "failed"
         asked = handler.last_resort is not None and not by_hand
         then = "its fallback is called" if asked else "it is now a dead letter"
-        logger.error("%s %s: %s; %s", what, how, verdict.reason, then, exc_info=error)
+        trace = None if error is None else traced(error, rules.error_text)
+        fields = about_record(handler, record, error=verdict.reason, attempts=_attempts(handler))
+        logger.error("%s %s: %s; %s", what, how, verdict.reason, then, exc_info=trace, extra=fields)
 
 
 def _what(handler: Handler, record: Record) -> str:
     what = f"{record.type or 'record'} {record.id} (key {record.key!r})"  # a key may hold anything
-    return f"handler {handler.id} on {what}, attempt {record.attempt},"
+    return f"handler {handler.id} on {what}, attempt {record.attempt} of {_attempts(handler)},"
+
+
+def _attempts(handler: Handler) -> int:
+    """Return how often a record is tried at most."""
+    return 1 if handler.rules.on_failure is OnFailure.DEAD else handler.rules.retry.max_retries + 1
+
+
+def _span(seconds: float) -> str:
+    """Return a wait in words: 250 ms, 4 s, 5 min, 2 h."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.3g} min" if seconds < 7200 else f"{seconds / 3600:.3g} h"

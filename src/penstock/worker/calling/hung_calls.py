@@ -11,6 +11,7 @@ from penstock import metrics
 from penstock.clock import Clock, from_ms
 
 from ..handler import Handler
+from ..log_fields import about_handler
 
 logger = logging.getLogger("penstock.handlers")
 
@@ -95,7 +96,8 @@ class HungCalls:
                 self.given_up -= {handler.group}
         if is_back:
             metrics.GIVEN_UP.set(0, store=self._store, group=handler.group)
-            logger.warning("group %s is served again: %d calls of it still hang", handler.group, count)
+            again = "group %s is served again: %d calls of it still hang"
+            logger.warning(again, handler.group, count, extra=about_handler(handler))
             self._changed()
 
     def any_hangs(self) -> bool:
@@ -144,5 +146,6 @@ class HungCalls:
                 "of these calls hang. Restart the process; give what the handler waits for a time limit of "
                 "its own, shorter than its timeout=",
                 told,
+                extra={"group": told.group, "handler": told.handler},
             )
         self._changed()

@@ -71,6 +71,12 @@ class ProcessingSettings(Settings, room="processing"):
         "How old records may be that a group passed over and gets late, once it has a handler for them.",
         at_least=0,
     )
+    error_text: str = setting(
+        "redacted",
+        "What reasons and logs say of an error: redacted (without the values that validation and database "
+        "errors quote), full, or type (the names of the classes alone).",
+        choices=("redacted", "full", "type"),
+    )
 
 
 class Runner:

@@ -6,6 +6,7 @@ from typing import Any
 
 from penstock.delivery.verdict import Verdict
 
+from ..log_fields import about_record
 from ..task import HandlerTask
 from .attempt import PASSED, after_answer, after_error, last_try
 from .limiter import Limiter
@@ -170,6 +171,7 @@ class SyncCalls:
                 task.record.type or "record",
                 task.record.id,
                 task.record.key,
+                extra=about_record(task.handler, task.record),
             )
         is_back = self._state.pool.rejoin(wanted=not self._state.permission.is_closing)
         if is_back:

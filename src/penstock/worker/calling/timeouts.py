@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from penstock.errors import HandlerTimeout
 
 from ..handler import Handler
+from ..log_fields import about_record
 from ..task import HandlerTask
 from .limiter import LimitedCall
 from .limiters import Limiters
@@ -75,5 +76,6 @@ class Timeouts:
             verdicts.leave_out(call)
             verdicts.after_failure(call, error, limit)
         else:
-            logger.error("the fallback of handler %s: %s", call.handler.id, error)
+            fields = about_record(call.handler, call.task.record, error=str(error))
+            logger.error("the fallback of handler %s: %s", call.handler.id, error, extra=fields)
             verdicts.report(call.task, call.verdict, limit)

@@ -6,7 +6,9 @@ from typing import Any
 
 from penstock.clock import Clock
 from penstock.delivery.verdict import Verdict
+from penstock.redaction import words
 
+from ..log_fields import about_handler
 from ..task import HandlerTask
 from .attempt import after_answers, after_error, needs_last_try
 from .limiter import LimitedCall, Limiter
@@ -47,10 +49,11 @@ class Verdicts:
         each = seconds / max(1, len(ready))
         if error is not None and len(ready) > 1:
             logger.warning(
-                "handler %s failed on a batch of %d: %r; each is called alone",
+                "handler %s failed on a batch of %d: %s; each is called alone",
                 call.handler.id,
                 len(ready),
-                error,
+                words(error, call.handler.rules.error_text),
+                extra=about_handler(call.handler, error=words(error, call.handler.rules.error_text)),
             )
             limiter.repeat_alone(ready)
         elif error is not None:

@@ -160,6 +160,12 @@ class GroupReader:
                     self._store.topic.name,
                     end,
                     former[number],
+                    extra={
+                        "group": self._subscription.group,
+                        "topic": self._store.topic.name,
+                        "partition": number,
+                        "offset": end,
+                    },
                 )
                 self._incarnation = self._log.raise_incarnation(self._incarnation).incarnation
                 position = work.machine.position

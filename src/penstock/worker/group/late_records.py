@@ -105,6 +105,7 @@ class LateRecords:
                 self._group,
                 ", ".join(type or "records without a type" for type in sorted(news)),
                 self._store.topic.name,
+                extra={"group": self._group, "topic": self._store.topic.name},
             )
         if not self._is_full_told and any(work.machine.passed_over.is_full for work in self._partitions):
             self._is_full_told = True
@@ -114,6 +115,7 @@ class LateRecords:
                 self._group,
                 NOTED_TYPES,
                 self._store.topic.name,
+                extra={"group": self._group, "topic": self._store.topic.name},
             )
 
     def count(self, *, now: bool = False) -> None:

@@ -66,6 +66,7 @@ class Settling:
                 self._group,
                 number,
                 self._store.topic.name,
+                extra={"group": self._group, "topic": self._store.topic.name, "partition": number},
             )
             self._partitions.lose(number)
             # It may still be ours: a settling that was in doubt and is repeated is refused, too.

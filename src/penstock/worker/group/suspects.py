@@ -8,6 +8,7 @@ from penstock.delivery.store import GroupStore
 from penstock.delivery.trial import wait_ms
 from penstock.delivery.verdict import Dead, OnFailure, Parked, Verdict
 
+from ..log_fields import about_record
 from .group_reader import GroupReader
 from .held_records import HeldRecords
 from .owned_partitions import OwnedPartitions
@@ -154,6 +155,14 @@ class Suspects:
         )
         if on_failure is OnFailure.DEAD:
             verdict = Dead(delivery.failures + 1, killed, hold=False)
+        fields = {
+            "topic": self._store.topic.name,
+            "partition": work.number,
+            "offset": offset,
+            "error": killed,
+        }
+        if known is not None:
+            fields = about_record(known[1], known[0], error=killed)
         logger.error(
             "record %d of partition %d of %s %s; %s",
             offset,
@@ -163,6 +172,7 @@ class Suspects:
             "it is now a dead letter"
             if isinstance(verdict, Dead)
             else f"it is tried again, alone, in {wait // 1000} s",
+            extra=fields,
         )
         if isinstance(verdict, Dead):
             work.owned.trial.clear(offset)

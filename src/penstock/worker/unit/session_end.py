@@ -5,6 +5,7 @@ from typing import Any
 
 from penstock.errors import SessionEnded
 from penstock.log.sql.contract import Dialect
+from penstock.redaction import text
 
 from ..task import HandlerTask
 
@@ -22,7 +23,9 @@ class SessionLost(Exception):
 
     def explained(self, dialect: Dialect) -> SessionEnded:
         """Return it as the error of its handler; without the cause, of which the reason is the meaning."""
-        return SessionEnded(self.task.handler.id, dialect.why_ended(self.cause) or f"{_LOST}: {self.cause}")
+        return SessionEnded(
+            self.task.handler.id, dialect.why_ended(self.cause) or f"{_LOST}: {text(self.cause)}"
+        )
 
 
 def store_answers(dialect: Dialect, conn: Any) -> bool:

@@ -11,6 +11,7 @@ from penstock.log.sql.contract import Dialect, TransactionState
 from penstock.log.sql.database import Transaction
 from penstock.model.record import Record
 
+from ..log_fields import about_record
 from ..task import HandlerTask
 from .session_end import SessionLost, what_broke
 
@@ -68,7 +69,12 @@ def is_fit_to_commit(tx: Transaction, task: HandlerTask) -> bool:
             if state is TransactionState.FAILED
             else "ended the transaction"
         )
-        logger.error("the fallback of handler %s %s; its record is now a dead letter", task.handler.id, what)
+        logger.error(
+            "the fallback of handler %s %s; its record is now a dead letter",
+            task.handler.id,
+            what,
+            extra=about_record(task.handler, task.record),
+        )
     return state is TransactionState.OPEN
 
 

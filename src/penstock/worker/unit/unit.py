@@ -22,6 +22,7 @@ from penstock.errors import HandlerTimeout, TransactionEnded
 from penstock.log.sql.contract import TransactionState
 from penstock.log.sql.database import Database, Transaction
 from penstock.model.outcome import Done
+from penstock.redaction import words
 
 from ..calling.attempt import (
     PASSED,
@@ -30,6 +31,7 @@ from ..calling.attempt import (
     last_try,
     needs_last_try,
 )
+from ..log_fields import about_record
 from ..task import HandlerTask
 from .claim import Claim
 from .cursor_move import CursorLost, CursorMove
@@ -103,7 +105,8 @@ class Unit:
                     outcome = self._last_try(self._verdict, caught, again=replays > 0)
             except _Abandoned:
                 task = self.tasks[max(0, self._begun - 1)]
-                logger.warning("handler %s ended after it was given up; its work is undone", task.handler.id)
+                undone = "handler %s ended after it was given up; its work is undone"
+                logger.warning(undone, task.handler.id, extra=about_record(task.handler, task.record))
                 return False
             replays -= 1
         self.outcome = outcome
@@ -117,12 +120,21 @@ class Unit:
         try:
             self._database.dialect.sever(self._conn)
         except Exception as exc:
-            logger.warning("the transaction of handler %s could not be ended: %s", task.handler.id, exc)
+            logger.warning(
+                "the transaction of handler %s could not be ended: %s",
+                task.handler.id,
+                words(exc),
+                extra=about_record(task.handler, task.record, error=words(exc)),
+            )
         self.seconds = [limit]
         error, verdict = HandlerTimeout(task.handler.id, limit), self._verdict
         whose = "handler" if verdict is None else "the fallback of handler"
         logger.error(
-            "%s %s did not end within %g s; its transaction is undone", whose, task.handler.id, limit
+            "%s %s did not end within %g s; its transaction is undone",
+            whose,
+            task.handler.id,
+            limit,
+            extra=about_record(task.handler, task.record, error=str(error)),
         )
         if verdict is None and len(self.tasks) == 1:
             verdict = self._verdict_on(task, error, None)
@@ -293,7 +305,9 @@ class Unit:
         except SessionLost as lost:
             if not store_answers(self._database.dialect, self._conn):
                 return self._broken(lost.cause)
-            logger.error("a fallback failed: %s", lost.explained(self._database.dialect))
+            said = str(lost.explained(self._database.dialect))
+            fields = about_record(task.handler, task.record, error=said)
+            logger.error("the fallback of handler %s failed: %s", task.handler.id, said, extra=fields)
             if not again:
                 return Undone(task, verdict, 1)
             self.claim.reopen()

@@ -13,10 +13,12 @@ from threading import Event, Lock, Thread
 from penstock import metrics
 from penstock.clock import Clock
 from penstock.delivery.verdict import Verdict
+from penstock.redaction import traced, words
 
 from ..calling.attempt import count
 from ..calling.hung_calls import HungCalls
 from ..handler import Handler
+from ..log_fields import about_handler
 from ..task import HandlerTask
 from .unit import Unit
 from .unit_end import Broken
@@ -145,8 +147,13 @@ class UnitThreads:
                     self._hung.end(unit, unit.tasks[0].handler)
                     return  # it was given up, and this thread replaced
             except BaseException as exc:  # a fault of ours: the partitions are taken again
-                logger.exception("a unit of work failed")
-                unit.outcome = Broken(RuntimeError(f"a unit of work failed: {exc!r}"), in_doubt=True)
+                logger.error(
+                    "a unit of work of handler %s failed",
+                    unit.tasks[0].handler.id,
+                    exc_info=traced(exc),
+                    extra=about_handler(unit.tasks[0].handler, error=words(exc)),
+                )
+                unit.outcome = Broken(RuntimeError(f"a unit of work failed: {words(exc)}"), in_doubt=True)
             self._ended.append(unit)
             self._quiet.set()
             self._wake()

@@ -126,8 +126,9 @@ class PostgresDialect:
                 keepalives_count=3,
                 tcp_user_timeout=self._limit_ms,
             )
-        except psycopg.ProgrammingError as exc:  # the driver cannot read the address
-            raise InvalidUrl(without_password(url), [_FORM]) from exc
+        except psycopg.ProgrammingError:  # the driver cannot read the address
+            # Without its cause: what the driver says of an address that it cannot read quotes it whole.
+            raise InvalidUrl(without_password(url), [_FORM]) from None
 
     def may_keep(self, conn: "psycopg.Connection[Any]") -> bool:
         """Return True: a session knows by itself when it is lost."""

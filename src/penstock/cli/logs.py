@@ -1,0 +1,63 @@
+"""Logging for a command that runs for long: only where the application has configured none."""
+
+import logging
+from collections.abc import Iterator
+from typing import TextIO
+
+import click
+
+from penstock.logs import JsonFormatter, LoggingSettings
+
+_TEXT = "%(asctime)s %(levelname)-7s %(name)s %(message)s"
+
+
+def set_up(level: str | None, format: str | None) -> None:
+    """Let log records be seen on standard error, if nothing sees them yet.
+
+    Call it once the application is imported: that is where it configures logging. The handler goes to the
+    root logger, so that a configuration that comes later takes its place and no line is written twice; only
+    the level of Penstock's own loggers is set. Where the application has configured logging, its handlers,
+    formats and levels stand; a level that was asked for by name is set all the same.
+    """
+    settings, penstock = LoggingSettings.load(level=level, format=format), logging.getLogger("penstock")
+    if _is_disabled(penstock):
+        click.echo(
+            "warning: the application's logging configuration has switched Penstock's loggers off; give "
+            "dictConfig disable_existing_loggers=False, or name the logger penstock in it",
+            err=True,
+        )
+    if any(_handlers(penstock)):
+        if level is not None:
+            penstock.setLevel(level.upper())
+        if format is not None:
+            penstock.warning(
+                "--log-format %s changes nothing: the application has configured logging itself; for JSON "
+                "use penstock.logs.JsonFormatter there",
+                format,
+            )
+        return
+    handler = _OnlyHandler()
+    handler.setFormatter(JsonFormatter() if settings.format == "json" else logging.Formatter(_TEXT))
+    logging.getLogger().addHandler(handler)
+    penstock.setLevel(settings.level.upper())
+
+
+class _OnlyHandler(logging.StreamHandler[TextIO]):
+    """Writes the lines that no other handler is given: frameworks have some for their own loggers."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if all(each is self for each in _handlers(logging.getLogger(record.name))):
+            super().emit(record)
+
+
+def _handlers(logger: logging.Logger) -> Iterator[logging.Handler]:
+    """Yield the handlers that what a logger is given goes to, but for those that drop it."""
+    here: logging.Logger | None = logger
+    while here is not None:
+        yield from (each for each in here.handlers if not isinstance(each, logging.NullHandler))
+        here = here.parent if here.propagate else None
+
+
+def _is_disabled(penstock: logging.Logger) -> bool:
+    beneath = (each for name, each in penstock.manager.loggerDict.items() if name.startswith("penstock."))
+    return penstock.disabled or any(isinstance(each, logging.Logger) and each.disabled for each in beneath)

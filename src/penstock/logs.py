@@ -1,0 +1,77 @@
+"""Log records as JSON lines, and the settings of the logs that `penstock worker` writes.
+
+Penstock logs to the logger `penstock` and those beneath it, and configures nothing: the handlers, levels and
+formats are the application's. What a line is about stands on its record as fields, given by `extra=`.
+"""
+
+import json
+import logging
+from typing import Any
+
+from penstock.clock import from_ms
+from penstock.settings import Settings, setting
+
+FORMATS = ("text", "json")
+LEVELS = ("debug", "info", "warning", "error")
+# The fields that records of ours may have; other programs may rely on the names.
+FIELDS = (
+    "group",
+    "handler",
+    "topic",
+    "partition",
+    "offset",
+    "key",
+    "id",
+    "type",
+    "attempt",
+    "attempts",
+    "retry_seconds",
+    "member",
+    "error",
+)
+_OWN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+
+
+class LoggingSettings(Settings, room="logging"):
+    """What `penstock worker` writes to standard error where the application configures no logging."""
+
+    format: str = setting("text", "Log lines as text, or as JSON, one object a line.", choices=FORMATS)
+    level: str = setting("info", "The least level of Penstock's own lines.", choices=LEVELS)
+
+
+class JsonFormatter(logging.Formatter):
+    """Writes a log record as one line of JSON: time, level, logger, message, all fields, the traceback.
+
+    Usable in any logging configuration: `"()": "penstock.logs.JsonFormatter"` in `dictConfig`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line. A field that has no JSON form is written as text: no line is lost."""
+        line: dict[str, Any] = {
+            "time": from_ms(int(record.created * 1000))
+            .isoformat(timespec="milliseconds")
+            .replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        for name, value in record.__dict__.items():
+            if name not in _OWN and value is not None:
+                line.setdefault(name, value)
+        if record.exc_info and not record.exc_text:
+            record.exc_text = self.formatException(record.exc_info)
+        if record.exc_text:
+            line["traceback"] = record.exc_text
+        if record.stack_info:
+            line["stack"] = self.formatStack(record.stack_info)
+        try:
+            return json.dumps(line, default=str, allow_nan=False)
+        except (TypeError, ValueError):  # a key that is no text, NaN, a cycle
+            return json.dumps({name: _plain(value) for name, value in line.items()})
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, str | int) else str(value)

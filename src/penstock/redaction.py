@@ -1,0 +1,210 @@
+"""What an error may say in a log line or a stored reason: never the values that a payload or a row held.
+
+Validation errors and those of database drivers quote what they refuse. Of these kinds, found by the names of
+their classes so that no library is imported for it, only the type and the place are said: the path of a
+field, the name of a constraint. What other code says in its errors is its own and is kept. Our own errors on
+payloads (`Undecodable`, `InvalidValue`) are written without values; what they came from is not shown.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from enum import Enum
+from typing import Any
+
+from penstock.errors import InvalidValue, Undecodable
+
+_WITHOUT_CAUSE = {"pydantic_core._pydantic_core.ValidationError", "msgspec.ValidationError"}
+_MSGSPEC_PATH = re.compile(r" - at (.*)$", re.DOTALL)
+_MSGSPEC_PLAIN = ("Expected `", "Object missing required field `")  # they name types alone
+_DATA_EXCEPTION = "22"  # the class of SQLSTATEs whose first line, too, quotes a value
+_FIELDS_SHOWN = 5
+_UNSHOWABLE = "(its message cannot be shown)"
+
+
+class ErrorText(Enum):
+    """How much of an error is said."""
+
+    REDACTED = "redacted"  # all but values of payloads and rows
+    FULL = "full"  # all, with every cause
+    TYPE = "type"  # the names of the classes alone
+
+
+def words(error: BaseException, how: ErrorText = ErrorText.REDACTED) -> str:
+    """Return an error's name and what it may say."""
+    said, name = text(error, how), type(error).__name__
+    return f"{name}: {said}" if said else name
+
+
+def text(error: BaseException, how: ErrorText = ErrorText.REDACTED) -> str:
+    """Return what an error may say; a message that cannot be made must not hide the error."""
+    if how is ErrorText.TYPE:
+        return ""
+    if how is ErrorText.REDACTED:
+        known = known_text(error)
+        if known is not None:
+            return known
+    try:
+        return str(error)
+    except Exception:
+        return _UNSHOWABLE
+
+
+def known_text(error: BaseException) -> str | None:
+    """Return what an error of a kind that quotes values says without them; None for one of no such kind."""
+    for cls in type(error).__mro__:
+        say = _KINDS.get(f"{cls.__module__}.{cls.__qualname__}")
+        if say is not None:
+            try:
+                return say(error)
+            except Exception:  # a version of the library that we do not know
+                return ""
+    return None
+
+
+def place(error: BaseException) -> str:
+    """Return what an error that was met while bytes were decoded may say: its place, else its type alone."""
+    return known_text(error) or type(error).__name__
+
+
+def named(error: BaseException) -> str:
+    """Return the type of an error of foreign code that handled a payload, and its place if that is known."""
+    return type(error).__name__ if known_text(error) is None else words(error)
+
+
+def behind(error: BaseException, how: ErrorText = ErrorText.FULL) -> Iterator[BaseException]:
+    """Yield what a traceback shows behind an error: the members of a group, the cause or the context."""
+    if isinstance(error, BaseExceptionGroup):
+        yield from error.exceptions
+    if how is not ErrorText.FULL and _is_about_payload(error):
+        return
+    if error.__cause__ is not None:
+        yield error.__cause__
+    elif error.__context__ is not None and not error.__suppress_context__:
+        yield error.__context__
+
+
+def traced(error: BaseException, how: ErrorText = ErrorText.REDACTED) -> BaseException:
+    """Return an error for `exc_info=`: itself, or one that stands in for it and may be shown whole.
+
+    A stand-in has the name, the traceback and the causes of the error, each with what it may say.
+    """
+    if how is ErrorText.FULL or (how is ErrorText.REDACTED and not _quotes(error, set())):
+        return error
+    return _stand_in(error, how, {})
+
+
+def _is_about_payload(error: BaseException) -> bool:
+    """Return whether what stands behind an error, such as a validator's own, was said of a payload."""
+    if isinstance(error, Undecodable | InvalidValue):
+        return True
+    return any(f"{cls.__module__}.{cls.__qualname__}" in _WITHOUT_CAUSE for cls in type(error).__mro__)
+
+
+def _quotes(error: BaseException, seen: set[int]) -> bool:
+    """Return whether a traceback of this error would show what it may not."""
+    if id(error) in seen:
+        return False
+    seen.add(id(error))
+    if known_text(error) is not None or list(behind(error)) != list(behind(error, ErrorText.REDACTED)):
+        return True
+    return any(_quotes(each, seen) for each in behind(error))
+
+
+def _stand_in(error: BaseException, how: ErrorText, made: dict[int, BaseException]) -> BaseException:
+    if id(error) in made:
+        return made[id(error)]
+    cls, said = type(error), text(error, how)
+    names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__str__": lambda self: said}
+    if isinstance(error, BaseExceptionGroup):
+        members = [_stand_in(each, how, made) for each in error.exceptions]
+        copy: BaseException = type(cls.__name__, (BaseExceptionGroup,), names)("", members)
+    else:
+        copy = type(cls.__name__, (Exception,), names)()
+    made[id(error)] = copy
+    copy.__traceback__ = error.__traceback__
+    if how is ErrorText.REDACTED and known_text(error) is None:
+        for note in getattr(error, "__notes__", ()):
+            copy.add_note(note)
+    if not _is_about_payload(error):
+        if error.__cause__ is not None:
+            copy.__cause__ = _stand_in(error.__cause__, how, made)
+        elif error.__context__ is not None and not error.__suppress_context__:
+            copy.__context__ = _stand_in(error.__context__, how, made)
+    return copy
+
+
+def _pydantic(error: Any) -> str:
+    """Return the path and the code of each field that is wrong; a key that is data is left out of a path."""
+    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    names = _declared_names()
+    said = [f"{_path(each['loc'], names)} ({each['type']})" for each in problems[:_FIELDS_SHOWN]]
+    more = len(problems) - _FIELDS_SHOWN
+    return f"{error.title}: {', '.join(said)}" + (f" and {more} more" if more > 0 else "")
+
+
+def _path(loc: tuple[int | str, ...], names: set[str]) -> str:
+    parts = [str(each) if isinstance(each, int) or each in names else "…" for each in loc]
+    return ".".join(["$", *parts])
+
+
+def _declared_names() -> set[str]:
+    """Return the fields of all pydantic models of this process, with their aliases, and the models' names."""
+    names, waiting = set[str](), [sys.modules["pydantic"].BaseModel]
+    while waiting:
+        model = waiting.pop()
+        waiting.extend(model.__subclasses__())
+        names.add(model.__name__)
+        for name, field in getattr(model, "model_fields", {}).items():
+            given = (name, field.alias, field.validation_alias)
+            names.update(each for each in given if isinstance(each, str))
+    return names
+
+
+def _msgspec(error: BaseException) -> str:
+    """Return the types and the path, which msgspec writes without keys of mappings; no other text."""
+    said = str(error)
+    if said.startswith(_MSGSPEC_PLAIN):
+        return said
+    path = _MSGSPEC_PATH.search(said)
+    return f"at {path[1]}" if path and path[1].startswith(("`$", "`key`")) else ""
+
+
+def _postgres(error: Any) -> str:
+    """Return the first line, which names the constraint, and the SQLSTATE; not the DETAIL with the row."""
+    diag = getattr(error, "diag", error)  # asyncpg has the fields on the error itself
+    state = getattr(diag, "sqlstate", None)
+    if state is None:
+        return str(error).partition("\nDETAIL:")[0]  # of the connection: no statement came so far
+    if state.startswith(_DATA_EXCEPTION):
+        return f"SQLSTATE {state}"
+    first = getattr(diag, "message_primary", None) or getattr(diag, "message", None)
+    return f"{first} (SQLSTATE {state})" if first else f"SQLSTATE {state}"
+
+
+def _wrapping(error: BaseException) -> str:
+    """Return nothing of what repeats the driver's text, with parameters; the driver's error stands behind."""
+    return "" if error.__cause__ is not None else str(error).partition("\n")[0]
+
+
+def _silent(error: BaseException) -> str:
+    return ""
+
+
+_KINDS: dict[str, Callable[[Any], str]] = {
+    "pydantic_core._pydantic_core.ValidationError": _pydantic,
+    "msgspec.ValidationError": _msgspec,
+    "msgspec.DecodeError": str,  # where the bytes are malformed, and how
+    "json.decoder.JSONDecodeError": str,
+    "google.protobuf.message.DecodeError": str,
+    "google.protobuf.message.EncodeError": str,  # which field is missing
+    "builtins.UnicodeDecodeError": lambda error: f"not {error.encoding} at byte {error.start}",
+    "psycopg.Error": _postgres,
+    "psycopg2.Error": _postgres,
+    "asyncpg.exceptions._base.PostgresMessage": _postgres,
+    "sqlalchemy.exc.StatementError": _silent,  # it quotes the parameters; what the driver said is its cause
+    "django.db.utils.Error": _wrapping,
+    "jsonschema.exceptions.ValidationError": lambda error: f"{error.json_path} ({error.validator})",
+    "marshmallow.exceptions.ValidationError": _silent,
+    "fastavro._validate_common.ValidationError": _silent,
+}

@@ -1,0 +1,33 @@
+"""What a worker says when it has joined: one log record, a short block as text, fields for machines."""
+
+import logging
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from .subscription import Subscription
+
+logger = logging.getLogger("penstock.worker")
+
+
+def tell_start(where: str, subscriptions: Sequence[Subscription], member: str, members: int) -> None:
+    """Log which Penstock serves which store for which groups, and how many members are there now.
+
+    `where`: the store's address without its password.
+    """
+    handlers: dict[str, list[str]] = {}
+    for each in subscriptions:
+        handlers.setdefault(each.group, []).extend(handler.id for handler in each.handlers)
+    number = version("penstock")
+    lines = [f"penstock {number} has joined as member {member}", f"  store    {where}"]
+    lines += [f"  group    {group}: {', '.join(ids)}" for group, ids in handlers.items()]
+    lines += [f"  members  {members} there now, this one included"]
+    fields = {
+        "event": "started",
+        "version": number,
+        "store": where,
+        "groups": list(handlers),
+        "handlers": [id for ids in handlers.values() for id in ids],
+        "member": member,
+        "members": members,
+    }
+    logger.info("%s", "\n".join(lines), extra=fields)
