@@ -59,18 +59,21 @@ class MembershipLoop:
         gained: Callable[[], object] = lambda: None,
         given_up: Callable[[], frozenset[str]] = frozenset,
         status: Callable[[], MemberStatus] = MemberStatus,
+        schedules: tuple[tuple[str, str], ...] = (),
     ) -> None:
         """`new_delivery` makes the delivery of a group on a topic, and returns the group's id with it.
 
         `refused` is called, once, when the tables are not ones that this code can use; then the loop ends
         without a further statement. `measure` is called once a minute: for series of the whole store.
         `gained` is called when there are more slots to sequence than before. `given_up` names the groups that
-        cannot be served now: others get their partitions. `status` says what this process does now.
+        cannot be served now: others get their partitions. `status` says what this process does now. `schedules`
+        are those that the program declares, each with the fingerprint of its definition.
         """
         self._member, self._log, self._delivery, self._clock = member, log, delivery, clock
         self._waiting, self._new_delivery, self._pins = list(subscriptions), new_delivery, pins
         self._filters, self._measure, self._gained, self._given_up = filters, measure, gained, given_up
         self._schema, self._refused, self._status = schema, refused, status
+        self._schedules = schedules
         self._left_out: frozenset[str] = frozenset()
         self._groups: dict[str, tuple[int, list[int]]] = {}
         self._warned: set[str] = set()  # groups that another program seems to serve, too
@@ -232,7 +235,7 @@ class MembershipLoop:
             for name, (group_id, topics) in self._groups.items()
             if name not in self._left_out
         )
-        return Serves(True, groups, self._pins)
+        return Serves(True, groups, self._pins, self._schedules)
 
     def _leave(self) -> None:
         try:
