@@ -863,7 +863,8 @@ class ScheduleInUse(ScheduleError):
     def __init__(self, name: str, workers: int) -> None:
         by = "1 running worker" if workers == 1 else f"{workers} running workers"
         super().__init__(
-            f"schedule {shown(name)} is declared by {by}; take it out of the code and deploy first, or pause it"
+            f"schedule {shown(name)} is declared by {by}; take it out of the code and deploy first, or "
+            "pause it"
         )
         self.name, self.workers = name, workers
 

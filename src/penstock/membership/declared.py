@@ -1,4 +1,4 @@
-"""Which schedules living members declare, and how: what tells a deploy that goes on from one that was taken back."""
+"""Which schedules living members declare, and how: that tells a deploy from one that was taken back."""
 
 from penstock.log.sql.database import Transaction
 

@@ -1,8 +1,8 @@
 """When a schedule ticks: by a cron expression in a time zone, or at even intervals of elapsed time.
 
-A rule is a value: it gives the moments, in milliseconds since 1970, and knows no clock. Cron expressions are read
-by cronsim, which behaves as Debian's cron does when clocks change: a fixed time that is skipped comes at the first
-moment after the gap, one that is repeated comes once, and `*` goes by elapsed time.
+A rule is a value: it gives the moments, in milliseconds since 1970, and knows no clock. Cron expressions are
+read by cronsim, which behaves as Debian's cron does when clocks change: a fixed time that is skipped comes at
+the first moment after the gap, one that is repeated comes once, and `*` goes by elapsed time.
 """
 
 from collections.abc import Iterator
@@ -163,8 +163,10 @@ def define(
         return Definition(chosen, topic, type, interval_ms=_interval_ms(name, every))
     cron, zone = " ".join(every.upper().split()), _zone(name, timezone or "UTC")
     if len(cron.split()) != _FIELDS:
-        why = "must have five fields: minute, hour, day of month, month, day of week; for seconds give an interval"
-        raise InvalidSchedule(name, f"{shown(every)} {why}")
+        fields = "minute, hour, day of month, month, day of week"
+        raise InvalidSchedule(
+            name, f"{shown(every)} must have five fields: {fields}; for seconds give an interval"
+        )
     try:
         next(CronSim(cron, datetime(2000, 1, 1, tzinfo=zone)))
     except CronSimError as exc:
@@ -193,5 +195,5 @@ def _zone(name: str, timezone: object) -> ZoneInfo:
             return ZoneInfo(timezone)
         except (ZoneInfoNotFoundError, ValueError, OSError):
             pass
-    why = "is no time zone known here, such as Europe/Berlin; a machine without time zones needs pip install tzdata"
-    raise InvalidSchedule(name, f"timezone={shown(timezone)} {why}")
+    remedy = "one is Europe/Berlin; a machine without any needs `pip install tzdata`"
+    raise InvalidSchedule(name, f"timezone={shown(timezone)} is no time zone known here; {remedy}")

@@ -2,8 +2,8 @@
 
 This process takes what no living member owns, moves what is staged, and hands each group its records one
 after the other in the caller's thread. A record that fails is retried when that is due, by a later drain;
-its lane waits, everything else goes on. What handlers publish meanwhile is drained too. Ticks of schedules that
-are due when it begins are taken.
+its lane waits, everything else goes on. What handlers publish meanwhile is drained too. Ticks of
+schedules that are due when it begins are published.
 """
 
 from contextlib import suppress

@@ -66,8 +66,8 @@ class MembershipLoop:
         `refused` is called, once, when the tables are not ones that this code can use; then the loop ends
         without a further statement. `measure` is called once a minute: for series of the whole store.
         `gained` is called when there are more slots to sequence than before. `given_up` names the groups that
-        cannot be served now: others get their partitions. `status` says what this process does now. `schedules`
-        are those that the program declares, each with the fingerprint of its definition.
+        cannot be served now: others get their partitions. `status` says what this process does now.
+        `schedules` are those that the program declares, each with the fingerprint of its definition.
         """
         self._member, self._log, self._delivery, self._clock = member, log, delivery, clock
         self._waiting, self._new_delivery, self._pins = list(subscriptions), new_delivery, pins

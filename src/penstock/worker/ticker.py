@@ -1,6 +1,6 @@
 """Taking the ticks of this program's schedules: look, make the event, then take the tick and stage, together.
 
-What the program's function does comes before the transaction, so no lock is held meanwhile; whether the tick is
+The program's function is called before the transaction, so no lock is held meanwhile; whether the tick is
 still there to be taken is found out by the write itself.
 """
 
@@ -25,7 +25,7 @@ _ERROR_CHARACTERS = 500
 
 
 class TickSource(NamedTuple):
-    """What a ticker is given by an outbox: its schedules, what makes the event of a tick, and what stages it."""
+    """What an outbox gives a ticker: its schedules, what makes the event of a tick, and what stages it."""
 
     schedules: Schedules
     event: Callable[[Schedule, Tick, int], StagedEvent | None]

@@ -1,7 +1,7 @@
 """The ticking service: a thread of the worker that takes the ticks of its schedules when they are due.
 
-A function of the program that makes an event runs in a thread of its own, one for each schedule, so that one that
-hangs or fails keeps no other schedule from its ticks.
+A function of the program that makes an event runs in a thread of its own, one for each schedule, so that one
+that hangs or fails keeps no other schedule from its ticks.
 """
 
 import random

@@ -1,8 +1,8 @@
 """The worker: one process that sequences, delivers and shares the work with others.
 
-Its threads: membership, sequencer, delivery, retention, the bell listener, the one of schedules if there are any,
-and those that run handlers. Each of the first four, and the one of schedules, needs one database connection at a
-time; handlers need what they open themselves.
+Its threads: membership, sequencer, delivery, retention, the bell listener, ticking if there are schedules,
+and those that run handlers. Each of the first four, and ticking, needs one database connection at a time;
+handlers need what they open themselves.
 """
 
 import asyncio

@@ -114,7 +114,9 @@ class Schedules:
         """Add a schedule. Raises InvalidSchedule, InvalidType, InvalidTopic, InvalidKey."""
         chosen = type if name is None else name
         if not isinstance(chosen, str) or not 0 < len(chosen) <= NAME_CHARACTERS or not chosen.isprintable():
-            why = f"a schedule needs a name of 1 to {NAME_CHARACTERS} printable characters, or a type to be named after"
+            why = (
+                f"it needs a name of 1 to {NAME_CHARACTERS} printable characters, or a type to be named after"
+            )
             raise InvalidSchedule(chosen, why)
         if chosen in self._all:
             raise InvalidSchedule(chosen, "is declared twice; give one of them another name")

@@ -43,7 +43,7 @@ def plan(
 ) -> TickPlan | None:
     """Return what to do now with a schedule; None if its next tick is still to come.
 
-    `since_ms`: when it got this definition, before which that means nothing; the tick that was next then counts.
+    `since_ms`: when it got this definition, which means nothing before; the tick that was next then counts.
     """
     if next_ms > now_ms:
         return None

@@ -38,9 +38,9 @@ class PeriodicPublisher(AsyncPublisher):
         """Publish an event at each tick, once over all workers: what a function returns at that tick.
 
         `every`: a cron expression of five fields, read in `timezone` (UTC by default), or an interval as a
-        timedelta or seconds. The function takes nothing or the moment of the tick, and returns the value of the
-        event, or without a `type` an event of a registered class; None publishes nothing. It may be called by
-        several workers for one tick, and one result is published; let handlers do the work. `name` names the
+        timedelta or seconds. The function takes nothing or the moment of the tick, and returns the value of
+        the event, or without a `type` an event of a registered class; None publishes nothing. Several workers
+        may call it for one tick, and one result is published; let handlers do the work. `name` names the
         schedule, by default after the type, and must stay the same across deploys. `catch_up`: of ticks that
         nobody published in time, publish "none", the "last", or "all". Raises InvalidSchedule, InvalidType,
         InvalidTopic, InvalidKey, InvalidHeaders, InvalidOwner.
@@ -77,7 +77,7 @@ class PeriodicPublisher(AsyncPublisher):
         headers: Headers | None = None,
         owner: str | None = None,
     ) -> None:
-        """Publish an event with always the same value at each tick, once over all workers; else as `every`."""
+        """Publish an event with the same value at each tick, once over all workers; otherwise as `every`."""
         encode_value(type, value)
         self._schedules.declare(
             name,

@@ -1,11 +1,12 @@
 """The row of a schedule: declaring it, looking at it, taking its ticks.
 
-Invariant: a tick is taken by the one transaction that finds the row as it was looked at, with the version and the
-next tick that it had; that transaction stages the event. The clock is the database's.
+Invariant: a tick is taken by the one transaction that finds the row as it was looked at, with the version and
+the next tick that it had; that transaction stages the event. The clock is the database's.
 
-Of two definitions the one that was declared later counts. One that was replaced does not come back while a living
-worker declares the one that counts, however often its own worker is started: so a rolling deploy changes a schedule
-once. When no living worker declares that any more, it is taken back, as after a deploy that was taken back.
+Of two definitions the one that was declared later counts. One that was replaced does not come back while a
+living worker declares the one that counts, however often its own worker is started: so a rolling deploy
+changes a schedule once. It comes back when no living worker declares the other, as after a deploy that was
+taken back.
 """
 
 from collections.abc import Callable, Collection, Sequence
