@@ -26,7 +26,7 @@ _LEAST_MS = 1000
 _FIRST_WINDOW_MS = 3_600_000
 
 
-class CatchUp(StrEnum):
+class MissedTicks(StrEnum):
     """What becomes of ticks that nobody published when they were due."""
 
     NONE = "none"  # they are left out
@@ -34,7 +34,7 @@ class CatchUp(StrEnum):
     ALL = "all"  # each is published, up to a bound
 
 
-class Rule(Protocol):
+class TickRule(Protocol):
     """The moments of a schedule."""
 
     def after(self, moment_ms: int) -> int:
@@ -117,7 +117,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     Either `cron` with its time zone, or `interval_ms`. `type` is None where the function names it.
     """
 
-    catch_up: CatchUp
+    catch_up: MissedTicks
     topic: str
     type: str | None = None
     cron: str | None = None
@@ -125,7 +125,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     interval_ms: int | None = None
 
     @property
-    def rule(self) -> Rule:
+    def rule(self) -> TickRule:
         """The moments it means."""
         if self.interval_ms is not None:
             return IntervalRule(self.interval_ms)
@@ -152,9 +152,9 @@ def define(
 ) -> Definition:
     """Return the checked definition of a schedule. Raises InvalidSchedule."""
     try:
-        chosen = CatchUp(catch_up)
+        chosen = MissedTicks(catch_up)
     except ValueError:
-        known = ", ".join(CatchUp)
+        known = ", ".join(MissedTicks)
         raise InvalidSchedule(name, f"catch_up={shown(catch_up)} must be one of {known}") from None
     if not isinstance(every, str):
         if timezone is not None:

@@ -60,6 +60,12 @@ def test_a_fixed_time_in_the_repeated_hour_of_new_york_ticks_once() -> None:
     assert ticks("30 1 * * *", "America/New_York", before, 2) == ["01 01:30 -0400", "02 01:30 -0500"]
 
 
+def test_one_that_comes_in_the_second_pass_of_a_repeated_hour_finds_its_time_gone() -> None:
+    second_pass = datetime(2026, 10, 25, 1, 10, tzinfo=UTC)  # 02:10 in Berlin, again
+    assert ticks("30 2 * * *", "Europe/Berlin", second_pass, 1) == ["26 02:30 +0100"]
+    assert ticks("*/20 * * * *", "Europe/Berlin", second_pass, 2) == ["25 02:20 +0100", "25 02:40 +0100"]
+
+
 @pytest.mark.parametrize(("day", "hours"), [((2026, 3, 29), 23), ((2026, 10, 25), 25)])
 def test_every_hour_means_every_hour_that_passes(day: tuple[int, int, int], hours: int) -> None:
     zone = ZoneInfo("Europe/Berlin")

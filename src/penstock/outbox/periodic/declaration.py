@@ -21,7 +21,7 @@ _OPTIONS = ("key", "headers", "owner")
 
 Making = Callable[..., Any]
 # Publisher's check of an event: its type (or the event itself), value, options, the moment and headers.
-Checked = Callable[[Any, Any, dict[str, Any], int, RawHeaders], StagedEvent]
+EventCheck = Callable[[Any, Any, dict[str, Any], int, RawHeaders], StagedEvent]
 
 
 class Tick(NamedTuple):
@@ -64,7 +64,7 @@ class Schedule:
         """What its definition is compared by."""
         return fingerprint(self.encoded)
 
-    def event(self, tick: Tick, checked: Checked, now_ms: int, context: RawHeaders) -> StagedEvent | None:
+    def event(self, tick: Tick, checked: EventCheck, now_ms: int, context: RawHeaders) -> StagedEvent | None:
         """Return the event of a tick, or None if there shall be none. Calls the program's function."""
         value = self.value if self.make is None else self._made(tick.at_ms)
         if self.make is not None and value is None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from penstock.model.schedule import CatchUp, Definition
+from penstock.model.schedule import Definition, MissedTicks
 from penstock.settings import Settings, setting
 
 
@@ -48,13 +48,13 @@ def plan(
     if next_ms > now_ms:
         return None
     rule, catch_up = definition.rule, definition.catch_up
-    most = settings.most_missed if catch_up is CatchUp.ALL else 1
+    most = settings.most_missed if catch_up is MissedTicks.ALL else 1
     due = rule.newest(max(next_ms, since_ms), now_ms, most)
     if len(due) < most:
         due.insert(0, next_ms)
     tick_ms = due[0]
     following_ms = rule.after(max(tick_ms, since_ms))
-    if catch_up is CatchUp.NONE and now_ms - tick_ms > settings.grace_ms:
+    if catch_up is MissedTicks.NONE and now_ms - tick_ms > settings.grace_ms:
         return TickPlan(None, following_ms, True)
     return TickPlan(tick_ms, following_ms, tick_ms != next_ms)
 
