@@ -16,6 +16,7 @@ from penstock.log.sql.database import Database
 from penstock.membership.member import ClusterSettings
 from penstock.membership.serving import Serves
 from penstock.membership.sharing import SharingMember
+from penstock.model.schedule import CatchUpWord
 from penstock.operate import periodic
 from penstock.operate.audit import audit
 from penstock.operate.periodic import ScheduleState
@@ -109,7 +110,7 @@ def test_a_function_may_return_a_registered_event_or_nothing(engine: StoreEngine
     [("none", []), ("last", ["03:00"]), ("all", ["01:00", "02:00", "03:00"])],
 )
 def test_missed_ticks_are_caught_up_as_declared(
-    engine: StoreEngine, catch_up: str, expected: list[str]
+    engine: StoreEngine, catch_up: CatchUpWord, expected: list[str]
 ) -> None:
     engine.outbox.periodic("p", "0 * * * *", type="t", catch_up=catch_up)
     pass_by(engine, engine.outbox, 3 * HOUR + 10 * MINUTE)

@@ -26,6 +26,7 @@ from penstock.delivery.retention_rule import RetentionSettings
 from penstock.log.sql.fence import Fence
 from penstock.log.store import store_of
 from penstock.membership.member import ClusterSettings
+from penstock.model.schedule import CatchUpWord
 from penstock.operate import erase as erasing
 from penstock.outbox.sequencer import Pass, Sequencer
 from penstock.worker.worker import Worker
@@ -238,7 +239,7 @@ def cluster_of(lease: timedelta) -> ClusterSettings:
     )
 
 
-def tick(url: str, every: float, catch_up: str, kill_at: str | None, visit: int) -> None:
+def tick(url: str, every: float, catch_up: CatchUpWord, kill_at: str | None, visit: int) -> None:
     """Run a worker with a schedule until told to stop; with `kill_at`, until it comes to that point."""
     if kill_at is not None:
         points.arm(kill_at, points.kill, visit=visit)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from hashlib import blake2b
-from typing import Protocol
+from typing import Literal, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
@@ -20,6 +20,7 @@ from penstock.clock import from_ms, to_ms
 from penstock.errors import InvalidSchedule, shown
 
 Every = str | timedelta | int | float
+CatchUpWord = Literal["none", "last", "all"]
 
 _FIELDS = 5
 _LEAST_MS = 1000
@@ -43,9 +44,6 @@ class TickRule(Protocol):
     def newest(self, after_ms: int, until_ms: int, most: int) -> list[int]:
         """Return the newest ticks after one moment and up to another, oldest first; at most so many."""
 
-    def words(self) -> str:
-        """Return it for a listing."""
-
 
 @dataclass(frozen=True, slots=True)
 class IntervalRule:
@@ -62,10 +60,6 @@ class IntervalRule:
         last = until_ms // self.interval_ms
         first = max(after_ms // self.interval_ms + 1, last - most + 1)
         return [number * self.interval_ms for number in range(first, last + 1)]
-
-    def words(self) -> str:
-        """Return it for a listing."""
-        return f"every {self.interval_ms / 1000:g} s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +89,6 @@ class CronRule:
             if len(found) >= most or begin_ms == after_ms:
                 return found[-most:]
             window_ms *= 4
-
-    def words(self) -> str:
-        """Return it for a listing."""
-        return f"{self.expression} {self.zone.key}"
 
     def _ticks(self, after_ms: int) -> Iterator[int]:
         """Yield the ticks after a moment.
@@ -131,6 +121,13 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
             return IntervalRule(self.interval_ms)
         assert self.cron is not None
         return CronRule(self.cron, ZoneInfo(self.timezone or "UTC"))
+
+    @property
+    def words(self) -> str:
+        """When it ticks, for a listing; also where the time zone is not known."""
+        if self.interval_ms is not None:
+            return f"every {self.interval_ms / 1000:g} s"
+        return f"{self.cron} {self.timezone}"
 
     def encode(self) -> str:
         """Return it as JSON."""

@@ -193,7 +193,7 @@ def _shown(row: Row, fingerprints: list[str]) -> ScheduleShown:
     return ScheduleShown(
         name,
         _state(bool(paused), failures, now_ms - next_ms),
-        definition.rule.words(),
+        definition.words,
         definition.catch_up.value,
         definition.type,
         definition.topic,

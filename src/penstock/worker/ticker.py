@@ -127,7 +127,7 @@ class Ticker:
                 )
             self._yielded[name] = now + self._settings.look_interval.total_seconds()
             return None
-        logger.info("schedule %s: %s (version %d)", name, schedule.definition.rule.words(), stands.version)
+        logger.info("schedule %s: %s (version %d)", name, schedule.definition.words, stands.version)
         self._declared.add(name)
         self._yielded.pop(name, None)
         return stands

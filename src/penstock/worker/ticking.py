@@ -56,8 +56,9 @@ class TickingService:
         thread = self._thread  # another thread may be stopping it too
         if thread is not None:
             thread.join()
+            end = self._clock.monotonic() + _STOP_SECONDS
             for each in list(self._at_work.values()):
-                each.join(_STOP_SECONDS)
+                each.join(max(end - self._clock.monotonic(), 0.0))
             self._thread = None
 
     def _run(self) -> None:

@@ -122,8 +122,8 @@ def test_a_definition_says_the_same_in_every_way_of_writing_it() -> None:
     assert one.encode() == other.encode()
     assert decode_definition(one.encode()) == one
     assert fingerprint(one.encode()) != fingerprint(a_definition("0 9 * * MON").encode())
-    assert one.rule.words() == "0 9 * * MON Europe/Berlin"
-    assert a_definition(90).rule.words() == "every 90 s"
+    assert one.words == "0 9 * * MON Europe/Berlin"
+    assert a_definition(90).words == "every 90 s"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from penstock.model.content import encode_value
 from penstock.model.limits import Headers, check_headers, check_owner
-from penstock.model.schedule import Every
+from penstock.model.schedule import CatchUpWord, Every
 
 from ..async_publisher import AsyncPublisher
 from ..event import DEFAULT_TOPIC, StagedEvent
@@ -29,7 +29,7 @@ class PeriodicPublisher(AsyncPublisher):
         type: str | None = None,
         name: str | None = None,
         timezone: str | None = None,
-        catch_up: str = "last",
+        catch_up: CatchUpWord = "last",
         key: str | None = None,
         topic: str = DEFAULT_TOPIC,
         headers: Headers | None = None,
@@ -71,7 +71,7 @@ class PeriodicPublisher(AsyncPublisher):
         type: str,
         value: Any = None,
         timezone: str | None = None,
-        catch_up: str = "last",
+        catch_up: CatchUpWord = "last",
         key: str | None = None,
         topic: str = DEFAULT_TOPIC,
         headers: Headers | None = None,
