@@ -22,10 +22,11 @@ from penstock.membership.member import ClusterSettings
 from penstock.model.limits import LimitsSettings
 from penstock.model.retry import RetryPolicy
 from penstock.model.retry_settings import RetrySettings
-from penstock.outbox.async_publisher import AsyncPublisher
 from penstock.outbox.bell import Bell, BellSettings
 from penstock.outbox.durability import PublishingSettings
 from penstock.outbox.listeners import ListenersSettings
+from penstock.outbox.periodic.plan import PeriodicSettings
+from penstock.outbox.periodic.publisher import PeriodicPublisher
 from penstock.outbox.sequencer import SequencerSettings
 from penstock.outbox.tokens import TokensSettings
 from penstock.settings import Settings, check_names
@@ -37,6 +38,7 @@ from penstock.worker.handlers import Handlers
 from penstock.worker.health import WorkerHealth, joined
 from penstock.worker.listening import listener_of
 from penstock.worker.running import Nothing, Runnable, Several
+from penstock.worker.ticker import TickSource
 from penstock.worker.worker import Worker
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -48,6 +50,7 @@ _SETTINGS: tuple[type[Settings], ...] = (
     LimitsSettings,
     ListenersSettings,
     LoggingSettings,
+    PeriodicSettings,
     PollingSettings,
     ProcessingSettings,
     PublishingSettings,
@@ -58,7 +61,7 @@ _SETTINGS: tuple[type[Settings], ...] = (
 )
 
 
-class Outbox(AsyncPublisher):
+class Outbox(PeriodicPublisher):
     """An outbox in one database.
 
     Safe to share between threads and to make before a fork: it opens no connection of its own until a
@@ -170,10 +173,12 @@ class Outbox(AsyncPublisher):
     def drain(self) -> Counts:
         """Sequence and deliver all that is due now to the handlers of this process; return what was done.
 
+        Ticks of its schedules that are due are published first.
+
         Raises SchemaMissing, SchemaBehind, SchemaTooNew.
         """
         check(self._database)
-        return Drain(self._store, self._handlers, self._clock).run()
+        return Drain(self._store, self._handlers, self._clock, self._tick_source()).run()
 
     def run(self, *, partitions: Iterable[int] | None = None, until: Event | None = None) -> None:
         """Run a worker in this process: sequence, deliver, share the work with other workers.
@@ -229,7 +234,18 @@ class Outbox(AsyncPublisher):
         with suppress(StoreUnreachable):  # the worker waits for it, and looks then
             schema.look()
         pins = None if partitions is None else frozenset(partitions)
-        return Worker(self._store, self._handlers, self._clock, pins=pins, dedicated=dedicated, schema=schema)
+        return Worker(
+            self._store,
+            self._handlers,
+            self._clock,
+            pins=pins,
+            dedicated=dedicated,
+            schema=schema,
+            periodic=self._tick_source(),
+        )
+
+    def _tick_source(self) -> TickSource:
+        return TickSource(self._schedules, self._tick_event, self._stage)
 
     def _ring(self, slots: frozenset[int] | None) -> None:
         for worker in list(self._workers):

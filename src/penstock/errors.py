@@ -65,6 +65,11 @@
     │   ├── GroupKindDiffers        a group of handlers, used by a client, or the other way round
     │   ├── GroupBusy               members serve it, so it is not deleted
     │   └── UnknownDeadLetter
+    ├── ScheduleError               schedules of periodic events
+    │   ├── InvalidSchedule         a declaration that cannot be
+    │   ├── UnknownSchedule
+    │   ├── SchedulePaused          it does not tick until it is resumed
+    │   └── ScheduleInUse           a worker declares it, so it is not removed
     ├── SettingError                file, environment, code or flags
     │   ├── UnknownSetting
     │   ├── WrongSettingType
@@ -815,6 +820,60 @@ class UnknownDeadLetter(GroupError):
 
     def __init__(self, what: str) -> None:
         super().__init__(f"there is no dead letter {what}; it was requeued or discarded, or never was one")
+
+
+class ScheduleError(Error):
+    """Something is wrong with a schedule of periodic events."""
+
+    code = "schedule"
+    fault = Fault.CALLER
+
+
+class InvalidSchedule(ScheduleError):
+    """A schedule was declared in a way that cannot work."""
+
+    code = "invalid_schedule"
+
+    def __init__(self, name: object, why: str) -> None:
+        super().__init__(f"schedule {shown(name)}: {why}")
+        self.name = name
+
+
+class UnknownSchedule(ScheduleError):
+    """No worker has ever declared a schedule of this name."""
+
+    code = "unknown_schedule"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"there is no schedule {shown(name)} in this store; `penstock periodic list` shows those that "
+            "workers have declared"
+        )
+        self.name = name
+
+
+class SchedulePaused(ScheduleError):
+    """A paused schedule does not tick."""
+
+    code = "schedule_paused"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"schedule {shown(name)} is paused; resume it first: penstock periodic resume")
+        self.name = name
+
+
+class ScheduleInUse(ScheduleError):
+    """A schedule is not removed while workers that run declare it: they would make it anew."""
+
+    code = "schedule_in_use"
+
+    def __init__(self, name: str, workers: int) -> None:
+        by = "1 running worker" if workers == 1 else f"{workers} running workers"
+        super().__init__(
+            f"schedule {shown(name)} is declared by {by}; take it out of the code and deploy first, or "
+            "pause it"
+        )
+        self.name, self.workers = name, workers
 
 
 class SettingError(Error):

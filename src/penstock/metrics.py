@@ -273,10 +273,17 @@ LISTENER_FAILURES = Series(
     "Calls of a listener, after a commit, that failed.",
     ("listener",),
 )
+TICKS = Series(
+    "penstock_ticks_total",
+    SeriesKind.COUNTER,
+    "Ticks of a schedule in this process: published, none (its function wanted no event) or failed.",
+    ("schedule", "outcome"),
+)
 
 SERIES: tuple[Series, ...] = (
     PUBLISHED,
     LISTENER_FAILURES,
+    TICKS,
     SEQUENCED,
     DELIVERED,
     PARKED,

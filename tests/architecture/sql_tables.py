@@ -8,7 +8,7 @@ from penstock.log.sql.statements import split
 
 OWNERS = {
     "log": {"meta", "topic", "generation", "head", "log", "log_time", "hold", "producer"},
-    "outbox": {"staged", "scheduled", "token"},
+    "outbox": {"staged", "scheduled", "token", "periodic"},
     "membership": {"member", "slot", "domain"},
     "delivery": {"group", "cursor", "lane", "lane_entry", "dead", "note", "fallback"},
     "operate": {"audit"},

@@ -574,8 +574,8 @@ def retention_is_held(scene: Scene) -> str:
 
 
 def schema_behind(scene: Scene) -> str:
-    scene.change("UPDATE penstock_meta SET value = '8' WHERE name = 'schema_version'")
-    scene.open.callback(scene.change, "UPDATE penstock_meta SET value = '9' WHERE name = 'schema_version'")
+    scene.change("UPDATE penstock_meta SET value = '9' WHERE name = 'schema_version'")
+    scene.open.callback(scene.change, "UPDATE penstock_meta SET value = '10' WHERE name = 'schema_version'")
     return ""
 
 

@@ -26,6 +26,7 @@ from penstock.delivery.retention_rule import RetentionSettings
 from penstock.log.sql.fence import Fence
 from penstock.log.store import store_of
 from penstock.membership.member import ClusterSettings
+from penstock.model.schedule import CatchUpWord
 from penstock.operate import erase as erasing
 from penstock.outbox.sequencer import Pass, Sequencer
 from penstock.worker.worker import Worker
@@ -238,6 +239,26 @@ def cluster_of(lease: timedelta) -> ClusterSettings:
     )
 
 
+def tick(url: str, every: float, catch_up: CatchUpWord, kill_at: str | None, visit: int) -> None:
+    """Run a worker with a schedule until told to stop; with `kill_at`, until it comes to that point."""
+    if kill_at is not None:
+        points.arm(kill_at, points.kill, visit=visit)
+    with closing(Store(url)) as store:
+        store.outbox.every(every, type="tick.due", catch_up=catch_up)(lambda at: {"at": at})
+        cluster = cluster_of(timedelta(seconds=2))
+        worker = Worker(
+            store.outbox.store,
+            store.outbox.handlers,
+            SYSTEM,
+            cluster=cluster,
+            dedicated=True,
+            periodic=store.outbox._tick_source(),
+        )
+        worker.start()
+        await_word()
+        worker.stop(grace_seconds=10)
+
+
 def keep_books(url: str, lease_seconds: float, kill_at: str | None, visit: int, stop_at: str | None) -> None:
     """Run a worker whose handler keeps books in its own transaction, until killed or told to stop.
 
@@ -310,6 +331,7 @@ def erase_owner(url: str, owner: str, batch: int, kill_at: str, visit: int) -> N
 
 
 PROGRAMS: dict[str, Callable[..., None]] = {
+    "tick": tick,
     "keep_books": keep_books,
     "count_up": count_up,
     "sequence": sequence,

@@ -41,7 +41,7 @@ RESET = (
     "WHERE datname = current_database() AND pid <> pg_backend_pid()",
     "TRUNCATE penstock_staged, penstock_scheduled, penstock_log, penstock_log_time, penstock_member, "
     "penstock_group, penstock_cursor, penstock_lane, penstock_lane_entry, penstock_dead, penstock_note, "
-    "penstock_domain, penstock_token, penstock_audit, promised, effect",
+    "penstock_domain, penstock_token, penstock_audit, penstock_periodic, promised, effect",
     "UPDATE penstock_head SET start_offset = 0, next_offset = 0, max_ms = 0",
     "UPDATE penstock_topic SET retention_ms = NULL",
     "UPDATE penstock_slot SET owner = NULL, epoch = epoch + 1",

@@ -30,6 +30,7 @@ COMMANDS = {
     "groups": "List, show, pause, resume, reset, catch up or delete groups.",
     "events": "List the events in a state, or delete those of a state before a moment.",
     "scheduled": "List, show, cancel or run now the events that wait for their time.",
+    "periodic": "List, show, pause, resume, run now or remove the schedules of periodic events.",
     "dead": "List, show, requeue, skip or discard the records that handlers gave up.",
     "lanes": "List the keys that wait, and for what.",
     "audit": "List who did what to a store, the newest first.",

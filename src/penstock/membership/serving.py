@@ -37,11 +37,15 @@ class ServedGroup:
 
 @dataclass(frozen=True, slots=True)
 class Serves:
-    """Slots or not, groups, and the partitions it is pinned to (None: any)."""
+    """Slots or not, groups, the partitions it is pinned to (None: any), and the schedules it declares.
+
+    Those by name, each with the fingerprint of its definition.
+    """
 
     slots: bool = False
     groups: tuple[ServedGroup, ...] = ()
     pins: frozenset[int] | None = None
+    schedules: tuple[tuple[str, str], ...] = ()
 
     def domains(self) -> Iterator[Domain]:
         """Yield every domain it shares in."""

@@ -11,6 +11,7 @@
 
 import os
 from collections.abc import Callable
+from hashlib import blake2b
 
 _RANDOM_BYTES = 10
 _LOT = 128  # ids' worth of randomness fetched at a time: the system call is most of an id's cost
@@ -25,6 +26,13 @@ def new_id(now_ms: int) -> str:
     """Return a new id of the given moment; random enough to be made in any process, also after a fork."""
     time = f"{now_ms & 0xFFFF_FFFF_FFFF:012x}"  # as text: half the cost of putting it together as numbers
     return f"{time[:8]}-{time[8:]}-7{_random()}"
+
+
+def repeatable_id(moment_ms: int, name: str) -> str:
+    """Return the id of a moment and a name: the same for the same two, in any process."""
+    time = f"{moment_ms & 0xFFFF_FFFF_FFFF:012x}"
+    digits = blake2b(f"{moment_ms}/{name}".encode(), digest_size=_RANDOM_BYTES).hexdigest()
+    return f"{time[:8]}-{time[8:]}-7{_shaped(digits)}"
 
 
 def draw_from(source: Callable[[int], bytes]) -> None:
@@ -49,4 +57,9 @@ def _fetch() -> list[str]:
     digits = (_source or os.urandom)(_RANDOM_BYTES * _LOT).hex()
     size = _RANDOM_BYTES * 2
     parts = (digits[start : start + size] for start in range(0, len(digits), size))
-    return [f"{part[:3]}-{_VARIANTS[part[3]]}{part[4:7]}-{part[7:19]}" for part in parts]
+    return [_shaped(part) for part in parts]
+
+
+def _shaped(part: str) -> str:
+    """Return 20 digits as what follows the version digit of an id."""
+    return f"{part[:3]}-{_VARIANTS[part[3]]}{part[4:7]}-{part[7:19]}"

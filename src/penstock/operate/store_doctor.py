@@ -9,6 +9,7 @@ from .bell import examine_bell
 from .doctor import DoctorFinding, PartState
 from .group_names import examine_names
 from .operation import operation
+from .periodic import examine_schedules
 from .retention import examine_groups
 from .retention_holders import examine_holders
 from .stalls import examine_stalls
@@ -34,4 +35,5 @@ def examine_store(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
         *examine_time_limits(store),
         *examine_groups(store, clock),
         *examine_names(store, clock),
+        *examine_schedules(store, clock),
     ]

@@ -13,8 +13,8 @@ from .adapters import async_adapter_for
 from .adapters.driver_errors import is_conflict, is_lost
 from .contract import AsyncAdapter
 from .durability import durability_steps
-from .event import DEFAULT_TOPIC, StagedEvent
-from .publisher import NOT_GIVEN, At, Moment, Publisher
+from .event import DEFAULT_TOPIC, NOT_GIVEN, StagedEvent
+from .publisher import At, Moment, Publisher
 from .replay import Begin, arun_in_tx
 from .scheduled import cancel_steps, reschedule_steps
 from .staging import stage_steps

@@ -22,6 +22,7 @@ from penstock.model.token import GivenToken, Token, check_token
 from penstock.wire.kafka.headers import encode_headers
 
 DEFAULT_TOPIC = "events"
+NOT_GIVEN: Any = object()  # in place of a value: the event itself says it
 OPTIONS = frozenset({"key", "topic", "headers", "at", "owner", "token"})
 
 
@@ -96,6 +97,14 @@ def staged_event(
         None if due_ms is None or due_ms <= now_ms else due_ms,
         checked_token,
     )
+
+
+def with_id(event: StagedEvent, id: str) -> StagedEvent:
+    """Return an event with another id, which also places it if it has no key."""
+    if event.key is not None:
+        return event._replace(id=id)
+    hashed = key_hash(id)
+    return event._replace(id=id, key_hash=hashed, slot=slot(hashed))
 
 
 def check_id(id: object) -> str:

@@ -30,7 +30,7 @@ from .bell import MOST_SLOTS, UNKNOWN_SLOTS, Bell
 from .context import ContextProviders, Provider
 from .contract import Adapter, AsyncAdapter
 from .durability import DurabilityCheck, PublishingSettings, durability_steps
-from .event import DEFAULT_TOPIC, StagedEvent, check_options, parts_of, staged_event
+from .event import DEFAULT_TOPIC, NOT_GIVEN, StagedEvent, check_options, parts_of, staged_event
 from .listeners import ListenerCall, Listeners
 from .replay import TokensUsed, run_in_tx
 from .scheduled import cancel_steps, reschedule_steps
@@ -44,7 +44,6 @@ T = TypeVar("T")
 P = TypeVar("P", bound=Provider)
 Moment = datetime | timedelta
 At = Moment | None
-NOT_GIVEN: Any = object()
 _TOPIC_OF = attrgetter("topic")
 _ALLOW = "or let single events be published in autocommit: Outbox(..., allow_autocommit=True)"
 _ONE_STATEMENT = "allow_autocommit is for one event without a token: more are several writes"

@@ -32,6 +32,7 @@ OF_THE_PROGRAM = {
     "_event_types",
     "_handlers",
     "_limits",
+    "_schedules",
     "_tracker",
     "_window_ms",
 }

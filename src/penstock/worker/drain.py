@@ -2,7 +2,8 @@
 
 This process takes what no living member owns, moves what is staged, and hands each group its records one
 after the other in the caller's thread. A record that fails is retried when that is due, by a later drain;
-its lane waits, everything else goes on. What handlers publish meanwhile is drained too.
+its lane waits, everything else goes on. What handlers publish meanwhile is drained too. Ticks of
+schedules that are due when it begins are published.
 """
 
 from contextlib import suppress
@@ -15,6 +16,7 @@ from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
 from penstock.log.contract import Topic
 from penstock.log.store import Store
 from penstock.membership.member import ClusterSettings, Member
+from penstock.outbox.periodic.plan import PeriodicSettings
 from penstock.outbox.sequencer import Sequencer, SequencerSettings
 
 from .calling.attempt import attempt
@@ -25,6 +27,8 @@ from .group.transactional import TransactionalDelivery
 from .handlers import Handlers
 from .subscription import Subscription
 from .task import HandlerTask
+from .ticker import Ticker, TickSource
+from .ticking import take_due
 from .unit.unit_threads import count_unit
 
 _TASKS = 500  # handed out before they are settled together
@@ -44,7 +48,9 @@ class Counts:
 class Drain:
     """One drain of one outbox."""
 
-    def __init__(self, store: Store, handlers: Handlers, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, handlers: Handlers, clock: Clock, periodic: TickSource | None = None
+    ) -> None:
         self._store, self._log = store, store.log
         self._handlers, self._clock = handlers, steady(clock)
         self._settings, self._processing = ClusterSettings.load(), ProcessingSettings.load()
@@ -55,11 +61,16 @@ class Drain:
         self._calls, self._counts = InlineCalls(), Counts()
         self._parked: set[tuple[str, str | None, str]] = set()
         self._next_beat = 0.0
+        self._ticker: Ticker | None = None
+        if periodic is not None and len(periodic.schedules):
+            self._ticker = Ticker(store.database, periodic, self._clock, PeriodicSettings.load())
 
     def run(self) -> Counts:
         """Drain until a whole round finds nothing to do."""
         self._member.join()
         try:
+            if self._ticker is not None:
+                take_due(self._ticker, self._beat)
             with self._calls:
                 while self._sequence() | self._deliver():
                     pass

@@ -60,6 +60,7 @@ class MembershipLoop:
         given_up: Callable[[], frozenset[str]] = frozenset,
         status: Callable[[], MemberStatus] = MemberStatus,
         joined: Callable[[int], object] = lambda members: None,
+        schedules: tuple[tuple[str, str], ...] = (),
     ) -> None:
         """`new_delivery` makes the delivery of a group on a topic, and returns the group's id with it.
 
@@ -67,13 +68,15 @@ class MembershipLoop:
         without a further statement. `measure` is called once a minute: for series of the whole store.
         `gained` is called when there are more slots to sequence than before. `given_up` names the groups that
         cannot be served now: others get their partitions. `status` says what this process does now. `joined`
-        is called once, with the number of members there are then.
+        is called once, with the number of members there are then. `schedules` are those that the program
+        declares, each with the fingerprint of its definition.
         """
         self._member, self._log, self._delivery, self._clock = member, log, delivery, clock
         self._waiting, self._new_delivery, self._pins = list(subscriptions), new_delivery, pins
         self._filters, self._measure, self._gained, self._given_up = filters, measure, gained, given_up
         self._schema, self._refused, self._status = schema, refused, status
-        self._tell_joined, self._left_out = joined, frozenset[str]()
+        self._tell_joined, self._schedules = joined, schedules
+        self._left_out: frozenset[str] = frozenset()
         self._groups: dict[str, tuple[int, list[int]]] = {}
         self._warned: set[str] = set()  # groups that another program seems to serve, too
         self._served: list[tuple[Subscription, int]] = []  # what is no longer waited for, with its topic's id
@@ -238,7 +241,7 @@ class MembershipLoop:
             for name, (group_id, topics) in self._groups.items()
             if name not in self._left_out
         )
-        return Serves(True, groups, self._pins)
+        return Serves(True, groups, self._pins, self._schedules)
 
     def _leave(self) -> None:
         try:

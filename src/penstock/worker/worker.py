@@ -1,7 +1,8 @@
 """The worker: one process that sequences, delivers and shares the work with others.
 
-Its threads: membership, sequencer, delivery, retention, the bell listener, and those that run handlers. Each
-of the first four needs one database connection at a time; handlers need what they open themselves.
+Its threads: membership, sequencer, delivery, retention, the bell listener, ticking if there are schedules,
+and those that run handlers. Each of the first four, and ticking, needs one database connection at a time;
+handlers need what they open themselves.
 """
 
 import asyncio
@@ -41,6 +42,8 @@ from .sequencing import SequencingService
 from .served_groups import AnyDelivery
 from .status import with_services
 from .subscription import Subscription
+from .ticker import TickSource
+from .ticking import TickingService
 
 logger = logging.getLogger("penstock.worker")
 
@@ -65,10 +68,11 @@ class Worker:
         processing: ProcessingSettings | None = None,
         dedicated: bool = False,
         schema: SchemaWatch | None = None,
+        periodic: TickSource | None = None,
     ) -> None:
         """`dedicated`: the process does nothing else, so its end may be a record's doing.
 
-        `schema`: what has looked at the tables already, if anything has.
+        `schema`: what has looked at the tables already, if anything has. `periodic`: the schedules.
         """
         cluster, polling = cluster or ClusterSettings.load(), polling or PollingSettings.load()
         self._processing = processing or ProcessingSettings.load()
@@ -118,7 +122,13 @@ class Worker:
             schema=schema or SchemaWatch(database),
             refused=self._end_refused,
             joined=lambda members: tell_start(database.where, subscriptions, self._member.id, members),
+            schedules=() if periodic is None else periodic.schedules.fingerprints(),
         )
+        self._ticking: TickingService | None = None
+        if periodic is not None:
+            self._ticking = TickingService(
+                database, periodic, clock, ready=self._membership.is_ready, polling=polling
+            )
         self._pid = os.getpid()
         self._refusal: SchemaError | None = None
         self._stopping, self._stopped = Event(), Event()
@@ -142,6 +152,8 @@ class Worker:
         self._retention.start()
         if self._listener is not None:
             self._listener.start()
+        if self._ticking is not None:
+            self._ticking.start()
 
     def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let async handlers run in this event loop; before `start`."""
@@ -170,6 +182,8 @@ class Worker:
         if grace_seconds is None:
             grace_seconds = self._processing.shutdown_timeout.total_seconds()
         self._stopping.set()
+        if self._ticking is not None:
+            self._ticking.stop()
         self._membership.begin_to_stop()
         self._delivery.stop(grace_seconds)
         if self._listener is not None:
@@ -218,6 +232,8 @@ class Worker:
     def _end_refused(self, error: SchemaError) -> None:
         """End: this code cannot use the tables, so it writes nothing more, not even that it leaves."""
         logger.error("this worker ends: %s", error)
+        if self._ticking is not None:
+            self._ticking.stop()
         self._delivery.abandon(self._processing.shutdown_timeout.total_seconds())
         if self._listener is not None:
             self._listener.stop()

@@ -1,4 +1,4 @@
-"""`penstock topics`, `groups`, `scheduled`, `audit` and `drop`: what they print, change, and how they end."""
+"""`penstock topics`, `groups`, `scheduled`, `periodic`, `audit`, `drop`: what they print and change."""
 
 import json
 from collections.abc import Callable
@@ -261,6 +261,45 @@ def test_scheduled_events_are_listed_shown_hastened_and_cancelled(run: Run, shop
     assert run("scheduled", "cancel")[0] == 2
     assert run("scheduled", "cancel", "--all", "--key", "k")[0] == 2
     assert run("scheduled", "list")[1] == "nothing is scheduled\n"
+
+
+# --- periodic ----------------------------------------------------------------------------------
+
+
+def test_schedules_are_listed_shown_paused_run_and_removed(run: Run, shop: Outbox) -> None:
+    assert run("periodic", "list") == (0, "no worker has declared a schedule\n", "")
+    shop.periodic("sweep [1]", "30 2 * * *", type="sweep.due", timezone="Europe/Berlin")
+    shop.drain()
+    (listed,) = said(run, "periodic", "list")["schedules"]
+    assert (listed["name"], listed["when"], listed["state"], listed["workers"]) == (
+        "sweep [1]",
+        "30 2 * * * Europe/Berlin",
+        "ticking",
+        0,
+    )
+    assert "sweep [1]" in run("periodic", "list")[1]
+    shown = said(run, "periodic", "show", "sweep [1]")
+    assert (shown["type"], shown["last_at"], len(shown["upcoming"])) == ("sweep.due", None, 5)
+    assert shown["upcoming"][0] == shown["next_at"] == listed["next_at"]
+    assert "catch_up:   last\n" in run("periodic", "show", "sweep [1]")[1]
+    assert run("periodic", "pause", "sweep [1]") == (0, "schedule sweep [1] is paused\n", "")
+    assert said(run, "periodic", "pause", "sweep [1]") == {"schedule": "sweep [1]", "changed": False}
+    code, _, err = run("periodic", "run-now", "sweep [1]")
+    assert (code, err) == (
+        1,
+        "error: schedule 'sweep [1]' is paused; resume it first: penstock periodic resume\n",
+    )
+    assert run("periodic", "resume", "sweep [1]")[1] == "schedule sweep [1] ticks again\n"
+    assert said(run, "periodic", "run-now", "sweep [1]") == {"schedule": "sweep [1]", "due": "now"}
+    assert shop.drain().sequenced == 1
+    assert run("periodic", "remove", "sweep [1]") == (0, "schedule sweep [1] is removed\n", "")
+    assert run("periodic", "remove", "sweep [1]")[0] == 1
+    assert [each["action"] for each in said(run, "audit")["audit"]] == [
+        "periodic remove",
+        "periodic run-now",
+        "periodic resume",
+        "periodic pause",
+    ]
 
 
 # --- audit and drop ----------------------------------------------------------------------------

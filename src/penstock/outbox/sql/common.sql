@@ -297,3 +297,65 @@ SELECT seq, id FROM penstock_staged WHERE owner = :owner LIMIT :limit FOR UPDATE
 -- name: erase_staged_write
 -- The second form of erase_staged, second step; walks the primary key, the rows are locked already.
 DELETE FROM penstock_staged WHERE seq = ANY(:found::bigint[]);
+
+-- == Schedules of periodic events
+
+-- name: periodic_read
+-- Some schedules, and the database's time; walks the primary key, locks nothing.
+SELECT name, definition, version, retired, since_ms, last_ms, next_ms, paused, now_ms(:now_ms) FROM penstock_periodic
+WHERE name = ANY(:names::text[]) ORDER BY name;
+
+-- name: periodic_lock
+-- One schedule, and the database's time; walks the primary key, locks that row.
+SELECT name, definition, version, retired, since_ms, last_ms, next_ms, paused, now_ms(:now_ms) FROM penstock_periodic
+WHERE name = :name FOR UPDATE;
+
+-- name: periodic_create
+-- Make a schedule unless it is there; locks the new name.
+-- without on_conflict: instead(periodic_create_missing)
+INSERT INTO penstock_periodic (name, definition, since_ms, next_ms) VALUES (:name, :definition, :since_ms, :next_ms)
+ON CONFLICT (name) DO NOTHING;
+
+-- name: periodic_create_missing
+-- The second form of periodic_create; walks the primary key.
+INSERT INTO penstock_periodic (name, definition, since_ms, next_ms)
+SELECT :name::text, :definition::text, :since_ms::bigint, :next_ms::bigint
+WHERE NOT EXISTS (SELECT 1 FROM penstock_periodic WHERE name = :name::text);
+
+-- name: periodic_define
+-- Give a schedule another definition; walks the primary key, the row is locked already.
+UPDATE penstock_periodic SET definition = :definition, version = version + 1, retired = :retired, since_ms = :since_ms,
+    next_ms = :next_ms, failures = 0, error = NULL, failed_ms = NULL
+WHERE name = :name;
+
+-- name: periodic_tick
+-- Take a tick, if it is due by the database's clock and nobody has taken it or changed the schedule since; walks the primary
+-- key, locks that row: of two that take it, the second waits and finds another next_ms.
+UPDATE penstock_periodic SET last_ms = :last_ms, next_ms = :next_ms, failures = 0, error = NULL, failed_ms = NULL
+WHERE name = :name AND version = :version AND next_ms = :due_ms AND NOT paused AND :tick_ms::bigint <= now_ms(:now_ms);
+
+-- name: periodic_fail
+-- Note that the event of a tick could not be made, if nobody has taken the tick since; walks the primary key, locks that row.
+UPDATE penstock_periodic SET failures = failures + 1, error = :error, failed_ms = now_ms(:now_ms)
+WHERE name = :name AND version = :version AND next_ms = :due_ms;
+
+-- name: periodic_list
+-- A page of schedules by name, after one of them; walks the primary key, locks nothing.
+SELECT name, definition, version, since_ms, last_ms, next_ms, paused, failures, error, failed_ms, now_ms(:now_ms)
+FROM penstock_periodic WHERE name > :after AND (:name::text IS NULL OR name = :name::text) ORDER BY name LIMIT :limit;
+
+-- name: periodic_pause
+-- Let a schedule tick no more; walks the primary key, locks that row and waits for a tick under way.
+UPDATE penstock_periodic SET paused = true WHERE name = :name AND NOT paused;
+
+-- name: periodic_resume
+-- Let a schedule go on with a later tick; walks the primary key, the row is locked already.
+UPDATE penstock_periodic SET paused = false, next_ms = :next_ms WHERE name = :name AND paused;
+
+-- name: periodic_hasten
+-- Let a schedule tick now; walks the primary key, the row is locked already.
+UPDATE penstock_periodic SET next_ms = :next_ms WHERE name = :name AND next_ms > :next_ms;
+
+-- name: periodic_remove
+-- Forget a schedule; walks the primary key, the row is locked already.
+DELETE FROM penstock_periodic WHERE name = :name;

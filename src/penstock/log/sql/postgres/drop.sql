@@ -25,4 +25,5 @@ DROP TABLE IF EXISTS
     penstock_fallback,
     penstock_dead,
     penstock_token,
+    penstock_periodic,
     penstock_audit;

@@ -7,7 +7,7 @@ CREATE TABLE penstock_meta (
     value text NOT NULL
 );
 INSERT INTO penstock_meta (name, value)
-VALUES ('schema_version', '9'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', gen_random_uuid()::text);
+VALUES ('schema_version', '10'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', gen_random_uuid()::text);
 
 -- Events that committed and have no offset yet. seq is the order of staging: CACHE 1, or sessions would hand
 -- out numbers in another order than they were asked for.
@@ -305,6 +305,22 @@ CREATE TABLE penstock_token (
     content    bytea
 );
 CREATE INDEX ix_penstock_token_created ON penstock_token (created_ms);
+
+-- Schedules of periodic events. definition: as JSON; version rises with each change of it, since_ms says when, and retired are
+-- the fingerprints of those it has replaced. next_ms: the tick that is taken next. error: of the function that makes the event.
+CREATE TABLE penstock_periodic (
+    name       text PRIMARY KEY,
+    definition text NOT NULL,
+    version    integer NOT NULL DEFAULT 1,
+    retired    text NOT NULL DEFAULT '[]',
+    since_ms   bigint NOT NULL,
+    last_ms    bigint,
+    next_ms    bigint NOT NULL,
+    paused     boolean NOT NULL DEFAULT false,
+    failures   integer NOT NULL DEFAULT 0,
+    error      text,
+    failed_ms  bigint
+);
 
 -- Who did what to this store, and to how much of it. subject: what it was done to, as JSON; never a payload.
 CREATE TABLE penstock_audit (

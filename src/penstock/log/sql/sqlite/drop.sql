@@ -21,4 +21,5 @@ DROP TABLE IF EXISTS penstock_note;
 DROP TABLE IF EXISTS penstock_fallback;
 DROP TABLE IF EXISTS penstock_dead;
 DROP TABLE IF EXISTS penstock_token;
+DROP TABLE IF EXISTS penstock_periodic;
 DROP TABLE IF EXISTS penstock_audit;

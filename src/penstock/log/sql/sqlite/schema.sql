@@ -7,7 +7,7 @@ CREATE TABLE penstock_meta (
     value TEXT NOT NULL
 ) WITHOUT ROWID;
 INSERT INTO penstock_meta (name, value)
-VALUES ('schema_version', '9'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', lower(hex(randomblob(16))));
+VALUES ('schema_version', '10'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', lower(hex(randomblob(16))));
 
 -- Events that committed and have no offset yet. seq is the order of staging; SQLite has one writer at a
 -- time, so it is also the order of commits.
@@ -303,6 +303,22 @@ CREATE TABLE penstock_token (
     content    BLOB
 ) WITHOUT ROWID;
 CREATE INDEX ix_penstock_token_created ON penstock_token (created_ms);
+
+-- Schedules of periodic events. definition: as JSON; version rises with each change of it, since_ms says when, and retired are
+-- the fingerprints of those it has replaced. next_ms: the tick that is taken next. error: of the function that makes the event.
+CREATE TABLE penstock_periodic (
+    name       TEXT PRIMARY KEY,
+    definition TEXT NOT NULL,
+    version    INTEGER NOT NULL DEFAULT 1,
+    retired    TEXT NOT NULL DEFAULT '[]',
+    since_ms   INTEGER NOT NULL,
+    last_ms    INTEGER,
+    next_ms    INTEGER NOT NULL,
+    paused     INTEGER NOT NULL DEFAULT 0,
+    failures   INTEGER NOT NULL DEFAULT 0,
+    error      TEXT,
+    failed_ms  INTEGER
+) WITHOUT ROWID;
 
 -- Who did what to this store, and to how much of it. subject: what it was done to, as JSON; never a payload.
 CREATE TABLE penstock_audit (

@@ -1,0 +1,125 @@
+"""`penstock periodic`: schedules of periodic events: list, show, pause, resume, run now, remove."""
+
+from datetime import datetime
+from typing import Any
+
+import click
+
+from penstock.operate import periodic
+from penstock.operate.periodic import ScheduleShown
+
+from .options import after_option, json_option, limit_option, opened, store_options
+from .output import cell, line, moment, print_json, print_page, whole
+
+_COLUMNS = ("schedule", "when", "state", "next", "last", "workers", "type", "topic", "error")
+
+
+@click.group("periodic")
+def command() -> None:
+    """List, show, pause, resume, run now or remove the schedules of periodic events."""
+
+
+@command.command("list")
+@store_options
+@limit_option
+@after_option
+@json_option
+def list_schedules(url: str, prefix: str, schema: str | None, as_json: bool, **paged: Any) -> None:
+    """List the schedules that workers have declared: when each ticks, and the error of one that fails."""
+    with opened(url, prefix, schema) as store:
+        found = periodic.schedules(store, **paged)
+    print_page("schedules", found, _COLUMNS, _row, none="no worker has declared a schedule", as_json=as_json)
+
+
+@command.command("show")
+@click.argument("name")
+@store_options
+@json_option
+def show_schedule(name: str, url: str, prefix: str, schema: str | None, as_json: bool) -> None:
+    """Show a schedule, and its next ticks."""
+    with opened(url, prefix, schema) as store:
+        shown, ticks = periodic.show(store, name), periodic.upcoming(store, name)
+    if as_json:
+        print_json(whole(shown) | {"upcoming": ticks})
+        return
+    said = {"schedule": shown.name} | {each: value for each, value in whole(shown).items() if each != "name"}
+    for label, value in said.items():
+        text = moment(value) if isinstance(value, datetime) else "" if value is None else str(value)
+        click.echo(f"{label + ':':<12}{line(text)}".rstrip())
+    click.echo(f"{'upcoming:':<12}{', '.join(map(moment, ticks))}")
+
+
+@command.command("pause")
+@click.argument("name")
+@store_options
+@json_option
+def pause_schedule(name: str, url: str, prefix: str, schema: str | None, as_json: bool) -> None:
+    """Let a schedule tick no more until it is resumed."""
+    with opened(url, prefix, schema) as store:
+        changed = periodic.pause(store, name)
+    _say(name, changed, as_json, ("is paused", "was paused already"))
+
+
+@command.command("resume")
+@click.argument("name")
+@store_options
+@json_option
+def resume_schedule(name: str, url: str, prefix: str, schema: str | None, as_json: bool) -> None:
+    """Let a paused schedule go on with its next tick; those of the meantime are not caught up."""
+    with opened(url, prefix, schema) as store:
+        changed = periodic.resume(store, name)
+    _say(name, changed, as_json, ("ticks again", "was not paused"))
+
+
+@command.command("run-now")
+@click.argument("name")
+@store_options
+@json_option
+def run_now(name: str, url: str, prefix: str, schema: str | None, as_json: bool) -> None:
+    """Let a schedule tick now, once and besides its other ticks; a worker takes it within seconds."""
+    with opened(url, prefix, schema) as store:
+        periodic.run_now(store, name)
+    if as_json:
+        print_json({"schedule": name, "due": "now"})
+    else:
+        click.echo(f"schedule {line(name)} is due now")
+
+
+@command.command("remove")
+@click.argument("name")
+@store_options
+@json_option
+def remove_schedule(name: str, url: str, prefix: str, schema: str | None, as_json: bool) -> None:
+    """Forget a schedule that no running worker declares."""
+    with opened(url, prefix, schema) as store:
+        periodic.remove(store, name)
+    if as_json:
+        print_json({"schedule": name, "removed": True})
+    else:
+        click.echo(f"schedule {line(name)} is removed")
+
+
+def _say(name: str, changed: bool, as_json: bool, words: tuple[str, str]) -> None:
+    if as_json:
+        print_json({"schedule": name, "changed": changed})
+    else:
+        click.echo(f"schedule {line(name)} {words[0] if changed else words[1]}")
+
+
+def _row(each: ScheduleShown) -> tuple[str, ...]:
+    texts = (
+        each.name,
+        each.when,
+        each.state.value,
+        _when(each.next_at),
+        _when(each.last_at),
+        str(each.workers) if not each.others else f"{each.workers} (+{each.others} waiting)",
+        each.type or "",
+        each.topic,
+        each.error or "",
+    )
+    return tuple(map(cell, texts))
+
+
+def _when(at: datetime | None) -> str:
+    return "" if at is None else moment(at)

@@ -1,0 +1,196 @@
+"""When a schedule ticks: by a cron expression in a time zone, or at even intervals of elapsed time.
+
+A rule is a value: it gives the moments, in milliseconds since 1970, and knows no clock. Cron expressions are
+read by cronsim, which behaves as Debian's cron does when clocks change: a fixed time that is skipped comes at
+the first moment after the gap, one that is repeated comes once, and `*` goes by elapsed time.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from hashlib import blake2b
+from typing import Literal, Protocol
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+from cronsim import CronSim, CronSimError
+
+from penstock.clock import from_ms, to_ms
+from penstock.errors import InvalidSchedule, shown
+
+Every = str | timedelta | int | float
+CatchUpWord = Literal["none", "last", "all"]
+
+_FIELDS = 5
+_LEAST_MS = 1000
+_FIRST_WINDOW_MS = 3_600_000
+
+
+class MissedTicks(StrEnum):
+    """What becomes of ticks that nobody published when they were due."""
+
+    NONE = "none"  # they are left out
+    LAST = "last"  # the newest of them is published
+    ALL = "all"  # each is published, up to a bound
+
+
+class TickRule(Protocol):
+    """The moments of a schedule."""
+
+    def after(self, moment_ms: int) -> int:
+        """Return the first tick after a moment."""
+
+    def newest(self, after_ms: int, until_ms: int, most: int) -> list[int]:
+        """Return the newest ticks after one moment and up to another, oldest first; at most so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalRule:
+    """Ticks at whole multiples of an interval since 1970, so that all processes agree on them."""
+
+    interval_ms: int
+
+    def after(self, moment_ms: int) -> int:
+        """Return the first tick after a moment."""
+        return (moment_ms // self.interval_ms + 1) * self.interval_ms
+
+    def newest(self, after_ms: int, until_ms: int, most: int) -> list[int]:
+        """Return the newest ticks after one moment and up to another, oldest first; at most so many."""
+        last = until_ms // self.interval_ms
+        first = max(after_ms // self.interval_ms + 1, last - most + 1)
+        return [number * self.interval_ms for number in range(first, last + 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class CronRule:
+    """Ticks at the moments of a cron expression, read in a time zone."""
+
+    expression: str
+    zone: ZoneInfo
+
+    def after(self, moment_ms: int) -> int:
+        """Return the first tick after a moment."""
+        return next(self._ticks(moment_ms))
+
+    def newest(self, after_ms: int, until_ms: int, most: int) -> list[int]:
+        """Return the newest ticks after one moment and up to another, oldest first; at most so many.
+
+        Searched in a window that grows backwards, so that a long absence costs no walk through all of it.
+        """
+        window_ms = _FIRST_WINDOW_MS
+        while True:
+            begin_ms = max(until_ms - window_ms, after_ms)
+            found = []
+            for tick_ms in self._ticks(begin_ms):
+                if tick_ms > until_ms:
+                    break
+                found.append(tick_ms)
+            if len(found) >= most or begin_ms == after_ms:
+                return found[-most:]
+            window_ms *= 4
+
+    def _ticks(self, after_ms: int) -> Iterator[int]:
+        """Yield the ticks after a moment.
+
+        Within an hour that is repeated cronsim starts again from its first pass: what has been is passed by.
+        """
+        for tick in CronSim(self.expression, from_ms(after_ms).astimezone(self.zone)):
+            tick_ms = to_ms(tick.astimezone(UTC))
+            if tick_ms > after_ms:
+                yield tick_ms
+
+
+class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the store keeps of a schedule: when it ticks, what it makes of missed ticks, what it publishes.
+
+    Either `cron` with its time zone, or `interval_ms`. `type` is None where the function names it.
+    """
+
+    catch_up: MissedTicks
+    topic: str
+    type: str | None = None
+    cron: str | None = None
+    timezone: str | None = None
+    interval_ms: int | None = None
+
+    @property
+    def rule(self) -> TickRule:
+        """The moments it means."""
+        if self.interval_ms is not None:
+            return IntervalRule(self.interval_ms)
+        assert self.cron is not None
+        return CronRule(self.cron, ZoneInfo(self.timezone or "UTC"))
+
+    @property
+    def words(self) -> str:
+        """When it ticks, for a listing; also where the time zone is not known."""
+        if self.interval_ms is not None:
+            return f"every {self.interval_ms / 1000:g} s"
+        return f"{self.cron} {self.timezone}"
+
+    def encode(self) -> str:
+        """Return it as JSON."""
+        return msgspec.json.encode(self, order="deterministic").decode()
+
+
+def decode_definition(text: str) -> Definition:
+    """Return the definition that a row holds."""
+    return msgspec.json.decode(text, type=Definition)
+
+
+def fingerprint(definition: str) -> str:
+    """Return a short name for a definition, as two of them are compared."""
+    return blake2b(definition.encode(), digest_size=8).hexdigest()
+
+
+def define(
+    name: str, every: Every, *, timezone: str | None, catch_up: str, type: str | None, topic: str
+) -> Definition:
+    """Return the checked definition of a schedule. Raises InvalidSchedule."""
+    try:
+        chosen = MissedTicks(catch_up)
+    except ValueError:
+        known = ", ".join(MissedTicks)
+        raise InvalidSchedule(name, f"catch_up={shown(catch_up)} must be one of {known}") from None
+    if not isinstance(every, str):
+        if timezone is not None:
+            why = f"timezone={shown(timezone)} is for cron expressions; an interval is elapsed time"
+            raise InvalidSchedule(name, why)
+        return Definition(chosen, topic, type, interval_ms=_interval_ms(name, every))
+    cron, zone = " ".join(every.upper().split()), _zone(name, timezone or "UTC")
+    if len(cron.split()) != _FIELDS:
+        fields = "minute, hour, day of month, month, day of week"
+        raise InvalidSchedule(
+            name, f"{shown(every)} must have five fields: {fields}; for seconds give an interval"
+        )
+    try:
+        next(CronSim(cron, datetime(2000, 1, 1, tzinfo=zone)))
+    except CronSimError as exc:
+        raise InvalidSchedule(name, f"{shown(every)} is no cron expression: {exc}") from None
+    except StopIteration:
+        raise InvalidSchedule(name, f"{shown(every)} never comes") from None
+    return Definition(chosen, topic, type, cron=cron, timezone=zone.key)
+
+
+def _interval_ms(name: str, every: object) -> int:
+    if isinstance(every, bool) or not isinstance(every, timedelta | int | float):
+        raise InvalidSchedule(name, f"every={shown(every)} must be a cron expression, a timedelta or seconds")
+    try:
+        lasting = every if isinstance(every, timedelta) else timedelta(seconds=every)
+    except (OverflowError, ValueError):
+        raise InvalidSchedule(name, f"every={shown(every)} is no interval") from None
+    interval_ms = lasting // timedelta(milliseconds=1)
+    if interval_ms < _LEAST_MS or timedelta(milliseconds=interval_ms) != lasting:
+        raise InvalidSchedule(name, f"every={shown(every)} must be at least 1 second, in whole milliseconds")
+    return interval_ms
+
+
+def _zone(name: str, timezone: object) -> ZoneInfo:
+    if isinstance(timezone, str):
+        try:
+            return ZoneInfo(timezone)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            pass
+    remedy = "one is Europe/Berlin; a machine without any needs `pip install tzdata`"
+    raise InvalidSchedule(name, f"timezone={shown(timezone)} is no time zone known here; {remedy}")

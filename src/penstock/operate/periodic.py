@@ -1,0 +1,233 @@
+"""Schedules of periodic events: list, show, pause, resume, run now, remove; and what the doctor says of them.
+
+A schedule comes into the store with the first worker that declares it, and stays until it is removed.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from itertools import islice
+
+from penstock.clock import SYSTEM, Clock, from_ms, own_ms
+from penstock.errors import ScheduleInUse, SchedulePaused, UnknownSchedule
+from penstock.log.sql.contract import Row
+from penstock.log.sql.database import Transaction
+from penstock.log.store import Store
+from penstock.membership.declared import declared
+from penstock.model.schedule import Definition, decode_definition, fingerprint
+from penstock.outbox.periodic import rows
+from penstock.outbox.periodic.plan import PeriodicSettings
+from penstock.outbox.periodic.rows import ScheduleRow
+
+from . import audit
+from .doctor import DoctorFinding, PartState
+from .lookup import storable
+from .operation import operation
+from .paging import PAGE_ROWS, Page, check_limit, page, place_after
+
+_UPCOMING = 5
+
+
+class ScheduleState(StrEnum):
+    """How a schedule stands."""
+
+    TICKING = "ticking"
+    PAUSED = "paused"
+    FAILING = "failing"  # the event of its tick could not be made; it is tried again
+    LATE = "late"  # its tick is due for longer than `periodic.grace`: no worker takes it
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleShown:
+    """One schedule. `workers`: how many that run declare it so; `others`: in another way, so they wait.
+
+    `failures`, `error` and `failed_at` are of the tick that is due.
+    """
+
+    name: str
+    state: ScheduleState
+    when: str
+    catch_up: str
+    type: str | None
+    topic: str
+    version: int
+    since: datetime
+    last_at: datetime | None
+    next_at: datetime | None
+    workers: int
+    others: int
+    failures: int
+    error: str | None
+    failed_at: datetime | None
+
+
+@operation
+def schedules(
+    store: Store, *, after: str | None = None, limit: int = PAGE_ROWS, clock: Clock = SYSTEM
+) -> Page[ScheduleShown]:
+    """Return a page of the schedules, by name. Raises InvalidPage."""
+    check_limit(limit)
+    (place,) = place_after(after, (str,), ("",))
+    return store.database.look(lambda tx: _page(tx, clock, after=place, limit=limit))
+
+
+@operation
+def show(store: Store, name: str, *, clock: Clock = SYSTEM) -> ScheduleShown:
+    """Return one schedule. Raises UnknownSchedule."""
+    found = store.database.look(lambda tx: _page(tx, clock, name=storable(name), limit=1)).items
+    if not found:
+        raise UnknownSchedule(name)
+    return found[0]
+
+
+@operation
+def upcoming(store: Store, name: str, *, count: int = _UPCOMING, clock: Clock = SYSTEM) -> list[datetime]:
+    """Return the next ticks of a schedule, whether or not it is paused. Raises UnknownSchedule."""
+    found = store.database.look(lambda tx: rows.read(tx, [storable(name)], own_ms(clock)))
+    if not found:
+        raise UnknownSchedule(name)
+    (row,) = found.values()
+    return [from_ms(each) for each in islice(_ticks(row), count)]
+
+
+@operation
+def pause(store: Store, name: str, *, clock: Clock = SYSTEM, actor: str | None = None) -> bool:
+    """Let a schedule tick no more until it is resumed; return whether it did before.
+
+    A tick under way is waited for. Raises UnknownSchedule.
+    """
+
+    def change(tx: Transaction) -> bool:
+        _locked(tx, name, clock)
+        changed = bool(tx.change("outbox", "periodic_pause", name=name))
+        if changed:
+            audit.write(tx, "periodic pause", {"schedule": name}, 1, own_ms(clock), actor=actor)
+        return changed
+
+    return store.database.run(change)
+
+
+@operation
+def resume(store: Store, name: str, *, clock: Clock = SYSTEM, actor: str | None = None) -> bool:
+    """Let a schedule go on with the first tick after now; return whether it was paused.
+
+    Ticks of the time in which it was paused are not caught up. Raises UnknownSchedule.
+    """
+
+    def change(tx: Transaction) -> bool:
+        row = _locked(tx, name, clock)
+        changed = bool(tx.change("outbox", "periodic_resume", name=name, next_ms=rows.next_tick(row)))
+        if changed:
+            audit.write(tx, "periodic resume", {"schedule": name}, 1, own_ms(clock), actor=actor)
+        return changed
+
+    return store.database.run(change)
+
+
+@operation
+def run_now(store: Store, name: str, *, clock: Clock = SYSTEM, actor: str | None = None) -> None:
+    """Let a schedule tick now, once and besides its other ticks; a worker takes it within seconds.
+
+    Raises UnknownSchedule, SchedulePaused.
+    """
+
+    def change(tx: Transaction) -> None:
+        row = _locked(tx, name, clock)
+        if row.paused:
+            raise SchedulePaused(name)
+        tx.change("outbox", "periodic_hasten", name=name, next_ms=row.now_ms)
+        audit.write(tx, "periodic run-now", {"schedule": name}, 1, own_ms(clock), actor=actor)
+
+    store.database.run(change)
+
+
+@operation
+def remove(store: Store, name: str, *, clock: Clock = SYSTEM, actor: str | None = None) -> None:
+    """Forget a schedule that no running worker declares. Raises UnknownSchedule, ScheduleInUse."""
+
+    def change(tx: Transaction) -> None:
+        _locked(tx, name, clock)
+        workers = len(declared(tx, name, own_ms(clock)))
+        if workers:
+            raise ScheduleInUse(name, workers)
+        tx.change("outbox", "periodic_remove", name=name)
+        audit.write(tx, "periodic remove", {"schedule": name}, 1, own_ms(clock), actor=actor)
+
+    store.database.run(change)
+
+
+@operation
+def examine_schedules(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
+    """Return a finding for each schedule that fails or that nobody keeps."""
+    found = store.database.look(lambda tx: _page(tx, clock, limit=1000)).items
+    return [finding for each in found for finding in _findings(each)]
+
+
+def _findings(shown: ScheduleShown) -> Iterator[DoctorFinding]:
+    part, enables = f"Schedule {shown.name}", "an event at each of its ticks"
+    if shown.state is ScheduleState.FAILING:
+        said = f"the event of its tick could not be made, {shown.failures} times: {shown.error}"
+        yield DoctorFinding(part, PartState.LOW, said, enables, "mend its function; it is tried again")
+    elif shown.state is ScheduleState.LATE and not shown.workers:
+        said = f"a tick is due since {shown.next_at:%Y-%m-%d %H:%M:%S}Z, and no running worker declares it"
+        remedy = "start a worker of the program that declares it, or: penstock periodic remove"
+        yield DoctorFinding(part, PartState.NOTE, said, enables, remedy)
+    elif shown.state is ScheduleState.LATE:
+        said = f"a tick is due since {shown.next_at:%Y-%m-%d %H:%M:%S}Z, and its function has not returned"
+        yield DoctorFinding(part, PartState.LOW, said, enables, "see what its function waits for")
+
+
+def _page(
+    tx: Transaction, clock: Clock, *, limit: int, after: str = "", name: str | None = None
+) -> Page[ScheduleShown]:
+    own = own_ms(clock)
+    found = tx.rows("outbox", "periodic_list", after=after, name=name, limit=limit + 1, now_ms=own)
+    return page(found, limit, 1, lambda row: _shown(row, declared(tx, row[0], own)))
+
+
+def _shown(row: Row, fingerprints: list[str]) -> ScheduleShown:
+    name, text, version, since_ms, last_ms, next_ms, paused, failures, error, failed_ms, now_ms = row
+    definition: Definition = decode_definition(text)
+    workers = fingerprints.count(fingerprint(text))
+    return ScheduleShown(
+        name,
+        _state(bool(paused), failures, now_ms - next_ms),
+        definition.words,
+        definition.catch_up.value,
+        definition.type,
+        definition.topic,
+        version,
+        from_ms(since_ms),
+        None if last_ms is None else from_ms(last_ms),
+        None if paused else from_ms(next_ms),
+        workers,
+        len(fingerprints) - workers,
+        failures,
+        error,
+        None if failed_ms is None else from_ms(failed_ms),
+    )
+
+
+def _state(paused: bool, failures: int, overdue_ms: int) -> ScheduleState:
+    if paused:
+        return ScheduleState.PAUSED
+    if failures:
+        return ScheduleState.FAILING
+    late = overdue_ms > PeriodicSettings.load().grace_ms
+    return ScheduleState.LATE if late else ScheduleState.TICKING
+
+
+def _ticks(row: ScheduleRow) -> Iterator[int]:
+    definition = decode_definition(row.definition)
+    tick_ms = row.next_ms if row.next_ms > row.now_ms else rows.next_tick(row)
+    while True:
+        yield tick_ms
+        tick_ms = definition.rule.after(tick_ms)
+
+
+def _locked(tx: Transaction, name: str, clock: Clock) -> ScheduleRow:
+    row = rows.lock(tx, storable(name), own_ms(clock))
+    if row is None:
+        raise UnknownSchedule(name)
+    return row

@@ -1,0 +1,1 @@
+"""Periodic events: schedules, whose ticks are published once over all workers."""

@@ -1,0 +1,166 @@
+"""Schedules as a program declares them: a name, when they tick, and what makes the event of a tick."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from penstock.clock import from_ms
+from penstock.errors import InvalidSchedule, shown
+from penstock.model.ids import repeatable_id
+from penstock.model.limits import NAME_CHARACTERS, check_key, check_topic, check_type
+from penstock.model.record import RawHeaders
+from penstock.model.schedule import Definition, Every, define, fingerprint
+
+from ..event import NOT_GIVEN, StagedEvent, with_id
+
+SCHEDULE, TICK = "penstock-schedule", "penstock-tick"  # headers of the event of a tick
+_OPTIONS = ("key", "headers", "owner")
+
+Making = Callable[..., Any]
+# Publisher's check of an event: its type (or the event itself), value, options, the moment and headers.
+EventCheck = Callable[[Any, Any, dict[str, Any], int, RawHeaders], StagedEvent]
+
+
+class Tick(NamedTuple):
+    """One moment of a schedule, and the store that it is published in."""
+
+    schedule: str
+    at_ms: int
+    store_id: str
+
+    @property
+    def id(self) -> str:
+        """The id of its event: the same in whichever process makes it."""
+        return repeatable_id(self.at_ms, f"{self.store_id}/{self.schedule}")
+
+    @property
+    def headers(self) -> RawHeaders:
+        """What its event says of it."""
+        at = f"{from_ms(self.at_ms).astimezone(UTC).isoformat(timespec='milliseconds')[:-6]}Z"
+        return (SCHEDULE, self.schedule.encode()), (TICK, at.encode())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Schedule:
+    """One schedule. `make` returns what a tick publishes; None of it: the value is always the same."""
+
+    name: str
+    definition: Definition
+    options: dict[str, Any]
+    make: Making | None = None
+    takes_tick: bool = False
+    value: Any = None
+
+    @property
+    def encoded(self) -> str:
+        """Its definition as the store keeps it."""
+        return self.definition.encode()
+
+    @property
+    def fingerprint(self) -> str:
+        """What its definition is compared by."""
+        return fingerprint(self.encoded)
+
+    def event(self, tick: Tick, checked: EventCheck, now_ms: int, context: RawHeaders) -> StagedEvent | None:
+        """Return the event of a tick, or None if there shall be none. Calls the program's function."""
+        value = self.value if self.make is None else self._made(tick.at_ms)
+        if self.make is not None and value is None:
+            return None
+        headers = (*context, *tick.headers)
+        if self.definition.type is None:
+            return with_id(checked(value, NOT_GIVEN, {}, now_ms, headers), tick.id)
+        options = {**self.options, "topic": self.definition.topic}
+        return with_id(checked(self.definition.type, value, options, now_ms, headers), tick.id)
+
+    def _made(self, tick_ms: int) -> Any:
+        assert self.make is not None
+        if not self.takes_tick:
+            return self.make()
+        return self.make(from_ms(tick_ms).astimezone(ZoneInfo(self.definition.timezone or "UTC")))
+
+
+class Schedules:
+    """The schedules of one outbox, by name."""
+
+    def __init__(self) -> None:
+        self._all: dict[str, Schedule] = {}
+
+    def __iter__(self) -> Iterator[Schedule]:
+        return iter(list(self._all.values()))
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def fingerprints(self) -> tuple[tuple[str, str], ...]:
+        """Return the names, each with the fingerprint of its definition."""
+        return tuple(sorted((each.name, each.fingerprint) for each in self))
+
+    def declare(
+        self,
+        name: str | None,
+        every: Every,
+        *,
+        type: str | None,
+        topic: str,
+        timezone: str | None,
+        catch_up: str,
+        make: Making | None = None,
+        value: Any = None,
+        **options: Any,
+    ) -> Schedule:
+        """Add a schedule. Raises InvalidSchedule, InvalidType, InvalidTopic, InvalidKey."""
+        chosen = type if name is None else name
+        if not isinstance(chosen, str) or not 0 < len(chosen) <= NAME_CHARACTERS or not chosen.isprintable():
+            why = (
+                f"it needs a name of 1 to {NAME_CHARACTERS} printable characters, or a type to be named after"
+            )
+            raise InvalidSchedule(chosen, why)
+        if chosen in self._all:
+            raise InvalidSchedule(chosen, "is declared twice; give one of them another name")
+        if type is not None:
+            check_type(type)
+        elif any(options.get(each) for each in _OPTIONS):
+            raise InvalidSchedule(
+                chosen, "key, headers and owner need a type; a registered event has its own"
+            )
+        check_topic(topic)
+        check_key(options.get("key"))
+        made = Schedule(
+            chosen,
+            define(chosen, every, timezone=timezone, catch_up=catch_up, type=type, topic=topic),
+            options,
+            make,
+            make is not None and _takes_tick(chosen, make),
+            value,
+        )
+        self._all[chosen] = made
+        return made
+
+
+def _takes_tick(name: str, make: Making) -> bool:
+    """Return whether a function takes the moment of the tick. Raises InvalidSchedule."""
+    if not callable(make):
+        raise InvalidSchedule(name, f"{shown(make)} is no function that returns the value of the event")
+    if inspect.iscoroutinefunction(make):
+        why = "its function is async; let it return a value at once and do the work in a handler of the event"
+        raise InvalidSchedule(name, why)
+    try:
+        signature = inspect.signature(make)
+    except (TypeError, ValueError):
+        return False
+    for given in ((), (datetime(2000, 1, 1, tzinfo=UTC),)):
+        try:
+            signature.bind(*given)
+        except TypeError:
+            continue
+        if given or not signature.parameters:
+            return bool(given)
+    try:
+        signature.bind()
+    except TypeError:
+        why = f"its function takes {signature}; it must take nothing, or the moment of the tick"
+        raise InvalidSchedule(name, why) from None
+    return False
