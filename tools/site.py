@@ -130,7 +130,12 @@ def build(to: Path = SITE, project: Path = PROJECT) -> None:
         Path(folder, "zensical.toml").write_text(CONFIG.format(nav=nav.replace('": ', '" = ')), "utf-8")
         command = [sys.executable, "-m", "zensical", "build", "--strict"]
         done = subprocess.run(
-            command, cwd=folder, env={**os.environ, "NO_COLOR": "1"}, capture_output=True, text=True, check=False
+            command,
+            cwd=folder,
+            env={**os.environ, "NO_COLOR": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode:
             said = _COLOUR.sub("", done.stdout + done.stderr)
