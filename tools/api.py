@@ -1,7 +1,7 @@
 """The reference of the Python API, from the docstrings and signatures of the public names.
 
-Signatures are taken from the source, as they are written there: what `inspect` prints of a type differs between
-versions of Python, and a page that is compared must not.
+Signatures are taken from the source, as they are written there: what `inspect` prints of a type differs
+between versions of Python, and a page that is compared must not.
 """
 
 import ast
@@ -32,8 +32,9 @@ def api_page() -> Iterator[str]:
     """Yield a section per module, and in it each public name with its signature and docstring."""
     yield "# Python API"
     yield (
-        "What programs import, with signatures and docstrings from the code. [Errors](errors.md) have a page of "
-        "their own. Other modules may be used as a how-to page shows it; anything else may change without notice."
+        "What programs import, with signatures and docstrings from the code. [Errors](errors.md) have a page "
+        "of their own. Other modules may be used as a how-to page shows it; anything else may change without "
+        "notice."
     )
     for module in MODULES:
         yield f"## {_TITLES.get(module, module)}"

@@ -1,9 +1,9 @@
 """Build the documentation site: `python -m tools.site [--to FOLDER] [--serve [--port N]]`.
 
-The pages are the project's Markdown files as they are: what stands in docs/, the pages at the project's root and the
-READMEs of the examples. They are copied, their links are turned to where the copies are, and Zensical makes HTML with
-a search of it. A link to a file that is no page (code, tests) becomes plain text. The menu is docs/README.md: a
-section for each of its headings, an entry for each link in a list. Nothing is fetched from the network.
+The pages are the project's Markdown files: those in docs/, those at its root and the READMEs of the examples.
+They are copied, their links are changed to match, and Zensical makes HTML with search from them. A link to a
+file that is no page (code, tests) becomes plain text. The menu is docs/README.md: a section for each of its
+headings, an entry for each link in a list. Nothing is fetched from the network.
 """
 
 import argparse
@@ -97,7 +97,7 @@ def turned(text: str, path: str, places: dict[str, str]) -> str:
 
 
 def menu(text: str, places: dict[str, str]) -> list[dict[str, object]]:
-    """Return the menu that the start page gives: sections with their pages. Raises NotBuilt for a page left out."""
+    """Return the sections of the start page with their pages. Raises NotBuilt for a page left out."""
     sections: dict[str, list[dict[str, str]]] = {}
     listed, section = {places[START]}, "Start"
     sections[section] = [{"Documentation": places[START]}]
@@ -116,7 +116,7 @@ def menu(text: str, places: dict[str, str]) -> list[dict[str, object]]:
 def build(to: Path = SITE, project: Path = PROJECT) -> None:
     """Build the site into a folder, in place of an older one.
 
-    Raises NotBuilt with what Zensical says if it warns of anything, and for a folder that holds something else.
+    Raises NotBuilt for any warning of Zensical's, and for a folder that holds something else.
     """
     if to.exists() and any(to.iterdir()) and not (to / "search.json").exists():
         raise NotBuilt(f"{to} holds something else than a site; name another folder")
