@@ -11,6 +11,7 @@ import click
 
 from penstock import cli, errors, metrics, points, settings
 from penstock.cli import exit_codes
+from tools.api import api_page
 
 _ROOT_DEPTH = len(errors.Error.__mro__)
 
@@ -85,6 +86,7 @@ def points_page() -> Iterator[str]:
 
 
 PAGES: dict[str, Callable[[], Iterator[str]]] = {
+    "api.md": api_page,
     "settings.md": settings_page,
     "errors.md": errors_page,
     "commands.md": commands_page,

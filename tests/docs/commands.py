@@ -17,7 +17,19 @@ from penstock.operate.doctor import EXTRAS
 from tests.docs.pages import PROJECT, Block
 
 # Programs of others that a page may call; their arguments are theirs.
-OTHERS = {"cd", "export", "git", "sqlite3", "source"}
+OTHERS = {
+    "cd",
+    "curl",
+    "export",
+    "git",
+    "kubectl",
+    "pg_dump",
+    "pg_restore",
+    "source",
+    "sqlite3",
+    "systemctl",
+    "uvicorn",
+}
 _ASSIGNMENT = re.compile(r"[A-Z_]+=.*")
 _EXTRA = re.compile(r"penstock\[([\w,-]+)\]")
 
@@ -46,6 +58,8 @@ def fault(words: list[str], project: Path = PROJECT) -> str | None:
         return _script_fault(project / program, rest)
     if program == "python" and rest[:1] == ["-m"] and len(rest) > 1:
         return None if find_spec(rest[1]) else f"there is no module {rest[1]}"
+    if program == "python" and rest and rest[0].endswith(".py"):
+        return None if list(project.glob(f"examples/*/{rest[0]}")) else f"no example has {rest[0]}"
     if program == "pip":
         unknown = {name for word in rest for names in _EXTRA.findall(word) for name in names.split(",")}
         unknown -= {extra.name for extra in EXTRAS}

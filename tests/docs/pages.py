@@ -24,10 +24,9 @@ class Block:
 
 
 def pages(project: Path = PROJECT) -> list[Path]:
-    """Return every Markdown page of the project: at its root, in docs/ and in changes/."""
-    return sorted(
-        [*project.glob("*.md"), *(project / "docs").rglob("*.md"), *(project / "changes").glob("*.md")]
-    )
+    """Return every Markdown page of the project: at its root, in docs/, in changes/ and of the examples."""
+    folders = ("*.md", "docs/**/*.md", "changes/*.md", "examples/*/README.md")
+    return sorted(path for folder in folders for path in project.glob(folder))
 
 
 def name_of(page: Path) -> str:

@@ -35,6 +35,7 @@ def test_in_a_bash_block_every_line_is_a_command() -> None:
         ("./scripts/check --fax", "does not know --fax"),
         ("./scripts/demo --order 3", "has no option --order"),
         ("python -m tools.gone", "no module tools.gone"),
+        ("python gone.py", "no example has gone.py"),
         ("pip install 'penstock[gone]'", "no extra gone"),
         ("penstok demo", "no command of ours"),
     ],
@@ -55,6 +56,7 @@ def test_a_planted_fault_is_found(line: str, words: str) -> None:
         "python -m tools.reference --check",
         "pip install 'penstock[pydantic]'",
         "git clone x",
+        "python manage.py migrate",
     ],
 )
 def test_a_lawful_command_is_not_reported(line: str) -> None:

@@ -15,6 +15,7 @@ DRIFT = "import sys, pathlib, tools.reference as r; sys.exit(r.main(sys.argv[2:]
 
 # A name of each page, to be taken out.
 NAMES = {
+    "api.md": "### `penstock.Outbox`",
     "settings.md": "`PENSTOCK_LIMITS_EVENT_BYTES`",
     "errors.md": "`value_too_large`",
     "commands.md": "## `penstock doctor`",

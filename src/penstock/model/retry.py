@@ -55,15 +55,16 @@ def _duration(default: Duration, *, zero: bool = False) -> Any:
 class RetryPolicy:
     """What all policies share: how often, how spread, and for which errors.
 
-    `no_retry_on` wins; with neither `retry_on` nor `retry_if` every other error is retried; else those
-    that match a class of `retry_on` or a predicate of `retry_if`. Classes are compared along the chain of
-    causes and inside exception groups; a class may be given by its dotted name.
+    `retry_on` names the errors that are retried, by default all; `no_retry_on` those that never are, and it
+    wins. Each takes exception classes, their dotted names and functions of the error, one or several. Classes
+    and names are compared along the chain of causes and inside exception groups; a function sees the error
+    that the handler raised. `retry_if` is an earlier name for functions in `retry_on`.
     """
 
     max_retries: int = 3
     jitter: Duration = _duration(timedelta(), zero=True)
-    retry_on: Matcher | Iterable[Matcher] = ()
-    no_retry_on: Matcher | Iterable[Matcher] = ()
+    retry_on: Matcher | Predicate | Iterable[Matcher | Predicate] = ()
+    no_retry_on: Matcher | Predicate | Iterable[Matcher | Predicate] = ()
     retry_if: Predicate | Iterable[Predicate] = ()
 
     def __post_init__(self) -> None:
@@ -94,14 +95,10 @@ class RetryPolicy:
 
     def accepts(self, error: BaseException) -> bool:
         """Return whether errors of this kind are worth another attempt at all."""
-        found = list(chain(error))
-        if any_matches(_listed(self.no_retry_on), found):
+        if _fits(_listed(self.no_retry_on), error, in_doubt=False):
             return False
-        if not self.retry_on and not self.retry_if:
-            return True
-        if any_matches(_listed(self.retry_on), found):
-            return True
-        return any(_ask(predicate, error) for predicate in _listed(self.retry_if))
+        wanted = (*_listed(self.retry_on), *_listed(self.retry_if))
+        return not wanted or _fits(wanted, error, in_doubt=True)
 
     def _as_duration(self, name: str, wanted: str) -> timedelta:
         value = getattr(self, name)
@@ -117,15 +114,13 @@ class RetryPolicy:
         return span
 
     def _as_tuple(self, name: str) -> tuple[Any, ...]:
-        wanted = "a function" if name == "retry_if" else "an exception class or its dotted name"
+        wanted = "a function" if name == "retry_if" else "an exception class, its dotted name or a function"
         try:
             each = _listed(getattr(self, name))
         except TypeError:
             raise self._refusal(name, f"{wanted}, or several") from None
         for one in each:
-            is_class = isinstance(one, type) and issubclass(one, BaseException)
-            is_name = isinstance(one, str) and one != ""
-            if not (callable(one) if name == "retry_if" else is_class or is_name):
+            if not (callable(one) if name == "retry_if" else _can_match(one)):
                 raise InvalidPolicy(type(self).__name__, name, one, wanted)
         return each
 
@@ -228,11 +223,28 @@ def _listed(value: Any) -> tuple[Any, ...]:
     return (value,) if isinstance(value, str | type) or callable(value) else tuple(value)
 
 
-def _ask(predicate: Predicate, error: BaseException) -> bool:
-    """Return a predicate's answer; one that raises means yes, since a retry loses nothing."""
+def _can_match(one: Any) -> bool:
+    """Return whether something is an exception class, the name of one, or a function."""
+    if isinstance(one, type):
+        return issubclass(one, BaseException)
+    return one != "" if isinstance(one, str) else callable(one)
+
+
+def _fits(wanted: Iterable[Any], error: BaseException, *, in_doubt: bool) -> bool:
+    """Return whether an error is one of those: its chain for classes and names, itself for functions."""
+    matchers, predicates = list[Matcher](), list[Predicate]()
+    for one in wanted:
+        (matchers if isinstance(one, str | type) else predicates).append(one)
+    if matchers and any_matches(matchers, chain(error)):
+        return True
+    return any(_ask(predicate, error, in_doubt) for predicate in predicates)
+
+
+def _ask(predicate: Predicate, error: BaseException, in_doubt: bool) -> bool:
+    """Return a function's answer; one that raises means another attempt, since a retry loses nothing."""
     try:
         return bool(predicate(error))
     except Exception as exc:
-        failed = "a retry_if predicate failed; the record is tried again"
+        failed = "a function of a retry policy failed; the record is tried again"
         logger.warning(failed, exc_info=traced(exc), extra={"error": words(exc)})
-        return True
+        return in_doubt

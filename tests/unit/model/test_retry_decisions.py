@@ -83,6 +83,9 @@ RULES: dict[str, dict[str, Any]] = {
     "no_retry_on": {"no_retry_on": Permanent},
     "both": {"retry_on": Exception, "no_retry_on": Permanent},
     "retry_if": {"retry_if": is_busy},
+    "on_function": {"retry_on": is_busy},
+    "on_class_or_function": {"retry_on": [Transient, is_busy]},
+    "not_on_function": {"no_retry_on": [Permanent, is_busy]},
     "two_ifs": {"retry_if": [never, is_busy]},
     "never": {"retry_if": never},
     "retry_on_or_if": {"retry_on": Transient, "retry_if": is_busy},
@@ -140,6 +143,16 @@ TABLE: list[tuple[str, Callable[[], BaseException], bool]] = [
     ("no_retry_on_and_if", lambda: Permanent("busy"), False),
     ("no_retry_on_and_if", lambda: ValueError("busy"), True),
     ("no_retry_on_and_if", lambda: ValueError("gone"), False),
+    # A function stands beside classes, in both lists.
+    ("on_function", lambda: ValueError("busy"), True),
+    ("on_function", lambda: ValueError("gone"), False),
+    ("on_function", lambda: caused(ValueError("gone"), KeyError("busy")), False),
+    ("on_class_or_function", lambda: caused(ValueError("gone"), Transient()), True),
+    ("on_class_or_function", lambda: ValueError("busy"), True),
+    ("on_class_or_function", lambda: ValueError("gone"), False),
+    ("not_on_function", lambda: ValueError("busy"), False),
+    ("not_on_function", lambda: Permanent("gone"), False),
+    ("not_on_function", lambda: ValueError("gone"), True),
     # Classes by name, for settings: the class or a parent, with or without its module.
     ("by_name", lambda: Timeout(), True),
     ("by_name", lambda: ValueError(), False),
@@ -181,10 +194,11 @@ def test_b06_retries_end_after_max_retries_failures() -> None:
     assert [policy.retries(n, ValueError()) for n in (1, 2, 3)] == [True, True, False]
 
 
-def test_a_predicate_that_raises_means_another_attempt(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("name", ["retry_on", "no_retry_on", "retry_if"])
+def test_a_function_that_raises_means_another_attempt(name: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "penstock.retry"):
-        assert Fixed(retry_if=broken).accepts(ValueError())
-    assert "a retry_if predicate failed" in caplog.text
+        assert Fixed(**{name: broken}).accepts(ValueError())  # type: ignore[arg-type]
+    assert "a function of a retry policy failed" in caplog.text
 
 
 def test_the_chain_holds_each_error_once() -> None:
