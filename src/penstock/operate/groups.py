@@ -7,6 +7,7 @@ second or so, and take none until it is resumed. Its cursors stay, and hold rete
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 import msgspec
 
@@ -65,7 +66,7 @@ class Group:
     members: int
     paused_at: datetime | None
     filter_version: int
-    kind: str = "handler"
+    kind: Literal["handler", "client"] = "handler"
 
 
 @dataclass(frozen=True, slots=True)
