@@ -20,15 +20,30 @@ def breach(outbox: Outbox, conn: sqlite3.Connection) -> None:
     outbox.publish(conn, "t", 1)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
     outbox.publish(conn, 5)
 """
+# Libraries without stubs, whose source pyright reads: what they give is taken for a connection, too.
+UNTYPED = """
+# pyright: basic
+# mypy: ignore-errors
+import asyncpg
+from django.db import connection, connections
+from penstock import Outbox
+async def publish(outbox: Outbox) -> None:
+    outbox.publish(connection, "t", 1)
+    outbox.publish(connections["default"], "t", 1)
+    await outbox.apublish(await asyncpg.connect(), "t", 1)
+    async with asyncpg.create_pool() as pool, pool.acquire() as conn:
+        await outbox.apublish(conn, "t", 1)
+"""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("checker", [mypy, pyright], ids=["mypy", "pyright"])
 def test_a_users_program_is_typed_and_what_is_planted_is_found(checker: Checker, tmp_path: Path) -> None:
-    planted = tmp_path / "planted.py"
+    planted, untyped = tmp_path / "planted.py", tmp_path / "untyped.py"
     planted.write_text(PLANTED, "utf-8")
-    found = checker([SHOP, planted], tmp_path)
-    assert found[SHOP] == []
+    untyped.write_text(UNTYPED, "utf-8")
+    found = checker([SHOP, planted, untyped], tmp_path)
+    assert (found[SHOP], found[untyped]) == ([], [])
     assert len(found[planted]) == 2, found
 
 

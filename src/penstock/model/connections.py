@@ -85,5 +85,22 @@ class _Asyncpg(Protocol):
     def transaction(self) -> Any: ...
 
 
-Connection: TypeAlias = _Commits | Tx
-AsyncConnection: TypeAlias = _CommitsAsync | _Asyncpg
+class _DjangoProxy(Protocol):
+    """`django.db.connection`, for those who read Django's source in place of stubs: it hands all on."""
+
+    def __getattr__(self, item: Any, /) -> Any: ...
+
+    def __contains__(self, key: Any, /) -> Any: ...
+
+
+class _AsyncpgProxy(Protocol):
+    """What a pool of asyncpg gives, for those who read its source: its methods are made when it is loaded."""
+
+    _con: Any
+    _holder: Any
+
+    def __getattr__(self, attr: Any, /) -> Any: ...
+
+
+Connection: TypeAlias = _Commits | Tx | _DjangoProxy
+AsyncConnection: TypeAlias = _CommitsAsync | _Asyncpg | _AsyncpgProxy
