@@ -135,3 +135,9 @@ class Project:
         said = re.findall(r".*?\n== \d+", done.stdout, re.DOTALL)
         assert len(said) == len(commands), done.stdout
         return said
+
+
+def sound(said: list[str]) -> str:
+    """Return all that some commands have said; each must have ended well."""
+    assert all(each.endswith("== 0") for each in said), "\n".join(said)
+    return "\n".join(said)

@@ -17,7 +17,7 @@ from penstock.log.sql.drift import differences
 from penstock.log.sql.migrations import chain_of, pending
 from penstock.log.sql.naming import Names
 from tests.conformance.django_callers import database_of
-from tests.conformance.django_project import Project
+from tests.conformance.django_project import Project, sound
 from tests.conformance.engines import connect
 from tests.services.slow import but_the_first
 
@@ -52,12 +52,6 @@ def test_there_is_a_migration_for_each_version() -> None:
     assert found == [f"{step.version:04}_{step.name}" for step in chain_of("sqlite", Names())]
     for number, stem in enumerate(found, 1):
         assert f"[Tables({number})]" in (folder / f"{stem}.py").read_text("utf-8")
-
-
-def sound(said: list[str]) -> str:
-    """Return all that some commands have said; each must have ended well."""
-    assert all(each.endswith("== 0") for each in said), "\n".join(said)
-    return "\n".join(said)
 
 
 def test_migrate_makes_the_tables_and_they_work(project: Project, address: str) -> None:
