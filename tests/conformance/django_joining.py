@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from django.db import connection, connections, models, transaction
+from django.db import IntegrityError, connection, connections, models, transaction
 from django.db.transaction import TransactionManagementError
 
 from penstock import Fixed, Outbox, Record
@@ -14,7 +14,7 @@ from penstock.errors import NoTransaction, TransactionEnded, UnsupportedConnecti
 from penstock.operate.dead import dead_letters
 
 
-class Entry(models.Model):
+class Entry(models.Model):  # type: ignore[misc]  # Django brings no types
     """A row with what a database writes and reads in its own way."""
 
     n = models.IntegerField(unique=True)
@@ -93,12 +93,10 @@ def a_block_that_raises_takes_back_its_own(ledger: Ledger) -> None:
     def work(record: Record) -> None:
         with models_on(record.tx):
             Entry.objects.create(n=20)
-            with pytest.raises(ZeroDivisionError), transaction.atomic():
-                Entry.objects.create(n=21)
-                raise ZeroDivisionError
-        with pytest.raises(Exception, match="(?i)unique"), models_on(record.tx):
-            Entry.objects.create(n=22)
-            Entry.objects.create(n=20)
+            with pytest.raises(IntegrityError), transaction.atomic():
+                Entry.objects.bulk_create([Entry(n=21), Entry(n=20)], batch_size=1)
+        with pytest.raises(IntegrityError), models_on(record.tx):
+            Entry.objects.bulk_create([Entry(n=22), Entry(n=20)], batch_size=1)
         with models_on(record.tx):
             Entry.objects.create(n=23)
 

@@ -51,7 +51,7 @@ def test_there_is_a_migration_for_each_version() -> None:
     found = sorted(path.stem for path in folder.glob("0*.py"))
     assert found == [f"{step.version:04}_{step.name}" for step in chain_of("sqlite", Names())]
     for number, stem in enumerate(found, 1):
-        assert f"[Tables({number})]" in (folder / f"{stem}.py").read_text("utf-8")
+        assert f"Tables({number})" in (folder / f"{stem}.py").read_text("utf-8")
 
 
 def test_migrate_makes_the_tables_and_they_work(project: Project, address: str) -> None:

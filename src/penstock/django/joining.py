@@ -35,7 +35,7 @@ def models_on(tx: Tx, *, using: str = "default") -> Iterator[Any]:
     if commits_alone(tx, autocommit=bool(getattr(tx, "autocommit", False))):
         raise NoTransaction("pass record.tx, inside the handler it was given to")
     check_same_database(tx, vendor, using)
-    backend = type(connections.create_connection(using))
+    backend: Any = type(connections.create_connection(using))
     joined = _joined_class(backend, vendor)(connections.settings[using], using)
     joined.connection, joined.autocommit, joined.in_atomic_block = tx, False, True
     before = next((each for each in connections.all(initialized_only=True) if each.alias == using), None)

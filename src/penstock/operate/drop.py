@@ -1,12 +1,11 @@
 """Dropping Penstock's tables: the opposite of migrating. Nothing brings back what was in them."""
 
 from dataclasses import dataclass
-from importlib.resources import files
 
 from penstock.clock import SYSTEM, Clock
 from penstock.errors import SchemaMissing, SchemaTooNew, StoreBusy
 from penstock.log.sql.database import Transaction
-from penstock.log.sql.migrations import check, known_version, state
+from penstock.log.sql.migrations import check, drop_script, known_version, state
 from penstock.log.store import Store
 
 from .operation import operation
@@ -41,7 +40,6 @@ def drop(store: Store, *, force: bool = False, clock: Clock = SYSTEM) -> Losses:
     """
     check(store.database)
     database = store.database
-    script = files(f"penstock.log.sql.{database.dialect.name}").joinpath("drop.sql").read_text("utf-8")
 
     def work(tx: Transaction) -> Losses:
         database.dialect.serialize_migrations(tx.conn)
@@ -54,7 +52,7 @@ def drop(store: Store, *, force: bool = False, clock: Clock = SYSTEM) -> Losses:
         if busy and not force:
             raise StoreBusy(busy)
         lost = _counted(tx, store, clock)
-        database.dialect.run_script(tx.conn, database.names.apply(script))
+        database.dialect.run_script(tx.conn, drop_script(database.dialect.name, database.names))
         return lost
 
     return database.run(work)
