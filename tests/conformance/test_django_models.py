@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.django_project import Project, sound
+from tests.conformance.django_project import Project, sound, wanting
 from tests.services.slow import but_the_first
 
 JOINING = "from tests.conformance.django_joining import main; main()"
@@ -73,3 +73,71 @@ def test_the_admin_lists_and_decides(engine: str, request: pytest.FixtureRequest
         project.manage("check", "migrate", "makemigrations penstock --check", ["shell", "-c", ADMIN])
     )
     assert said.count("\npassed ") == 4
+
+
+PUBLISH = """
+from django.db import connection, transaction
+from shop.events import outbox
+with transaction.atomic():
+    outbox.publish(connection, "order.placed", {}, key="1")
+"""
+WITH_LEAVE = "from django.conf import settings; settings.PENSTOCK_ALLOW_DROP = True; "
+ZERO = "from django.core.management import call_command; call_command('migrate', 'penstock', 'zero')"
+AT_WORK = """
+from django.core.management import call_command
+from penstock.errors import StoreBusy
+from shop.events import outbox
+import threading
+stop = threading.Event()
+worker = threading.Thread(target=outbox.run, kwargs={"until": stop})
+worker.start()
+while not outbox.health().groups: stop.wait(0.01)
+try:
+    call_command("migrate", "penstock", "zero")
+except StoreBusy as exc:
+    print("refused:", exc)
+finally:
+    stop.set()
+    worker.join()
+"""
+
+
+@ENGINES
+def test_migrate_zero_drops_the_tables_when_nothing_is_lost(
+    engine: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    address = request.getfixturevalue(f"{engine}_store")
+    project = Project(tmp_path / "project", address)
+    said = project.manage(
+        "migrate",
+        "migrate penstock zero",  # empty
+        "migrate",
+        ["shell", "-c", PUBLISH],
+        "migrate penstock zero",
+        "showmigrations penstock",
+        ["shell", "-c", AT_WORK],
+        ["shell", "-c", WITH_LEAVE + ZERO],
+        "migrate",
+        "penstock drop --yes",
+        "migrate penstock zero",  # nothing there
+        "migrate",
+    )
+    refused = said.pop(4)
+    assert refused.endswith("== 1")
+    assert "hold 0 records, 1 staged" in refused
+    assert "PENSTOCK_ALLOW_DROP = True" in refused
+    assert "Unapplying penstock.0001_staging... OK" in sound(said[:2])
+    assert "[ ]" not in said[4], "what is refused is refused at once"
+    assert "refused: 1 members are at work" in said[5]
+    assert "Unapplying penstock.0001_staging... OK" in sound(said)
+    assert wanting(address) == ([], [])
+
+
+@pytest.mark.slow
+def test_migrate_goes_back_as_a_whole(sqlite_store: str, tmp_path: Path) -> None:
+    """To an earlier version it changes nothing: the tables stay, and are there for the way forward."""
+    project = Project(tmp_path / "project", sqlite_store)
+    sound(project.manage("migrate", "migrate penstock 0003", "sqlmigrate penstock 0001 --backwards"))
+    assert wanting(sqlite_store) == ([], [])
+    sound(project.manage("migrate"))
+    assert wanting(sqlite_store) == ([], [])

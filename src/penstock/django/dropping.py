@@ -3,29 +3,28 @@
 That command asks a person; a migration cannot. So it refuses to lose anything, unless the settings allow it.
 """
 
+from typing import Any
+
 from django.core.exceptions import ImproperlyConfigured
 
-from penstock.clock import SYSTEM
-from penstock.errors import SchemaMissing, StoreBusy
-from penstock.operate.drop import Losses, losses
-from penstock.operate.presence import living
+from penstock.errors import SchemaMissing
+from penstock.log.sql.database import Transaction
+from penstock.operate.drop import Losses, losses_in
 
 from . import project
 
 
-def check_may_drop() -> None:
+def check_may_drop(connection: Any) -> None:
     """Refuse to drop tables that hold something, or that members work on; none there is nothing to lose.
 
-    Raises ImproperlyConfigured, StoreBusy, SchemaBehind, SchemaTooNew.
+    Asked on Django's connection, in its transaction. Raises ImproperlyConfigured, StoreBusy, SchemaBehind,
+    SchemaTooNew.
     """
     with project.store() as store:
         try:
-            lost = losses(store)
+            lost = losses_in(Transaction(store.database, connection.connection), store)
         except SchemaMissing:
             return
-        busy = sorted(store.database.look(lambda tx: living(tx, SYSTEM))) if lost.members else []
-    if busy:
-        raise StoreBusy(busy)
     if _holds_anything(lost) and not project.allows_drop():
         raise ImproperlyConfigured(
             f"Penstock's tables in database {project.alias()!r} hold {lost.records} records, {lost.staged} "

@@ -57,7 +57,7 @@ class Tables(Operation):  # type: ignore[misc]  # Django brings no types
                 "-- Penstock's tables are dropped by version 1, if they are empty"
             )
             return
-        check_may_drop()
+        check_may_drop(connection)
         if self.version == 1:
             hosted.drop(dialect, names, lambda sql: _execute(connection, sql))
 
