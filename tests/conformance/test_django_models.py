@@ -84,14 +84,27 @@ with transaction.atomic():
 WITH_LEAVE = "from django.conf import settings; settings.PENSTOCK_ALLOW_DROP = True; "
 ZERO = "from django.core.management import call_command; call_command('migrate', 'penstock', 'zero')"
 AT_WORK = """
+import threading
 from django.core.management import call_command
 from penstock.errors import StoreBusy
 from shop.events import outbox
-import threading
-stop = threading.Event()
-worker = threading.Thread(target=outbox.run, kwargs={"until": stop})
+
+begun, stop = threading.Event(), threading.Event()
+
+@outbox.handler("order.*", group="busy", id="busy")
+def busy(record):
+    begun.set()
+    stop.wait(60)
+
+def work():
+    try:
+        outbox.run(until=stop)
+    finally:
+        begun.set()
+
+worker = threading.Thread(target=work)
 worker.start()
-while not outbox.health().groups: stop.wait(0.01)
+begun.wait(60)
 try:
     call_command("migrate", "penstock", "zero")
 except StoreBusy as exc:

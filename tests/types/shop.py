@@ -17,8 +17,8 @@ import msgspec
 import psycopg
 from pydantic import BaseModel
 from sqlalchemy import Engine
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
-from sqlalchemy.orm import Session
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
+from sqlalchemy.orm import Session, scoped_session
 
 from penstock import Cancel, Connection, Done, Exponential, Outbox, Record, Retry, Snooze, Tx, context
 
@@ -81,10 +81,15 @@ def publish(conn: sqlite3.Connection) -> None:
 
 
 def connections(
-    server: "psycopg.Connection[tuple[object, ...]]", session: Session, engine: Engine, path: str
+    server: "psycopg.Connection[tuple[object, ...]]",
+    session: Session,
+    scoped: scoped_session[Session],
+    engine: Engine,
+    path: str,
 ) -> None:
     outbox.publish(server, "t", 1)
     outbox.publish(session, "t", 1)
+    outbox.publish(scoped, "t", 1)
     with engine.begin() as conn:
         outbox.publish(conn, OrderPaid("o-1"))
         outbox.cancel(conn, key="o-1")
@@ -113,11 +118,13 @@ async def publish_async(
     server: "psycopg.AsyncConnection[tuple[object, ...]]",
     conn: AsyncConnection,
     session: AsyncSession,
+    scoped: async_scoped_session[AsyncSession],
 ) -> None:
     assert_type(await outbox.apublish(file, "t", 1), str)
     await outbox.apublish(server, OrderPaid("o-1"))
     await outbox.apublish_many(conn, [OrderPaid("o-1")])
     await outbox.acancel(session, key="o-1")
+    await outbox.apublish(scoped, "t", 1)
     assert_type(await outbox.areschedule(session, "id", timedelta(hours=1)), bool)
 
     await outbox.apublish(file, 5)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
