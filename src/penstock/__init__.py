@@ -6,6 +6,7 @@ This module is the façade: what stands in `__all__` is the public API, and no r
 from penstock.app import Outbox
 from penstock.errors import Error
 from penstock.model.avro import Avro
+from penstock.model.connections import AsyncConnection, Connection, Tx
 from penstock.model.context import context
 from penstock.model.outcome import Cancel, Done, Retry, Snooze
 from penstock.model.partition import partition_of
@@ -14,8 +15,10 @@ from penstock.model.record import Record
 from penstock.model.retry import Custom, Exponential, Fixed, Linear, PowerOfTwo, RetryPolicy
 
 __all__ = [
+    "AsyncConnection",
     "Avro",
     "Cancel",
+    "Connection",
     "Custom",
     "Done",
     "Error",
@@ -29,6 +32,7 @@ __all__ = [
     "Retry",
     "RetryPolicy",
     "Snooze",
+    "Tx",
     "context",
     "partition_of",
 ]

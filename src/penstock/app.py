@@ -1,9 +1,9 @@
 """`Outbox`: the face that joins the rooms for one process. It hands over and calls; it has no rules."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from threading import Event
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from penstock.backoff import PollingSettings
 from penstock.clock import SYSTEM, Clock
@@ -19,7 +19,9 @@ from penstock.log.sql.schema_watch import SchemaWatch
 from penstock.log.store import Store, open_store
 from penstock.logs import LoggingSettings
 from penstock.membership.member import ClusterSettings
+from penstock.model.connections import Tx
 from penstock.model.limits import LimitsSettings
+from penstock.model.outcome import HandlerAnswer
 from penstock.model.retry import RetryPolicy
 from penstock.model.retry_settings import RetrySettings
 from penstock.outbox.bell import Bell, BellSettings
@@ -41,7 +43,8 @@ from penstock.worker.running import Nothing, Runnable, Several
 from penstock.worker.ticker import TickSource
 from penstock.worker.worker import Worker
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
+H = TypeVar("H", bound=Callable[..., HandlerAnswer | Awaitable[HandlerAnswer]])
 T = TypeVar("T")
 # What an outbox and its services read: looked at when it is made, so that a mistake shows at the start.
 _SETTINGS: tuple[type[Settings], ...] = (
@@ -138,7 +141,7 @@ class Outbox(PeriodicPublisher):
         return register
 
     @takes_options
-    def handler(self, options: HandlerOptions) -> Callable[[F], F]:
+    def handler(self, options: HandlerOptions) -> Callable[[H], H]:
         """Register a function for the records of a topic that match, as part of a group.
 
         It takes the record, an event of a class registered by `event`, or both; with `batch`, lists of up to
@@ -155,7 +158,7 @@ class Outbox(PeriodicPublisher):
         before. Raises InvalidHandler, DuplicateHandler.
         """
 
-        def register(function: F) -> F:
+        def register(function: H) -> H:
             self._handlers.declare(function, options)
             return function
 
@@ -274,7 +277,7 @@ class Outbox(PeriodicPublisher):
         return self._handlers
 
     @contextmanager
-    def transaction(self) -> Iterator[Any]:
+    def transaction(self) -> Iterator[Tx]:
         """Open a transaction on a connection of the right kind, for programs that have none of their own."""
         with self._database.transaction(bounded=False) as tx:
             yield tx.conn

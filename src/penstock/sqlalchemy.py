@@ -19,6 +19,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import PoolProxiedConnection
 
 from penstock.errors import NoTransaction, TransactionEnded, UnsupportedConnection
+from penstock.model.connections import Tx
 from penstock.outbox.adapters.driver_state import commits_alone, innermost
 
 _URLS = {"pysqlite": "sqlite+pysqlite://", "psycopg": "postgresql+psycopg://"}
@@ -50,7 +51,7 @@ def _begin(connection: Connection) -> None:
 
 @contextmanager
 def session_on(
-    tx: Any, engine: Engine | None = None, *, class_: type[Session] = Session, **options: Any
+    tx: Tx, engine: Engine | None = None, *, class_: type[Session] = Session, **options: Any
 ) -> Iterator[Session]:
     """Give a session that writes through `record.tx`; what it has not written is written at the end.
 
@@ -72,7 +73,7 @@ def session_on(
 
 
 @contextmanager
-def connection_on(tx: Any, engine: Engine | None = None) -> Iterator[Connection]:
+def connection_on(tx: Tx, engine: Engine | None = None) -> Iterator[Connection]:
     """Give a connection of SQLAlchemy's that is `record.tx`, in its open transaction.
 
     Raises TransactionEnded from its `commit`, `rollback` and `close`, UnsupportedConnection, NoTransaction.

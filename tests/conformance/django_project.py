@@ -8,6 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from penstock.log.sql.dialects import open_database
+from penstock.log.sql.drift import differences
+from penstock.log.sql.migrations import pending
+from penstock.log.sql.naming import Names
 from tests.conformance.django_callers import database_of
 
 SETTINGS = """
@@ -135,3 +139,18 @@ class Project:
         said = re.findall(r".*?\n== \d+", done.stdout, re.DOTALL)
         assert len(said) == len(commands), done.stdout
         return said
+
+
+def sound(said: list[str]) -> str:
+    """Return all that some commands have said; each must have ended well."""
+    assert all(each.endswith("== 0") for each in said), "\n".join(said)
+    return "\n".join(said)
+
+
+def wanting(address: str, names: Names | None = None) -> tuple[list[int], list[str]]:
+    """Return which versions a store lacks, and how its tables differ."""
+    database = open_database(address, names or Names())
+    try:
+        return [step.version for step in pending(database)], differences(database)
+    finally:
+        database.close()

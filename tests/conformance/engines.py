@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from penstock import Outbox
+from penstock import Outbox, Record
 from penstock.clock import Clock
 from penstock.log.contract import Log, Position
 from penstock.log.entry import Entry
@@ -152,6 +152,11 @@ def counting(database: Database, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(database.dialect, "execute", noted)
     return executed
+
+
+def driver_of(record: Record) -> Any:
+    """Return `record.tx` with all that its driver has, also what a handler has no business with."""
+    return record.tx
 
 
 def connect(url: str, **options: Any) -> Any:

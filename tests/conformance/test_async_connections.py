@@ -26,7 +26,7 @@ class OrderPlaced:
 
 
 @pytest.mark.parametrize("conn", [None, "sqlite:///x.db", object(), 5])
-def test_what_is_no_connection_is_refused(conn: object) -> None:
+def test_what_is_no_connection_is_refused(conn: Any) -> None:
     outbox = Outbox("memory://")
     with pytest.raises(UnsupportedConnection, match=r"aiosqlite\.Connection, psycopg\.AsyncConnection, asyn"):
         asyncio.run(outbox.apublish(conn, "t", 1))

@@ -18,7 +18,7 @@ from tests.conformance.engines import StoreEngine
 
 
 @pytest.mark.parametrize("conn", [None, "sqlite:///x.db", object(), 5])
-def test_what_is_no_connection_is_refused(conn: object) -> None:
+def test_what_is_no_connection_is_refused(conn: Any) -> None:
     outbox = Outbox("memory://")
     with pytest.raises(UnsupportedConnection, match=r"sqlite3\.Connection, psycopg\.Connection, sqlalchemy"):
         outbox.publish(conn, "t", 1)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any, cast
 
 import pytest
 
@@ -21,7 +22,7 @@ from penstock.model.display import display_name
 from penstock.model.retry import Fixed
 from penstock.operate import groups, reset
 from penstock.operate.audit import audit
-from penstock.operate.events import Event, EventState, delete, events
+from penstock.operate.events import Event, EventState, EventWord, delete, events
 from penstock.operate.records import delete_done, delete_records
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from tests.conformance.engines import StoreEngine
@@ -45,7 +46,7 @@ def now(engine: StoreEngine) -> datetime:
     return from_ms(engine.clock.now_ms())
 
 
-def listed(database: Database, state: EventState | str, limit: int = 1000, **said: str) -> list[Event]:
+def listed(database: Database, state: EventState | EventWord, limit: int = 1000, **said: str) -> list[Event]:
     """Return all events in a state, page by page."""
     found, after = list[Event](), None
     while True:
@@ -145,8 +146,9 @@ def test_a_listing_is_narrowed_by_topic_and_group(engine: StoreEngine, database:
 
 def test_a_listing_that_cannot_be_is_refused(database: Database) -> None:
     with pytest.raises(InvalidSelection, match="state 'gone'; there are scheduled, staged"):
-        events(database, "gone")
-    for each in ("scheduled", "staged", "pending", "done"):
+        events(database, cast(Any, "gone"))
+    ungrouped: tuple[EventWord, ...] = ("scheduled", "staged", "pending", "done")
+    for each in ungrouped:
         with pytest.raises(InvalidSelection, match=f"what is {each} belongs to no group"):
             events(database, each, group="g")
     for state in EventState:
@@ -155,7 +157,8 @@ def test_a_listing_that_cannot_be_is_refused(database: Database) -> None:
                 events(database, state, limit=limit)
         with pytest.raises(InvalidPage, match="the place to go on from"):
             events(database, state, after="WzFd")
-    for each in ("pending", "waiting", "done", "dead"):
+    in_a_topic: tuple[EventWord, ...] = ("pending", "waiting", "done", "dead")
+    for each in in_a_topic:
         with pytest.raises(UnknownTopic):
             events(database, each, topic="nowhere")
     with pytest.raises(UnknownGroup):

@@ -16,7 +16,7 @@ from penstock.operate.doctor import PartState
 from penstock.operate.time_limits import examine_time_limits
 from penstock.operate.why import why
 from penstock.testing.outbox_suite import in_one_partition
-from tests.conformance.engines import StoreEngine
+from tests.conformance.engines import StoreEngine, driver_of
 from tests.conformance.test_transactional import Books, dead
 from tests.crash.waiting import wait_until
 from tests.working import working
@@ -42,7 +42,7 @@ def hurried(postgres_engine: StoreEngine) -> Iterator[Books]:
 
 def wait_for_the_end(record: Record, engine: StoreEngine) -> None:
     """Wait, as for an answer from elsewhere, until the server has ended the session of a handler."""
-    pid = record.tx.info.backend_pid
+    pid = driver_of(record).info.backend_pid
     with engine.connect() as other:
         other.autocommit = True  # it is not given to the next borrower then
         query = "SELECT 1 FROM pg_stat_activity WHERE pid = %s"
@@ -52,7 +52,7 @@ def wait_for_the_end(record: Record, engine: StoreEngine) -> None:
 def terminate(record: Record, engine: StoreEngine) -> None:
     """End the session of a handler, as an administrator does, and notice it."""
     with engine.connect() as other:
-        other.execute("SELECT pg_terminate_backend(%s, 10000)", (record.tx.info.backend_pid,))
+        other.execute("SELECT pg_terminate_backend(%s, 10000)", (driver_of(record).info.backend_pid,))
         other.commit()
 
 
@@ -159,7 +159,7 @@ def test_a_statement_that_takes_too_long_names_its_setting(postgres_engine: Stor
 
 
 def close_behind_our_back(record: Record, engine: StoreEngine) -> None:
-    (psycopg.Connection if engine.is_postgres else sqlite3.Connection).close(record.tx)
+    (psycopg.Connection if engine.is_postgres else sqlite3.Connection).close(driver_of(record))
 
 
 def test_a_handler_that_closes_its_connection_is_found_and_not_repeated(engine: StoreEngine) -> None:
@@ -176,7 +176,7 @@ def test_a_handler_that_closes_its_connection_is_found_and_not_repeated(engine: 
 
 def test_a_handler_that_cuts_its_connection_has_failed(postgres_engine: StoreEngine) -> None:
     books = Books(postgres_engine)
-    books.handle(on_one(postgres_engine, lambda record, _: record.tx.pgconn.finish()))
+    books.handle(on_one(postgres_engine, lambda record, _: driver_of(record).pgconn.finish()))
     books.publish(1)
     books.publish(5, key="other")
     counts = postgres_engine.outbox.drain()
@@ -237,7 +237,7 @@ def test_a_server_that_was_started_since_counts_no_attempt(postgres_engine: Stor
     books = Books(postgres_engine)
 
     def restart(record: Record, engine: StoreEngine) -> None:
-        record.tx.server_started -= timedelta(seconds=1)  # as if the server of now were another
+        driver_of(record).server_started -= timedelta(seconds=1)  # as if the server of now were another
         terminate(record, engine)
 
     books.handle(on_one(postgres_engine, restart, 1), retry=Fixed(max_retries=0))

@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Literal
 
 import pytest
 
@@ -189,7 +190,8 @@ class Story:
         )
 
     def reset_all(self) -> None:
-        to, drop = self.rng.choice(["earliest", "latest"]), self.rng.random() < 0.2
+        words: tuple[Literal["earliest", "latest"], ...] = ("earliest", "latest")
+        to, drop = self.rng.choice(words), self.rng.random() < 0.2
         ends = {number: self.end(number) for number in range(PARTITIONS)}
         self.expect_reset(ends if to == "latest" else dict.fromkeys(ends, 0), drop)
         reset(self.database, "g", topic="events", to=to, drop_parked=drop, clock=self.engine.clock)

@@ -15,7 +15,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 from penstock import Fixed, Record
 from penstock.errors import ConnectionRefused, TransactionEnded
 from penstock.sqlalchemy import connection_on, session_on
-from tests.conformance.engines import StoreEngine, connect
+from tests.conformance.engines import StoreEngine, connect, driver_of
 
 RETRY = Fixed(delay=timedelta(seconds=1), max_retries=2)
 
@@ -336,7 +336,7 @@ def test_a_connection_goes_to_the_transaction_of_the_handler(shop: Shop) -> None
             assert connection.scalar(select(func.count()).select_from(Sale)) == 1
         with pytest.raises(ResourceClosedError):
             connection.execute(select(Sale))
-        assert record.tx.execute("SELECT n FROM sale").fetchone()[0] == record.value
+        assert record.tx.execute("SELECT n FROM sale").fetchone() == (record.value,)
 
     shop.handle(sell)
     assert shop.deliver(1).delivered == 1
@@ -397,11 +397,12 @@ def test_rows_are_plain_whatever_the_handler_has_set(shop: Shop) -> None:
         return dict
 
     def sell(record: Record) -> None:
-        own, record.tx.row_factory = record.tx.row_factory, wrong
+        driver = driver_of(record)
+        own, driver.row_factory = driver.row_factory, wrong
         with session_on(record.tx) as session:
             session.add(Sale(n=record.value))
             assert session.scalars(select(Sale.n)).all() == [record.value]
-        record.tx.row_factory = own
+        driver.row_factory = own
 
     shop.handle(sell)
     assert shop.deliver(1).delivered == 1
@@ -464,7 +465,7 @@ def test_a_connection_that_is_lost_under_a_session_is_an_attempt(postgres_engine
             session.flush()
             if len(calls) == 1:
                 with shop.engine.connect() as other:
-                    other.execute("SELECT pg_terminate_backend(%s)", (record.tx.info.backend_pid,))
+                    other.execute("SELECT pg_terminate_backend(%s)", (driver_of(record).info.backend_pid,))
                     other.commit()
                 session.execute(text("SELECT 1"))
 

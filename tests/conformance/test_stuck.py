@@ -39,7 +39,7 @@ from penstock.testing.outbox_suite import in_one_partition
 from penstock.testing.records import a_record
 from penstock.worker import status
 from penstock.worker.group import bounds
-from tests.conformance.engines import StoreEngine
+from tests.conformance.engines import StoreEngine, driver_of
 from tests.crash.waiting import wait_until
 from tests.working import working
 
@@ -457,7 +457,7 @@ def session_ended(scene: Scene) -> str:
     """D4: an administrator ends the session of a handler that shares its transaction."""
 
     def terminated(record: Record) -> None:
-        pid = record.tx.info.backend_pid
+        pid = driver_of(record).info.backend_pid
         with scene.engine.connect() as other:
             other.execute("SELECT pg_terminate_backend(%s, 10000)", (pid,))
             other.commit()

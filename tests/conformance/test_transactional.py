@@ -14,7 +14,7 @@ from penstock import Cancel, Done, Fixed, Record, Retry, Snooze, metrics
 from penstock.clock import SYSTEM
 from penstock.errors import InvalidHandler, NotTransactional, TransactionEnded
 from penstock.worker.unit.unit import UNIT_RECORDS
-from tests.conformance.engines import StoreEngine
+from tests.conformance.engines import StoreEngine, driver_of
 from tests.crash.clocks import LeapingClock
 from tests.crash.waiting import wait_until
 from tests.services.slow import but_the_first
@@ -221,11 +221,11 @@ def test_more_records_than_one_transaction_takes(books: Books) -> None:
 
 
 def end_by_method(record: Record) -> None:
-    record.tx.commit()
+    driver_of(record).commit()
 
 
 def end_by_rollback(record: Record) -> None:
-    record.tx.rollback()
+    driver_of(record).rollback()
 
 
 def end_by_statement(record: Record) -> None:
@@ -238,7 +238,7 @@ def end_and_begin_anew(record: Record) -> None:
 
 
 def end_by_with(record: Record) -> None:
-    with record.tx:
+    with driver_of(record):
         pass
 
 
@@ -561,7 +561,7 @@ def test_a_fallback_that_loses_its_connection_is_asked_again(postgres_engine: St
         asked.append(record.value)
         if len(asked) == 1:
             with books.engine.connect() as other:
-                other.execute("SELECT pg_terminate_backend(%s)", (record.tx.info.backend_pid,))
+                other.execute("SELECT pg_terminate_backend(%s)", (driver_of(record).info.backend_pid,))
                 other.commit()
         record.tx.execute(books.insert, (record.partition, -record.value))
 

@@ -37,7 +37,7 @@ def list_events(url: str, prefix: str, schema: str | None, state: str, as_json: 
     waiting or dead. Dead: given up by a group.
     """
     with opened(url, prefix, schema) as store:
-        found = events.events(store, state, **filters)
+        found = events.events(store, EventState(state), **filters)
     print_page("events", found, _COLUMNS, _row, none=f"no event is {state}", as_json=as_json)
 
 
@@ -68,9 +68,9 @@ def delete_events(
     """
     with opened(url, prefix, schema) as store:
         if not (dry_run or yes) and EventState(state) in DELETABLE:
-            told = events.delete(store, state, before, dry_run=True, **filters)
+            told = events.delete(store, EventState(state), before, dry_run=True, **filters)
             click.confirm(f"{_said(told, state, before)}. Delete them?", abort=True)
-        count = events.delete(store, state, before, dry_run=dry_run, **filters)
+        count = events.delete(store, EventState(state), before, dry_run=dry_run, **filters)
     if as_json:
         print_json({"count": count, "dry_run": dry_run})
     else:

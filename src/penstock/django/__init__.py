@@ -4,5 +4,6 @@ It brings Penstock's tables by `manage.py migrate`, the commands by `manage.py p
 """
 
 from .connections import database_url, fresh_connections
+from .joining import models_on
 
-__all__ = ["database_url", "fresh_connections"]
+__all__ = ["database_url", "fresh_connections", "models_on"]

@@ -1,13 +1,16 @@
 """What a project's settings say of Penstock.
 
-| setting             | means                                                | unless it is there      |
-|---------------------|------------------------------------------------------|-------------------------|
-| `PENSTOCK_OUTBOX`   | the outbox in your code, such as "shop.events:outbox" | only `--url` is known   |
-| `PENSTOCK_DATABASE` | the alias of the database that has Penstock's tables | "default"               |
-| `PENSTOCK_PREFIX`   | what the names of its tables begin with              | as for `Outbox`         |
-| `PENSTOCK_SCHEMA`   | their schema (PostgreSQL)                            | the connection's own    |
+| setting               | means                                                  | unless it is there    |
+|-----------------------|--------------------------------------------------------|-----------------------|
+| `PENSTOCK_OUTBOX`     | the outbox in your code, such as "shop.events:outbox"  | only `--url` is known |
+| `PENSTOCK_DATABASE`   | the alias of the database that has Penstock's tables   | "default"             |
+| `PENSTOCK_PREFIX`     | what the names of its tables begin with                | as for `Outbox`       |
+| `PENSTOCK_SCHEMA`     | their schema (PostgreSQL)                              | the connection's own  |
+| `PENSTOCK_ALLOW_DROP` | True: `migrate penstock zero` drops what holds records | it refuses            |
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pkgutil import resolve_name
 
 from django.conf import settings
@@ -15,6 +18,9 @@ from django.core.exceptions import ImproperlyConfigured
 
 from penstock.app import Outbox
 from penstock.log.sql.naming import DEFAULT_PREFIX, Names
+from penstock.log.store import Store, open_store
+
+from .connections import database_url
 
 
 def alias() -> str:
@@ -26,6 +32,21 @@ def names() -> Names:
     """Return the names of the tables. Raises InvalidName."""
     prefix = getattr(settings, "PENSTOCK_PREFIX", DEFAULT_PREFIX)
     return Names(prefix, getattr(settings, "PENSTOCK_SCHEMA", None))
+
+
+@contextmanager
+def store() -> Iterator[Store]:
+    """Open the store for a while. Raises ImproperlyConfigured, InvalidName."""
+    found = open_store(database_url(alias()), names())
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def allows_drop() -> bool:
+    """Return whether tables that hold something may be dropped."""
+    return getattr(settings, "PENSTOCK_ALLOW_DROP", False) is True
 
 
 def outbox_name() -> str | None:

@@ -10,15 +10,18 @@ from penstock.log.sql import hosted
 from penstock.outbox.adapters.django import ADAPTER
 
 from . import project
+from .dropping import check_may_drop
 
 
 class Tables(Operation):  # type: ignore[misc]  # Django brings no types
     """Runs the chain up to a version, on Django's connection and in its transaction.
 
-    What `penstock migrate` has made is not made again. It cannot be undone: that would lose events.
+    What `penstock migrate` has made is not made again. Back goes only all of it: the first version drops the
+    tables, as `penstock drop` does, the others only ask whether that may be. Tables that would lose
+    something, or that members work on, stay.
     """
 
-    reversible = False
+    reversible = True
     reduces_to_sql = True
 
     def __init__(self, version: int) -> None:
@@ -39,6 +42,24 @@ class Tables(Operation):  # type: ignore[misc]  # Django brings no types
                     schema_editor.execute(each, params=None)
             return
         hosted.upgrade(dialect, names, lambda sql: _execute(connection, sql), to=self.version)
+
+    def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        """Refuse what would lose something; drop the tables when nothing is left to go back to.
+
+        Raises ImproperlyConfigured, StoreBusy, SchemaBehind, SchemaTooNew.
+        """
+        connection = schema_editor.connection
+        if connection.alias != project.alias() or not router.allow_migrate(connection.alias, app_label):
+            return
+        dialect, names = ADAPTER.dialect_of(connection), project.names()
+        if schema_editor.collect_sql:
+            schema_editor.collected_sql.append(
+                "-- Penstock's tables are dropped by version 1, if they are empty"
+            )
+            return
+        check_may_drop(connection)
+        if self.version == 1:
+            hosted.drop(dialect, names, lambda sql: _execute(connection, sql))
 
     def describe(self) -> str:
         """Say what it does, for `migrate --plan`."""

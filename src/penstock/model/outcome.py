@@ -3,6 +3,7 @@
 None and `Done` mean the same.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -51,6 +52,8 @@ class Cancel:
 
 
 Outcome = Done | Retry | Snooze | Cancel
+RecordAnswer = Outcome | type[Done] | None
+HandlerAnswer = RecordAnswer | Sequence[RecordAnswer]  # a batch handler may answer for each record
 
 
 def outcome_of(result: object) -> Outcome:

@@ -12,6 +12,7 @@ import msgspec
 from penstock.clock import from_ms
 from penstock.errors import NotTransactional
 
+from .connections import Tx
 from .content import CONTENT_TYPE, JSON, decode_value
 from .trace import TRACEPARENT, trace_ids
 
@@ -100,14 +101,15 @@ class Record(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True):
         return self.attempt > 1
 
     @property
-    def tx(self) -> Any:
+    def tx(self) -> Tx:
         """The connection whose transaction commits with this record; for handlers with `transaction=True`.
 
         Raises NotTransactional elsewhere.
         """
         if self._tx is None:
             raise NotTransactional(self.type or "a record", self.id)
-        return self._tx
+        tx: Tx = self._tx
+        return tx
 
     @property
     def timestamp(self) -> datetime:

@@ -1,12 +1,11 @@
 """Dropping Penstock's tables: the opposite of migrating. Nothing brings back what was in them."""
 
 from dataclasses import dataclass
-from importlib.resources import files
 
 from penstock.clock import SYSTEM, Clock
-from penstock.errors import SchemaMissing, SchemaTooNew, StoreBusy
+from penstock.errors import SchemaBehind, SchemaMissing, SchemaTooNew, StoreBusy
 from penstock.log.sql.database import Transaction
-from penstock.log.sql.migrations import check, known_version, state
+from penstock.log.sql.migrations import check, drop_script, known_version, state
 from penstock.log.store import Store
 
 from .operation import operation
@@ -41,23 +40,33 @@ def drop(store: Store, *, force: bool = False, clock: Clock = SYSTEM) -> Losses:
     """
     check(store.database)
     database = store.database
-    script = files(f"penstock.log.sql.{database.dialect.name}").joinpath("drop.sql").read_text("utf-8")
 
     def work(tx: Transaction) -> Losses:
         database.dialect.serialize_migrations(tx.conn)
-        found, known = state(tx, database), known_version(database)
-        if not found.version:
-            raise SchemaMissing(database.names.table("meta"))
-        if found.version > known:  # there may be tables that this code does not know, and would leave behind
-            raise SchemaTooNew(found.version, known)
-        busy = sorted(living(tx, clock))
-        if busy and not force:
-            raise StoreBusy(busy)
-        lost = _counted(tx, store, clock)
-        database.dialect.run_script(tx.conn, database.names.apply(script))
+        lost = losses_in(tx, store, force=force, clock=clock)
+        database.dialect.run_script(tx.conn, drop_script(database.dialect.name, database.names))
         return lost
 
     return database.run(work)
+
+
+def losses_in(tx: Transaction, store: Store, *, force: bool = False, clock: Clock = SYSTEM) -> Losses:
+    """Return what would be lost if the tables were dropped in this transaction.
+
+    Raises SchemaMissing, SchemaBehind, SchemaTooNew, and StoreBusy while members live, unless forced.
+    """
+    database = store.database
+    found, known = state(tx, database), known_version(database)
+    if not found.version:
+        raise SchemaMissing(database.names.table("meta"))
+    if found.version < known:
+        raise SchemaBehind(found.version, known)
+    if found.version > known:  # there may be tables that this code does not know, and would leave behind
+        raise SchemaTooNew(found.version, known)
+    busy = sorted(living(tx, clock))
+    if busy and not force:
+        raise StoreBusy(busy)
+    return _counted(tx, store, clock)
 
 
 def _counted(tx: Transaction, store: Store, clock: Clock) -> Losses:

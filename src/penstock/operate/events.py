@@ -16,7 +16,7 @@ from datetime import datetime
 from enum import Enum
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 from penstock.clock import SYSTEM, Clock, from_ms
 from penstock.errors import InvalidSelection, shown
@@ -35,6 +35,8 @@ from .lookup import ids
 from .operation import operation
 from .paging import PAGE_ROWS, Page, check_limit, page, place_after
 from .records import delete_done
+
+EventWord = Literal["scheduled", "staged", "pending", "waiting", "done", "dead"]
 
 
 class EventState(Enum):
@@ -77,7 +79,7 @@ class Event:
 @operation
 def events(
     store: Store,
-    state: EventState | str,
+    state: EventState | EventWord,
     *,
     topic: str | None = None,
     group: str | None = None,
@@ -111,7 +113,7 @@ def events(
 @operation
 def delete(
     store: Store,
-    state: EventState | str,
+    state: EventState | EventWord,
     before: datetime,
     *,
     topic: str | None = None,

@@ -7,6 +7,7 @@ second or so, and take none until it is resumed. Its cursors stay, and hold rete
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 import msgspec
 
@@ -65,7 +66,7 @@ class Group:
     members: int
     paused_at: datetime | None
     filter_version: int
-    kind: str = "handler"
+    kind: Literal["handler", "client"] = "handler"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,16 +113,25 @@ class Forgotten:
 
 @operation
 def groups(
-    store: Store, *, after: str | None = None, limit: int = PAGE_ROWS, clock: Clock = SYSTEM
+    store: Store,
+    *,
+    after: str | None = None,
+    limit: int = PAGE_ROWS,
+    counted: bool = True,
+    clock: Clock = SYSTEM,
 ) -> Page[Group]:
-    """Return a page of the groups, by name. Raises InvalidPage."""
+    """Return a page of the groups, by name. Raises InvalidPage.
+
+    `counted` False: lanes and dead letters, of which there may be millions, are not counted and said to be 0.
+    """
     check_limit(limit)
     (name,) = place_after(after, (str,), ("",))
 
     def look(tx: Transaction) -> tuple[list[Row], dict[int, list[GroupTopic]], dict[int, list[str]]]:
         rows = tx.rows("delivery", "group_list", after=name, limit=limit + 1)
         numbers = [row[1] for row in rows[:limit]]
-        return rows, _on_topics(tx, store.log_in(tx), numbers), serving(tx, clock).groups
+        topics = _on_topics(tx, store.log_in(tx), numbers, counted=counted)
+        return rows, topics, serving(tx, clock).groups
 
     rows, topics, members = store.database.look(look)
     return page(rows, limit, 1, lambda row: _group(row, topics.get(row[1], []), members.get(row[1], [])))
@@ -256,15 +266,18 @@ def _touch(tx: Transaction, id: int) -> list[Domain]:
     return domains
 
 
-def _on_topics(tx: Transaction, log: Log, numbers: list[int]) -> dict[int, list[GroupTopic]]:
+def _on_topics(
+    tx: Transaction, log: Log, numbers: list[int], *, counted: bool = True
+) -> dict[int, list[GroupTopic]]:
     """Return each group's topics with its progress on them."""
     if not numbers:
         return {}
     passed: dict[Row, int] = {}
     for group, topic, bitmap in tx.rows("delivery", "group_passed", groups=numbers):
         passed[group, topic] = passed.get((group, topic), 0) + DoneSet.count_in(bitmap)
-    lanes = {row[:2]: row[2:] for row in tx.rows("delivery", "group_lanes", groups=numbers)}
-    dead = {row[:2]: row[2] for row in tx.rows("delivery", "group_dead", groups=numbers)}
+    counts_of = numbers if counted else []
+    lanes = {row[:2]: row[2:] for row in tx.rows("delivery", "group_lanes", groups=counts_of)}
+    dead = {row[:2]: row[2] for row in tx.rows("delivery", "group_dead", groups=counts_of)}
     progress = progress_of(log, tx.rows("delivery", "group_places", groups=numbers))
     found: dict[int, list[GroupTopic]] = {}
     for each in sorted(progress, key=lambda each: each.topic.name):

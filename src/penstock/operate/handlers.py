@@ -4,10 +4,12 @@ Nothing of the store is asked: `check.py` compares the two.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 from penstock.delivery.verdict import OnFailure
 from penstock.model.retry_words import policy_words
 from penstock.worker.handler import Handler
+from penstock.worker.handler_options import LanesWord, Start
 from penstock.worker.handlers import Handlers
 from penstock.worker.subscription import Subscription
 
@@ -22,15 +24,15 @@ class HandlerShown:
 
     group: str
     topic: str
-    start: str
+    start: Start
     id: str
     aliases: tuple[str, ...]
     match: str
     types: tuple[str, ...]
-    kind: str
+    kind: Literal["sync", "async"]
     batch: int | None
     transaction: bool
-    lanes: str
+    lanes: LanesWord
     retry: str
     retry_from: str
     max_retries: int

@@ -11,7 +11,7 @@ first, and nothing after them counts. What retention has deleted lies before the
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from zlib import crc32
 
 from penstock.errors import InvalidInput, StoreUnreachable, UnknownTopic
@@ -83,7 +83,7 @@ def reconcile(
     groups: Sequence[str] | None = None,
     tables: Sequence[TableFigures] = (),
     against: str | None = None,
-    by: str = "id",
+    by: Literal["id", "key"] = "id",
     type: str | None = None,
 ) -> Reconciliation:
     """Compare what there is to compare. `groups` None: all that read the topic.

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final, Literal
 
 from penstock.clock import SYSTEM, Clock, own_ms
 from penstock.delivery.reset import Move, Resetting
@@ -25,8 +26,9 @@ from . import audit
 from .lookup import group_id
 from .operation import operation
 
-EARLIEST, LATEST = "earliest", "latest"
-To = str | int | datetime
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
+To = Literal["earliest", "latest"] | int | datetime
 
 
 @dataclass(frozen=True, slots=True)

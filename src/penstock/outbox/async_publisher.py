@@ -6,6 +6,8 @@ from typing import Any, TypeVar, overload
 
 from penstock import metrics, tracing
 from penstock.errors import NoTransaction
+from penstock.model.connections import AsyncConnection
+from penstock.model.event_objects import EventObject
 from penstock.model.limits import Headers
 from penstock.model.token import GivenToken, check_token
 
@@ -33,8 +35,8 @@ class AsyncPublisher(Publisher):
     @overload
     async def apublish(
         self,
-        conn: Any,
-        event: object,
+        conn: AsyncConnection,
+        event: EventObject,
         /,
         *,
         at: At = None,
@@ -44,9 +46,9 @@ class AsyncPublisher(Publisher):
     @overload
     async def apublish(
         self,
-        conn: Any,
+        conn: AsyncConnection,
         type: str,
-        value: Any,
+        value: object,
         /,
         *,
         key: str | None = None,
@@ -64,7 +66,12 @@ class AsyncPublisher(Publisher):
             return (await self._astage(conn, [event]))[0]
 
     async def apublish_many(
-        self, conn: Any, events: Iterable[object | Mapping[str, Any]], /, *, topic: str = DEFAULT_TOPIC
+        self,
+        conn: AsyncConnection,
+        events: Iterable[EventObject | Mapping[str, Any]],
+        /,
+        *,
+        topic: str = DEFAULT_TOPIC,
     ) -> list[str]:
         """Write many events in the open transaction of an async connection; else as `publish_many`."""
         with tracing.span("penstock.publish") as span:
@@ -73,7 +80,7 @@ class AsyncPublisher(Publisher):
 
     async def acancel(
         self,
-        conn: Any,
+        conn: AsyncConnection,
         id: str | None = None,
         /,
         *,
@@ -85,11 +92,13 @@ class AsyncPublisher(Publisher):
         return await self._aon(conn, cancel_steps(id, topic, key=key, owner=owner, limits=self._limits))
 
     @overload
-    async def areschedule(self, conn: Any, id: str, /, at: Moment, *, topic: str = DEFAULT_TOPIC) -> bool: ...
+    async def areschedule(
+        self, conn: AsyncConnection, id: str, /, at: Moment, *, topic: str = DEFAULT_TOPIC
+    ) -> bool: ...
     @overload
     async def areschedule(
         self,
-        conn: Any,
+        conn: AsyncConnection,
         /,
         *,
         at: Moment,
@@ -99,7 +108,7 @@ class AsyncPublisher(Publisher):
     ) -> int: ...
     async def areschedule(
         self,
-        conn: Any,
+        conn: AsyncConnection,
         id: str | None = None,
         /,
         at: Any = None,
@@ -114,7 +123,7 @@ class AsyncPublisher(Publisher):
         return await self._aon(conn, steps)
 
     async def apublished(
-        self, conn: Any | None, token: GivenToken, /, *, topic: str | None = None
+        self, conn: AsyncConnection | None, token: GivenToken, /, *, topic: str | None = None
     ) -> str | None:
         """Look up a token on an async connection, or on one of our own; else as `published`."""
         if conn is None:
@@ -144,7 +153,7 @@ class AsyncPublisher(Publisher):
         table: str,
         *,
         id: str | Iterable[str] = "id",
-        on: str | Iterable[str] = ("insert", "update", "delete"),
+        on: declaration.TrackedAction | Iterable[declaration.TrackedAction] = ("insert", "update", "delete"),
         names: declaration.TypeNames = None,
         key: declaration.ValueReader = None,
         value: declaration.Values = "image",

@@ -18,7 +18,9 @@ from penstock.errors import MissingExtra, NoTransaction
 from penstock.log.sql.database import Database
 from penstock.log.sql.naming import Names
 from penstock.model.codec import Codec
+from penstock.model.connections import Connection
 from penstock.model.content import CONTENT_TYPE
+from penstock.model.event_objects import EventObject
 from penstock.model.event_types import Aliases, EventTypes, Parents
 from penstock.model.limits import Headers, LimitsSettings
 from penstock.model.paths import HeadersOf, KeyOf
@@ -114,7 +116,7 @@ class Publisher:
         self,
         model: C,
         *,
-        on: str | Iterable[str] = ("insert", "update", "delete"),
+        on: declaration.TrackedAction | Iterable[declaration.TrackedAction] = ("insert", "update", "delete"),
         names: declaration.TypeNames = None,
         key: declaration.ValueReader = None,
         value: declaration.Values = "image",
@@ -166,8 +168,8 @@ class Publisher:
     @overload
     def publish(
         self,
-        conn: Any,
-        event: object,
+        conn: Connection,
+        event: EventObject,
         /,
         *,
         at: At = None,
@@ -177,9 +179,9 @@ class Publisher:
     @overload
     def publish(
         self,
-        conn: Any,
+        conn: Connection,
         type: str,
-        value: Any,
+        value: object,
         /,
         *,
         key: str | None = None,
@@ -204,7 +206,12 @@ class Publisher:
             return self._stage(conn, [event])[0]
 
     def publish_many(
-        self, conn: Any, events: Iterable[object | Mapping[str, Any]], /, *, topic: str = DEFAULT_TOPIC
+        self,
+        conn: Connection,
+        events: Iterable[EventObject | Mapping[str, Any]],
+        /,
+        *,
+        topic: str = DEFAULT_TOPIC,
     ) -> list[str]:
         """Write many events in the caller's transaction, in the given order; return their ids.
 
@@ -217,7 +224,7 @@ class Publisher:
 
     def cancel(
         self,
-        conn: Any,
+        conn: Connection,
         id: str | None = None,
         /,
         *,
@@ -232,11 +239,11 @@ class Publisher:
         return self._on(conn, cancel_steps(id, topic, key=key, owner=owner, limits=self._limits))
 
     @overload
-    def reschedule(self, conn: Any, id: str, /, at: Moment, *, topic: str = DEFAULT_TOPIC) -> bool: ...
+    def reschedule(self, conn: Connection, id: str, /, at: Moment, *, topic: str = DEFAULT_TOPIC) -> bool: ...
     @overload
     def reschedule(
         self,
-        conn: Any,
+        conn: Connection,
         /,
         *,
         at: Moment,
@@ -246,7 +253,7 @@ class Publisher:
     ) -> int: ...
     def reschedule(
         self,
-        conn: Any,
+        conn: Connection,
         id: str | None = None,
         /,
         at: Any = None,
@@ -264,7 +271,9 @@ class Publisher:
         steps = reschedule_steps(id, at, topic, now_ms, key=key, owner=owner, limits=self._limits)
         return self._on(conn, steps)
 
-    def published(self, conn: Any | None, token: GivenToken, /, *, topic: str | None = None) -> str | None:
+    def published(
+        self, conn: Connection | None, token: GivenToken, /, *, topic: str | None = None
+    ) -> str | None:
         """Return the id of the event published with a token, within `tokens.window`; None if none was.
 
         In a topic, or in the one that used the token first.
@@ -307,7 +316,7 @@ class Publisher:
             raise
 
     def _all_checked(
-        self, events: Iterable[object | Mapping[str, Any]], topic: str, span: Any
+        self, events: Iterable[EventObject | Mapping[str, Any]], topic: str, span: Any
     ) -> list[StagedEvent]:
         now_ms = self._clock.now_ms()
         context = self._context.headers(traced=span is not None)

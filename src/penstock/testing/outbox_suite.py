@@ -446,7 +446,8 @@ class PublishingSuite:
         def failing() -> None:
             with engine.outbox.transaction() as conn:
                 engine.outbox.publish(conn, "t", 1, key="never")
-                conn.row_factory = _no_rows
+                driver: Any = conn
+                driver.row_factory = _no_rows
                 raise OrderDeclined
 
         refusal(OrderDeclined, failing)

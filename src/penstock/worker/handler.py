@@ -12,7 +12,7 @@ from penstock.model.event_types import EventTypes
 from penstock.model.record import Record
 
 from .binding import Binding, id_of, required
-from .handler_options import DEFAULT_TIMEOUT_SECONDS, HandlerFunction, HandlerOptions
+from .handler_options import DEFAULT_TIMEOUT_SECONDS, HandlerFunction, HandlerOptions, RecordPredicate
 from .policies import Origin
 
 
@@ -25,6 +25,7 @@ class Handler(HandlerOptions):
     beneath it stands. `is_plain`: any free thread may call it for any record at any time.
     """
 
+    match: str | RecordPredicate | None = None  # in a class: bound to its instance
     id: str
     timeout: float | None = DEFAULT_TIMEOUT_SECONDS
     rate: float | None = None

@@ -14,6 +14,7 @@ from typing import Any, Concatenate, Literal, NoReturn, ParamSpec, TypeVar, get_
 from penstock.delivery.verdict import OnExhausted, OnFailure, Rules
 from penstock.errors import InvalidHandler
 from penstock.model.limits import check_topic, check_type
+from penstock.model.record import Record
 from penstock.model.retry import RetryPolicy
 from penstock.outbox.event import DEFAULT_TOPIC
 from penstock.redaction import ErrorText
@@ -24,8 +25,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
 HandlerFunction = Callable[..., Any]
-Match = str | Callable[..., bool] | None  # of the record; in a class also of its instance
-Fallback = Callable[..., Any]  # of the record, and perhaps the reason
+RecordPredicate = Callable[[Record], bool]
+MethodPredicate = Callable[[Any, Record], bool]  # in a class: of its instance and the record
+Match = str | RecordPredicate | MethodPredicate | None
+Fallback = Callable[..., object]  # of the record, and perhaps the reason; in a class of its instance first
 Start = Literal["earliest", "latest"]
 FailureWord = Literal["park", "alone", "dead"]
 ExhaustedWord = Literal["hold", "release"]

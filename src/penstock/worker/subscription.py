@@ -7,6 +7,7 @@ from penstock.delivery.notes import CatchUp
 from penstock.model.record import Record
 
 from .handler import Handler
+from .handler_options import Start
 
 _CACHED_TYPES = 10_000  # types come from outside: what is remembered of them is bounded
 
@@ -17,7 +18,7 @@ class Subscription:
 
     group: str
     topic: str
-    start: str
+    start: Start
     handlers: tuple[Handler, ...]
     _by_type: dict[str, tuple[Handler, ...]] = field(
         default_factory=dict, init=False, repr=False, compare=False

@@ -1,7 +1,7 @@
 """N-29, U-08, N-15: codecs of the user's own, old names with an upgrade, and headers by paths."""
 
 import struct
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -45,8 +45,8 @@ def test_n_29_an_event_goes_through_a_codec_of_its_own_and_says_which() -> None:
         got.append((event.x, event.y, record.data, record.value, record.headers, record.key))
 
     with outbox.transaction() as conn:
-        outbox.publish(conn, Point(1, 2))
-        outbox.publish_many(conn, [Point(3, 4)])
+        outbox.publish(conn, cast(Any, Point(1, 2)))  # type checkers know no event without fields
+        outbox.publish_many(conn, [cast(Any, Point(3, 4))])
     outbox.drain()
     mark = {"content-type": "application/x-point"}
     assert sorted(got) == [

@@ -137,7 +137,7 @@ def test_bad_input_is_refused_and_nothing_is_written(case: str, outbox: Outbox) 
     ids=str,
 )
 def test_an_event_that_cannot_be_read_is_refused(
-    event: object, error: type[Exception], words: str, outbox: Outbox
+    event: Any, error: type[Exception], words: str, outbox: Outbox
 ) -> None:
     with outbox.transaction() as conn, pytest.raises(error, match=words):
         outbox.publish_many(conn, [{"type": "good", "value": 1}, event])

@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.errors import InvalidInput
 
-from .migrations import Migration, chain_of
+from .migrations import Migration, chain_of, drop_script
 from .naming import Names
 from .statements import statement
 
@@ -29,6 +29,13 @@ def upgrade(dialect: str, names: Names, execute: Execute, *, to: int | None = No
         for each in statements_of(step.script):
             execute(each)
     return waiting
+
+
+def drop(dialect: str, names: Names, execute: Execute) -> None:
+    """Drop every table of these names; what is in them is lost."""
+    execute(statement("log", dialect, "migrations_lock", names))
+    for each in statements_of(drop_script(dialect, names)):
+        execute(each)
 
 
 def steps_between(dialect: str, names: Names, since: int, to: int | None = None) -> list[Migration]:

@@ -52,6 +52,11 @@ def chain_of(dialect: str, names: Names) -> list[Migration]:
     return sorted(_read(dialect, names), key=lambda migration: migration.version)
 
 
+def drop_script(dialect: str, names: Names) -> str:
+    """Return the statements that take every table of these names away."""
+    return names.apply(files(f"penstock.log.sql.{dialect}").joinpath("drop.sql").read_text("utf-8"))
+
+
 def known_version(database: Database) -> int:
     """Return the newest version of the tables that this code knows."""
     return chain(database)[-1].version

@@ -7,18 +7,21 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Literal
 
 from penstock.errors import InvalidKey, InvalidTracking
 from penstock.model.limits import NAME_CHARACTERS, check_topic, check_type
 
+TrackedAction = Literal["insert", "update", "delete"]
 # What may be tracked, and how the event of a table is called then.
-ACTIONS = {"insert": "inserted", "update": "updated", "delete": "deleted"}
-IMAGE, REFERENCE = "image", "reference"
+ACTIONS: dict[str, str] = {"insert": "inserted", "update": "updated", "delete": "deleted"}
+ValueForm = Literal["image", "reference"]
+IMAGE: ValueForm = "image"
+REFERENCE: ValueForm = "reference"
 
-TypeNames = str | Iterable[str] | Mapping[str, str | Iterable[str]] | None
+TypeNames = str | Iterable[str] | Mapping[TrackedAction, str | Iterable[str]] | None
 ValueReader = str | Callable[[Any], Any] | None  # an attribute path such as "customer.id", or a function
-Value = str | Callable[[Any], Any]
+Value = ValueForm | Callable[[Any], Any]
 Values = Value | Mapping[str, Value]
 
 
@@ -99,7 +102,7 @@ def _types(
     if isinstance(names, Mapping):
         if unknown := set(names) - set(actions):
             raise InvalidTracking(model, f"names has {sorted(unknown)}, which is not among on={actions!r}")
-        names = names.get(action)
+        names = {**names}.get(action)
     types = (f"{table}.{ACTIONS[action]}",) if names is None else _several(names)
     if not types:
         raise InvalidTracking(model, f"names gives no event for {action}; leave {action} out of on=")

@@ -11,6 +11,7 @@ from functools import wraps
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 from penstock.errors import InvalidTracking, InvalidValue
+from penstock.model.connections import AsyncConnection, Connection
 
 from . import block
 from .calls import Calls
@@ -69,7 +70,12 @@ class Repository(Generic[M]):
     # --- writes told of by hand -------------------------------------------------------------------
 
     def inserted(
-        self, conn: Any, *objects: M, skip: bool = False, force: bool = False, metadata: Metadata = None
+        self,
+        conn: Connection,
+        *objects: M,
+        skip: bool = False,
+        force: bool = False,
+        metadata: Metadata = None,
     ) -> list[str]:
         """Publish that objects were inserted on this connection; return the ids of the events.
 
@@ -78,31 +84,56 @@ class Repository(Generic[M]):
         return self._told(INSERT, conn, objects, skip, force, metadata)
 
     def updated(
-        self, conn: Any, *objects: M, skip: bool = False, force: bool = False, metadata: Metadata = None
+        self,
+        conn: Connection,
+        *objects: M,
+        skip: bool = False,
+        force: bool = False,
+        metadata: Metadata = None,
     ) -> list[str]:
         """Publish that objects were updated; else as `inserted`."""
         return self._told(UPDATE, conn, objects, skip, force, metadata)
 
     def deleted(
-        self, conn: Any, *objects: M, skip: bool = False, force: bool = False, metadata: Metadata = None
+        self,
+        conn: Connection,
+        *objects: M,
+        skip: bool = False,
+        force: bool = False,
+        metadata: Metadata = None,
     ) -> list[str]:
         """Publish that objects were deleted; else as `inserted`."""
         return self._told(DELETE, conn, objects, skip, force, metadata)
 
     async def ainserted(
-        self, conn: Any, *objects: M, skip: bool = False, force: bool = False, metadata: Metadata = None
+        self,
+        conn: AsyncConnection,
+        *objects: M,
+        skip: bool = False,
+        force: bool = False,
+        metadata: Metadata = None,
     ) -> list[str]:
         """Publish that objects were inserted on an async connection; else as `inserted`."""
         return await self._atold(INSERT, conn, objects, skip, force, metadata)
 
     async def aupdated(
-        self, conn: Any, *objects: M, skip: bool = False, force: bool = False, metadata: Metadata = None
+        self,
+        conn: AsyncConnection,
+        *objects: M,
+        skip: bool = False,
+        force: bool = False,
+        metadata: Metadata = None,
     ) -> list[str]:
         """Publish that objects were updated on an async connection; else as `inserted`."""
         return await self._atold(UPDATE, conn, objects, skip, force, metadata)
 
     async def adeleted(
-        self, conn: Any, *objects: M, skip: bool = False, force: bool = False, metadata: Metadata = None
+        self,
+        conn: AsyncConnection,
+        *objects: M,
+        skip: bool = False,
+        force: bool = False,
+        metadata: Metadata = None,
     ) -> list[str]:
         """Publish that objects were deleted on an async connection; else as `inserted`."""
         return await self._atold(DELETE, conn, objects, skip, force, metadata)

@@ -1,0 +1,38 @@
+"""Whether `manage.py migrate penstock zero` may drop Penstock's tables: the care that `penstock drop` takes.
+
+That command asks a person; a migration cannot. So it refuses to lose anything, unless the settings allow it.
+"""
+
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+
+from penstock.errors import SchemaMissing
+from penstock.log.sql.database import Transaction
+from penstock.operate.drop import Losses, losses_in
+
+from . import project
+
+
+def check_may_drop(connection: Any) -> None:
+    """Refuse to drop tables that hold something, or that members work on; none there is nothing to lose.
+
+    Asked on Django's connection, in its transaction. Raises ImproperlyConfigured, StoreBusy, SchemaBehind,
+    SchemaTooNew.
+    """
+    with project.store() as store:
+        try:
+            lost = losses_in(Transaction(store.database, connection.connection), store)
+        except SchemaMissing:
+            return
+    if _holds_anything(lost) and not project.allows_drop():
+        raise ImproperlyConfigured(
+            f"Penstock's tables in database {project.alias()!r} hold {lost.records} records, {lost.staged} "
+            f"staged and {lost.scheduled} scheduled events, {lost.groups} groups and {lost.dead} dead "
+            "letters, which would be lost: run `manage.py penstock drop` first, which asks, or set "
+            "PENSTOCK_ALLOW_DROP = True"
+        )
+
+
+def _holds_anything(lost: Losses) -> bool:
+    return bool(lost.records or lost.staged or lost.scheduled or lost.groups or lost.dead)

@@ -1,0 +1,141 @@
+"""What the admin's pages say of dead letters, lanes and groups: plain rows, for its templates."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+from django.urls import reverse
+
+from penstock.errors import Undecodable
+from penstock.operate.dead import DeadLetter, DeadRecord
+from penstock.operate.groups import Group
+from penstock.operate.lanes import WaitingLane
+
+_LONGEST_VALUE = 20_000  # characters of a value that are shown
+_LONGEST_REASON = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A text, a moment or a number, and perhaps where it leads."""
+
+    value: Any
+    link: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One row. `tick`: what ticking it sends, where something can be decided on it."""
+
+    cells: tuple[Cell, ...]
+    tick: str = ""
+
+
+def listed_letters(letters: Iterable[DeadLetter]) -> list[Listed]:
+    """Return dead letters as rows."""
+    return [
+        Listed(
+            (
+                Cell(each.died_at),
+                Cell(each.group),
+                Cell(_place(each), _letter_link(each)),
+                Cell(each.type),
+                Cell(each.key),
+                Cell(each.failures),
+                Cell(_short(each.reason)),
+                Cell("yes" if each.holding else "no"),
+            ),
+            msgspec.json.encode((each.group, each.topic, each.id)).decode(),
+        )
+        for each in letters
+    ]
+
+
+def listed_lanes(lanes: Iterable[WaitingLane]) -> list[Listed]:
+    """Return waiting lanes as rows."""
+    return [
+        Listed(
+            (
+                Cell(each.group),
+                Cell(each.topic),
+                Cell(each.partition),
+                Cell("(all)" if each.whole else each.key),
+                Cell(each.state.value),
+                Cell(each.until),
+                Cell(each.failures),
+                Cell(each.waiting),
+                Cell(_short(each.reason)),
+            )
+        )
+        for each in lanes
+    ]
+
+
+def listed_groups(groups: Iterable[Group]) -> list[Listed]:
+    """Return groups as rows, with links to what waits and what is dead: there may be too many to count."""
+    return [
+        Listed(
+            (
+                Cell(each.name),
+                Cell(each.kind),
+                Cell(", ".join(each.topics)),
+                Cell(each.lag),
+                Cell(each.oldest_unread_at),
+                Cell(each.members),
+                Cell(each.paused_at or ""),
+                Cell("waiting lanes", _list_link("lanelist", each.name)),
+                Cell("dead letters", _list_link("deadlist", each.name)),
+            )
+        )
+        for each in groups
+    ]
+
+
+def shown_record(found: DeadRecord) -> list[tuple[str, Any]]:
+    """Return a dead letter with its record, field by field."""
+    letter, record = found.letter, found.record
+    try:
+        value = repr(record.data) if record.data is None else _value_text(record.value)
+    except Undecodable:
+        value = repr(record.data)
+    return [
+        ("id", letter.id),
+        ("group", letter.group),
+        ("record", _place(letter)),
+        ("type", letter.type),
+        ("key", letter.key),
+        ("published", record.timestamp),
+        ("died", letter.died_at),
+        ("failures", letter.failures),
+        ("reason", letter.reason),
+        ("holds its key", "yes" if letter.holding else "no"),
+        ("group was reset", letter.reset_at or "no"),
+        ("headers", "\n".join(f"{name}: {text}" for name, text in record.headers.items())),
+        ("value", value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]} …"),
+        ("damage", found.damage or "none"),
+    ]
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return repr(value)
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+def _place(letter: DeadLetter) -> str:
+    return f"{letter.topic}/{letter.partition}/{letter.offset}"
+
+
+def _letter_link(letter: DeadLetter) -> str:
+    place = {name: getattr(letter, name) for name in ("group", "topic", "partition", "offset")}
+    return f"{reverse('admin:penstock_deadlist_letter')}?{urlencode(place)}"
+
+
+def _list_link(model: str, group: str) -> str:
+    return f"{reverse(f'admin:penstock_{model}_changelist')}?{urlencode({'group': group})}"
+
+
+def _short(reason: str) -> str:
+    return reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]} …"

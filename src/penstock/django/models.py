@@ -1,0 +1,54 @@
+"""What the admin lists, as Django wants it named: for its menu, its addresses and its permissions.
+
+They have no tables and no rows: the pages ask `penstock.operate`. Migration 0001 knows them, too.
+"""
+
+from typing import ClassVar
+
+from django.db import models
+
+
+class DeadList(models.Model):  # type: ignore[misc]  # Django brings no types
+    """The dead letters."""
+
+    id = models.TextField(primary_key=True)
+
+    class Meta:
+        """Who may see them, and who may decide on them."""
+
+        managed = False
+        verbose_name = verbose_name_plural = "dead letters"
+        default_permissions = ()
+        permissions: ClassVar = [
+            ("view_dead_letters", "Can view dead letters"),
+            ("requeue_dead_letters", "Can requeue dead letters"),
+            ("discard_dead_letters", "Can discard dead letters"),
+        ]
+
+
+class LaneList(models.Model):  # type: ignore[misc]  # Django brings no types
+    """The lanes that wait."""
+
+    id = models.TextField(primary_key=True)
+
+    class Meta:
+        """Who may see them."""
+
+        managed = False
+        verbose_name = verbose_name_plural = "waiting lanes"
+        default_permissions = ()
+        permissions: ClassVar = [("view_lanes", "Can view waiting lanes")]
+
+
+class GroupList(models.Model):  # type: ignore[misc]  # Django brings no types
+    """The groups."""
+
+    id = models.TextField(primary_key=True)
+
+    class Meta:
+        """Who may see them."""
+
+        managed = False
+        verbose_name = verbose_name_plural = "groups"
+        default_permissions = ()
+        permissions: ClassVar = [("view_groups", "Can view groups")]

@@ -1,0 +1,1 @@
+"""What type checkers say of a user's program."""
