@@ -17,8 +17,8 @@ from tests.services.budget import Budget
 from tests.services.inner_run import ROOT, inner_pytest
 from tests.services.postgres import PostgresServer
 
-# `-s` hands these lines to us; then the test waits for the signal that ends its run. A shell that runs us in the
-# background has SIGINT ignored, in us and in all we start.
+# `-s` hands these lines to us; then the test waits for the signal that ends its run. Where a shell runs us in
+# the background, SIGINT is ignored in us and in all we start.
 WAITING = """
 import pathlib, psycopg, signal
 
