@@ -11,6 +11,7 @@ from threading import Thread
 from typing import Any
 
 from penstock.errors import AddressRefused, MissingExtra
+from penstock.redaction import traced
 
 try:
     from uvicorn import Config, Server
@@ -84,5 +85,5 @@ class HttpListener:
         assert self._socket is not None
         try:
             self._server.run(sockets=[self._socket])
-        except Exception:
-            logger.exception("nothing is served over HTTP any more; the worker goes on")
+        except Exception as exc:
+            logger.error("nothing is served over HTTP any more; the worker goes on", exc_info=traced(exc))

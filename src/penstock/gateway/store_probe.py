@@ -15,6 +15,7 @@ from penstock.clock import Clock, SteadyClock
 from penstock.errors import Error
 from penstock.log.sql.migrations import check
 from penstock.log.store import Store
+from penstock.redaction import traced
 
 logger = logging.getLogger("penstock.gateway")
 
@@ -62,7 +63,7 @@ class StoreCall:
         except Exception as exc:
             self.trouble = exc
             if not isinstance(exc, Error):
-                logger.warning("the store cannot be asked", exc_info=True)
+                logger.warning("the store cannot be asked", exc_info=traced(exc))
         with self._lock:
             self.is_done, waiters = True, list(self._waiters)
         for waiter in waiters:

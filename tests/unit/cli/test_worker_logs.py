@@ -78,7 +78,8 @@ def worked(folder: Path, configured: str, *options: str, fine: int = 0) -> str:
 
 def dead(outbox: Outbox) -> int:
     with outbox.transaction() as conn:
-        return int(conn.execute("SELECT count(*) FROM penstock_dead").fetchone()[0])
+        ((count,),) = conn.execute("SELECT count(*) FROM penstock_dead").fetchall()
+        return int(count)
 
 
 def test_an_application_s_own_configuration_is_respected_and_no_line_comes_twice(tmp_path: Path) -> None:
