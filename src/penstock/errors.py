@@ -301,12 +301,13 @@ class InvalidEnvelope(InvalidInput):
 
 
 class InvalidUrl(InvalidInput):
-    """The address of a store has a form that Penstock does not know."""
+    """The address of a store has a form, or an option, that Penstock does not know."""
 
     code = "invalid_url"
 
-    def __init__(self, url: str, forms: Iterable[str]) -> None:
-        super().__init__(f"{shown(url)} is not a store that Penstock knows; use one of: {', '.join(forms)}")
+    def __init__(self, url: str, forms: Iterable[str], *, why: str = "") -> None:
+        unknown = f"it is not a store that Penstock knows; use one of: {', '.join(forms)}"
+        super().__init__(f"the address {shown(url)} cannot be used: {why or unknown}")
 
 
 class InvalidName(InvalidInput):

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from penstock.log.sql.dialects import FORMS
 from penstock.log.sql.migrations import check
 from penstock.log.sql.naming import DEFAULT_PREFIX, Names
+from penstock.log.sql.url import FORMS
 from penstock.log.store import Store, open_store
 from penstock.operate.paging import PAGE_ROWS
 

@@ -11,6 +11,7 @@ import click
 
 from penstock.clock import SYSTEM
 from penstock.log.sql.naming import Names
+from penstock.log.sql.url import plain_url
 from penstock.signals import hearing
 
 from .options import Decorator, json_option, prefix_option, schema_option, url_option
@@ -247,8 +248,9 @@ def _asked_to_stop() -> Iterator[Event]:
 
 def _absolute(url: str) -> str:
     """Return a URL that means the same file in Spark's processes."""
-    path = url.removeprefix("sqlite:///")
-    return url if path == url else f"sqlite:///{Path(path).absolute()}"
+    plain = plain_url(url)
+    path = plain.removeprefix("sqlite:///")
+    return plain if path == plain else f"sqlite:///{Path(path).absolute()}"
 
 
 def _conf(given: tuple[str, ...]) -> dict[str, str]:

@@ -69,8 +69,8 @@ class SqliteDialect:
     listen_url: str | None = None
     writers: int | None = 1
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, path: str, *, busy_seconds: float = BUSY_SECONDS) -> None:
+        self.path, self._busy_seconds = path, busy_seconds
         self._file = shared_file(path)
 
     def connect(self) -> SqliteConnection:
@@ -83,7 +83,7 @@ class SqliteDialect:
     def _connect(self) -> SqliteConnection:
         conn = sqlite3.connect(
             self.path,
-            timeout=BUSY_SECONDS,
+            timeout=self._busy_seconds,
             isolation_level=None,
             check_same_thread=False,
             factory=SqliteConnection,
