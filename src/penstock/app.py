@@ -75,8 +75,8 @@ class Outbox(AsyncPublisher):
         retry: RetryPolicy | None = None,
         allow_autocommit: bool = False,
     ) -> None:
-        """`url`: where the store is, as a URL or an engine of SQLAlchemy's; or a store that was opened already,
-        which has names of its own.
+        """`url`: where the store is, or an engine of SQLAlchemy's; or a store that was opened already, which
+        has names of its own.
 
         `prefix`: what all table names begin with; else `penstock_`. `listen_url`: where workers listen when
         `url` leads through a pooler; else `bell.listen_url`.

@@ -32,9 +32,11 @@
     │   ├── UnsupportedConnection
     │   └── NoTransaction           autocommit, and no transaction open
     ├── SchemaError                 the tables in the database
-    │   ├── SchemaMissing           they are not there yet
+    │   ├── NotMigrated             `migrate` has to run
+    │   │   ├── SchemaMissing       they are not there yet
+    │   │   │   └── StoreMissing    and neither is the file they would be in
+    │   │   └── SchemaBehind        an older Penstock made them
     │   ├── NoSuchSchema            the schema they should live in is not there
-    │   ├── SchemaBehind            an older Penstock made them
     │   ├── SchemaTooNew            a newer Penstock made them
     │   └── SequenceCached          ids are handed out in blocks, so they are not in order
     ├── StoreError                  the place where the data lives
@@ -439,15 +441,39 @@ class SchemaError(Error):
     fault = Fault.CALLER
 
 
-class SchemaMissing(SchemaError):
+class NotMigrated(SchemaError):
+    """The tables are not those that this Penstock needs; `migrate` makes them so.
+
+    `found` is what is wrong, without the remedy.
+    """
+
+    code = "not_migrated"
+
+    def __init__(self, found: str) -> None:
+        self.found = found
+        super().__init__(f"{found}; run outbox.migrate() or `penstock migrate --url …`")
+
+    def mend_by(self, remedy: str) -> None:
+        """Name another remedy: the one that the reader has at hand."""
+        self.args = (f"{self.found}; {remedy}",)
+
+
+class SchemaMissing(NotMigrated):
     """The tables of Penstock are not in this database."""
 
     code = "schema_missing"
 
     def __init__(self, table: str) -> None:
-        super().__init__(
-            f"table {table} is not in this database; run outbox.migrate() or `penstock migrate --url …` once"
-        )
+        super().__init__(f"table {table} is not in this database")
+
+
+class StoreMissing(SchemaMissing):
+    """There is no file at the address of the store; nothing is created by looking."""
+
+    code = "store_missing"
+
+    def __init__(self, path: str) -> None:
+        NotMigrated.__init__(self, f"there is no store at {path}")
 
 
 class NoSuchSchema(SchemaError):
@@ -461,16 +487,13 @@ class NoSuchSchema(SchemaError):
         )
 
 
-class SchemaBehind(SchemaError):
+class SchemaBehind(NotMigrated):
     """The tables are those of an older Penstock."""
 
     code = "schema_behind"
 
     def __init__(self, found: int, needed: int) -> None:
-        super().__init__(
-            f"the database has schema version {found}, this Penstock needs {needed}; run outbox.migrate() or "
-            "`penstock migrate --url …`"
-        )
+        super().__init__(f"the database has schema version {found}, this Penstock needs {needed}")
 
 
 class SchemaTooNew(SchemaError):

@@ -57,7 +57,10 @@ def test_vacuum_says_what_goes(lake: Path) -> None:
 
 
 def test_reset_asks_first(lake: Path) -> None:
-    assert run("reset", str(lake), input="n\n").exit_code == 1
+    asked = run("reset", str(lake), input="n\n")
+    assert asked.exit_code == 2
+    assert "there is no terminal to ask at" in asked.output
+    assert "use --yes" in asked.output
     assert (lake / "_penstock").exists()
     run("reset", str(lake), "--rebuild", "--yes")
     assert tables_in(lake) == []

@@ -11,6 +11,7 @@ from penstock.operate.store_doctor import examine_store
 from penstock.outbox.bell import BellSettings
 
 from .output import cell, print_json, print_table
+from .remedies import naming_the_command
 
 _SIGNS = {
     PartState.OK: "[green]ok[/]",
@@ -58,7 +59,8 @@ def _of_store(url: str | None) -> list[DoctorFinding]:
         return []
     store = open_store(url, listen_url=BellSettings.load().listen_url)
     try:
-        return examine_store(store)
+        with naming_the_command(url, store.database.names):
+            return examine_store(store)
     finally:
         store.close()
 

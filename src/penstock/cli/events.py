@@ -8,6 +8,7 @@ import click
 from penstock.operate import events
 from penstock.operate.events import DELETABLE, Event, EventState
 
+from .asking import confirm
 from .options import after_option, json_option, limit_option, opened, store_options
 from .output import cell, moment, print_json, print_page
 from .units import moment as at_moment
@@ -69,7 +70,7 @@ def delete_events(
     with opened(url, prefix, schema) as store:
         if not (dry_run or yes) and EventState(state) in DELETABLE:
             told = events.delete(store, state, before, dry_run=True, **filters)
-            click.confirm(f"{_said(told, state, before)}. Delete them?", abort=True)
+            confirm(f"{_said(told, state, before)}. Delete them?", as_json=as_json)
         count = events.delete(store, state, before, dry_run=dry_run, **filters)
     if as_json:
         print_json({"count": count, "dry_run": dry_run})

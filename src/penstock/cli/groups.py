@@ -12,6 +12,7 @@ from penstock.operate.catch_up import PassedOverType, catch_up
 from penstock.operate.groups import Group, GroupPartition
 from penstock.operate.reset import EARLIEST, LATEST, Reset, reset
 
+from .asking import confirm
 from .options import after_option, json_option, limit_option, opened, store_options
 from .output import cell, line, moment, print_json, print_more, print_page, print_table, whole
 from .units import moment as at_moment
@@ -175,8 +176,9 @@ def reset_group(
         given["topic"] = topic or _only_topic(store, name)
         if not (dry_run or yes):
             told = reset(store, name, **given, dry_run=True)
-            _print_moves(told)
-            click.confirm(f"{_summary(told, dry_run=True)}. Reset group {name}?", abort=True)
+            if not as_json:
+                _print_moves(told)
+            confirm(f"{_summary(told, dry_run=True)}. Reset group {name}?", as_json=as_json)
         done = reset(store, name, **given, dry_run=dry_run)
     if as_json:
         moves = [whole(each) for each in done.moves]
@@ -246,7 +248,7 @@ def delete_group(
         if not (dry_run or yes):
             told = groups.delete(store, name, dry_run=True)
             question = f"group {name} has {told.lanes} waiting lanes and {told.dead} dead letters. Forget it?"
-            click.confirm(question, abort=True)
+            confirm(question, as_json=as_json)
         done = groups.delete(store, name, dry_run=dry_run)
     if as_json:
         print_json(done)

@@ -12,6 +12,9 @@ from penstock.log.sql.url import FORMS
 from penstock.log.store import Store, open_store
 from penstock.operate.paging import PAGE_ROWS
 
+from .remedies import naming_the_command
+
+PATIENCE_SECONDS = 20.0  # a person waits no longer for a lock, a worker does
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 url_option: Decorator = click.option(
@@ -39,10 +42,16 @@ def store_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def opened(url: str, prefix: str, schema: str | None) -> Iterator[Store]:
-    """Open the store that those options mean. Raises SchemaMissing, SchemaBehind, SchemaTooNew."""
-    store = open_store(url, Names(prefix, schema))
+    """Open the store that those options mean; a file is not made by it.
+
+    Raises StoreMissing, SchemaMissing, SchemaBehind, SchemaTooNew.
+    """
+    names = Names(prefix, schema)
+    store = open_store(url, names)
+    store.database.patience_seconds = PATIENCE_SECONDS
     try:
-        check(store.database)
-        yield store
+        with naming_the_command(url, names):
+            check(store.database)
+            yield store
     finally:
         store.close()

@@ -14,7 +14,8 @@ from penstock.log.sql.naming import Names
 from penstock.log.sql.url import plain_url
 from penstock.signals import hearing
 
-from .options import Decorator, json_option, prefix_option, schema_option, url_option
+from .asking import confirm
+from .options import Decorator, json_option, opened, prefix_option, schema_option, url_option
 from .output import print_json, print_table
 from .target import load
 
@@ -165,7 +166,7 @@ def reset_pipeline(path: Path, rebuild: bool, yes: bool) -> None:
 
     what = "the checkpoint and all tables" if rebuild else "the checkpoint"
     if not yes:
-        click.confirm(f"remove {what} of {path}?", abort=True)
+        confirm(f"remove {what} of {path}?")
     for each in reset(path.absolute(), rebuild=rebuild):
         click.echo(f"removed {each}")
 
@@ -186,6 +187,8 @@ def _run(title: str, start: Callable[[Any, Any], Any], given: dict[str, Any]) ->
         fail_on_loss=not given["allow_loss"],
         batch_records=given["batch_records"],
     )
+    with opened(given["url"], given["prefix"], given["schema"]):
+        pass  # what is wrong with the store is said before Spark starts
     click.echo(f"starting Spark; {job.topic} goes to {job.to}", err=True)
     spark = spark_session(f"penstock {title}", master=given["master"], conf=_conf(given["conf"]))
     try:

@@ -11,6 +11,7 @@ from penstock.operate import topics
 from penstock.operate.clear import Cleared, clear
 from penstock.operate.topics import UNLIMITED, TopicShown
 
+from .asking import confirm
 from .options import after_option, json_option, limit_option, opened, store_options
 from .output import cell, moment, print_json, print_more, print_page, print_table, whole
 from .units import count, duration, duration_text, is_unlimited, size, size_text
@@ -182,7 +183,7 @@ def clear_topic(
     with opened(url, prefix, schema) as store:
         if not (dry_run or yes):
             told = clear(store, name, dry_run=True)
-            click.confirm(f"topic {name}: {_lost(told)}. Take all that away?", abort=True)
+            confirm(f"topic {name}: {_lost(told)}. Take all that away?", as_json=as_json)
         done = clear(store, name, dry_run=dry_run)
     if as_json:
         print_json(done)
@@ -208,7 +209,7 @@ def delete_topic(
         if not yes:
             readers = ", ".join(topic.groups) or "no group"
             question = f"topic {name} has {topic.records} records and is read by {readers}. Delete it?"
-            click.confirm(question, abort=True)
+            confirm(question, as_json=as_json)
         gone = topics.delete(store, name, force=force)
     if as_json:
         print_json({"topic": name, "records": gone})

@@ -6,6 +6,7 @@ import click
 
 from penstock.app import Outbox, run_together
 
+from .remedies import naming_the_command
 from .target import load
 
 _LEVELS = ("debug", "info", "warning", "error")
@@ -33,7 +34,9 @@ def command(targets: tuple[str, ...], partitions: str | None, log_level: str) ->
         raise click.UsageError(f"{' '.join(targets)} names an outbox twice")
     pins = None if partitions is None else _numbers(partitions)
     _tell(log_level)
-    run_together(outboxes.values(), partitions=pins)
+    first: Outbox = next(iter(outboxes.values()))
+    with naming_the_command(first.url, first.database.names):
+        run_together(outboxes.values(), partitions=pins)
 
 
 def _numbers(text: str) -> list[int]:

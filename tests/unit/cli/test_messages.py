@@ -67,12 +67,58 @@ def test_a_locked_store_is_one_sentence_with_a_remedy(
 
 
 def test_a_store_without_tables_names_the_command_that_makes_them(run: Run, path: Path) -> None:
+    path.touch()
     code, _, err = run("why", "o-1")
     assert code == 1
-    assert "`penstock migrate --url …`" in err
+    assert err == "error: table penstock_meta is not in this database; run `penstock migrate`\n"
     code, out, _ = run("doctor", "--url", f"sqlite:///{path}", "--json")
     assert code == 1
     assert "penstock migrate --url" in out
+    assert "outbox.migrate()" not in out
+
+
+@pytest.mark.parametrize(
+    ("address", "options", "command"),
+    [
+        ("sqlite:///a b.db", [], "penstock migrate --url 'sqlite:///a b.db'"),
+        ("sqlite:///x.db", ["--prefix", "mine_"], "penstock migrate --url sqlite:///x.db --prefix mine_"),
+    ],
+)
+def test_the_remedy_is_the_command_for_this_store(
+    run: Run, path: Path, address: str, options: list[str], command: str
+) -> None:
+    code, _, err = run("groups", "list", "--url", address, *options)
+    assert code == 3
+    assert f"run `{command}`" in err
+    assert list(path.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        ["topics", "clear", "events"],
+        ["topics", "delete", "events"],
+        ["groups", "delete", "mailer"],
+        ["groups", "reset", "mailer", "--to", "earliest"],
+        ["events", "delete", "--state", "done", "--before", "2026-11-17"],
+        ["drop"],
+        ["restored"],
+        ["erase", "ada"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_without_a_terminal_nobody_is_asked(
+    run: Run, shop: Outbox, question: list[str], as_json: bool
+) -> None:
+    with shop.transaction() as conn:
+        shop.publish(conn, "order.placed", 1, owner="ada")
+    code, out, err = run(*question, *(["--json"] if as_json else []))
+    assert code == 2
+    assert "with --json nobody is asked" in err if as_json else "there is no terminal to ask at" in err
+    assert "use --yes" in err
+    assert "Traceback" not in err
+    assert not as_json or out == ""
 
 
 @pytest.mark.usefixtures("shop")

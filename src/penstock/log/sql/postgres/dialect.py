@@ -120,12 +120,18 @@ class PostgresDialect:
     def _connected(self, url: str) -> PostgresConnection:
         try:
             given = conninfo_to_dict(url)
-            unsaid = {name: value for name, value in self._defaults.items() if name not in given}
+            unsaid: dict[str, Any] = {
+                name: value for name, value in self._defaults.items() if name not in given
+            }
             return PostgresConnection.connect(
                 url, autocommit=True, prepare_threshold=None, application_name="penstock", **unsaid
             )
         except psycopg.ProgrammingError as exc:  # the driver cannot read the address
             raise InvalidUrl(without_password(url), [_FORM]) from exc
+
+    def missing_file(self) -> str | None:
+        """Return None: a server makes no database by itself."""
+        return None
 
     def may_keep(self, conn: "psycopg.Connection[Any]") -> bool:
         """Return True: a session knows by itself when it is lost."""
