@@ -61,6 +61,7 @@
     │   ├── StillNeeded             a group has come back to records that were about to be deleted
     │   ├── TopicBusy               members serve it, so it is not deleted
     │   ├── UnknownScheduled        no event of that id waits for its time
+    │   ├── UnknownEvent            no event of that id was found
     │   └── TopicVanished           deleted while records were on their way to it; tried again
     ├── GroupError                  groups and what they have put aside
     │   ├── UnknownGroup
@@ -771,6 +772,16 @@ class UnknownScheduled(LogError):
 
     def __init__(self, id: str) -> None:
         super().__init__(f"no event {shown(id)} is scheduled; perhaps it came due: see `penstock why`")
+
+
+class UnknownEvent(LogError):
+    """No event of that id was found."""
+
+    code = "unknown_event"
+    fault = Fault.CALLER
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
 
 
 class TopicVanished(LogError):

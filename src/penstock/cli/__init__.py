@@ -28,7 +28,7 @@ COMMANDS = {
     "reconcile": "Compare your table, the log, the groups and the lake, and show what differs.",
     "topics": "List, show, create, grow, set, clear or delete topics.",
     "groups": "List, show, pause, resume, reset, catch up or delete groups.",
-    "events": "List the events in a state, or delete those of a state before a moment.",
+    "events": "List the events in a state, show one, or delete those of a state before a moment.",
     "scheduled": "List, show, cancel or run now the events that wait for their time.",
     "dead": "List, show, requeue, skip or discard the records that handlers gave up.",
     "lanes": "List the keys that wait, and for what.",

@@ -12,8 +12,9 @@ from penstock.worker.handlers import Handlers
 
 from .exit_codes import FAILED
 from .options import json_option
-from .output import cell, line, print_json, print_table, whole
+from .output import cell, line, print_json, whole
 from .remedies import naming_the_command
+from .tables import print_table
 from .target import load
 
 _COLUMNS = ("group", "topic", "match", "handler")

@@ -1,6 +1,6 @@
 """From an error's code to the exit code of a command: the command line's own table.
 
-0 ok, 1 differs or failed, 2 usage, 3 the store is missing or locked or cannot be reached; 130 stopped by Ctrl-C.
+0 ok, 1 differs or failed, 2 usage, 3 the store is missing or locked or out of reach; 130 stopped by Ctrl-C.
 """
 
 from penstock.errors import Error
@@ -69,6 +69,7 @@ EXIT_CODES = {
     "still_needed": FAILED,
     "topic_busy": FAILED,
     "unknown_scheduled": FAILED,
+    "unknown_event": FAILED,
     "topic_vanished": FAILED,
     "group": FAILED,
     "unknown_group": FAILED,

@@ -13,9 +13,9 @@ from penstock.operate.groups import Group, GroupPartition
 from penstock.operate.reset import EARLIEST, LATEST, Reset, reset
 
 from .asking import confirm
-from .options import after_option, json_option, limit_option, opened, store_options
-from .output import cell, line, moment, print_json, print_more, print_page, print_table, whole
-from .units import moment as at_moment
+from .options import after_option, json_option, limit_option, opened, since_option, store_options
+from .output import cell, line, moment, print_facts, print_json, print_more, print_page, whole
+from .tables import print_table
 from .units import moment_of
 
 _COLUMNS = ("group", "topics", "lag", "oldest unread", "waiting", "held", "dead", "members", "state")
@@ -93,8 +93,7 @@ def show_group(
         )
         or "none",
     }
-    for label, text in facts.items():
-        click.echo(f"{label + ':':<12}{line(text)}")
+    print_facts(facts)
     columns = ("topic", "partitions", "lag", "oldest unread", "waiting", "held", "dead")
     rows = [
         (
@@ -202,7 +201,7 @@ def _only_topic(store: Store, name: str) -> str:
 @click.argument("name")
 @store_options
 @click.option("--type", "type", help="Only this event type.")
-@click.option("--since", type=at_moment, help="Only what was published at or after this moment.")
+@since_option("Only what was published at or after this moment.")
 @click.option("--dry-run", is_flag=True, help="Change nothing; say how many it would be.")
 @json_option
 def catch_up_group(

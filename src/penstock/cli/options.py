@@ -13,6 +13,7 @@ from penstock.log.store import Store, open_store
 from penstock.operate.paging import PAGE_ROWS
 
 from .remedies import naming_the_command
+from .units import past_moment
 
 PATIENCE_SECONDS = 20.0  # a person waits no longer for a lock, a worker does
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -33,6 +34,20 @@ limit_option: Decorator = click.option(
     "--limit", type=int, default=PAGE_ROWS, show_default=True, help="How many rows to list at most."
 )
 after_option: Decorator = click.option("--after", help="Continue where the previous page ended.")
+
+
+def since_option(help: str) -> Decorator:
+    """Return the option from which moment on."""
+    return _past_option("--since", help)
+
+
+def before_option(help: str, *, required: bool = False) -> Decorator:
+    """Return the option up to which moment."""
+    return _past_option("--before", help, required=required)
+
+
+def _past_option(name: str, help: str, *, required: bool = False) -> Decorator:
+    return click.option(name, type=past_moment, metavar="MOMENT|2h", required=required, help=help)
 
 
 def store_options(function: Callable[..., Any]) -> Callable[..., Any]:

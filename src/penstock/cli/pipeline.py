@@ -16,7 +16,8 @@ from penstock.signals import hearing
 
 from .asking import confirm
 from .options import Decorator, json_option, opened, prefix_option, schema_option, url_option
-from .output import print_json, print_table
+from .output import cell, print_json
+from .tables import print_table
 from .target import load
 
 _LOOK_SECONDS = 0.2
@@ -100,7 +101,8 @@ def list_tables(path: Path, as_json: bool) -> None:
         print_json(found)
         return
     rows = [
-        (each.name, *(f"{n:,}" for n in (each.size.rows, each.size.files, each.size.bytes))) for each in found
+        (cell(each.name), *(f"{n:,}" for n in (each.size.rows, each.size.files, each.size.bytes)))
+        for each in found
     ]
     print_table(("table", "rows", "files", "bytes"), rows)
 
@@ -117,7 +119,7 @@ def show(path: Path, as_json: bool) -> None:
         print_json(found)
         return
     rows = [
-        (each.name, source.topic, str(partition), f"{end:,}")
+        (cell(each.name), cell(source.topic), str(partition), f"{end:,}")
         for each in found
         for source in each.sources
         for partition, end in sorted(source.ends.items())

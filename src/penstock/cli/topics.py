@@ -13,7 +13,8 @@ from penstock.operate.topics import UNLIMITED, TopicShown
 
 from .asking import confirm
 from .options import after_option, json_option, limit_option, opened, store_options
-from .output import cell, moment, print_json, print_more, print_page, print_table, whole
+from .output import cell, moment, print_facts, print_json, print_more, print_page, whole
+from .tables import print_table
 from .units import count, duration, duration_text, is_unlimited, size, size_text
 
 _COLUMNS = ("topic", "partitions", "records", "kept", "groups")
@@ -74,8 +75,7 @@ def show_topic(
         "groups": ", ".join(topic.groups) or "none",
         "created": moment(topic.created_at),
     } | ({} if total is None else {"size": size_text(total)})
-    for label, text in facts.items():
-        click.echo(f"{label + ':':<12}{text}")
+    print_facts(facts)
     if found is not None:
         rows = [(each.partition, each.start, each.end, each.end - each.start) for each in found.items]
         print_table(_PARTITION_COLUMNS, [tuple(map(str, row)) for row in rows])
