@@ -52,9 +52,9 @@ def screens_page() -> Iterator[str]:
     """Yield every screen at every width, and without a terminal."""
     yield "# Screens"
     yield (
-        "What commands print on terminals of several widths. Names, ids and offsets are never cut: a table that "
-        "is too wide for the terminal becomes one block per record. Without a terminal, as in a pipe or a file, "
-        "a row is always one line, and the width does not count; for programs there is `--json`."
+        "What commands print on terminals of several widths. Names, ids and offsets are never cut: a table "
+        "that is too wide for the terminal becomes one block per record. Without a terminal, as in a pipe or a "
+        "file, a row is always one line, and the width does not count; for programs there is `--json`."
     )
     with TemporaryDirectory() as folder, _same_ids(), _silence():
         url = f"sqlite:///{folder}/shop.db"
@@ -99,7 +99,7 @@ def _same_ids() -> Iterator[None]:
 
 
 def _fill(url: str) -> None:
-    """Make a store with three groups: one with dead letters, one with a lane that waits, one that is behind."""
+    """Make a store with three groups: with dead letters, with a lane that waits, and behind."""
     clock = FakeClock(_START)
     outbox = Outbox(url, clock=clock)
     outbox.migrate()

@@ -536,7 +536,8 @@ class StoreUnreachable(StoreError):
     retryable = True
 
     def __init__(self, where: str, why: str) -> None:
-        super().__init__(f"the store {where} cannot be reached: {why.strip() or 'no reason was given'}")
+        reason = " ".join(why.split()) or "no reason was given"  # servers answer in several lines
+        super().__init__(f"the store {where} cannot be reached: {reason}")
 
 
 class StoreFull(StoreError):
@@ -807,7 +808,10 @@ class UnknownGroup(GroupError):
     code = "unknown_group"
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"there is no group {shown(name)}; a group is created when its handlers first run")
+        super().__init__(
+            f"there is no group {shown(name)}; `penstock groups list` shows those there are, and a group is "
+            "created when its handlers first run"
+        )
 
 
 class GroupKindDiffers(GroupError):

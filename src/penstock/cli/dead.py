@@ -181,6 +181,10 @@ def _decide(
 ) -> None:
     url, prefix, schema = (given.pop(name) for name in ("url", "prefix", "schema"))
     as_json, dry_run = given.pop("as_json"), given.pop("dry_run")
+    if not _narrowed(
+        {name: value or None for name, value in given.items() if name not in ("group", "topic")}
+    ):
+        raise click.UsageError("say which dead letters: --id, --key, --type, --since, --before, or --all")
     selection = DeadSelection(**given)
     with opened(url, prefix, schema) as store:
         done = act(store, selection, dry_run=dry_run)

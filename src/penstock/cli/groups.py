@@ -170,6 +170,8 @@ def reset_group(
     dead letters stay, marked.
     """
     to = _target(place)
+    if isinstance(to, int) and partition is None:
+        raise click.UsageError(f"offset {to} is a place in one partition: say which by --partition")
     given: dict[str, Any] = {"to": to, "partition": partition, "drop_parked": drop_parked}
     with opened(url, prefix, schema) as store:
         given["topic"] = topic or _only_topic(store, name)

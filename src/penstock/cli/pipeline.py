@@ -169,8 +169,11 @@ def reset_pipeline(path: Path, rebuild: bool, yes: bool) -> None:
     what = "the checkpoint and all tables" if rebuild else "the checkpoint"
     if not yes:
         confirm(f"remove {what} of {path}?")
-    for each in reset(path.absolute(), rebuild=rebuild):
+    removed = reset(path.absolute(), rebuild=rebuild)
+    for each in removed:
         click.echo(f"removed {each}")
+    if not removed:
+        click.echo(f"nothing to remove: {path} has no pipeline")
 
 
 def _run(title: str, start: Callable[[Any, Any], Any], given: dict[str, Any]) -> None:

@@ -100,6 +100,10 @@ def cancel_scheduled(
     --id is not scheduled.
     """
     selection = ScheduledSelection(id=id, topic=topic, key=key, owner=owner, before=before)
+    if not (selection.is_narrow or all):
+        raise click.UsageError(
+            "say which scheduled events: --id, --topic, --key, --owner, --before, or --all"
+        )
     with opened(url, prefix, schema) as store:
         count = scheduled.cancel(store, selection, all=all, dry_run=dry_run)
     if as_json:

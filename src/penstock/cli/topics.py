@@ -151,6 +151,8 @@ def set_topic(
     Limits that are not given stay as they are. Whatever they are, nothing goes that a group has yet to read.
     A retention of 0 keeps no more than that.
     """
+    if not default and retention is max_bytes is max_records is None:
+        raise click.UsageError("say what is kept: --retention, --max-bytes, --max-records, or --default")
     age: timedelta | int | None = _or_unlimited(retention, duration, "--retention")
     with opened(url, prefix, schema) as store:
         topic = topics.set_retention(

@@ -250,7 +250,7 @@ def test_all_must_be_said(run: Run, shop: Outbox) -> None:
     for verb in ("requeue", "discard", "skip"):
         code, _, err = run("dead", verb, "--group", "mailer")
         assert code == 2
-        assert "or all" in err
+        assert "or --all" in err
         assert run("dead", verb, "--group", "mailer", "--all", "--key", "o-1")[0] == 2
         assert run("dead", verb, "--all")[0] == 2
     assert len(listed(run)) == 3

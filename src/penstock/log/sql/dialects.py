@@ -50,6 +50,8 @@ def _dialect(url: str, limit_seconds: float | None, listen_url: str | None) -> D
         from ..memory import MemoryDialect
 
         return MemoryDialect(rest)
+    if not found and os.path.exists(url):
+        raise InvalidUrl(url, FORMS, why=f"it is a path; for a SQLite file write sqlite:///{url}")
     raise InvalidUrl(without_password(url), FORMS)
 
 
