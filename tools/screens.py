@@ -53,8 +53,8 @@ def screens_page() -> Iterator[str]:
     yield "# Screens"
     yield (
         "What commands print on terminals of several widths. Names, ids and offsets are never cut: a table "
-        "that is too wide for the terminal becomes one block per record. Without a terminal, as in a pipe or a "
-        "file, a row is always one line, and the width does not count; for programs there is `--json`."
+        "that is too wide for the terminal becomes one block per record. Without a terminal, as in a pipe or "
+        "a file, a row is always one line, and the width does not count; for programs there is `--json`."
     )
     with TemporaryDirectory() as folder, _same_ids(), _silence():
         url = f"sqlite:///{folder}/shop.db"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from penstock.log.sql.url import FORMS
+from penstock.log.sql.address import FORMS
 from penstock.log.store import open_store
 from penstock.operate.doctor import DoctorFinding, PartState, examine, healthy
 from penstock.operate.store_doctor import examine_store

@@ -6,16 +6,16 @@ from typing import Any
 
 import click
 
+from penstock.log.sql.address import FORMS
 from penstock.log.sql.migrations import check
 from penstock.log.sql.naming import DEFAULT_PREFIX, Names
-from penstock.log.sql.url import FORMS
 from penstock.log.store import Store, open_store
 from penstock.operate.paging import PAGE_ROWS
 
 from .remedies import naming_the_command
 from .units import past_moment
 
-PATIENCE_SECONDS = 20.0  # a person waits no longer for a lock, a worker does
+TIMEOUT_SECONDS = 20.0  # a person waits no longer for a lock, a worker does
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 url_option: Decorator = click.option(
@@ -63,7 +63,7 @@ def opened(url: str, prefix: str, schema: str | None) -> Iterator[Store]:
     """
     names = Names(prefix, schema)
     store = open_store(url, names)
-    store.database.patience_seconds = PATIENCE_SECONDS
+    store.database.timeout_seconds = TIMEOUT_SECONDS
     try:
         with naming_the_command(url, names):
             check(store.database)

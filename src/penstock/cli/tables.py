@@ -16,7 +16,7 @@ from rich.text import Text
 
 _GAP = 2
 _PROSE_WIDTH = 24  # the least that text which may be broken into lines is given
-_Rows = Sequence[Sequence[Text]]
+_Cells = Sequence[Sequence[Text]]
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, prose: Sequence[str] = ()) -> None:
@@ -45,13 +45,13 @@ def terminal_width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def _least(name: str, number: int, rows: _Rows, width: int) -> int:
+def _least(name: str, number: int, rows: _Cells, width: int) -> int:
     """Return how wide a column of prose must be at least: no word is broken."""
     words = [name, *(word for row in rows for word in row[number].plain.split())]
     return max(min(width, _PROSE_WIDTH), *map(cell_len, words))
 
 
-def _print_plain(columns: Sequence[str], rows: _Rows, widths: Sequence[int]) -> None:
+def _print_plain(columns: Sequence[str], rows: _Cells, widths: Sequence[int]) -> None:
     for row in [columns, *([each.plain for each in row] for row in rows)]:
         cells = (
             text + " " * (width - cell_len(text) + _GAP) for text, width in zip(row, widths, strict=True)
@@ -60,7 +60,7 @@ def _print_plain(columns: Sequence[str], rows: _Rows, widths: Sequence[int]) -> 
 
 
 def _print_columns(
-    columns: Sequence[str], rows: _Rows, least: Sequence[int], prose: Sequence[str], width: int
+    columns: Sequence[str], rows: _Cells, least: Sequence[int], prose: Sequence[str], width: int
 ) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
     for name, needed in zip(columns, least, strict=True):
@@ -70,7 +70,7 @@ def _print_columns(
     Console(width=width).print(table)
 
 
-def _print_stacked(columns: Sequence[str], rows: _Rows, width: int) -> None:
+def _print_stacked(columns: Sequence[str], rows: _Cells, width: int) -> None:
     """Print a block per record; what a record has nothing of is left out, and the terminal breaks lines."""
     console, label = Console(width=width), max(map(len, columns)) + 2
     for number, row in enumerate(rows):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock import Outbox, Record
-from penstock.cli import main
+from penstock.cli import main, options
 from penstock.log.sql import database
 from penstock.log.sql.sqlite import dialect
 from penstock.testing.refusal import refusal
@@ -168,3 +168,52 @@ def test_the_doctor_shows_foreign_text_as_it_is(run: Run, shop: Outbox, path: Pa
     code, out, _ = run("doctor", "--url", f"sqlite:///{path}")
     assert code == 0
     assert "[red]" in out
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (["groups", "show", "nope"], 1, "`penstock groups list` shows those there are"),
+        (["groups", "reset", "mailer", "--to", "5"], 2, "say which by --partition"),
+        (["topics", "set", "events"], 2, "--retention, --max-bytes, --max-records, or --default"),
+        (["dead", "requeue", "--group", "mailer"], 2, "--id, --key, --type, --since, --before, or --all"),
+        (["scheduled", "cancel"], 2, "--id, --topic, --key, --owner, --before, or --all"),
+        (["audit", "--since", "2x"], 2, "'2x' is neither a duration back from now such as 2h"),
+        (["pipeline", "reset", "not-there", "--yes"], 0, ""),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, list) else None,
+)
+def test_what_was_asked_wrongly_is_answered_with_what_to_say(
+    run: Run, args: list[str], code: int, words: str
+) -> None:
+    found, out, err = run(*args)
+    assert found == code
+    assert words in err
+    assert code or out == "nothing to remove: not-there has no pipeline\n"
+
+
+@pytest.mark.usefixtures("shop")
+def test_what_was_done_lately_is_listed(run: Run) -> None:
+    run("groups", "pause", "mailer")
+    assert "group pause" in run("audit", "--since", "2h")[1]
+    assert run("audit", "--before", "2h")[1] == "nothing was done that is audited\n"
+
+
+def test_a_path_is_answered_with_its_address(run: Run, shop: Outbox, path: Path) -> None:
+    code, _, err = run("groups", "list", "--url", str(path))
+    assert code == 2
+    assert f"for a SQLite file write sqlite:///{path}" in err
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_person_waits_for_a_lock_for_seconds_and_not_for_minutes(
+    run: Run, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(options, "TIMEOUT_SECONDS", 0.0)
+    with closing(sqlite3.connect(path)) as conn:
+        conn.execute("BEGIN IMMEDIATE")
+        code, _, err = run("groups", "pause", "mailer", "--url", f"sqlite:///{path}?timeout=0.01")
+    assert code == 3
+    assert "is locked" in err
+    assert err.count("\n") == 1

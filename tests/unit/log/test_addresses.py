@@ -9,10 +9,9 @@ import pytest
 
 from penstock import Outbox
 from penstock.errors import InvalidUrl
-from penstock.log.sql.address import without_password
+from penstock.log.sql.address import FORMS, without_password
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
-from penstock.log.sql.url import FORMS
 
 NO_URLS = [
     "",

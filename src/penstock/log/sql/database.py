@@ -96,7 +96,7 @@ class Database:
         self._inherited: list[Any] = []
         self._lock = Lock()
         self._closed = Event()
-        self.patience_seconds = math.inf  # how long a transaction is run again after conflicts
+        self.timeout_seconds = math.inf  # how long a transaction is run again after conflicts
         dialect.when_renewed(self._drop_idle)
 
     def sql(self, room: str, name: str) -> str:
@@ -177,7 +177,7 @@ class Database:
                 with opened() as tx:
                     return work(tx)
             except Exception as exc:
-                is_late = SYSTEM.monotonic() - started >= self.patience_seconds
+                is_late = SYSTEM.monotonic() - started >= self.timeout_seconds
                 if replay == _REPLAYS or is_late or not self._may_repeat(exc):
                     translated = self.dialect.translate(exc)
                     if translated is None and self.dialect.is_conflict(exc):

@@ -4,11 +4,12 @@ import os
 
 from penstock.errors import InvalidName, InvalidUrl
 
-from .address import without_password
+from .address import FORMS, without_password
 from .contract import Dialect
 from .database import Database
 from .naming import Names
-from .url import FORMS, POSTGRES, StoreUrl, plain_url
+from .sqlite.url import path_and_timeout
+from .url import POSTGRES, StoreUrl, plain_url
 
 
 def open_database(
@@ -30,7 +31,6 @@ def _dialect(url: str, limit_seconds: float | None, listen_url: str | None) -> D
     scheme, found, rest = url.partition("://")
     if found and scheme == "sqlite" and rest.startswith("/"):
         from .sqlite.dialect import BUSY_SECONDS, SqliteDialect
-        from .sqlite.url import path_and_timeout
 
         path, seconds = path_and_timeout(rest[1:])
         if _is_file(path):

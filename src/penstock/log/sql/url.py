@@ -7,19 +7,14 @@ it is read by its attributes.
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 from urllib.parse import parse_qsl, unquote
 
 from penstock.errors import InvalidUrl
 
-from .address import without_password
+from .address import FORMS, Options, UrlParts, without_password
+from .sqlite.url import sqlite_url
 
-FORMS = (
-    "sqlite:///file.db",
-    "sqlite:////absolute/file.db",
-    "postgresql://user@host/database",
-    "memory://",
-)
 POSTGRES = ("postgresql", "postgres")
 DRIVERS = {
     "sqlite": ("aiosqlite", "pysqlite"),
@@ -31,7 +26,6 @@ _URL = re.compile(
     r"(?:(?P<user>[^:/]*)(?::(?P<password>[^@]*))?@)?(?P<hosts>[^/?]*)(?:/(?P<database>[^?]*))?(?:\?(?P<query>.*))?",
     re.DOTALL,
 )
-Options = Sequence[tuple[str, str]]
 
 
 class SqlAlchemyUrl(Protocol):
@@ -56,18 +50,6 @@ class HasSqlAlchemyUrl(Protocol):
 StoreUrl = str | SqlAlchemyUrl | HasSqlAlchemyUrl
 
 
-class UrlParts(NamedTuple):
-    """What a URL of SQLAlchemy's says, without escapes; `hosts` as a URL has them, with their ports."""
-
-    shown: str  # without the password, for messages
-    kind: str
-    user: str | None
-    password: str | None
-    hosts: str
-    database: str | None
-    options: Options
-
-
 def plain_url(given: StoreUrl) -> str:
     """Return the address of a store in its plain form: one of `FORMS`, perhaps with options.
 
@@ -78,8 +60,6 @@ def plain_url(given: StoreUrl) -> str:
     if isinstance(parts, str):
         return _plain_text(parts)
     if parts.kind == "sqlite":
-        from .sqlite.url import sqlite_url
-
         return sqlite_url(parts.shown, parts.database or "", parts.options)
     from .postgres.url import postgres_url
 
@@ -90,8 +70,6 @@ def _plain_text(url: str) -> str:
     """Return a URL that names no driver; options of drivers may be in it all the same."""
     scheme, _, rest = url.partition("://")
     if scheme == "sqlite" and rest.startswith("/"):
-        from .sqlite.url import sqlite_url
-
         path, _, query = rest[1:].partition("?")
         return sqlite_url(url, path, parse_qsl(query, keep_blank_values=True)) if query else url
     if scheme in POSTGRES:

@@ -12,8 +12,7 @@ from urllib.parse import quote, unquote
 
 from penstock.errors import InvalidUrl, MissingExtra
 
-from ..address import without_password
-from ..url import FORMS, Options, UrlParts
+from ..address import FORMS, Options, UrlParts, without_password
 
 try:
     from psycopg.pq import Conninfo

@@ -4,7 +4,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from penstock.errors import InvalidUrl
 
-from ..url import FORMS, Options
+from ..address import FORMS, Options
 
 # They say how the application's own driver works, and mean nothing to connections of ours.
 _OF_THE_DRIVER = {
