@@ -134,7 +134,9 @@ def test_without_a_java_of_the_system_the_one_from_pip_runs_the_lake(
     assert len(describe(to)) == len(TYPES)
 
 
-def test_no_java_at_all_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_java_at_all_is_one_sentence(
+    sqlite_store: LogStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from penstock.errors import NoJava
     from penstock.pipeline import java
 
@@ -142,4 +144,4 @@ def test_no_java_at_all_is_one_sentence(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(java, "find_spec", lambda name: None)
     with pytest.raises(NoJava, match="Java 17 or later, and found none"):
-        run("lake", "--url", "sqlite:///x.db", "--to", str(tmp_path / "t"))
+        run("lake", "--url", sqlite_store.url, "--to", str(tmp_path / "t"))

@@ -178,6 +178,9 @@ def reset_pipeline(path: Path, rebuild: bool, yes: bool) -> None:
 
 def _run(title: str, start: Callable[[Any, Any], Any], given: dict[str, Any]) -> None:
     """Start Spark and the query, tell how it goes, and stop it cleanly when asked to."""
+    conf = _conf(given["conf"])
+    with opened(given["url"], given["prefix"], given["schema"]):
+        pass  # what is wrong with the store is said before Spark starts
     from penstock.pipeline.query import Job
     from penstock.pipeline.session import spark_session
     from penstock.pipeline.settings import PipelineSettings
@@ -192,10 +195,8 @@ def _run(title: str, start: Callable[[Any, Any], Any], given: dict[str, Any]) ->
         fail_on_loss=not given["allow_loss"],
         batch_records=given["batch_records"],
     )
-    with opened(given["url"], given["prefix"], given["schema"]):
-        pass  # what is wrong with the store is said before Spark starts
     click.echo(f"starting Spark; {job.topic} goes to {job.to}", err=True)
-    spark = spark_session(f"penstock {title}", master=given["master"], conf=_conf(given["conf"]))
+    spark = spark_session(f"penstock {title}", master=given["master"], conf=conf)
     try:
         with _asked_to_stop() as asked:
             _follow(start(spark, job), asked, PipelineSettings.load().stop_seconds)
