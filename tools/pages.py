@@ -12,6 +12,7 @@ import click
 from penstock import cli, errors, metrics, points, settings
 from penstock.cli import exit_codes
 from tools.api import api_page
+from tools.screens import screens_page
 
 _ROOT_DEPTH = len(errors.Error.__mro__)
 
@@ -92,6 +93,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "commands.md": commands_page,
     "metrics.md": metrics_page,
     "points.md": points_page,
+    "screens.md": screens_page,
 }
 
 

@@ -16,6 +16,7 @@ from penstock.log.sql.database import Database
 from penstock.log.sql.migrations import check, migrate
 from penstock.log.sql.naming import DEFAULT_PREFIX, Names
 from penstock.log.sql.schema_watch import SchemaWatch
+from penstock.log.sql.url import StoreUrl
 from penstock.log.store import Store, open_store
 from penstock.logs import LoggingSettings
 from penstock.membership.member import ClusterSettings
@@ -73,7 +74,7 @@ class Outbox(PeriodicPublisher):
 
     def __init__(
         self,
-        url: str | Store,
+        url: StoreUrl | Store,
         *,
         prefix: str | None = None,
         schema: str | None = None,
@@ -83,7 +84,8 @@ class Outbox(PeriodicPublisher):
         retry: RetryPolicy | None = None,
         allow_autocommit: bool = False,
     ) -> None:
-        """`url`: where the store is, or a store that was opened already, which has names of its own.
+        """`url`: where the store is, or an engine of SQLAlchemy's; or a store that was opened already, which
+        has names of its own.
 
         `prefix`: what all table names begin with; else `penstock_`. `listen_url`: where workers listen when
         `url` leads through a pooler; else `bell.listen_url`.

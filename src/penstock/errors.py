@@ -32,9 +32,11 @@
     │   ├── UnsupportedConnection
     │   └── NoTransaction           autocommit, and no transaction open
     ├── SchemaError                 the tables in the database
-    │   ├── SchemaMissing           they are not there yet
+    │   ├── NotMigrated             `migrate` has to run
+    │   │   ├── SchemaMissing       they are not there yet
+    │   │   │   └── StoreMissing    and neither is the file they would be in
+    │   │   └── SchemaBehind        an older Penstock made them
     │   ├── NoSuchSchema            the schema they should live in is not there
-    │   ├── SchemaBehind            an older Penstock made them
     │   ├── SchemaTooNew            a newer Penstock made them
     │   └── SequenceCached          ids are handed out in blocks, so they are not in order
     ├── StoreError                  the place where the data lives
@@ -59,6 +61,7 @@
     │   ├── StillNeeded             a group has come back to records that were about to be deleted
     │   ├── TopicBusy               members serve it, so it is not deleted
     │   ├── UnknownScheduled        no event of that id waits for its time
+    │   ├── UnknownEvent            no event of that id was found
     │   └── TopicVanished           deleted while records were on their way to it; tried again
     ├── GroupError                  groups and what they have put aside
     │   ├── UnknownGroup
@@ -312,12 +315,13 @@ class InvalidEnvelope(InvalidInput):
 
 
 class InvalidUrl(InvalidInput):
-    """The address of a store has a form that Penstock does not know."""
+    """The address of a store has a form, or an option, that Penstock does not know."""
 
     code = "invalid_url"
 
-    def __init__(self, url: str, forms: Iterable[str]) -> None:
-        super().__init__(f"{shown(url)} is not a store that Penstock knows; use one of: {', '.join(forms)}")
+    def __init__(self, url: str, forms: Iterable[str], *, why: str = "") -> None:
+        unknown = f"it is not a store that Penstock knows; use one of: {', '.join(forms)}"
+        super().__init__(f"the address {shown(url)} cannot be used: {why or unknown}")
 
 
 class InvalidName(InvalidInput):
@@ -450,15 +454,39 @@ class SchemaError(Error):
     fault = Fault.CALLER
 
 
-class SchemaMissing(SchemaError):
+class NotMigrated(SchemaError):
+    """The tables are not those that this Penstock needs; `migrate` makes them so.
+
+    `found` is what is wrong, without the remedy.
+    """
+
+    code = "not_migrated"
+
+    def __init__(self, found: str) -> None:
+        self.found = found
+        super().__init__(f"{found}; run outbox.migrate() or `penstock migrate --url …`")
+
+    def mend_by(self, remedy: str) -> None:
+        """Name another remedy: the one that the reader has at hand."""
+        self.args = (f"{self.found}; {remedy}",)
+
+
+class SchemaMissing(NotMigrated):
     """The tables of Penstock are not in this database."""
 
     code = "schema_missing"
 
     def __init__(self, table: str) -> None:
-        super().__init__(
-            f"table {table} is not in this database; run outbox.migrate() or `penstock migrate --url …` once"
-        )
+        super().__init__(f"table {table} is not in this database")
+
+
+class StoreMissing(SchemaMissing):
+    """There is no file at the address of the store; nothing is created by looking."""
+
+    code = "store_missing"
+
+    def __init__(self, path: str) -> None:
+        NotMigrated.__init__(self, f"there is no store at {path}")
 
 
 class NoSuchSchema(SchemaError):
@@ -472,16 +500,13 @@ class NoSuchSchema(SchemaError):
         )
 
 
-class SchemaBehind(SchemaError):
+class SchemaBehind(NotMigrated):
     """The tables are those of an older Penstock."""
 
     code = "schema_behind"
 
     def __init__(self, found: int, needed: int) -> None:
-        super().__init__(
-            f"the database has schema version {found}, this Penstock needs {needed}; run outbox.migrate() or "
-            "`penstock migrate --url …`"
-        )
+        super().__init__(f"the database has schema version {found}, this Penstock needs {needed}")
 
 
 class SchemaTooNew(SchemaError):
@@ -523,7 +548,8 @@ class StoreUnreachable(StoreError):
     retryable = True
 
     def __init__(self, where: str, why: str) -> None:
-        super().__init__(f"the store {where} cannot be reached: {why.strip() or 'no reason was given'}")
+        reason = " ".join(why.split()) or "no reason was given"  # servers answer in several lines
+        super().__init__(f"the store {where} cannot be reached: {reason}")
 
 
 class StoreFull(StoreError):
@@ -761,6 +787,16 @@ class UnknownScheduled(LogError):
         super().__init__(f"no event {shown(id)} is scheduled; perhaps it came due: see `penstock why`")
 
 
+class UnknownEvent(LogError):
+    """No event of that id was found."""
+
+    code = "unknown_event"
+    fault = Fault.CALLER
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+
+
 class TopicVanished(LogError):
     """A topic was deleted while records were on their way to it; the work is tried again."""
 
@@ -784,7 +820,10 @@ class UnknownGroup(GroupError):
     code = "unknown_group"
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"there is no group {shown(name)}; a group is created when its handlers first run")
+        super().__init__(
+            f"there is no group {shown(name)}; `penstock groups list` shows those there are, and a group is "
+            "created when its handlers first run"
+        )
 
 
 class GroupKindDiffers(GroupError):

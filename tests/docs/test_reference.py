@@ -21,6 +21,7 @@ NAMES = {
     "commands.md": "## `penstock doctor`",
     "metrics.md": "`penstock_published_total`",
     "points.md": "`outbox.before_stage`",
+    "screens.md": "## `penstock dead list`",
 }
 
 

@@ -34,7 +34,7 @@ def run(*words: str, **options: Any) -> Any:
 
 
 def test_the_tables_of_a_lake_are_listed(lake: Path) -> None:
-    assert [line.split()[:2] for line in run("list", str(lake)).output.splitlines()[3:5]] == [
+    assert [line.split()[:2] for line in run("list", str(lake)).output.splitlines()[1:3]] == [
         ["a", "15"],
         ["b", "15"],
     ]
@@ -57,7 +57,10 @@ def test_vacuum_says_what_goes(lake: Path) -> None:
 
 
 def test_reset_asks_first(lake: Path) -> None:
-    assert run("reset", str(lake), input="n\n").exit_code == 1
+    asked = run("reset", str(lake), input="n\n")
+    assert asked.exit_code == 2
+    assert "there is no terminal to ask at" in asked.output
+    assert "use --yes" in asked.output
     assert (lake / "_penstock").exists()
     run("reset", str(lake), "--rebuild", "--yes")
     assert tables_in(lake) == []
@@ -131,7 +134,9 @@ def test_without_a_java_of_the_system_the_one_from_pip_runs_the_lake(
     assert len(describe(to)) == len(TYPES)
 
 
-def test_no_java_at_all_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_java_at_all_is_one_sentence(
+    sqlite_store: LogStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from penstock.errors import NoJava
     from penstock.pipeline import java
 
@@ -139,4 +144,4 @@ def test_no_java_at_all_is_one_sentence(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(java, "find_spec", lambda name: None)
     with pytest.raises(NoJava, match="Java 17 or later, and found none"):
-        run("lake", "--url", "sqlite:///x.db", "--to", str(tmp_path / "t"))
+        run("lake", "--url", sqlite_store.url, "--to", str(tmp_path / "t"))

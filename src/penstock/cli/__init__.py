@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from penstock.errors import Error
 
@@ -28,7 +29,7 @@ COMMANDS = {
     "reconcile": "Compare your table, the log, the groups and the lake, and show what differs.",
     "topics": "List, show, create, grow, set, clear or delete topics.",
     "groups": "List, show, pause, resume, reset, catch up or delete groups.",
-    "events": "List the events in a state, or delete those of a state before a moment.",
+    "events": "List the events in a state, show one, or delete those of a state before a moment.",
     "scheduled": "List, show, cancel or run now the events that wait for their time.",
     "periodic": "List, show, pause, resume, run now or remove the schedules of periodic events.",
     "dead": "List, show, requeue, skip or discard the records that handlers gave up.",
@@ -54,6 +55,13 @@ class _Lazy(click.Group):
             return None
         command: click.Command = import_module(f"penstock.cli.{cmd_name}").command
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the name of a command without importing any."""
+        found = [
+            CompletionItem(name, help=line) for name, line in COMMANDS.items() if name.startswith(incomplete)
+        ]
+        return found or super().shell_complete(ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -1,10 +1,20 @@
 """`penstock audit`: who did what to a store."""
 
+from typing import Any
+
 import click
 
 from penstock.operate.audit import AuditEntry, audit
 
-from .options import after_option, json_option, limit_option, opened, store_options
+from .options import (
+    after_option,
+    before_option,
+    json_option,
+    limit_option,
+    opened,
+    since_option,
+    store_options,
+)
 from .output import cell, moment, print_page
 
 _COLUMNS = ("at", "who", "action", "to what", "count")
@@ -14,27 +24,29 @@ _COLUMNS = ("at", "who", "action", "to what", "count")
 @store_options
 @click.option("--action", help="Only this action, such as 'dead requeue'.")
 @click.option("--actor", help="Only what this person did.")
+@since_option("Only what was done at or after this moment.")
+@before_option("Only what was done before this moment.")
 @limit_option
 @after_option
 @json_option
-def command(
-    url: str,
-    prefix: str,
-    schema: str | None,
-    action: str | None,
-    actor: str | None,
-    limit: int,
-    after: str | None,
-    as_json: bool,
-) -> None:
+def command(url: str, prefix: str, schema: str | None, as_json: bool, **filters: Any) -> None:
     """List who did what to a store, the newest first.
 
     Every command and every function that changes something is in it, in the transaction that changed it;
-    never a payload. Who: PENSTOCK_ACTOR, else the user and the host.
+    never a payload. Who: PENSTOCK_ACTOR, else the user and the host. A moment looks like 2026-11-16T02:00
+    (UTC, or with a zone), or is a duration back from now, such as 2h or 30d.
     """
     with opened(url, prefix, schema) as store:
-        found = audit(store, action=action, actor=actor, after=after, limit=limit)
-    print_page("audit", found, _COLUMNS, _row, none="nothing was done that is audited", as_json=as_json)
+        found = audit(store, **filters)
+    print_page(
+        "audit",
+        found,
+        _COLUMNS,
+        _row,
+        none="nothing was done that is audited",
+        as_json=as_json,
+        prose=("to what",),
+    )
 
 
 def _row(each: AuditEntry) -> tuple[str, ...]:

@@ -12,7 +12,9 @@ from penstock.worker.handlers import Handlers
 
 from .exit_codes import FAILED
 from .options import json_option
-from .output import cell, line, print_json, print_table, whole
+from .output import cell, line, print_json, whole
+from .remedies import naming_the_command
+from .tables import print_table
 from .target import load
 
 _COLUMNS = ("group", "topic", "match", "handler")
@@ -31,7 +33,8 @@ def command(target: str, as_json: bool) -> None:
     outbox = load(target, "shop:outbox")
     if not isinstance(outbox, Outbox):
         raise click.UsageError(f"{target} is {type(outbox).__name__}, not an Outbox")
-    check_schema(outbox.database)
+    with naming_the_command(outbox.url, outbox.database.names):
+        check_schema(outbox.database)
     module = target.partition(":")[0]
     found = check(outbox.database, outbox.handlers, module=module, others=_others(outbox))
     if as_json:

@@ -13,9 +13,17 @@ from penstock.operate.dead import DeadLetter, DeadRecord, DeadSelection, LetterO
 from penstock.operate.fallbacks import FallbackCompletion, completed_by_fallback
 
 from .exit_codes import FAILED
-from .options import Decorator, after_option, json_option, limit_option, opened, store_options
-from .output import cell, line, moment, print_json, print_page, whole
-from .units import moment as at_moment
+from .options import (
+    Decorator,
+    after_option,
+    before_option,
+    json_option,
+    limit_option,
+    opened,
+    since_option,
+    store_options,
+)
+from .output import cell, moment, print_facts, print_json, print_page, whole
 
 _COLUMNS = ("died", "group", "record", "key", "type", "failures", "holds", "reason", "id")
 
@@ -32,8 +40,8 @@ def command() -> None:
 @click.option("--id", "id", help="Only this record id.")
 @click.option("--key", help="Only this key.")
 @click.option("--type", "type", help="Only this event type.")
-@click.option("--since", type=at_moment, help="Only those that died at or after this moment.")
-@click.option("--before", type=at_moment, help="Only those that died before this moment.")
+@since_option("Only those that died at or after this moment.")
+@before_option("Only those that died before this moment.")
 @limit_option
 @after_option
 @json_option
@@ -48,6 +56,7 @@ def list_letters(url: str, prefix: str, schema: str | None, as_json: bool, **fil
         _row,
         none="no dead letters match" if _narrowed(filters) else "no dead letters",
         as_json=as_json,
+        prose=("reason",),
     )
 
 
@@ -72,6 +81,7 @@ def list_fallbacks(url: str, prefix: str, schema: str | None, as_json: bool, **f
         _fallback_row,
         none="no record was completed by a fallback",
         as_json=as_json,
+        prose=("reason",),
     )
 
 
@@ -99,8 +109,7 @@ def show_letter(
         print_json([_shown(each) for each in found])
         return
     for each in found:
-        for name, value in _shown(each).items():
-            click.echo(f"{name + ':':<12}{line(value)}")
+        print_facts(_shown(each))
         click.echo()
 
 
@@ -112,8 +121,8 @@ def _deciding(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--id", "id", help="The one of this record id."),
         click.option("--key", help="Those of this key."),
         click.option("--type", "type", help="Those of this event type."),
-        click.option("--since", type=at_moment, help="Those that died at or after this moment."),
-        click.option("--before", type=at_moment, help="Those that died before this moment."),
+        since_option("Those that died at or after this moment."),
+        before_option("Those that died before this moment."),
         click.option("--all", "all", is_flag=True, help="All of the group."),
         click.option("--dry-run", is_flag=True, help="Change nothing; show how many it would be."),
         json_option,
@@ -172,6 +181,10 @@ def _decide(
 ) -> None:
     url, prefix, schema = (given.pop(name) for name in ("url", "prefix", "schema"))
     as_json, dry_run = given.pop("as_json"), given.pop("dry_run")
+    if not _narrowed(
+        {name: value or None for name, value in given.items() if name not in ("group", "topic")}
+    ):
+        raise click.UsageError("say which dead letters: --id, --key, --type, --since, --before, or --all")
     selection = DeadSelection(**given)
     with opened(url, prefix, schema) as store:
         done = act(store, selection, dry_run=dry_run)

@@ -45,7 +45,10 @@ def command(orders: int, folder: Path | None, lake: bool) -> None:
     Spark puts the events into Delta tables, and the revenue of each minute into another.
     """
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as exc:
+            raise click.UsageError(f"{folder} cannot be made ({exc.strerror}); name another --dir") from None
         _run(folder / "shop.db", orders, lake)
         return
     with tempfile.TemporaryDirectory(prefix="penstock-demo-") as temporary:

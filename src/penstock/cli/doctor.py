@@ -4,13 +4,15 @@ from pathlib import Path
 
 import click
 
-from penstock.log.sql.dialects import FORMS
+from penstock.log.sql.address import FORMS
 from penstock.log.store import open_store
 from penstock.operate.doctor import DoctorFinding, PartState, examine, healthy
 from penstock.operate.store_doctor import examine_store
 from penstock.outbox.bell import BellSettings
 
-from .output import cell, print_json, print_table
+from .output import cell, print_json
+from .remedies import naming_the_command
+from .tables import print_table
 
 _SIGNS = {
     PartState.OK: "[green]ok[/]",
@@ -49,7 +51,9 @@ def command(url: str | None, as_json: bool) -> None:
             )
             for one in findings
         ]
-        print_table(("part", "", "found", "enables", "to get it"), rows)
+        print_table(
+            ("part", "state", "found", "enables", "to get it"), rows, prose=("found", "enables", "to get it")
+        )
     click.get_current_context().exit(0 if healthy(findings) else 1)
 
 
@@ -58,7 +62,8 @@ def _of_store(url: str | None) -> list[DoctorFinding]:
         return []
     store = open_store(url, listen_url=BellSettings.load().listen_url)
     try:
-        return examine_store(store)
+        with naming_the_command(url, store.database.names):
+            return examine_store(store)
     finally:
         store.close()
 

@@ -5,6 +5,7 @@ import click
 from penstock.log.sql.naming import Names
 from penstock.operate.drop import Losses, drop, losses
 
+from .asking import ask_for
 from .options import json_option, opened, store_options
 from .output import print_json
 
@@ -22,11 +23,10 @@ def command(url: str, prefix: str, schema: str | None, force: bool, yes: bool, a
     """
     with opened(url, prefix, schema) as store:
         if not yes:
-            click.echo(f"this takes away: {_lost(losses(store))}")
+            if not as_json:
+                click.echo(f"this takes away: {_lost(losses(store))}", err=True)
             name = Names(prefix, schema).table("*").replace('"', "")
-            typed = click.prompt(f"type {prefix} to drop the tables {name}", default="", show_default=False)
-            if typed != prefix:
-                raise click.Abort
+            ask_for(prefix, f"type {prefix} to drop the tables {name}", as_json=as_json)
         lost = drop(store, force=force)
     if as_json:
         print_json(lost)

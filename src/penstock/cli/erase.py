@@ -6,6 +6,7 @@ import click
 
 from penstock.operate.erase import Erased, count_owner, erase
 
+from .asking import confirm
 from .options import json_option, opened, store_options
 from .output import line, print_json
 
@@ -33,14 +34,17 @@ def command(
     offset, lanes and dead letters forget them. It cannot be undone. Safe while workers run, and to run again.
     Copies elsewhere stay: what handlers and Kafka clients have read, lakehouse tables, backups.
     """
-    if as_json and not yes and not dry_run:
-        raise click.UsageError("with --json nobody is asked: say --yes, or --dry-run to look first")
     with opened(url, prefix, schema) as store:
         found = count_owner(store, owner)
         if not dry_run:
             if not yes and found.count:
-                _tell(found)
-                click.confirm(f"erase all that is tagged {line(owner)}?", abort=True)
+                if not as_json:
+                    _tell(found, err=True)
+                confirm(
+                    f"erase all that is tagged {line(owner)}?",
+                    as_json=as_json,
+                    instead="--yes, or --dry-run to look first",
+                )
             found = erase(store, owner)
     if as_json:
         print_json(asdict(found) | {"count": found.count, "dry_run": dry_run})
@@ -51,7 +55,7 @@ def command(
         click.echo("nothing is erased yet" if dry_run else "erased")
 
 
-def _tell(found: Erased) -> None:
+def _tell(found: Erased, *, err: bool = False) -> None:
     for name, count in asdict(found).items():
         if count:
-            click.echo(f"{count:>8} {_WORDS[name]}")
+            click.echo(f"{count:>8} {_WORDS[name]}", err=err)

@@ -1,4 +1,4 @@
-"""`penstock events`: events by the state they are in: list, and delete before a moment."""
+"""`penstock events`: events by the state they are in: list, show one, and delete before a moment."""
 
 from datetime import datetime
 from typing import Any
@@ -6,11 +6,13 @@ from typing import Any
 import click
 
 from penstock.operate import events
+from penstock.operate.event import show_event
 from penstock.operate.events import DELETABLE, Event, EventState
 
-from .options import after_option, json_option, limit_option, opened, store_options
+from .asking import confirm
+from .event_shown import event_document, print_event
+from .options import after_option, before_option, json_option, limit_option, opened, store_options
 from .output import cell, moment, print_json, print_page
-from .units import moment as at_moment
 
 _COLUMNS = ("at", "topic", "record", "key", "type", "group", "id")
 _STATES = click.Choice([each.value for each in EventState])
@@ -18,7 +20,7 @@ _STATES = click.Choice([each.value for each in EventState])
 
 @click.group("events")
 def command() -> None:
-    """List the events in a state, or delete those of a state before a moment."""
+    """List the events in a state, show one, or delete those of a state before a moment."""
 
 
 @command.command("list")
@@ -41,10 +43,46 @@ def list_events(url: str, prefix: str, schema: str | None, state: str, as_json: 
     print_page("events", found, _COLUMNS, _row, none=f"no event is {state}", as_json=as_json)
 
 
+@command.command("show")
+@click.argument("id")
+@store_options
+@click.option("--key", help="Its key: it is then looked for in the partition of the key only.")
+@click.option("--scan", is_flag=True, help="Look through the whole log for it.")
+@click.option(
+    "--max-bytes",
+    type=click.IntRange(min=0),
+    default=2000,
+    show_default=True,
+    help="How much of the value to print; --json prints all of it.",
+)
+@json_option
+def show_one(
+    id: str,
+    url: str,
+    prefix: str,
+    schema: str | None,
+    key: str | None,
+    scan: bool,
+    max_bytes: int,
+    as_json: bool,
+) -> None:
+    """Show everything that is known of one event.
+
+    What it says: its envelope, headers and value. Where it is: scheduled, staged, or in the log. And for
+    each group what has become of it, as `penstock why` says it. Exits with 1 when there is no such event.
+    """
+    with opened(url, prefix, schema) as store:
+        found = show_event(store, id, key=key, everything=scan)
+    if as_json:
+        print_json(event_document(found))
+    else:
+        print_event(found, max_bytes)
+
+
 @command.command("delete")
 @store_options
 @click.option("--state", type=_STATES, required=True, help="Which state.")
-@click.option("--before", type=at_moment, required=True, help="Only those before this moment.")
+@before_option("Only those before this moment.", required=True)
 @click.option("--topic", help="Only this topic.")
 @click.option("--group", help="Only this group, of what is dead.")
 @click.option("--dry-run", is_flag=True, help="Change nothing; show how many it would be.")
@@ -69,7 +107,7 @@ def delete_events(
     with opened(url, prefix, schema) as store:
         if not (dry_run or yes) and EventState(state) in DELETABLE:
             told = events.delete(store, EventState(state), before, dry_run=True, **filters)
-            click.confirm(f"{_said(told, state, before)}. Delete them?", abort=True)
+            confirm(f"{_said(told, state, before)}. Delete them?", as_json=as_json)
         count = events.delete(store, EventState(state), before, dry_run=dry_run, **filters)
     if as_json:
         print_json({"count": count, "dry_run": dry_run})

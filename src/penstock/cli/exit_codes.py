@@ -1,6 +1,6 @@
 """From an error's code to the exit code of a command: the command line's own table.
 
-0 ok, 1 differs or failed, 2 usage, 3 the store cannot be reached or is locked; 130 stopped by Ctrl-C.
+0 ok, 1 differs or failed, 2 usage, 3 the store is missing or locked or out of reach; 130 stopped by Ctrl-C.
 """
 
 from penstock.errors import Error
@@ -40,7 +40,9 @@ EXIT_CODES = {
     "unsupported_connection": USAGE,
     "no_transaction": USAGE,
     "schema": FAILED,
+    "not_migrated": FAILED,
     "schema_missing": FAILED,
+    "store_missing": UNREACHABLE,
     "no_such_schema": FAILED,
     "schema_behind": FAILED,
     "schema_too_new": FAILED,
@@ -67,6 +69,7 @@ EXIT_CODES = {
     "still_needed": FAILED,
     "topic_busy": FAILED,
     "unknown_scheduled": FAILED,
+    "unknown_event": FAILED,
     "topic_vanished": FAILED,
     "group": FAILED,
     "unknown_group": FAILED,

@@ -12,9 +12,10 @@ from penstock.operate.catch_up import PassedOverType, catch_up
 from penstock.operate.groups import Group, GroupPartition
 from penstock.operate.reset import EARLIEST, LATEST, Reset, reset
 
-from .options import after_option, json_option, limit_option, opened, store_options
-from .output import cell, line, moment, print_json, print_more, print_page, print_table, whole
-from .units import moment as at_moment
+from .asking import confirm
+from .options import after_option, json_option, limit_option, opened, since_option, store_options
+from .output import cell, line, moment, print_facts, print_json, print_more, print_page, whole
+from .tables import print_table
 from .units import moment_of
 
 _COLUMNS = ("group", "topics", "lag", "oldest unread", "waiting", "held", "dead", "members", "state")
@@ -92,8 +93,7 @@ def show_group(
         )
         or "none",
     }
-    for label, text in facts.items():
-        click.echo(f"{label + ':':<12}{line(text)}")
+    print_facts(facts)
     columns = ("topic", "partitions", "lag", "oldest unread", "waiting", "held", "dead")
     rows = [
         (
@@ -170,13 +170,16 @@ def reset_group(
     dead letters stay, marked.
     """
     to = _target(place)
+    if isinstance(to, int) and partition is None:
+        raise click.UsageError(f"offset {to} is a place in one partition: say which by --partition")
     given: dict[str, Any] = {"to": to, "partition": partition, "drop_parked": drop_parked}
     with opened(url, prefix, schema) as store:
         given["topic"] = topic or _only_topic(store, name)
         if not (dry_run or yes):
             told = reset(store, name, **given, dry_run=True)
-            _print_moves(told)
-            click.confirm(f"{_summary(told, dry_run=True)}. Reset group {name}?", abort=True)
+            if not as_json:
+                _print_moves(told)
+            confirm(f"{_summary(told, dry_run=True)}. Reset group {name}?", as_json=as_json)
         done = reset(store, name, **given, dry_run=dry_run)
     if as_json:
         moves = [whole(each) for each in done.moves]
@@ -200,7 +203,7 @@ def _only_topic(store: Store, name: str) -> str:
 @click.argument("name")
 @store_options
 @click.option("--type", "type", help="Only this event type.")
-@click.option("--since", type=at_moment, help="Only what was published at or after this moment.")
+@since_option("Only what was published at or after this moment.")
 @click.option("--dry-run", is_flag=True, help="Change nothing; say how many it would be.")
 @json_option
 def catch_up_group(
@@ -246,7 +249,7 @@ def delete_group(
         if not (dry_run or yes):
             told = groups.delete(store, name, dry_run=True)
             question = f"group {name} has {told.lanes} waiting lanes and {told.dead} dead letters. Forget it?"
-            click.confirm(question, abort=True)
+            confirm(question, as_json=as_json)
         done = groups.delete(store, name, dry_run=dry_run)
     if as_json:
         print_json(done)

@@ -8,7 +8,8 @@ from penstock.operate.handlers import HandlerShown, handlers
 
 from .exit_codes import FAILED
 from .options import json_option
-from .output import cell, print_json, print_table, whole
+from .output import cell, print_json, whole
+from .tables import print_table
 from .target import load
 
 _COLUMNS = ("group", "topic", "match", "handler", "retry", "from", "then", "bounds")
@@ -32,7 +33,7 @@ def command(target: str, group: str | None, type: str | None, as_json: bool) -> 
     if as_json:
         print_json([whole(each) for each in found])
     elif found:
-        print_table(_COLUMNS, [_row(each) for each in found])
+        print_table(_COLUMNS, [_row(each) for each in found], prose=("retry", "then", "bounds"))
     else:
         click.echo(_none(group, type))
     click.get_current_context().exit(0 if found else FAILED)

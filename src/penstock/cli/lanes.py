@@ -49,7 +49,7 @@ def command(
             limit=limit,
             after=after,
         )
-    print_page("lanes", found, _COLUMNS, _row, none="no lanes wait", as_json=as_json)
+    print_page("lanes", found, _COLUMNS, _row, none="no lanes wait", as_json=as_json, prose=("reason",))
 
 
 def _row(each: WaitingLane) -> tuple[str, ...]:

@@ -39,9 +39,12 @@ def command(url: str, prefix: str, schema: str | None, check: bool, as_sql: bool
 
 
 def _check(database: Database, as_json: bool) -> None:
-    waiting, version = pending(database), _version(database)
-    # What newer tables should be like, only the Penstock that made them knows.
-    drift = [] if version > known_version(database) else differences(database)
+    waiting = pending(database)
+    version, drift = 0, list[str]()
+    if database.dialect.missing_file() is None:
+        version = _version(database)
+        # What newer tables should be like, only the Penstock that made them knows.
+        drift = [] if version > known_version(database) else differences(database)
     if as_json:
         print_json({"pending": [_title(step) for step in waiting], "drift": drift})
     else:

@@ -6,12 +6,16 @@ from typing import Any
 
 import click
 
-from penstock.log.sql.dialects import FORMS
+from penstock.log.sql.address import FORMS
 from penstock.log.sql.migrations import check
 from penstock.log.sql.naming import DEFAULT_PREFIX, Names
 from penstock.log.store import Store, open_store
 from penstock.operate.paging import PAGE_ROWS
 
+from .remedies import naming_the_command
+from .units import past_moment
+
+TIMEOUT_SECONDS = 20.0  # a person waits no longer for a lock, a worker does
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 url_option: Decorator = click.option(
@@ -32,6 +36,20 @@ limit_option: Decorator = click.option(
 after_option: Decorator = click.option("--after", help="Continue where the previous page ended.")
 
 
+def since_option(help: str) -> Decorator:
+    """Return the option from which moment on."""
+    return _past_option("--since", help)
+
+
+def before_option(help: str, *, required: bool = False) -> Decorator:
+    """Return the option up to which moment."""
+    return _past_option("--before", help, required=required)
+
+
+def _past_option(name: str, help: str, *, required: bool = False) -> Decorator:
+    return click.option(name, type=past_moment, metavar="MOMENT|2h", required=required, help=help)
+
+
 def store_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say which store is meant."""
     return url_option(prefix_option(schema_option(function)))
@@ -39,10 +57,16 @@ def store_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def opened(url: str, prefix: str, schema: str | None) -> Iterator[Store]:
-    """Open the store that those options mean. Raises SchemaMissing, SchemaBehind, SchemaTooNew."""
-    store = open_store(url, Names(prefix, schema))
+    """Open the store that those options mean; a file is not made by it.
+
+    Raises StoreMissing, SchemaMissing, SchemaBehind, SchemaTooNew.
+    """
+    names = Names(prefix, schema)
+    store = open_store(url, names)
+    store.database.timeout_seconds = TIMEOUT_SECONDS
     try:
-        check(store.database)
-        yield store
+        with naming_the_command(url, names):
+            check(store.database)
+            yield store
     finally:
         store.close()

@@ -1,36 +1,25 @@
 """How commands print: tables for people, JSON for programs."""
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from typing import Any, TypeVar
 
 import click
 import msgspec
-from rich import box
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from penstock.operate.paging import Page
 
+from .tables import print_table
+
 T = TypeVar("T")
-_PIPE_WIDTH = 200
+_LABEL_WIDTH = 12
 
 
 def print_json(value: Any) -> None:
     """Print one JSON document."""
     click.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
-
-
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows under headings, as wide as the terminal; plain text when the output is not a terminal."""
-    table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
-    for row in rows:
-        table.add_row(*row)
-    console = Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH)
-    console.print(table)
 
 
 def print_page(
@@ -41,15 +30,26 @@ def print_page(
     *,
     none: str,
     as_json: bool,
+    prose: Sequence[str] = (),
 ) -> None:
-    """Print one page of a listing: under its name as JSON, or as a table; `none` if there is nothing."""
+    """Print one page of a listing: under its name as JSON, or as a table; `none` if there is nothing.
+
+    `prose` are the columns whose text may be broken into lines.
+    """
     if as_json:
         print_json({name: [whole(each) for each in page.items], "after": page.after})
     elif not page.items:
         click.echo(none)
     else:
-        print_table(columns, [row(each) for each in page.items])
+        print_table(columns, [row(each) for each in page.items], prose=prose)
         print_more(page.after)
+
+
+def print_facts(facts: Mapping[str, Any]) -> None:
+    """Print what is known of one thing, a fact per line."""
+    width = max(_LABEL_WIDTH, 2 + max(map(len, facts)))
+    for name, value in facts.items():
+        click.echo(f"{name + ':':<{width}}{line(value)}")
 
 
 def print_more(after: str | None) -> None:

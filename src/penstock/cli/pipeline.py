@@ -11,10 +11,13 @@ import click
 
 from penstock.clock import SYSTEM
 from penstock.log.sql.naming import Names
+from penstock.log.sql.url import plain_url
 from penstock.signals import hearing
 
-from .options import Decorator, json_option, prefix_option, schema_option, url_option
-from .output import print_json, print_table
+from .asking import confirm
+from .options import Decorator, json_option, opened, prefix_option, schema_option, url_option
+from .output import cell, print_json
+from .tables import print_table
 from .target import load
 
 _LOOK_SECONDS = 0.2
@@ -98,7 +101,8 @@ def list_tables(path: Path, as_json: bool) -> None:
         print_json(found)
         return
     rows = [
-        (each.name, *(f"{n:,}" for n in (each.size.rows, each.size.files, each.size.bytes))) for each in found
+        (cell(each.name), *(f"{n:,}" for n in (each.size.rows, each.size.files, each.size.bytes)))
+        for each in found
     ]
     print_table(("table", "rows", "files", "bytes"), rows)
 
@@ -115,7 +119,7 @@ def show(path: Path, as_json: bool) -> None:
         print_json(found)
         return
     rows = [
-        (each.name, source.topic, str(partition), f"{end:,}")
+        (cell(each.name), cell(source.topic), str(partition), f"{end:,}")
         for each in found
         for source in each.sources
         for partition, end in sorted(source.ends.items())
@@ -164,13 +168,19 @@ def reset_pipeline(path: Path, rebuild: bool, yes: bool) -> None:
 
     what = "the checkpoint and all tables" if rebuild else "the checkpoint"
     if not yes:
-        click.confirm(f"remove {what} of {path}?", abort=True)
-    for each in reset(path.absolute(), rebuild=rebuild):
+        confirm(f"remove {what} of {path}?")
+    removed = reset(path.absolute(), rebuild=rebuild)
+    for each in removed:
         click.echo(f"removed {each}")
+    if not removed:
+        click.echo(f"nothing to remove: {path} has no pipeline")
 
 
 def _run(title: str, start: Callable[[Any, Any], Any], given: dict[str, Any]) -> None:
     """Start Spark and the query, tell how it goes, and stop it cleanly when asked to."""
+    conf = _conf(given["conf"])
+    with opened(given["url"], given["prefix"], given["schema"]):
+        pass  # what is wrong with the store is said before Spark starts
     from penstock.pipeline.query import Job
     from penstock.pipeline.session import spark_session
     from penstock.pipeline.settings import PipelineSettings
@@ -186,7 +196,7 @@ def _run(title: str, start: Callable[[Any, Any], Any], given: dict[str, Any]) ->
         batch_records=given["batch_records"],
     )
     click.echo(f"starting Spark; {job.topic} goes to {job.to}", err=True)
-    spark = spark_session(f"penstock {title}", master=given["master"], conf=_conf(given["conf"]))
+    spark = spark_session(f"penstock {title}", master=given["master"], conf=conf)
     try:
         with _asked_to_stop() as asked:
             _follow(start(spark, job), asked, PipelineSettings.load().stop_seconds)
@@ -247,8 +257,9 @@ def _asked_to_stop() -> Iterator[Event]:
 
 def _absolute(url: str) -> str:
     """Return a URL that means the same file in Spark's processes."""
-    path = url.removeprefix("sqlite:///")
-    return url if path == url else f"sqlite:///{Path(path).absolute()}"
+    plain = plain_url(url)
+    path = plain.removeprefix("sqlite:///")
+    return plain if path == plain else f"sqlite:///{Path(path).absolute()}"
 
 
 def _conf(given: tuple[str, ...]) -> dict[str, str]:

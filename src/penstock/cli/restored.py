@@ -4,6 +4,7 @@ import click
 
 from penstock.operate.restored import restored
 
+from .asking import confirm
 from .options import json_option, opened, store_options
 from .output import print_json
 
@@ -19,11 +20,9 @@ def command(url: str, prefix: str, schema: str | None, yes: bool, as_json: bool)
     ranges, where they would go on behind records that took the places of lost ones. Run it before anything
     is published. Workers that ran meanwhile have done it already.
     """
-    if not yes:
-        if as_json:
-            raise click.UsageError("with --json nobody is asked: say --yes")
-        click.confirm("was it restored? every pipeline of this store stops then", abort=True)
     with opened(url, prefix, schema) as store:
+        if not yes:
+            confirm("was it restored? every pipeline of this store stops then", as_json=as_json)
         incarnation = restored(store)
     if as_json:
         print_json({"incarnation": incarnation})

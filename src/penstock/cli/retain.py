@@ -5,7 +5,8 @@ import click
 from penstock.operate.retention import planned, retain
 
 from .options import json_option, opened, store_options
-from .output import cell, print_json, print_table
+from .output import cell, print_json
+from .tables import print_table
 
 
 @click.command("retain")

@@ -12,7 +12,7 @@ from penstock.operate.scheduled import ScheduledEvent, ScheduledRecord, Schedule
 
 from .exit_codes import FAILED
 from .options import after_option, json_option, limit_option, opened, store_options
-from .output import cell, line, moment, print_json, print_page, whole
+from .output import cell, line, moment, print_facts, print_json, print_page, whole
 from .units import moment as at_moment
 
 _COLUMNS = ("due", "topic", "key", "owner", "type", "id")
@@ -68,8 +68,7 @@ def show_scheduled(id: str, url: str, prefix: str, schema: str | None, as_json: 
     if as_json:
         print_json(shown)
         return
-    for name, value in shown.items():
-        click.echo(f"{name + ':':<12}{line(value)}")
+    print_facts(shown)
 
 
 @command.command("cancel")
@@ -101,6 +100,10 @@ def cancel_scheduled(
     --id is not scheduled.
     """
     selection = ScheduledSelection(id=id, topic=topic, key=key, owner=owner, before=before)
+    if not (selection.is_narrow or all):
+        raise click.UsageError(
+            "say which scheduled events: --id, --topic, --key, --owner, --before, or --all"
+        )
     with opened(url, prefix, schema) as store:
         count = scheduled.cancel(store, selection, all=all, dry_run=dry_run)
     if as_json:

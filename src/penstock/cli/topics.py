@@ -11,8 +11,10 @@ from penstock.operate import topics
 from penstock.operate.clear import Cleared, clear
 from penstock.operate.topics import UNLIMITED, TopicShown
 
+from .asking import confirm
 from .options import after_option, json_option, limit_option, opened, store_options
-from .output import cell, moment, print_json, print_more, print_page, print_table, whole
+from .output import cell, moment, print_facts, print_json, print_more, print_page, whole
+from .tables import print_table
 from .units import count, duration, duration_text, is_unlimited, size, size_text
 
 _COLUMNS = ("topic", "partitions", "records", "kept", "groups")
@@ -73,8 +75,7 @@ def show_topic(
         "groups": ", ".join(topic.groups) or "none",
         "created": moment(topic.created_at),
     } | ({} if total is None else {"size": size_text(total)})
-    for label, text in facts.items():
-        click.echo(f"{label + ':':<12}{text}")
+    print_facts(facts)
     if found is not None:
         rows = [(each.partition, each.start, each.end, each.end - each.start) for each in found.items]
         print_table(_PARTITION_COLUMNS, [tuple(map(str, row)) for row in rows])
@@ -150,6 +151,8 @@ def set_topic(
     Limits that are not given stay as they are. Whatever they are, nothing goes that a group has yet to read.
     A retention of 0 keeps no more than that.
     """
+    if not default and retention is max_bytes is max_records is None:
+        raise click.UsageError("say what is kept: --retention, --max-bytes, --max-records, or --default")
     age: timedelta | int | None = _or_unlimited(retention, duration, "--retention")
     with opened(url, prefix, schema) as store:
         topic = topics.set_retention(
@@ -182,7 +185,7 @@ def clear_topic(
     with opened(url, prefix, schema) as store:
         if not (dry_run or yes):
             told = clear(store, name, dry_run=True)
-            click.confirm(f"topic {name}: {_lost(told)}. Take all that away?", abort=True)
+            confirm(f"topic {name}: {_lost(told)}. Take all that away?", as_json=as_json)
         done = clear(store, name, dry_run=dry_run)
     if as_json:
         print_json(done)
@@ -208,7 +211,7 @@ def delete_topic(
         if not yes:
             readers = ", ".join(topic.groups) or "no group"
             question = f"topic {name} has {topic.records} records and is read by {readers}. Delete it?"
-            click.confirm(question, abort=True)
+            confirm(question, as_json=as_json)
         gone = topics.delete(store, name, force=force)
     if as_json:
         print_json({"topic": name, "records": gone})

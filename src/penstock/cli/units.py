@@ -5,6 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
+from penstock.clock import SYSTEM, from_ms
+
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d|w)?")
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([KMGT])(i?)B?|B)?", re.IGNORECASE)
@@ -58,6 +60,20 @@ def moment(text: str) -> datetime:
     if found is None:
         raise click.BadParameter(f"{text!r} is not a moment such as 2026-11-16T02:00 (UTC) or 2026-11-16")
     return found
+
+
+def past_moment(text: str) -> datetime:
+    """Return the moment that a text names, or that lies a duration such as 2h back."""
+    found = moment_of(text)
+    if found is not None:
+        return found
+    try:
+        return from_ms(SYSTEM.now_ms()) - duration(text)
+    except (click.BadParameter, OverflowError):
+        raise click.BadParameter(
+            f"{text!r} is neither a duration back from now such as 2h or 30d, nor a moment such as "
+            "2026-11-16T02:00 (UTC) or 2026-11-16"
+        ) from None
 
 
 def duration_text(milliseconds: int) -> str:

@@ -11,6 +11,7 @@ from penstock.logs import FORMATS, LEVELS
 from .listen_address import ListenAddress, ListenAddressType, insecure_option, refuse_open
 from .logs import set_up
 from .reload import run_reloading
+from .remedies import naming_the_command
 from .target import load
 
 
@@ -58,7 +59,8 @@ def command(
         raise click.UsageError(f"{' '.join(targets)} names an outbox twice")
     pins = None if partitions is None else _numbers(partitions)
     set_up(log_level, log_format)
-    with _serving(list(outboxes.values()), http):
+    first: Outbox = next(iter(outboxes.values()))
+    with naming_the_command(first.url, first.database.names), _serving(list(outboxes.values()), http):
         run_together(outboxes.values(), partitions=pins)
 
 

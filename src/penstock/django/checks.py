@@ -65,5 +65,5 @@ def _place(url: str) -> tuple[str, str]:
     """Return the kind of a store and its file or database; a host may have several names."""
     parts = urlsplit(url)
     if parts.scheme == "sqlite":
-        return "sqlite", str(Path(url.removeprefix("sqlite:///")).resolve())
+        return "sqlite", str(Path(url.removeprefix("sqlite:///").partition("?")[0]).resolve())
     return "postgresql" if parts.scheme == "postgres" else parts.scheme, unquote(parts.path)

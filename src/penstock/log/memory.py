@@ -29,6 +29,10 @@ class MemoryDialect(SqliteDialect):
         anchor = self.connect()  # the store ends with its last connection
         finalize(self, anchor.close)
 
+    def missing_file(self) -> str | None:
+        """Return None: it is in memory, and there as long as this object is."""
+        return None
+
     def connect(self) -> SqliteConnection:
         """Open one more connection to the same memory."""
         return sqlite3.connect(

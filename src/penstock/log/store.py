@@ -15,6 +15,7 @@ from .sql.database import Database, Transaction
 from .sql.dialects import open_database
 from .sql.log import SqlLog
 from .sql.naming import DEFAULT_PREFIX, Names
+from .sql.url import StoreUrl, plain_url
 
 
 @dataclass(frozen=True)
@@ -63,19 +64,20 @@ StoreLike = Store | Database | HasStore
 
 
 def open_store(
-    url: str,
+    url: StoreUrl,
     names: Names | None = None,
     *,
     limit_seconds: float | None = None,
     listen_url: str | None = None,
     clock: Clock = SYSTEM,
 ) -> Store:
-    """Return the store that a URL means; nothing is opened yet.
+    """Return the store that a URL means, or an engine of SQLAlchemy's; nothing is opened yet.
 
     `limit_seconds` and `listen_url` as for `open_database`. Raises InvalidUrl, InvalidName, MissingExtra.
     """
-    database = open_database(url, names or Names(), limit_seconds=limit_seconds, listen_url=listen_url)
-    return Store(SqlLog(database, clock), database, url)
+    plain = plain_url(url)
+    database = open_database(plain, names or Names(), limit_seconds=limit_seconds, listen_url=listen_url)
+    return Store(SqlLog(database, clock), database, plain)
 
 
 def store_of(source: StoreLike, clock: Clock = SYSTEM) -> Store:

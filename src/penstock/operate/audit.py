@@ -18,6 +18,7 @@ from penstock.clock import from_ms
 from penstock.log.sql.contract import Row
 from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
+from penstock.model.limits import check_moment
 
 from .lookup import storable
 from .operation import operation
@@ -85,14 +86,21 @@ def audit(
     *,
     action: str | None = None,
     actor: str | None = None,
+    since: datetime | None = None,
+    before: datetime | None = None,
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[AuditEntry]:
-    """Return a page of the audit, the newest first. Raises InvalidPage."""
+    """Return a page of the audit, the newest first: of an action, of an actor, from one moment to another.
+
+    Raises InvalidPage, InvalidTime.
+    """
     check_limit(limit)
-    (before,) = place_after(after, (int,), (LAST,))
+    (last,) = place_after(after, (int,), (LAST,))
     params = {
-        "before": before,
+        "before": last,
+        "since_ms": None if since is None else check_moment("since", since, 0),
+        "before_ms": None if before is None else check_moment("before", before, 0),
         "action": None if action is None else storable(action),
         "actor": None if actor is None else storable(actor),
     }

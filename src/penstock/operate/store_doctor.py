@@ -1,7 +1,7 @@
 """All that the doctor says of one store."""
 
 from penstock.clock import SYSTEM, Clock
-from penstock.errors import SchemaError, SchemaTooNew
+from penstock.errors import NotMigrated, SchemaError, StoreMissing
 from penstock.log.sql.migrations import check
 from penstock.log.store import Store
 
@@ -20,14 +20,17 @@ from .time_limits import examine_time_limits
 def examine_store(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
     """Return a finding for everything that waits or will, and for what the store lacks; changes nothing.
 
-    Tables that this code cannot use are the only finding there is then.
+    Tables that this code cannot use are the only finding there is then. Raises StoreMissing.
     """
     try:
         check(store.database)
+    except StoreMissing:
+        raise
     except SchemaError as exc:
-        newer = isinstance(exc, SchemaTooNew)
-        remedy = "update Penstock here" if newer else "penstock migrate --url ..."
-        return [DoctorFinding("Tables", PartState.BROKEN, str(exc), "everything in this store", remedy)]
+        found, remedy = str(exc), "update Penstock here"
+        if isinstance(exc, NotMigrated):
+            found, remedy = exc.found, "penstock migrate --url …"
+        return [DoctorFinding("Tables", PartState.BROKEN, found, "everything in this store", remedy)]
     return [
         *examine_stalls(store, clock),
         *examine_holders(store, clock),

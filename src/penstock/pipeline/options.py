@@ -11,6 +11,7 @@ import msgspec
 from penstock.clock import to_ms
 from penstock.errors import InvalidOption
 from penstock.log.sql.naming import DEFAULT_PREFIX, Names
+from penstock.log.sql.url import plain_url
 
 from .columns import COLUMNS
 
@@ -49,14 +50,14 @@ class SourceOptions:
 
 
 def read_options(given: Mapping[str, str]) -> SourceOptions:
-    """Return the options in force. Raises InvalidOption, InvalidName."""
+    """Return the options in force. Raises InvalidOption, InvalidName, InvalidUrl."""
     url = given.get("url") or ""
     if not url:
         raise InvalidOption("url", url, "the address of the store, as in sqlite:///shop.db")
     topic = given.get("topic") or _DEFAULT_TOPIC
     tasks = _number(given, "numPartitions")
     return SourceOptions(
-        url=url,
+        url=plain_url(url),
         names=Names(given.get("prefix") or DEFAULT_PREFIX, given.get("schema") or None),
         topic=topic,
         columns=_columns(given.get("columns")),

@@ -177,7 +177,8 @@ def test_what_is_no_outbox_is_refused_and_people_get_a_table(
     assert "mailer" in out
     assert out.endswith("no problems\n")
     write("empty", HEAD.replace("{url!r}", repr(f"sqlite:///{tmp_path}/none.db")))
-    assert check("empty:outbox")[0] == 1
+    assert check("empty:outbox")[0] == 3
+    assert not (tmp_path / "none.db").exists()
 
 
 def test_an_object_that_cannot_say_its_class_does_not_matter(write: Any, check: Check, url: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock import Outbox, Record
-from penstock.cli import main
+from penstock.cli import main, options
 from penstock.log.sql import database
 from penstock.log.sql.sqlite import dialect
 from penstock.testing.refusal import refusal
@@ -67,12 +67,55 @@ def test_a_locked_store_is_one_sentence_with_a_remedy(
 
 
 def test_a_store_without_tables_names_the_command_that_makes_them(run: Run, path: Path) -> None:
+    path.touch()
     code, _, err = run("why", "o-1")
     assert code == 1
-    assert "`penstock migrate --url …`" in err
+    assert err == "error: table penstock_meta is not in this database; run `penstock migrate`\n"
     code, out, _ = run("doctor", "--url", f"sqlite:///{path}", "--json")
     assert code == 1
     assert "penstock migrate --url" in out
+    assert "outbox.migrate()" not in out
+
+
+@pytest.mark.parametrize(
+    ("address", "options", "command"),
+    [
+        ("sqlite:///a b.db", [], "penstock migrate --url 'sqlite:///a b.db'"),
+        ("sqlite:///x.db", ["--prefix", "mine_"], "penstock migrate --url sqlite:///x.db --prefix mine_"),
+    ],
+)
+def test_the_remedy_is_the_command_for_this_store(
+    run: Run, path: Path, address: str, options: list[str], command: str
+) -> None:
+    code, _, err = run("groups", "list", "--url", address, *options)
+    assert code == 3
+    assert f"run `{command}`" in err
+    assert list(path.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        ["topics", "clear", "events"],
+        ["topics", "delete", "events"],
+        ["groups", "delete", "mailer"],
+        ["groups", "reset", "mailer", "--to", "earliest"],
+        ["events", "delete", "--state", "done", "--before", "2026-11-17"],
+        ["drop"],
+        ["restored"],
+        ["erase", "ada"],
+    ],
+    ids=" ".join,
+)
+def test_without_a_terminal_nobody_is_asked(run: Run, shop: Outbox, question: list[str]) -> None:
+    with shop.transaction() as conn:
+        shop.publish(conn, "order.placed", 1, owner="ada")
+    code, out, err = run(*question)
+    assert (code, "there is no terminal to ask at" in err, "use --yes" in err) == (2, True, True), err
+    assert "Traceback" not in err
+    code, out, err = run(*question, "--json")
+    assert (code, out, "use --yes" in err) == (2, "", True), err
+    assert "with --json nobody is asked" in err
 
 
 @pytest.mark.usefixtures("shop")
@@ -122,3 +165,51 @@ def test_the_doctor_shows_foreign_text_as_it_is(run: Run, shop: Outbox, path: Pa
     code, out, _ = run("doctor", "--url", f"sqlite:///{path}")
     assert code == 0
     assert "[red]" in out
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (["groups", "show", "nope"], 1, "`penstock groups list` shows those there are"),
+        (["groups", "reset", "mailer", "--to", "5"], 2, "say which by --partition"),
+        (["topics", "set", "events"], 2, "--retention, --max-bytes, --max-records, or --default"),
+        (["dead", "requeue", "--group", "mailer"], 2, "--id, --key, --type, --since, --before, or --all"),
+        (["scheduled", "cancel"], 2, "--id, --topic, --key, --owner, --before, or --all"),
+        (["audit", "--since", "2x"], 2, "'2x' is neither a duration back from now such as 2h"),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, list) else None,
+)
+def test_what_was_asked_wrongly_is_answered_with_what_to_say(
+    run: Run, args: list[str], code: int, words: str
+) -> None:
+    found, out, err = run(*args)
+    assert found == code
+    assert words in err
+    assert out == ""
+
+
+@pytest.mark.usefixtures("shop")
+def test_what_was_done_lately_is_listed(run: Run) -> None:
+    run("groups", "pause", "mailer")
+    assert "group pause" in run("audit", "--since", "2h")[1]
+    assert run("audit", "--before", "2h")[1] == "nothing was done that is audited\n"
+
+
+def test_a_path_is_answered_with_its_address(run: Run, shop: Outbox, path: Path) -> None:
+    code, _, err = run("groups", "list", "--url", str(path))
+    assert code == 2
+    assert f"for a SQLite file write sqlite:///{path}" in err
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_person_waits_for_a_lock_for_seconds_and_not_for_minutes(
+    run: Run, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(options, "TIMEOUT_SECONDS", 0.0)
+    with closing(sqlite3.connect(path)) as conn:
+        conn.execute("BEGIN IMMEDIATE")
+        code, _, err = run("groups", "pause", "mailer", "--url", f"sqlite:///{path}?timeout=0.01")
+    assert code == 3
+    assert "is locked" in err
+    assert err.count("\n") == 1

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from penstock import Outbox, Record
-from penstock.cli import main
+from penstock.cli import asking, main
 from penstock.cli.units import duration, duration_text, moment, size, size_text
 from penstock.testing.refusal import refusal
 
@@ -58,6 +58,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
     def command(*args: str, typed: str | None = None) -> tuple[int, str, str]:
         answers = iter([typed]) if typed is not None else iter([])
         monkeypatch.setattr("click.termui.visible_prompt_func", lambda prompt: next(answers))
+        monkeypatch.setattr(asking, "is_terminal", lambda: typed is not None)
         left = refusal(SystemExit, main, list(args))
         printed = capsys.readouterr()
         return left.code if isinstance(left.code, int) else 0, printed.out, printed.err
@@ -319,9 +320,9 @@ def test_what_was_done_is_listed(run: Run, shop: Outbox) -> None:
 
 
 def test_the_tables_are_dropped_when_the_prefix_is_typed(run: Run, shop: Outbox) -> None:
-    code, out, _ = run("drop", typed="y")
-    assert code == 130
-    assert "1 topics, 3 records, 0 staged, 1 scheduled, 1 groups, 0 dead letters" in out
+    code, out, err = run("drop", typed="y")
+    assert (code, out) == (130, "")
+    assert "1 topics, 3 records, 0 staged, 1 scheduled, 1 groups, 0 dead letters" in err
     assert run("topics", "list")[0] == 0
     assert run("drop", typed="penstock_")[0] == 0
     assert run("topics", "list")[0] == 1

@@ -240,5 +240,7 @@ def test_a_program_that_fails_is_not_taken_for_a_missing_one(folder: Path) -> No
 def test_tables_that_are_missing_are_named_with_the_remedy(folder: Path, refused: Run) -> None:
     (folder / "bare.py").write_text(PROGRAM.replace("shop.db", "bare.db"))
     code, said = refused("bare:outbox")
-    assert code == 1
-    assert "run outbox.migrate() or `penstock migrate --url …` once" in said
+    assert code == 3
+    assert "there is no store at" in said
+    assert "run `penstock migrate --url sqlite:///" in said
+    assert not (folder / "bare.db").exists()

@@ -967,6 +967,15 @@ SELECT coalesce(sum(lanes), 0)::bigint, coalesce(sum(entries), 0)::bigint FROM (
 SELECT topic_id, partition, "offset", id, key, type, timestamp_ms FROM penstock_dead
 WHERE id = :id AND (:topic_id::integer IS NULL OR topic_id = :topic_id::integer) LIMIT 1;
 
+-- name: kept_letter
+-- What a dead letter holds of its record; reads the dead letters, locks nothing.
+SELECT value, headers, owner FROM penstock_dead WHERE id = :id LIMIT 1;
+
+-- name: kept_entry
+-- What a waiting record holds of itself, where retention has taken it from the log; reads the waiting records of all
+-- groups, locks nothing.
+SELECT value, headers, owner FROM penstock_lane_entry WHERE id = :id LIMIT 1;
+
 -- name: entry_lane
 -- The lane in which a record waits; walks the primary key, locks nothing.
 SELECT lane FROM penstock_lane_entry

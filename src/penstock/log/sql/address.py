@@ -1,6 +1,16 @@
-"""A store's address as it may be shown, whole or as a short name."""
+"""A store's address: the plain forms it has, its parts, and how it may be shown, whole or as a short name."""
 
 import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+FORMS = (
+    "sqlite:///file.db",
+    "sqlite:////absolute/file.db",
+    "postgresql://user@host/database",
+    "memory://",
+)
+Options = Sequence[tuple[str, str]]
 
 _LOGIN = re.compile(r"(?<=://)([^/?#:]*):.*@")  # greedy: a password may hold an @
 _BARE_LOGIN = re.compile(r"^([^/?#:=\s]*):.*@")  # of an address that lacks its scheme
@@ -21,3 +31,15 @@ def short_name(url: str) -> str:
     if scheme == "sqlite":
         return rest.removeprefix("/")
     return rest.partition("?")[0].rpartition("@")[2] or scheme
+
+
+class UrlParts(NamedTuple):
+    """What a URL of SQLAlchemy's says, without escapes; `hosts` as a URL has them, with their ports."""
+
+    shown: str  # without the password, for messages
+    kind: str
+    user: str | None
+    password: str | None
+    hosts: str
+    database: str | None
+    options: Options

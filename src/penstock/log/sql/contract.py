@@ -94,6 +94,9 @@ class Dialect(Protocol):
     def connect(self) -> Any:
         """Open a connection of ours. Raises the driver's error."""
 
+    def missing_file(self) -> str | None:
+        """Return the file that is not there yet and that `connect` would make; None where there is none."""
+
     def may_keep(self, conn: Any) -> bool:
         """Return whether a connection that is not in use may be kept for the next transaction."""
 

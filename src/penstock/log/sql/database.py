@@ -6,6 +6,7 @@ have happened is never run again here: the caller compares and decides.
 """
 
 import logging
+import math
 import os
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from threading import Event, Lock
 from typing import Any, TypeVar
 
+from penstock.clock import SYSTEM
 from penstock.errors import (
     PickChanged,
     StoreDamaged,
@@ -95,6 +97,7 @@ class Database:
         self._inherited: list[Any] = []
         self._lock = Lock()
         self._closed = Event()
+        self.timeout_seconds = math.inf  # how long a transaction is run again after conflicts
         dialect.when_renewed(self._drop_idle)
 
     def sql(self, room: str, name: str) -> str:
@@ -169,13 +172,14 @@ class Database:
     def _repeat(
         self, opened: Callable[[], AbstractContextManager[Transaction]], work: Callable[[Transaction], T]
     ) -> T:
-        pause = _FIRST_PAUSE_SECONDS
+        pause, started = _FIRST_PAUSE_SECONDS, SYSTEM.monotonic()
         for replay in range(_REPLAYS + 1):
             try:
                 with opened() as tx:
                     return work(tx)
             except Exception as exc:
-                if replay == _REPLAYS or not self._may_repeat(exc):
+                is_late = SYSTEM.monotonic() - started >= self.timeout_seconds
+                if replay == _REPLAYS or is_late or not self._may_repeat(exc):
                     translated = self.dialect.translate(exc)
                     if translated is None and self.dialect.is_conflict(exc):
                         translated = StoreLocked(self.where)

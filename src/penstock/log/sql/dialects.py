@@ -4,22 +4,16 @@ import os
 
 from penstock.errors import InvalidName, InvalidUrl
 
-from .address import without_password
+from .address import FORMS, without_password
 from .contract import Dialect
 from .database import Database
 from .naming import Names
-
-FORMS = (
-    "sqlite:///file.db",
-    "sqlite:////absolute/file.db",
-    "postgresql://user@host/database",
-    "memory://",
-)
-_POSTGRES = ("postgresql", "postgres")
+from .sqlite.url import path_and_timeout
+from .url import POSTGRES, StoreUrl, plain_url
 
 
 def open_database(
-    url: str, names: Names, *, limit_seconds: float | None = None, listen_url: str | None = None
+    url: StoreUrl, names: Names, *, limit_seconds: float | None = None, listen_url: str | None = None
 ) -> Database:
     """Return the database that a URL means; nothing is opened yet.
 
@@ -27,32 +21,40 @@ def open_database(
     database can enforce it. `listen_url` is where a server is listened to, if not there: it is for a server
     behind a pooler, and files have no use for it. Raises InvalidUrl, InvalidName, MissingExtra.
     """
-    dialect = _dialect(url, limit_seconds, listen_url or None)
+    dialect = _dialect(plain_url(url), limit_seconds, listen_url or None)
     if names.schema is not None and not dialect.has_schemas:
         raise InvalidName("schema", names.schema, "cannot be had in this database; set a prefix instead")
     return Database(dialect, names)
 
 
 def _dialect(url: str, limit_seconds: float | None, listen_url: str | None) -> Dialect:
-    scheme, found, rest = str(url).partition("://")
-    if found and scheme == "sqlite" and rest.startswith("/") and _is_file(rest[1:]):
-        from .sqlite.dialect import SqliteDialect
+    scheme, found, rest = url.partition("://")
+    if found and scheme == "sqlite" and rest.startswith("/"):
+        from .sqlite.dialect import BUSY_SECONDS, SqliteDialect
 
-        return SqliteDialect(os.path.abspath(rest[1:]))  # the same file also after a change of folder
-    if found and scheme in _POSTGRES:
+        path, seconds = path_and_timeout(rest[1:])
+        if _is_file(path):
+            busy_seconds = BUSY_SECONDS if seconds is None else seconds
+            # the same file also after a change of folder
+            return SqliteDialect(os.path.abspath(path), busy_seconds=busy_seconds)
+    if found and scheme in POSTGRES:
         from .postgres.dialect import DEFAULT_LIMIT_SECONDS, PostgresDialect
 
-        if listen_url is not None and str(listen_url).partition("://")[0] not in _POSTGRES:
-            raise InvalidUrl(without_password(str(listen_url)), [FORMS[2]])
+        if listen_url is not None:
+            listen_url = plain_url(listen_url)
+            if listen_url.partition("://")[0] not in POSTGRES:
+                raise InvalidUrl(without_password(listen_url), [FORMS[2]])
         limit = limit_seconds or DEFAULT_LIMIT_SECONDS
         return PostgresDialect(url, limit_seconds=limit, listen_url=listen_url)
     if found and scheme == "memory":
         from ..memory import MemoryDialect
 
         return MemoryDialect(rest)
-    raise InvalidUrl(without_password(str(url)), FORMS)
+    if not found and os.path.exists(url):
+        raise InvalidUrl(url, FORMS, why=f"it is a path; for a SQLite file write sqlite:///{url}")
+    raise InvalidUrl(without_password(url), FORMS)
 
 
 def _is_file(path: str) -> bool:
-    """Return whether a path names a file: not the memory of one connection, and without options."""
-    return path not in ("", ":memory:") and "?" not in path and "\x00" not in path
+    """Return whether a path names a file: not the memory of one connection."""
+    return path not in ("", ":memory:") and "\x00" not in path

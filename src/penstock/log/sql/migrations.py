@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 
-from penstock.errors import SchemaBehind, SchemaMissing, SchemaTooNew, SequenceCached
+from penstock.errors import SchemaBehind, SchemaMissing, SchemaTooNew, SequenceCached, StoreMissing
 
 from .database import Database, Transaction
 from .naming import Names
@@ -83,14 +83,19 @@ def schema_state(version: str | None, usable_from: str | None) -> SchemaState:
 
 def pending(database: Database) -> list[Migration]:
     """Return the migrations that have not been applied yet. Raises SchemaTooNew."""
+    if database.dialect.missing_file() is not None:
+        return chain(database)
     return database.look(lambda tx: _after(database, state(tx, database)))
 
 
 def check(database: Database) -> SchemaState:
     """Refuse a database that this code cannot use; return what it says of its tables.
 
-    Raises SchemaMissing, SchemaBehind, SchemaTooNew.
+    Raises StoreMissing, SchemaMissing, SchemaBehind, SchemaTooNew.
     """
+    missing = database.dialect.missing_file()
+    if missing is not None:
+        raise StoreMissing(missing)
     found = database.look(lambda tx: state(tx, database))
     waiting = _after(database, found)
     if waiting and not found.version:

@@ -9,6 +9,8 @@ SELECT id, at_ms, actor, action, subject, count FROM penstock_audit
 WHERE id < :before::bigint
   AND (:action::text IS NULL OR action = :action::text)
   AND (:actor::text IS NULL OR actor = :actor::text)
+  AND (:since_ms::bigint IS NULL OR at_ms >= :since_ms::bigint)
+  AND (:before_ms::bigint IS NULL OR at_ms < :before_ms::bigint)
 ORDER BY id DESC
 LIMIT :limit;
 

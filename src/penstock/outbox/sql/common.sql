@@ -238,6 +238,12 @@ SELECT topic, id, key, type, timestamp_ms, slot, NULL::bigint FROM (
     SELECT topic, id, key, type, timestamp_ms, slot FROM penstock_staged LIMIT :walk) AS s
 WHERE id = :id AND (:topic::text IS NULL OR topic = :topic::text) LIMIT 1;
 
+-- name: staged_show
+-- A staged event with all it holds; reads the table up to so many rows, since it has no index on ids, locks nothing.
+SELECT owner, type, id, value, headers, timestamp_ms FROM (
+    SELECT owner, type, id, value, headers, timestamp_ms FROM penstock_staged LIMIT :walk) AS s
+WHERE id = :id LIMIT 1;
+
 -- name: staged_count
 -- How many events are staged, up to so many; reads the table so far, locks nothing.
 SELECT count(*) FROM (SELECT 1 FROM penstock_staged LIMIT :walk) AS s;

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import msgspec
 
 from penstock.errors import InvalidUrl, MissingExtra, StoreUnreachable
-from penstock.log.sql.dialects import FORMS
+from penstock.log.sql.address import FORMS
 from penstock.log.sql.naming import Names
 from penstock.log.sql.sqlite.dialect import SqliteDialect
 from penstock.log.sql.statements import statement

@@ -28,12 +28,15 @@ from .time_limits import read_limits, why_ended
 try:
     import psycopg
     from psycopg import errors as pg
+    from psycopg.conninfo import conninfo_to_dict
     from psycopg.rows import tuple_row
     from psycopg.sql import SQL, Identifier, Literal
 except ImportError as exc:
     raise MissingExtra("a postgresql:// store", "postgres") from exc
 
 DEFAULT_LIMIT_SECONDS = 15.0  # half of the default lease
+# How we connect, unless the address says otherwise.
+_DEFAULTS = {"connect_timeout": 10, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
 _FORM = "postgresql://user@host:port/database"
 _NOTIFY = SQL("BEGIN; SET LOCAL synchronous_commit TO off; NOTIFY {}, {}; COMMIT")
 _MIGRATION_LOCK = 0x70656E73746F636B  # "penstock"
@@ -104,6 +107,7 @@ class PostgresDialect:
     ) -> None:
         self.url, self.listen_url = url, listen_url
         self._limit_ms = max(1, int(limit_seconds * 1000))
+        self._defaults = _DEFAULTS | {"tcp_user_timeout": self._limit_ms}
         self._bounds = (
             f";SET LOCAL lock_timeout = {self._limit_ms}"
             f";SET LOCAL idle_in_transaction_session_timeout = {self._limit_ms}"
@@ -115,20 +119,20 @@ class PostgresDialect:
 
     def _connected(self, url: str) -> PostgresConnection:
         try:
+            given = conninfo_to_dict(url)
+            unsaid: dict[str, Any] = {
+                name: value for name, value in self._defaults.items() if name not in given
+            }
             return PostgresConnection.connect(
-                url,
-                autocommit=True,
-                prepare_threshold=None,
-                application_name="penstock",
-                connect_timeout=10,
-                keepalives_idle=10,
-                keepalives_interval=5,
-                keepalives_count=3,
-                tcp_user_timeout=self._limit_ms,
+                url, autocommit=True, prepare_threshold=None, application_name="penstock", **unsaid
             )
         except psycopg.ProgrammingError:  # the driver cannot read the address
             # Without its cause: what the driver says of an address that it cannot read quotes it whole.
             raise InvalidUrl(without_password(url), [_FORM]) from None
+
+    def missing_file(self) -> str | None:
+        """Return None: a server makes no database by itself."""
+        return None
 
     def may_keep(self, conn: "psycopg.Connection[Any]") -> bool:
         """Return True: a session knows by itself when it is lost."""

@@ -5,6 +5,7 @@ and never fail in the middle because someone else wrote. The file is in WAL mode
 `synchronous=FULL`, so a commit survives a power cut.
 """
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -69,8 +70,8 @@ class SqliteDialect:
     listen_url: str | None = None
     writers: int | None = 1
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, path: str, *, busy_seconds: float = BUSY_SECONDS) -> None:
+        self.path, self._busy_seconds = path, busy_seconds
         self._file = shared_file(path)
 
     def connect(self) -> SqliteConnection:
@@ -83,7 +84,7 @@ class SqliteDialect:
     def _connect(self) -> SqliteConnection:
         conn = sqlite3.connect(
             self.path,
-            timeout=BUSY_SECONDS,
+            timeout=self._busy_seconds,
             isolation_level=None,
             check_same_thread=False,
             factory=SqliteConnection,
@@ -95,6 +96,11 @@ class SqliteDialect:
             conn.close()
             raise
         return conn
+
+    def missing_file(self) -> str | None:
+        """Look for the file; where its folder is not there either, opening it says so."""
+        is_missing = os.path.isdir(os.path.dirname(self.path)) and not os.path.exists(self.path)
+        return self.path if is_missing else None
 
     def may_keep(self, conn: SqliteConnection) -> bool:
         """Ask what is known of the file."""
@@ -259,7 +265,7 @@ class SqliteDialect:
         """Say what a file that is away, full, read-only or damaged, or a missing table means."""
         code = _primary_code(error)
         if self.is_away(error):
-            return StoreUnreachable(self.path, str(error))
+            return StoreUnreachable(self.path, self._why_away(error))
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             return StoreDamaged(self.path, str(error))
         if code == sqlite3.SQLITE_FULL:
@@ -267,6 +273,14 @@ class SqliteDialect:
         if code == sqlite3.SQLITE_READONLY:
             return StoreReadOnly(self.path)
         return missing_table(error)
+
+    def _why_away(self, error: Exception) -> str:
+        folder = os.path.dirname(self.path)
+        if not os.path.isdir(folder):
+            return f"there is no folder {folder}; make it first"
+        if os.path.isdir(self.path):
+            return "it is a folder; name a file in it"
+        return str(error)
 
 
 class SqliteListener:

@@ -1,0 +1,133 @@
+"""The address of a store in every form that it may be given in, and the one plain form of it.
+
+An application has one address for its database, often with SQLAlchemy's name of a driver in it, or an engine
+made from it. All mean the same database, so all are accepted. SQLAlchemy is never imported here: an object of
+it is read by its attributes.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+from urllib.parse import parse_qsl, unquote
+
+from penstock.errors import InvalidUrl
+
+from .address import FORMS, Options, UrlParts, without_password
+from .sqlite.url import sqlite_url
+
+POSTGRES = ("postgresql", "postgres")
+DRIVERS = {
+    "sqlite": ("aiosqlite", "pysqlite"),
+    "postgresql": ("asyncpg", "psycopg", "psycopg_async", "psycopg2"),
+}
+
+# As SQLAlchemy reads it, but for the hosts, of which there may be several.
+_URL = re.compile(
+    r"(?:(?P<user>[^:/]*)(?::(?P<password>[^@]*))?@)?(?P<hosts>[^/?]*)(?:/(?P<database>[^?]*))?(?:\?(?P<query>.*))?",
+    re.DOTALL,
+)
+
+
+class SqlAlchemyUrl(Protocol):
+    """A `sqlalchemy.URL`."""
+
+    @property
+    def drivername(self) -> str:
+        """The kind of database, with or without a driver."""
+
+    def render_as_string(self, hide_password: bool = True) -> str:
+        """Return it as text."""
+
+
+class HasSqlAlchemyUrl(Protocol):
+    """An engine of SQLAlchemy's, sync or async."""
+
+    @property
+    def url(self) -> SqlAlchemyUrl:
+        """Where it connects to."""
+
+
+StoreUrl = str | SqlAlchemyUrl | HasSqlAlchemyUrl
+
+
+def plain_url(given: StoreUrl) -> str:
+    """Return the address of a store in its plain form: one of `FORMS`, perhaps with options.
+
+    Raises InvalidUrl for what names no driver that is known or has an option with no meaning here, and
+    MissingExtra.
+    """
+    parts = _parts(given)
+    if isinstance(parts, str):
+        return _plain_text(parts)
+    if parts.kind == "sqlite":
+        return sqlite_url(parts.shown, parts.database or "", parts.options)
+    from .postgres.url import postgres_url
+
+    return postgres_url(parts)
+
+
+def _plain_text(url: str) -> str:
+    """Return a URL that names no driver; options of drivers may be in it all the same."""
+    scheme, _, rest = url.partition("://")
+    if scheme == "sqlite" and rest.startswith("/"):
+        path, _, query = rest[1:].partition("?")
+        return sqlite_url(url, path, parse_qsl(query, keep_blank_values=True)) if query else url
+    if scheme in POSTGRES:
+        from .postgres.url import with_known_options
+
+        return with_known_options(url)
+    return url
+
+
+def _parts(given: Any) -> UrlParts | str:
+    """Return the parts of a URL as SQLAlchemy understands it, or the text of one that names no driver."""
+    if not isinstance(given, str):
+        url = getattr(given, "url", given)
+        if not callable(getattr(url, "render_as_string", None)):
+            raise InvalidUrl(str(given), FORMS)
+        return _of_object(url)
+    scheme, found, rest = given.partition("://")
+    if not (found and "+" in scheme):
+        return given
+    shown, kind = without_password(given), _kind(scheme, given)
+    said = _URL.fullmatch(rest)
+    if said is None or (kind == "sqlite" and not rest.startswith("/")):
+        raise InvalidUrl(shown, FORMS)
+    user, password, database = (
+        None if text is None else unquote(text) for text in said.group("user", "password", "database")
+    )
+    options = parse_qsl(said["query"] or "", keep_blank_values=True)
+    return UrlParts(shown, kind, user, password, said["hosts"], database, options)
+
+
+def _of_object(url: Any) -> UrlParts:
+    shown = url.render_as_string(hide_password=True)
+    kind, host = _kind(url.drivername, shown), url.host or ""
+    if not url.database:  # it may be connected by a `creator`, to a place that nobody can read here
+        raise InvalidUrl(shown, FORMS, why="it names no database; give the URL of the store as text")
+    hosts = f"[{host}]" if ":" in host else host.replace("/", "%2F")
+    if url.port is not None:
+        hosts = f"{hosts}:{url.port}"
+    password = None if url.password is None else str(url.password)
+    return UrlParts(shown, kind, url.username, password, hosts, url.database, _pairs(url.query))
+
+
+def _pairs(query: Mapping[str, str | Sequence[str]]) -> Options:
+    return [
+        (name, value)
+        for name, values in query.items()
+        for value in ([values] if isinstance(values, str) else values)
+    ]
+
+
+def _kind(scheme: str, url: str) -> str:
+    """Return the kind of database that a scheme with a driver names. Raises InvalidUrl."""
+    kind, _, driver = scheme.partition("+")
+    kind = "postgresql" if kind in POSTGRES else kind
+    if kind not in DRIVERS:
+        raise InvalidUrl(without_password(url), FORMS)
+    if driver and driver not in DRIVERS[kind]:
+        known = ", ".join(DRIVERS[kind])
+        why = f"the driver {driver!r} is not one of {known}; write {kind}:// without a driver"
+        raise InvalidUrl(without_password(url), FORMS, why=why)
+    return kind

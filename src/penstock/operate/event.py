@@ -1,0 +1,112 @@
+"""Everything that is known of one event: what it says, where it is, and what each group has done with it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+import msgspec
+
+from penstock.clock import SYSTEM, Clock, from_ms
+from penstock.errors import UnknownEvent
+from penstock.log.contract import Log, Position
+from penstock.log.entry import Entry, key_bytes, readable
+from penstock.log.sql.database import Transaction
+from penstock.log.store import Store
+from penstock.model.limits import ERASED
+from penstock.model.record import Record
+
+from .lookup import storable
+from .operation import operation
+from .why import Answer, QuestionKind, why
+from .why.finding import STAGED_WALK, Finder, Logged, Missing, UnloggedEvent
+
+_ALL = 1 << 62
+_NO_PLACE = -1
+
+
+class EventPlace(Enum):
+    """Where an event is."""
+
+    SCHEDULED = "scheduled"  # until it is due
+    STAGED = "staged"  # committed, and not in the log yet
+    LOGGED = "logged"  # in the log
+    KEPT = "kept"  # retention has taken it from the log, and a lane or a dead letter still holds it
+    ERASED = "erased"  # its place in the log is empty
+
+
+@dataclass(frozen=True, slots=True)
+class ShownEvent:
+    """One event. `record` is without content where it was erased, and without a place until it is logged.
+
+    `groups`: for each group that reads its topic, what has become of it; before it is in the log, and where
+    no group reads it, one answer without a group. `damage`: why its headers cannot be read, if they cannot.
+    """
+
+    place: EventPlace
+    topic: str
+    record: Record
+    owner: str | None
+    due_at: datetime | None
+    groups: tuple[Answer, ...]
+    damage: str | None = None
+
+
+@operation
+def show_event(
+    store: Store, id: str, *, key: str | None = None, everything: bool = False, clock: Clock = SYSTEM
+) -> ShownEvent:
+    """Return all that is known of an event, whatever state it is in; changes nothing.
+
+    `key` and `everything` narrow and widen the search for it, as for `why`. Raises UnknownEvent.
+    """
+
+    def look(tx: Transaction) -> tuple[EventPlace, str, Entry, datetime | None] | None:
+        log = store.log_in(tx)
+        finder = Finder(tx, log, log.topics(), None, everything=everything)
+        found = finder.by_id(storable(id), key)
+        if isinstance(found, Missing):
+            return None
+        if isinstance(found, UnloggedEvent):
+            return _unlogged(tx, found, everything)
+        return _logged(tx, log, found)
+
+    found = store.database.look_once(look)
+    answers = why(store, id, kind=QuestionKind.ID, key=key, everything=everything, clock=clock)
+    if found is None:
+        raise UnknownEvent(answers[0].sentence.removesuffix("."))
+    place, topic, entry, due_at = found
+    record, error = readable(topic, entry)
+    if entry.offset == _NO_PLACE:
+        record = msgspec.structs.replace(record, topic=None, partition=None, offset=None)
+    damage = None if error is None else str(error)
+    return ShownEvent(place, topic, record, entry.owner, due_at, tuple(answers), damage)
+
+
+def _unlogged(
+    tx: Transaction, event: UnloggedEvent, everything: bool
+) -> tuple[EventPlace, str, Entry, datetime | None]:
+    if event.due_ms is not None:
+        ((*_, owner, type, id, _, value, headers, timestamp_ms),) = tx.rows(
+            "outbox", "scheduled_show", id=event.id
+        )
+        place, due_at = EventPlace.SCHEDULED, from_ms(event.due_ms)
+    else:
+        walk = _ALL if everything else STAGED_WALK
+        ((owner, type, id, value, headers, timestamp_ms),) = tx.rows(
+            "outbox", "staged_show", id=event.id, walk=walk
+        )
+        place, due_at = EventPlace.STAGED, None
+    said = id, key_bytes(event.key), type, value, headers, timestamp_ms, owner
+    return place, event.topic, Entry(_NO_PLACE, _NO_PLACE, *said), due_at
+
+
+def _logged(tx: Transaction, log: Log, record: Logged) -> tuple[EventPlace, str, Entry, datetime | None]:
+    held = log.at(record.topic, [Position(record.partition, record.offset)])
+    if held:
+        place = EventPlace.ERASED if record.type == ERASED else EventPlace.LOGGED
+        return place, record.topic.name, held[0], None
+    rows = tx.rows("delivery", "kept_entry", id=record.id) or tx.rows("delivery", "kept_letter", id=record.id)
+    said = rows[0] if rows else (None, None, None)
+    value, headers, owner = said
+    where = record.partition, record.offset, record.id, key_bytes(record.key), record.type
+    return EventPlace.KEPT, record.topic.name, Entry(*where, value, headers, record.timestamp_ms, owner), None
