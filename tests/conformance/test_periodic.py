@@ -391,6 +391,8 @@ def test_what_cannot_work_is_refused_when_it_is_declared(engine: StoreEngine) ->
         outbox.every(60)(lambda: 1)
     with pytest.raises(InvalidSchedule, match="need a type"):
         outbox.every(60, name="q", key="k")(lambda: 1)
+    with pytest.raises(InvalidSchedule, match="need a type"):
+        outbox.every(60, name="q", topic="other")(lambda: 1)
     with pytest.raises(InvalidSchedule, match="must take nothing, or the moment"):
         outbox.every(60, name="q", type="t")(lambda a, b: 1)
 

@@ -1,6 +1,6 @@
 """Each shop, run as its page says: its commands, requests, a worker killed in the middle, sums at the end.
 
-The install line is checked with all others in `tests/docs/test_install_lines.py`; here the packages of this
+The install line is checked with all others in `tests/compat/test_install_lines.py`; here the packages of this
 environment are used.
 """
 

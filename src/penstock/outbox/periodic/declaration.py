@@ -14,10 +14,9 @@ from penstock.model.limits import NAME_CHARACTERS, check_key, check_topic, check
 from penstock.model.record import RawHeaders
 from penstock.model.schedule import Definition, Every, define, fingerprint
 
-from ..event import NOT_GIVEN, StagedEvent, with_id
+from ..event import DEFAULT_TOPIC, NOT_GIVEN, StagedEvent, with_id
 
 SCHEDULE, TICK = "penstock-schedule", "penstock-tick"  # headers of the event of a tick
-_OPTIONS = ("key", "headers", "owner")
 
 Making = Callable[..., Any]
 # Publisher's check of an event: its type (or the event itself), value, options, the moment and headers.
@@ -122,9 +121,9 @@ class Schedules:
             raise InvalidSchedule(chosen, "is declared twice; give one of them another name")
         if type is not None:
             check_type(type)
-        elif any(options.get(each) for each in _OPTIONS):
+        elif topic != DEFAULT_TOPIC or any(options.values()):
             raise InvalidSchedule(
-                chosen, "key, headers and owner need a type; a registered event has its own"
+                chosen, "key, topic, headers and owner need a type; a registered event has its own"
             )
         check_topic(topic)
         check_key(options.get("key"))
@@ -151,16 +150,17 @@ def _takes_tick(name: str, make: Making) -> bool:
         signature = inspect.signature(make)
     except (TypeError, ValueError):
         return False
-    for given in ((), (datetime(2000, 1, 1, tzinfo=UTC),)):
-        try:
-            signature.bind(*given)
-        except TypeError:
-            continue
-        if given or not signature.parameters:
-            return bool(given)
+    if _can_take(signature):
+        return False
+    if _can_take(signature, datetime(2000, 1, 1, tzinfo=UTC)):
+        return True
+    why = f"its function takes {signature}; it must take nothing, or the moment of the tick"
+    raise InvalidSchedule(name, why)
+
+
+def _can_take(signature: inspect.Signature, *given: object) -> bool:
     try:
-        signature.bind()
+        signature.bind(*given)
     except TypeError:
-        why = f"its function takes {signature}; it must take nothing, or the moment of the tick"
-        raise InvalidSchedule(name, why) from None
-    return False
+        return False
+    return True
