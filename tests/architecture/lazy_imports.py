@@ -13,6 +13,7 @@ COUNTED: Table = {
     "cli/demo.py": (1, "only its lake needs Spark, and a machine may have none"),
     "cli/pipeline.py": (9, "Spark, Arrow and Delta are optional, and slow to import: help must not wait"),
     "cli/reconcile.py": (1, "only a lake needs Arrow and Delta"),
+    "django/joining.py": (1, "only a project on PostgreSQL has its driver"),
     "log/sql/dialects.py": (3, "a dialect brings its driver, and only one is needed"),
     "model/avro.py": (2, "an extra: only a program with events in Avro has fastavro"),
     "model/protobuf.py": (1, "an extra: only a program with Protobuf messages has their library"),
