@@ -16,6 +16,7 @@ COUNTED: Table = {
     "cli/worker.py": (2, "only a worker that serves HTTP needs the extra for it"),
     "gateway/__init__.py": (1, "an extra: the room can be imported without Starlette, and says so when used"),
     "cli/reload.py": (1, "an extra: only who develops has the package that watches files"),
+    "django/joining.py": (1, "only a project on PostgreSQL has its driver"),
     "log/sql/dialects.py": (3, "a dialect brings its driver, and only one is needed"),
     "log/sql/url.py": (2, "only libpq knows its options, and only a program on PostgreSQL has it"),
     "model/avro.py": (2, "an extra: only a program with events in Avro has fastavro"),

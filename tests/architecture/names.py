@@ -9,7 +9,10 @@ from pathlib import Path
 from tests.architecture.source import modules, parsed
 
 # Class names that may stand for more than one thing, with the reason.
-SHARED = {"Migration": "Django loads the class of that name from each of its migration files"}
+SHARED = {
+    "Meta": "Django reads the class of that name in each of its models",
+    "Migration": "Django loads the class of that name from each of its migration files",
+}
 
 # Words we once used for a thing that has another name now. The value says which.
 RETIRED = {

@@ -7,12 +7,14 @@ that raises takes back what it did and nothing else.
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import Any, NoReturn
 from weakref import WeakSet
 
 from django.db import connections
+from django.db.backends.sqlite3._functions import register as register_functions
+from django.db.backends.sqlite3.base import SQLiteCursorWrapper
 from django.db.transaction import TransactionManagementError, atomic
 
 from penstock.errors import NoTransaction, TransactionEnded, UnsupportedConnection
@@ -35,13 +37,14 @@ def models_on(tx: Tx, *, using: str = "default") -> Iterator[Any]:
     if commits_alone(tx, autocommit=bool(getattr(tx, "autocommit", False))):
         raise NoTransaction("pass record.tx, inside the handler it was given to")
     check_same_database(tx, vendor, using)
+    kind, prepared = _ways(vendor)
     backend: Any = type(connections.create_connection(using))
-    joined = _joined_class(backend, vendor)(connections.settings[using], using)
+    joined = _joined_class(backend, kind)(connections.settings[using], using)
     joined.connection, joined.autocommit, joined.in_atomic_block = tx, False, True
     before = next((each for each in connections.all(initialized_only=True) if each.alias == using), None)
     connections[using] = joined
     try:
-        with _PREPARED[vendor](tx, joined), atomic(using=using):
+        with prepared(tx, joined), atomic(using=using):
             yield joined
     finally:
         joined.connection = None  # who kept it has nothing
@@ -70,77 +73,39 @@ class _JoinedWrapper:
         )
 
 
-class _JoinedSqlite(_JoinedWrapper):
-    """The same on SQLite."""
+class _SqliteCursors:
+    """Cursors of Django's on a connection of SQLite."""
 
     connection: Any
 
     def create_cursor(self, name: str | None = None) -> Any:
         """Return a cursor that gives plain rows, whatever the connection's own row factory is."""
-        from django.db.backends.sqlite3.base import SQLiteCursorWrapper
-
         cursor = self.connection.cursor(factory=SQLiteCursorWrapper)
         cursor.row_factory = None
         return cursor
 
 
-class _JoinedPostgres(_JoinedWrapper):
-    """The same on PostgreSQL: its cursors write and read values as Django's own do."""
-
-    connection: Any
-    get_connection_params: Callable[[], dict[str, Any]]
-
-    def create_cursor(self, name: str | None = None) -> Any:
-        """Return a cursor of Django's own class; with a name, one that stays on the server."""
-        from django.db.backends.postgresql.base import ServerSideCursor
-        from psycopg.adapt import AdaptersMap
-        from psycopg.rows import tuple_row
-
-        params = self.get_connection_params()
-        if name is None:
-            cursor = params["cursor_factory"](self.connection, row_factory=tuple_row)
-        else:
-            cursor = ServerSideCursor(self.connection, name=name, scrollable=False, row_factory=tuple_row)
-        cursor._adapters = AdaptersMap(params["context"].adapters)
-        return cursor
-
-
-_KINDS: dict[str, type[_JoinedWrapper]] = {"sqlite": _JoinedSqlite, "postgresql": _JoinedPostgres}
-
-
 @cache
-def _joined_class(backend: type, vendor: str) -> Any:
-    return type(backend.__name__, (_KINDS[vendor], backend), {})
+def _joined_class(backend: type, kind: type) -> Any:
+    return type(backend.__name__, (_JoinedWrapper, kind, backend), {})
 
 
 @contextmanager
 def _with_functions(tx: Any, joined: Any) -> Iterator[None]:
     """Give a connection of SQLite the functions that Django's SQL calls."""
-    from django.db.backends.sqlite3._functions import register
-
     if tx not in _equipped:
-        register(tx)
+        register_functions(tx)
         _equipped.add(tx)
     yield
 
 
-@contextmanager
-def _with_time_zone(tx: Any, joined: Any) -> Iterator[None]:
-    """Let PostgreSQL speak in Django's time zone for a while: Django takes what it says to be in that one."""
-    before, wanted = tx.info.parameter_status("TimeZone"), joined.timezone_name
-    if before == wanted:
-        yield
-        return
-    ask = "SELECT set_config('TimeZone', %s, true)"  # until the transaction ends, at the latest
-    tx.execute(ask, (wanted,))
-    try:
-        yield
-    finally:
-        with suppress(Exception):  # a transaction that failed is rolled back, and this with it
-            tx.execute(ask, (before,))
+def _ways(vendor: str) -> tuple[type, Callable[[Any, Any], AbstractContextManager[None]]]:
+    """Return what makes cursors on a database of this kind, and what prepares its connection for a block."""
+    if vendor == "sqlite":
+        return _SqliteCursors, _with_functions
+    from .joining_postgres import PostgresCursors, with_time_zone
 
-
-_PREPARED = {"sqlite": _with_functions, "postgresql": _with_time_zone}
+    return PostgresCursors, with_time_zone
 
 
 def _vendor_of(tx: Any) -> str:

@@ -38,7 +38,7 @@ def check_same_database(tx: Any, vendor: str, alias: str) -> None:
     with _lock:
         if pair in _known:
             return
-    if _identity_here(tx) != _identity_there(own):
+    if _identity_here(tx, own.Database) != _identity_there(own):
         raise _refusal(tx, alias, "that is another one, or has another search_path")
     with _lock:
         _known.add(pair)
@@ -53,10 +53,9 @@ def _check_file(tx: Any, own: Any, alias: str) -> None:
         raise _refusal(tx, alias, f"that is {there}, and record.tx is in {here or 'memory'}")
 
 
-def _identity_here(tx: Any) -> tuple[Any, ...]:
-    from psycopg.rows import tuple_row
-
-    found: tuple[Any, ...] = tx.cursor(row_factory=tuple_row).execute(_IDENTITY).fetchone()
+def _identity_here(tx: Any, driver: Any) -> tuple[Any, ...]:
+    cursor = tx.cursor(row_factory=driver.rows.tuple_row)  # whatever the handler has set
+    found: tuple[Any, ...] = cursor.execute(_IDENTITY).fetchone()
     return found
 
 
