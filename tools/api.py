@@ -10,7 +10,9 @@ import re
 import textwrap
 from collections.abc import Iterator
 from importlib import import_module
-from typing import Any
+from itertools import pairwise
+from types import UnionType
+from typing import Any, get_overloads
 
 from penstock.worker.handler_options import HandlerOptions
 
@@ -62,6 +64,9 @@ def _list(module: str) -> str:
 
 def _thing(path: str, thing: Any) -> Iterator[str]:
     yield f"### `{path}`"
+    if isinstance(thing, UnionType):
+        yield _prose(_said_of(path))
+        return
     node = _node(thing)
     if isinstance(node, ast.ClassDef):
         yield _code(_constructor(node, thing))
@@ -77,6 +82,26 @@ def _thing(path: str, thing: Any) -> Iterator[str]:
         yield _prose(thing.__doc__)
 
 
+def _said_of(path: str) -> str:
+    """Return the string that follows a type alias where it is defined: an alias has no docstring itself."""
+    module, _, name = path.rpartition(".")
+    (home,) = [
+        each.module
+        for each in ast.parse(inspect.getsource(import_module(module))).body
+        if isinstance(each, ast.ImportFrom) and each.module and name in {alias.name for alias in each.names}
+    ]
+    body = ast.parse(inspect.getsource(import_module(home))).body
+    (said,) = [
+        after.value.value
+        for alias, after in pairwise(body)
+        if isinstance(alias, ast.AnnAssign)
+        and ast.unparse(alias.target) == name
+        and isinstance(after, ast.Expr)
+        and isinstance(after.value, ast.Constant)
+    ]
+    return str(said)
+
+
 def _members(cls: type) -> Iterator[str]:
     """Yield the public methods and properties that a class has beyond those of a public parent."""
     hidden = {name for parent in _public_parents(cls) for name in dir(parent)}
@@ -90,7 +115,9 @@ def _members(cls: type) -> Iterator[str]:
             elif inspect.isfunction(inspect.unwrap(getattr(found, "__func__", found))):
                 function = inspect.unwrap(getattr(found, "__func__", found))
                 heading = f"#### `{cls.__name__}.{name}`"
-                entries[name] = [heading, _code(_signature(_function(function))), _prose(found.__doc__)]
+                forms = get_overloads(function) or [function]
+                code = _code("\n\n".join(_signature(_function(form)) for form in forms))
+                entries[name] = [heading, code, _prose(found.__doc__)]
     if rows:
         cells = "\n".join(f"| `{name}` | {text} |" for name, text in sorted(rows.items()))
         yield f"| property | |\n|---|---|\n{cells}"

@@ -103,4 +103,7 @@ class _AsyncpgProxy(Protocol):
 
 
 Connection: TypeAlias = _Commits | Tx | _DjangoProxy
+"""What `publish` and its like take: a `Tx`, or one of sqlite3, psycopg, SQLAlchemy or Django."""
+
 AsyncConnection: TypeAlias = _CommitsAsync | _Asyncpg | _AsyncpgProxy
+"""What `apublish` and its like take: one of aiosqlite, psycopg, asyncpg or SQLAlchemy."""
