@@ -14,10 +14,19 @@ from itertools import pairwise
 from types import UnionType
 from typing import Any, get_overloads
 
+from penstock.settings import Settings
 from penstock.worker.handler_options import HandlerOptions
 
 # Where the public names are; a module without `__all__` gives the functions and classes it defines.
-MODULES = ("penstock", "penstock.testing", "penstock.sqlalchemy", "penstock.django", "penstock.alembic")
+MODULES = (
+    "penstock",
+    "penstock.testing",
+    "penstock.gateway",
+    "penstock.logs",
+    "penstock.sqlalchemy",
+    "penstock.django",
+    "penstock.alembic",
+)
 _TITLES = {"penstock": "The package"}
 _WIDTH = 100
 _FOR_ENGINES = {"MemoryDialect"}  # handed over as it is; its methods are for Penstock itself
@@ -53,8 +62,15 @@ def public_names(module: str) -> list[str]:
         return sorted(listed, key=str.lower)
     own = vars(found).items()
     return sorted(
-        name for name, thing in own if name[0] != "_" and getattr(thing, "__module__", "") == module
+        name
+        for name, thing in own
+        if name[0] != "_" and getattr(thing, "__module__", "") == module and not _is_settings(thing)
     )
+
+
+def _is_settings(thing: Any) -> bool:
+    """Return whether something is a room's settings, which have a page of their own."""
+    return isinstance(thing, type) and issubclass(thing, Settings)
 
 
 def _list(module: str) -> str:
