@@ -204,15 +204,28 @@ class GroupDelivery:
 
     # -- what became of them
 
-    def finish(self, task: HandlerTask, verdict: Verdict | None) -> None:
-        """Take note of what became of a task; None: it was not begun."""
+    def finish(self, task: HandlerTask, verdict: Verdict | None) -> bool:
+        """Take note of what became of a task; None: it was not begun. Return whether to settle it soon.
+
+        What has simply passed may wait for others; not what has failed once, nor anything in a partition
+        that has lost an owner or is to be let go: there it is known who may have been handed what.
+        """
         if verdict is None:
             self.untake([task])
-            return
+            return False
         offset = task.place.offset
         work = self.partitions.of_task(task)
         if work is None:
-            return  # it was lost meanwhile, and its new owner will do it again
+            return False  # it was lost meanwhile, and its new owner will do it again
+        pressing = (
+            not isinstance(verdict, Passed)
+            or verdict.by_fallback
+            or task.failures > 0
+            or work.leaving
+            or work.owned.crashes > 0
+            or work.has_suspects
+            or bool(work.doubtful)
+        )
         if work.owned.trial.at_work:
             self.suspects.end(work, offset, survived=not verdict.timed_out)
         work.machine.finish(offset, verdict)
@@ -222,6 +235,7 @@ class GroupDelivery:
         self.records.drop(work, offset)
         work.doubtful.discard(offset)
         work.finished.append(offset)
+        return pressing
 
     def interrupt(self, task: HandlerTask) -> None:
         """Take note that nobody waits for a task any more that began: it comes again, and is marked."""
