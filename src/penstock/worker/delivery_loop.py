@@ -7,7 +7,7 @@ database is unavailable, the loop waits with back-off, logs it once, and goes on
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from threading import Event, Thread
 
 from penstock.backoff import Backoff, PollingSettings
@@ -23,6 +23,7 @@ from .calling.runner import Runner
 from .group import bounds
 from .group.read_cache import ReadCache
 from .group.trials import Trials
+from .handed_over import HandedOver, TopicEntry
 from .lease_check import LeaseCheck
 from .log_ends import LogEnds
 from .served_groups import AnyDelivery, RunningGroup, ServedGroups
@@ -61,7 +62,7 @@ class DeliveryLoop:
         self._clock = clock
         self._wake, self._stopping = Event(), Event()
         self._backoff = Backoff("delivery", polling)
-        self._ends = LogEnds(log, self._backoff)
+        self._ends, self._moved = LogEnds(log, self._backoff), HandedOver()
         self._cache, lease = ReadCache(log, clock), LeaseCheck(member)
         wake = self._wake.set
         self.hung = HungCalls(threads=threads, clock=clock, changed=wake)
@@ -104,8 +105,10 @@ class DeliveryLoop:
         self._ends.ring()
         self._wake.set()
 
-    def grown(self, ends: HeadEnds) -> None:
-        """Say how far the log has grown: no look is needed to know it."""
+    def grown(self, ends: HeadEnds, entries: Sequence[TopicEntry] = ()) -> None:
+        """Say how far the log has grown, and by what if that is little: no look is needed to know it."""
+        if entries:
+            self._moved.put(entries)  # before their ends are known, or they would be read
         self._ends.grown(ends)
         self._wake.set()
 
@@ -211,6 +214,7 @@ class DeliveryLoop:
         """Read on, as far as the log is known to go; return whether there was anything."""
         looked = self._ends.refresh(now)
         self._cache.tidy()
+        self._cache.offer(self._moved.fetch())
         filled = False
         for group in self._groups:
             filled |= group.delivery.fill(self._ends.of(group.delivery.topic_id))

@@ -35,12 +35,18 @@ class SequencingService:
         polling: PollingSettings | None = None,
         member: Member | None = None,
         sequenced: Callable[[Pass], None] = lambda done: None,
+        hand_over_bytes: int = 0,
     ) -> None:
-        """`sequenced` is called after each pass that moved something, or that was asked for and did not."""
+        """`sequenced` is called after each pass that moved something, or that was asked for and did not.
+
+        It is also told what was moved, if that is no more than `hand_over_bytes`.
+        """
         self._cluster = cluster or ClusterSettings.load()
         self._member = member or Member(store.database, self._cluster, clock)
         self._is_own = member is None
-        self._sequencer = Sequencer(store, sequencer or SequencerSettings.load(), clock)
+        self._sequencer = Sequencer(
+            store, sequencer or SequencerSettings.load(), clock, hand_over_bytes=hand_over_bytes
+        )
         self._clock, self._sequenced = clock, sequenced
         self._told: deque[frozenset[int] | None] = deque()
         self._stopping, self._bell = Event(), Event()
@@ -87,6 +93,9 @@ class SequencingService:
                 self._backoff.is_well()
             except Exception as exc:
                 next_beat = next_look = 0.0
+                self._told.append(
+                    None
+                )  # a commit may be in doubt: look everywhere, and say that there was something
                 self._stopping.wait(self._backoff.trouble(exc))
                 continue
             if done.moved or asked:

@@ -31,6 +31,7 @@ from .delivery_loop import DeliveryLoop
 from .group.delivery import GroupDelivery
 from .group.transactional import TransactionalDelivery
 from .group.trials import Trials
+from .handed_over import HAND_OVER_BYTES
 from .handlers import Handlers
 from .health import WorkerHealth
 from .measures import Measures
@@ -84,7 +85,13 @@ class Worker:
             trials=self._trials,
         )
         self._sequencing = SequencingService(
-            store, clock, cluster=cluster, polling=polling, member=self._member, sequenced=self._sequenced
+            store,
+            clock,
+            cluster=cluster,
+            polling=polling,
+            member=self._member,
+            sequenced=self._sequenced,
+            hand_over_bytes=HAND_OVER_BYTES,
         )
         self._retention = RetentionService(
             store,
@@ -223,7 +230,7 @@ class Worker:
         if not done.moved:  # somebody wrote, and it was not staged: perhaps another sequencer
             self._delivery.ring()
             return
-        self._delivery.grown(done.ends)
+        self._delivery.grown(done.ends, done.entries)
         self._membership.moved(done.ends)
         if self._listener is not None and self._database.dialect.notifies and self._member.has_neighbours:
             notify_others(self._database, LOGGED)
