@@ -56,12 +56,16 @@ class DeliveryLoop:
         polling: PollingSettings,
         threads: int,
         trials: Trials | None = None,
+        is_told: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`threads`: for handlers, and as many for units of work. `trials`: those of the groups it serves."""
+        """`threads`: for handlers, and as many for units of work. `trials`: those of the groups it serves.
+
+        `is_told`: whether a bell rings for what comes into the log.
+        """
         self._trials = trials or Trials(clock)
         self._clock = clock
         self._wake, self._stopping = Event(), Event()
-        self._backoff = Backoff("delivery", polling)
+        self._backoff = Backoff("delivery", polling, is_told)
         self._ends, self._moved = LogEnds(log, self._backoff), HandedOver()
         self._cache, lease = ReadCache(log, clock), LeaseCheck(member)
         wake = self._wake.set

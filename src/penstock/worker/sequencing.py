@@ -36,10 +36,12 @@ class SequencingService:
         member: Member | None = None,
         sequenced: Callable[[Pass], None] = lambda done: None,
         hand_over_bytes: int = 0,
+        is_told: Callable[[], bool] = lambda: False,
     ) -> None:
         """`sequenced` is called after each pass that moved something, or that was asked for and did not.
 
-        It is also told what was moved, if that is no more than `hand_over_bytes`.
+        It is also told what was moved, if that is no more than `hand_over_bytes`. `is_told`: whether a bell
+        rings for what is staged.
         """
         self._cluster = cluster or ClusterSettings.load()
         self._member = member or Member(store.database, self._cluster, clock)
@@ -51,7 +53,7 @@ class SequencingService:
         self._told: deque[frozenset[int] | None] = deque()
         self._stopping, self._bell = Event(), Event()
         self._thread: Thread | None = None
-        self._backoff = Backoff("sequencing", polling or PollingSettings.load())
+        self._backoff = Backoff("sequencing", polling or PollingSettings.load(), is_told)
 
     def start(self) -> None:
         """Begin; returns at once."""

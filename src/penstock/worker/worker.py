@@ -83,6 +83,7 @@ class Worker:
             polling=polling,
             threads=self._processing.concurrency,
             trials=self._trials,
+            is_told=self._is_told,
         )
         self._sequencing = SequencingService(
             store,
@@ -92,6 +93,7 @@ class Worker:
             member=self._member,
             sequenced=self._sequenced,
             hand_over_bytes=HAND_OVER_BYTES,
+            is_told=self._is_told,
         )
         self._retention = RetentionService(
             store,
@@ -198,6 +200,10 @@ class Worker:
         if self._delivery.hung.seconds_without(self._filters) < UNSERVED_SECONDS:
             return None
         return GroupsGivenUp(str(each) for each in self._delivery.hung.groups())
+
+    def _is_told(self) -> bool:
+        """Return whether a bell says what others publish and sequence."""
+        return self._listener is not None and self._listener.hears
 
     def _status(self) -> MemberStatus:
         """Return what this process does now, as others may read it."""
