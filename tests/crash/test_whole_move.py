@@ -250,14 +250,17 @@ def test_only_the_word_commit_is_success(
 
 
 def test_behind_a_pooler_nothing_is_prepared(postgres_store: Store) -> None:
-    with TransactionPooler(postgres_store.url) as pooler, closing(Store(pooler.url)) as far:
-        with closing(far.database()) as database:
-            fence = a_member(database).fence
-            for _ in range(4):
-                postgres_store.publish_committed("three", KEYS)
-                assert sequenced(database, fence).moved == len(KEYS)
-            with database.looking() as tx:
-                assert tx.conn.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() == (0,)
+    with (
+        TransactionPooler(postgres_store.url) as pooler,
+        closing(Store(pooler.url)) as far,
+        closing(far.database()) as database,
+    ):
+        fence = a_member(database).fence
+        for _ in range(4):
+            postgres_store.publish_committed("three", KEYS)
+            assert sequenced(database, fence).moved == len(KEYS)
+        with database.looking() as tx:
+            assert tx.conn.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() == (0,)
     assert breaches(postgres_store) == []
 
 
@@ -295,9 +298,11 @@ def test_a_database_that_is_serializable_by_default_does_not_matter(
     url = postgres_store.url + "&options=-cdefault_transaction_isolation%3Dserializable"
     postgres_store.publish_committed("three", ["k-1"])
     raise_heads = "UPDATE penstock_head SET max_ms = max_ms + 1"
-    with closing(open_database(url, Names())) as strict:
-        with meanwhile(postgres_store, strict, fence, raise_heads) as trip:
-            assert trip.result().moved == 1
+    with (
+        closing(open_database(url, Names())) as strict,
+        meanwhile(postgres_store, strict, fence, raise_heads) as trip,
+    ):
+        assert trip.result().moved == 1
     assert breaches(postgres_store) == []
 
 
@@ -307,7 +312,8 @@ def test_the_plan_walks_indexes_however_small_the_tables_were(database: Database
     with database.looking() as tx:
         tx.conn.execute("BEGIN" + PLANNED)
         ((name, count),) = tx.conn.execute(
-            "SELECT name, cardinality(parameter_types) FROM pg_prepared_statements WHERE statement LIKE '%penstock_log%'"
+            "SELECT name, cardinality(parameter_types) FROM pg_prepared_statements "
+            "WHERE statement LIKE '%penstock_log%'"
         ).fetchall()
         nulls = ", ".join(["NULL"] * count)
         plan = "\n".join(row[0] for row in tx.conn.execute(f"EXPLAIN EXECUTE {name}({nulls})"))

@@ -1,9 +1,9 @@
 """The sequencer: moves what is staged in the slots a member owns into the log.
 
 One pass: a look without locks for slots that have something; then one transaction that locks and fences
-those slots, picks due rows and then staged rows on a snapshot newer than the lock, and moves them. A few staged
-rows go in one trip where the database can take one (`whole_move`), the rest step by step. What
-commits later than the pick is found by a later pass; nothing is remembered between passes that could hide
+those slots, picks due rows and then staged rows on a snapshot newer than the lock, and moves them. A few
+staged rows go in one trip where the database can take one (`whole_move`), the rest step by step. What commits
+later than the pick is found by a later pass; nothing is remembered between passes that could hide
 a row (with a remembered lower bound, an event that commits late would follow a newer one of its key).
 """
 

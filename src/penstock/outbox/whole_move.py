@@ -1,7 +1,8 @@
 """The move in one trip: fence, pick, move and commit go to the server together, where the dialect can.
 
-For a few rows, as in a trickle: then the trips are what a move costs. What it does not move, because something
-is due before it or its topic is not made yet, is left to the other form; so is a backlog, in large batches.
+For a few rows, as in a trickle: then the trips are what a move costs. What it does not move, because
+something is due before it or its topic is not made yet, is left to the other form; so is a backlog, in large
+batches.
 """
 
 from collections.abc import Sequence

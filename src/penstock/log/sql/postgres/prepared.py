@@ -1,8 +1,8 @@
 """Statements that a session of ours keeps prepared, so that the server plans them once.
 
 A session that a pooler hands out has none: the next transaction may be in another one. Who stands between is
-found out once for each connection. The plans are made for any values, and by the indexes even while the tables
-are small: a plan that was made when a table was empty must do when it has a million rows.
+found out once for each connection. The plans are made for any values, and by the indexes even while the
+tables are small: a plan that was made when a table was empty must do when it has a million rows.
 """
 
 import re
