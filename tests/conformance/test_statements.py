@@ -224,10 +224,13 @@ def test_moving_costs_as_many_statements_for_ten_thousand_as_for_a_hundred(
     ours: Callable[[Callable[[], Any]], Statements],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In one batch: the number of statements does not grow with the number of events."""
+    """In one batch: the number of statements does not grow with the number of events.
+
+    A few may cost less: on PostgreSQL they go in one trip.
+    """
     monkeypatch.setenv("PENSTOCK_SEQUENCER_BATCH_RECORDS", "20000")
     hundred, thousand, many = (moved(store, number, ours) for number in (100, 1_000, 10_000))
-    assert len(hundred) == len(thousand) == len(many)
+    assert len(hundred) <= len(thousand) == len(many)
     assert any("INSERT INTO penstock_log" in each for each in hundred), "nothing was moved"
 
 
