@@ -160,7 +160,9 @@ class GroupDelivery:
         if self.reader.untold:
             self.late.tell(self.reader.untold)
             self.reader.untold, filled = [], True  # also what waited and was passed over is settled soon
-        return filled if self.reader.is_full() else self.late.feed() or filled
+        if any(work.owned.late for work in self.partitions) and not self.reader.is_full():
+            filled |= self.late.feed()
+        return filled
 
     def start(self, limit: int, run: int = 1) -> list[HandlerTask]:
         """Hand out up to that many records: of each lane its oldest, and of a run up to that many."""
