@@ -328,7 +328,12 @@ def test_a_backlog_goes_step_by_step_in_large_batches(
 ) -> None:
     steps: list[Any] = []
     fenced = Sequencer._fenced
-    monkeypatch.setattr(Sequencer, "_fenced", lambda self, *args: steps.append(args) or fenced(self, *args))
+
+    def noted(self: Sequencer, *args: Any) -> Pass:
+        steps.append(args)
+        return fenced(self, *args)
+
+    monkeypatch.setattr(Sequencer, "_fenced", noted)
     made = Sequencer(store_of(database), SequencerSettings.load(), SYSTEM)
     postgres_store.publish_committed("wide", [f"k-{number % 48}" for number in range(MOST_RECORDS + 50)])
     first = made.sequence(fence)
