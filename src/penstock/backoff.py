@@ -2,6 +2,7 @@
 
 import logging
 import random
+from collections.abc import Callable
 
 from penstock import metrics
 from penstock.errors import Error, StoreUnreachable
@@ -32,16 +33,24 @@ class PollingSettings(Settings, room="polling"):
 class Backoff:
     """The pauses of one loop, doubling while nothing comes or all fails; and its troubles, each said once."""
 
-    def __init__(self, name: str, polling: PollingSettings) -> None:
-        self._name, self._polling = name, polling
+    def __init__(
+        self, name: str, polling: PollingSettings, is_told: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`is_told`: whether a bell says what comes, so that there is less to look for."""
+        self._name, self._polling, self._is_told = name, polling, is_told
         self._logger = logging.getLogger(f"penstock.{name}")
         self._pause = polling.shortest_seconds
         self._said, self._has_lost = "", False
         metrics.LOOP_FAILURES.add(0, loop=name)  # there from the start, so that the first one is seen to rise
         self.present_trouble = ""  # the error it waits on, in words; empty while it is well
 
-    def active(self) -> float:
-        """Return the pause after a look that found work."""
+    def active(self, *, rung: bool = True) -> float:
+        """Return the pause after a look that found work: a short one, unless a bell says what comes next.
+
+        `rung`: a bell had told of it. If not, somebody publishes without one.
+        """
+        if rung and self._is_told():
+            return self.idle()
         self._pause = self._polling.shortest_seconds
         return self._pause
 

@@ -49,6 +49,11 @@ def reach(point: Point) -> None:
         _spring(point)
 
 
+def is_armed(*points: Point) -> bool:
+    """Return whether something is to happen at one of these points."""
+    return bool(_armed) and any(point in _armed for point in points)
+
+
 def arm(name: str, action: Action, *, visit: int = 1) -> None:
     """Let `action` run at the given visit of a point, once.
 

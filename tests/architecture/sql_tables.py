@@ -17,6 +17,7 @@ OWNERS = {
 EXCEPTIONS = {
     ("log", "move_staged"): ({"staged"}, "the move is one statement, so that it is one trip and one commit"),
     ("log", "move_scheduled"): ({"scheduled"}, "as move_staged"),
+    ("log", "move_at_once"): ({"staged", "scheduled", "slot"}, "as move_staged, with pick and fence"),
     ("log", "insert_staged"): ({"staged"}, "the same move where a DELETE cannot feed an INSERT"),
     ("log", "insert_scheduled"): ({"scheduled"}, "as insert_staged"),
     ("log", "fence_slots"): ({"slot"}, "the fence opens the moving transaction, so it goes with the move"),

@@ -184,7 +184,8 @@ class _Pair:
 
 
 def _is_commit(message: bytes) -> bool:
-    return message[:1] == b"Q" and message[5:].rstrip(b"\0;").strip().upper() == b"COMMIT"
+    text = message[5:].rstrip(b"\0;").strip().upper()
+    return message[:1] == b"Q" and (text == b"COMMIT" or text.endswith(b";COMMIT"))
 
 
 def _exactly(side: socket.socket, count: int) -> bytes:

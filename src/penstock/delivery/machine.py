@@ -130,6 +130,22 @@ class Settlement:
     fallbacks: list[CompletedByFallback] = field(default_factory=list)
 
     @property
+    def is_plain(self) -> bool:
+        """Whether nothing is written but the cursor."""
+        return self.unskipped is None and not (
+            self.lanes
+            or self.lanes_gone
+            or self.entries
+            or self.entries_gone
+            or self.dead
+            or self.passed_over
+            or self.passed_singles
+            or self.late_moves
+            or self.passed_entries
+            or self.fallbacks
+        )
+
+    @property
     def reach(self) -> int:
         """The offset after the last one that is passed."""
         return self.base + int.from_bytes(self.passed, "little").bit_length()

@@ -20,7 +20,7 @@ from penstock.errors import UnknownTopic
 from penstock.log.contract import LAST_OFFSET, Chunk, Position, Topic
 from penstock.log.entry import Content, Entry, is_cut
 from penstock.log.sql.appending import COLUMNS, columns
-from penstock.log.sql.contract import Rows
+from penstock.log.sql.contract import Call, Rows
 from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 
@@ -40,6 +40,8 @@ AFTER_TAKE = points.declare("delivery.after_take", "Cursors have a new owner in 
 AFTER_RELEASE = points.declare("delivery.after_release", "Cursors are given back and committed.")
 
 logger = logging.getLogger("penstock.delivery")
+
+_AT_ONCE = 32  # cursors that are moved in one trip: its plan is for a few
 
 Living = Callable[[Transaction], list[str]]
 _DEAD = f"group_id topic_id partition place lane holding failures reason died_ms {COLUMNS}"
@@ -190,13 +192,34 @@ class GroupStore:
     def settle(self, settled: Mapping[int, tuple[Owned, Settlement]]) -> set[int]:
         """Write what was settled in some partitions; return those that were lost to another owner."""
         points.reach(BEFORE_SETTLE)
-        kept, skips = self._database.run(lambda tx: self._settle(tx, settled))
+        kept = self._settle_at_once(settled) if self._goes_at_once(settled) else set[int]()
+        skips = set(kept)
+        rest = {partition: each for partition, each in settled.items() if partition not in kept}
+        if rest:
+            more, skipping = self._database.run(lambda tx: self._settle(tx, rest))
+            kept, skips = kept | more, skips | skipping
         points.reach(AFTER_SETTLE)
         for partition in kept:
             owned = settled[partition][0]
             owned.version += 1
             owned.machine.confirm(skips=partition in skips)
         return settled.keys() - kept
+
+    def _goes_at_once(self, settled: Mapping[int, tuple[Owned, Settlement]]) -> bool:
+        """Return whether a few cursors, and nothing else, are moved; and no test is to see the steps."""
+        dialect = self._database.dialect
+        return (
+            dialect.whole_trips
+            and not dialect.lacks
+            and len(settled) <= _AT_ONCE
+            and all(each.is_plain for _, each in settled.values())
+            and not points.is_armed(BEFORE_COMMIT)
+        )
+
+    def _settle_at_once(self, settled: Mapping[int, tuple[Owned, Settlement]]) -> set[int]:
+        """Move cursors in one trip and return those that moved; the others are for the steps to look at."""
+        [moved] = self._database.run_whole([self._moving(settled, set(settled))])
+        return {row[0] for row in moved.rows}
 
     def settle_in(
         self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]]
@@ -319,6 +342,10 @@ class GroupStore:
         self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]], skips: set[int]
     ) -> set[int]:
         """Move cursors; return those of which the rows still said what their owner knows."""
+        return {row[0] for row in tx.execute(*self._moving(settled, skips)).rows}
+
+    def _moving(self, settled: Mapping[int, tuple[Owned, Settlement]], skips: set[int]) -> Call:
+        """Return the statement that moves cursors and says which have moved."""
         progress = [
             (each.base, each.passed) if number in skips or each.unskipped is None else each.unskipped
             for number, (_, each) in settled.items()
@@ -333,8 +360,7 @@ class GroupStore:
             version=[owned.version for owned, _ in settled.values()],
             lanes_version=[owned.lanes_version for owned, _ in settled.values()],
         )
-        rows = tx.rows("delivery", "cursors_settle", settled=cursors, owner=self._owner, **self._ids)
-        return {row[0] for row in rows}
+        return Call("delivery", "cursors_settle", {"settled": cursors, "owner": self._owner, **self._ids})
 
     def _learn(
         self, tx: Transaction, refused: Mapping[int, tuple[Owned, Settlement]]

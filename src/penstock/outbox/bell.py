@@ -3,7 +3,8 @@
 Drivers have no hook for a commit. So a thread looks at the state of connections that staged something, which
 costs no I/O: several times a millisecond while that is new, then less often, and not at all after five
 seconds, when polling will do. It rings after a rollback too; that costs one query. Nothing is done on the
-caller's connection. After a ring it neither looks nor rings for a while: workers that are busy need no bell.
+caller's connection. After a ring it neither looks nor rings for a while, the longer the more is published:
+what comes together is rung for together.
 """
 
 import os
@@ -18,8 +19,11 @@ from penstock.settings import Settings, setting
 
 _NEW_SECONDS, _FRESH_SECONDS, _OLD_SECONDS, _GIVEN_UP_SECONDS = 0.005, 0.05, 1.0, 5.0
 _SHORTEST_PAUSE, _SHORT_PAUSE, _PAUSE, _LONG_PAUSE = 0.0002, 0.001, 0.01, 0.1
-_BETWEEN_SECONDS = 0.02  # between two rings
-_AGAIN_SECONDS = 0.005  # a connection used again after this time may have committed in between
+# Between two rings, by how much was published since the one before: a trickle is not held up, a flood is
+# gathered.
+_FEW_PUBLISHES, _MANY_PUBLISHES = 2, 16
+_SHORTEST_REST, _REST, _LONGEST_REST = 0.002, 0.005, 0.02
+_AGAIN_SECONDS = 0.002  # a connection used again after this time may have committed in between
 MOST_SLOTS = 32  # above it, the slots are not named
 _UNKNOWN = -1
 UNKNOWN_SLOTS = (_UNKNOWN,)
@@ -47,6 +51,7 @@ class Bell:
         self._watched: dict[int, tuple[Callable[[], Any], IsOpen, float, set[int]]] = {}
         self._lock, self._wake, self._rest = Lock(), Event(), Event()
         self._asleep, self._closed = True, False
+        self._published = 0  # since the last ring, about
         self._again: deque[int] = deque()
         self._thread: Thread | None = None
         self._pid = 0
@@ -54,6 +59,7 @@ class Bell:
     def watch(self, conn: Any, is_open: IsOpen, slots: Iterable[int] = UNKNOWN_SLOTS) -> None:
         """Ring once the transaction on this driver's connection has ended; it staged in these slots."""
         now, key = SYSTEM.monotonic(), id(conn)
+        self._published += 1
         known = self._watched.get(key)
         if known is not None and known[0]() is conn and now - known[2] <= _AGAIN_SECONDS:
             known[3].update(slots)
@@ -93,17 +99,21 @@ class Bell:
                 wake.clear()
                 continue
             pause = self._look()
-            if pause == _BETWEEN_SECONDS:
-                self._rest.wait(pause)
+            if pause is None:
+                self._rest.wait(self._resting_seconds())
             elif self._watched:
                 wake.wait(pause)
                 wake.clear()
 
-    def _look(self) -> float:
-        """Ring if a transaction has ended; return how long to wait before the next look.
+    def _resting_seconds(self) -> float:
+        """Return how long to rest after a ring, whatever comes meanwhile."""
+        published, self._published = self._published, 0
+        if published > _MANY_PUBLISHES:
+            return _LONGEST_REST
+        return _REST if published > _FEW_PUBLISHES else _SHORTEST_REST
 
-        After a ring that is `_BETWEEN_SECONDS`, whatever comes meanwhile.
-        """
+    def _look(self) -> float | None:
+        """Ring if a transaction has ended; else return how long to wait before the next look."""
         now, pause = SYSTEM.monotonic(), _LONG_PAUSE
         ended = {self._again.popleft() for _ in range(len(self._again))}
         for key in list(self._watched):
@@ -126,7 +136,7 @@ class Bell:
                 pause = min(pause, _PAUSE)
         if ended:
             self._ring(None if _UNKNOWN in ended or len(ended) > MOST_SLOTS else frozenset(ended))
-            return _BETWEEN_SECONDS
+            return None
         return pause
 
 

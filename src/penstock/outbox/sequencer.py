@@ -1,17 +1,19 @@
 """The sequencer: moves what is staged in the slots a member owns into the log.
 
 One pass: a look without locks for slots that have something; then one transaction that locks and fences
-those slots, picks due rows and then staged rows on a snapshot newer than the lock, and moves them. What
-commits later than the pick is found by a later pass; nothing is remembered between passes that could hide
+those slots, picks due rows and then staged rows on a snapshot newer than the lock, and moves them. A few
+staged rows go in one trip where the database can take one (`whole_move`), the rest step by step. What commits
+later than the pick is found by a later pass; nothing is remembered between passes that could hide
 a row (with a remembered lower bound, an event that commits late would follow a newer one of its key).
 """
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from penstock import metrics, points
 from penstock.clock import Clock, own_ms
 from penstock.log.contract import Topic
+from penstock.log.entry import Entry
 from penstock.log.sql.contract import Call
 from penstock.log.sql.database import Transaction
 from penstock.log.sql.fence import Fence, locked
@@ -22,7 +24,9 @@ from penstock.settings import Settings, setting
 
 from .move import Pick, move, picked
 from .relay import Relay, Relayed
+from .whole_move import MOST_RECORDS, Moved, move_whole
 
+BEFORE_MOVE = points.declare("sequencer.before_move", "Slots with work are known; nothing is locked or sent.")
 AFTER_FENCE = points.declare("sequencer.after_fence", "The slots are locked; nothing is picked.")
 AFTER_PICK = points.declare("sequencer.after_pick", "Rows are picked; nothing is written.")
 BEFORE_COMMIT = points.declare(
@@ -48,6 +52,9 @@ class Pass:
     fenced: int  # slots that turned out to belong to someone else
     full: bool  # it stopped at its limit, so more is waiting
     ends: HeadEnds = field(default_factory=dict)  # where the partitions it added to now end
+    entries: Sequence[
+        tuple[int, Entry]
+    ] = ()  # what it moved, each with the id of its topic, if it was little
 
 
 _NOTHING = Pass(0, 0, False)
@@ -56,8 +63,13 @@ _NOTHING = Pass(0, 0, False)
 class Sequencer:
     """Moves staged rows. One thread at a time; safe against any number of other sequencers."""
 
-    def __init__(self, store: Store, settings: SequencerSettings, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, settings: SequencerSettings, clock: Clock, *, hand_over_bytes: int = 0
+    ) -> None:
+        """`hand_over_bytes`: a pass that moves no more than that says what it moved."""
         self._database, self._settings, self._clock = store.database, settings, clock
+        self._hand_over_bytes = hand_over_bytes
+        self._is_calm = True  # the last move was a small one
         self._relay = None if store.is_one else Relay(store.log)
         self._per_slot = settings.batch_records
         self._turn = 0
@@ -69,7 +81,9 @@ class Sequencer:
         slots = self._waiting(fence.slots()) if told is None else sorted(fence.epochs.keys() & told)
         if not slots:
             return _NOTHING
-        done = self._fenced(fence, slots)
+        points.reach(BEFORE_MOVE)
+        done = self._at_once(fence, slots) if self._goes_at_once() else self._fenced(fence, slots)
+        self._is_calm = done.moved < MOST_RECORDS
         points.reach(AFTER_COMMIT)
         if done.moved:
             metrics.SEQUENCED.add(done.moved)
@@ -88,6 +102,27 @@ class Sequencer:
         self._turn += 1
         start = self._turn % len(waiting) if waiting else 0
         return waiting[start:] + waiting[:start]
+
+    def _goes_at_once(self) -> bool:
+        """Return whether to try one trip: for a few rows, and not if a test is to see its steps."""
+        dialect = self._database.dialect
+        if self._relay is not None or not self._is_calm or not dialect.whole_trips or dialect.lacks:
+            return False
+        return not points.is_armed(AFTER_FENCE, AFTER_PICK, BEFORE_COMMIT)
+
+    def _at_once(self, fence: Fence, slots: list[int]) -> Pass:
+        """Move in one trip; what that leaves, step by step."""
+        limit = min(MOST_RECORDS, self._settings.batch_records)
+        found = move_whole(
+            self._database, self._clock, fence, slots, limit=limit, hand_over=self._hand_over_bytes
+        )
+        done = _pass_of(found, asked=len(slots), limit=limit)
+        if not found.is_due and found.moved == found.picked:
+            return done
+        rest = self._fenced(fence, slots)
+        return replace(
+            rest, moved=done.moved + rest.moved, ends={**done.ends, **rest.ends}, entries=done.entries
+        )
 
     def _fenced(self, fence: Fence, slots: list[int]) -> Pass:
         """Move in a transaction that begins by locking the slots."""
@@ -161,3 +196,8 @@ class Sequencer:
             self._per_slot = min(self._per_slot * 2, limit)
             return True
         return False
+
+
+def _pass_of(found: Moved, *, asked: int, limit: int) -> Pass:
+    ends = {HeadKey(one.topic_id, one.partition): one.base + one.added for one in found.raised}
+    return Pass(found.moved, asked - found.slots, found.picked >= limit, ends, found.entries)

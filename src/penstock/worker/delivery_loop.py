@@ -8,11 +8,11 @@ database is unavailable, the loop waits with back-off, logs it once, and goes on
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from threading import Event, Thread
 
 from penstock.backoff import Backoff, PollingSettings
-from penstock.clock import Clock
+from penstock.clock import Clock, own_ms
 from penstock.log.contract import Log, Topic
 from penstock.membership.member import Member
 from penstock.membership.serving import Domain
@@ -24,20 +24,20 @@ from .calling.runner import Runner
 from .group import bounds
 from .group.read_cache import ReadCache
 from .group.trials import Trials
+from .handed_over import HandedOver, TopicEntry
 from .lease_check import LeaseCheck
 from .log_ends import LogEnds
 from .log_fields import about_record
 from .served_groups import AnyDelivery, RunningGroup, ServedGroups
 from .status import status_of
 from .unit.unit_threads import UnitThreads
+from .unsettled import Unsettled
 
 logger = logging.getLogger("penstock.delivery")
 
 _IN_FLIGHT = 4000  # tasks handed to the runner and not finished,
 _LEAST_IN_FLIGHT = 500  # of each group, whatever the others have in flight
 _TRIAL_SECONDS = 0.1  # how often to look whether the process is quiet, for a suspect that goes alone
-_SETTLE_RESULTS = 2000  # results that are settled at once,
-_SETTLE_SECONDS = 0.02  # and how long the first of them waits while handlers are busy
 _LONGEST_WAIT_SECONDS = 5.0
 _LEAST_WAIT_SECONDS = 0.001
 _BREATH_SECONDS = 0.0001  # lets handlers begin before the next turn: a wait of nothing would not
@@ -59,16 +59,17 @@ class DeliveryLoop:
         threads: int,
         trials: Trials | None = None,
         store: str = "",
+        is_told: Callable[[], bool] = lambda: False,
     ) -> None:
         """`threads`: for handlers, and as many for units of work. `trials`: those of the groups it serves.
 
-        `store` names it in the series.
+        `store` names it in the series. `is_told`: whether a bell rings for what comes into the log.
         """
         self._trials = trials or Trials(clock)
         self._clock = clock
         self._wake, self._stopping = Event(), Event()
-        self._backoff = Backoff("delivery", polling)
-        self._ends = LogEnds(log, self._backoff)
+        self._backoff = Backoff("delivery", polling, is_told)
+        self._ends, self._moved = LogEnds(log, self._backoff), HandedOver()
         self._cache, lease = ReadCache(log, clock), LeaseCheck(member)
         wake = self._wake.set
         self.hung = HungCalls(threads=threads, clock=clock, changed=wake, store=store)
@@ -79,8 +80,8 @@ class DeliveryLoop:
             threads=threads, clock=clock, wake=wake, hung=self.hung, may_start=lease.may_start
         )
         self._groups = ServedGroups(member, lease, self._runner, self._cache, self._ends)
-        self._unsettled = self._units_turn = 0
-        self._first_result = 0.0
+        self._unsettled = Unsettled(gathers=own_ms(clock) is None)
+        self._units_turn = 0
         self._grace_ends: float | None = None
         self._abandoned = False
         self._thread: Thread | None = None
@@ -111,8 +112,10 @@ class DeliveryLoop:
         self._ends.ring()
         self._wake.set()
 
-    def grown(self, ends: HeadEnds) -> None:
-        """Say how far the log has grown: no look is needed to know it."""
+    def grown(self, ends: HeadEnds, entries: Sequence[TopicEntry] = ()) -> None:
+        """Say how far the log has grown, and by what if that is little: no look is needed to know it."""
+        if entries:
+            self._moved.put(entries)  # before their ends are known, or they would be read
         self._ends.grown(ends)
         self._wake.set()
 
@@ -174,7 +177,7 @@ class DeliveryLoop:
         now, now_ms = self._clock.monotonic(), self._clock.now_ms()
         self._collect()
         self._groups.exchange()
-        if self._trials.needs_settling or (self._unsettled and self._settling_is_due(now)):
+        if self._trials.needs_settling or self._settling_is_due(now):
             self._settle()
         if not self._groups.is_live():
             return self._pause(now, now_ms)
@@ -184,15 +187,15 @@ class DeliveryLoop:
 
     def _collect(self) -> None:
         """Take note of what has ended. Raises the store's error that undid a unit, after all are noted."""
-        results = self._runner.finished()
+        results, pressing = self._runner.finished(), False
         for task, verdict in results:
             group = self._groups.of(task)
             group.in_flight -= 1
-            group.delivery.finish(task, verdict)
-        self._came_back(len(results))
+            pressing |= group.delivery.finish(task, verdict)
+        self._unsettled.add(len(results), self._clock.monotonic(), pressing=pressing)
         trouble: Exception | None = None
         for unit in self._units.finished():
-            self._came_back(len(unit.tasks))
+            self._unsettled.add(len(unit.tasks), self._clock.monotonic(), pressing=True)
             group = self._groups.of(unit.tasks[0])
             group.in_flight -= len(unit.tasks)
             assert group.units is not None
@@ -203,16 +206,9 @@ class DeliveryLoop:
         if trouble is not None:
             raise trouble
 
-    def _came_back(self, count: int) -> None:
-        if count and not self._unsettled:
-            self._first_result = self._clock.monotonic()
-        self._unsettled += count
-
     def _settling_is_due(self, now: float) -> bool:
-        return (
-            self._unsettled >= _SETTLE_RESULTS
-            or now - self._first_result >= _SETTLE_SECONDS
-            or not self._is_anything_in_flight()
+        return bool(self._unsettled) and (
+            self._unsettled.is_due(now, busy=self._is_anything_in_flight())
             or any(group.delivery.is_held_up for group in self._groups)
         )
 
@@ -223,18 +219,19 @@ class DeliveryLoop:
         for group in self._groups:
             group.delivery.settle()
             self._groups.tell_share(group)
-        self._unsettled = 0
+        self._unsettled.clear()
         self._trials.settled()
 
     def _fill(self, now: float) -> bool:
         """Read on, as far as the log is known to go; return whether there was anything."""
         looked = self._ends.refresh(now)
         self._cache.tidy()
+        self._cache.offer(self._moved.fetch())
         filled = False
         for group in self._groups:
             filled |= group.delivery.fill(self._ends.of(group.delivery.topic_id))
         if filled and not self._unsettled:  # what no handler wants is settled, too
-            self._unsettled, self._first_result = 1, now
+            self._unsettled.add(1, now)
         if looked:
             self._ends.plan_next(now, found=filled)
         return filled
@@ -295,8 +292,8 @@ class DeliveryLoop:
     def _pause(self, now: float, now_ms: int) -> float:
         """Return how long until something is due; what is due already waits for a result."""
         until = [max(self._ends.next_look, now + _LEAST_WAIT_SECONDS)]
-        if self._unsettled:
-            until.append(self._first_result + _SETTLE_SECONDS)
+        if (settling := self._unsettled.due()) is not None:
+            until.append(settling)
         if self._trials.alone is not None or self._trials.is_asked:
             until.append(now + _TRIAL_SECONDS)
         for group in self._groups:

@@ -36,17 +36,25 @@ class SequencingService:
         polling: PollingSettings | None = None,
         member: Member | None = None,
         sequenced: Callable[[Pass], None] = lambda done: None,
+        hand_over_bytes: int = 0,
+        is_told: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`sequenced` is called after each pass that moved something, or that was asked for and did not."""
+        """`sequenced` is called after each pass that moved something, or that was asked for and did not.
+
+        It is also told what was moved, if that is no more than `hand_over_bytes`. `is_told`: whether a bell
+        rings for what is staged.
+        """
         self._cluster = cluster or ClusterSettings.load()
         self._member = member or Member(store.database, self._cluster, clock)
         self._is_own = member is None
-        self._sequencer = Sequencer(store, sequencer or SequencerSettings.load(), clock)
+        self._sequencer = Sequencer(
+            store, sequencer or SequencerSettings.load(), clock, hand_over_bytes=hand_over_bytes
+        )
         self._clock, self._sequenced = clock, sequenced
         self._told: deque[frozenset[int] | None] = deque()
         self._stopping, self._bell = Event(), Event()
         self._thread: Thread | None = None
-        self._backoff = Backoff("sequencing", polling or PollingSettings.load())
+        self._backoff = Backoff("sequencing", polling or PollingSettings.load(), is_told)
 
     def start(self) -> None:
         """Begin; returns at once."""
@@ -88,12 +96,14 @@ class SequencingService:
                 self._backoff.is_well()
             except Exception as exc:
                 next_beat = next_look = 0.0
+                self._told.append(None)  # a commit may be in doubt: look everywhere, and tell the groups
                 self._stopping.wait(self._backoff.trouble(exc))
                 continue
             if done.moved or asked:
                 self._sequenced(done)
             if looks or done.moved:
-                pause = self._backoff.active() if done.moved else self._backoff.idle()
+                rung = bool(told) or asked
+                pause = self._backoff.active(rung=rung) if done.moved else self._backoff.idle()
                 look = 0.0 if done.full else self._clock.monotonic() + pause
                 # A pass over named slots does not postpone the look at all: events in slots that nobody
                 # named would have to wait until the named ones are quiet.

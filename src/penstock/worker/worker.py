@@ -33,6 +33,7 @@ from .delivery_loop import DeliveryLoop
 from .group.delivery import GroupDelivery
 from .group.transactional import TransactionalDelivery
 from .group.trials import Trials
+from .handed_over import HAND_OVER_BYTES
 from .handlers import Handlers
 from .health import WorkerHealth
 from .measures import Measures, begin_series
@@ -88,9 +89,17 @@ class Worker:
             threads=self._processing.concurrency,
             trials=self._trials,
             store=store.name,
+            is_told=self._is_told,
         )
         self._sequencing = SequencingService(
-            store, clock, cluster=cluster, polling=polling, member=self._member, sequenced=self._sequenced
+            store,
+            clock,
+            cluster=cluster,
+            polling=polling,
+            member=self._member,
+            sequenced=self._sequenced,
+            hand_over_bytes=HAND_OVER_BYTES,
+            is_told=self._is_told,
         )
         self._retention = RetentionService(
             store,
@@ -220,6 +229,10 @@ class Worker:
             return None
         return GroupsGivenUp(str(each) for each in self._delivery.hung.groups())
 
+    def _is_told(self) -> bool:
+        """Return whether a bell says what others publish and sequence."""
+        return self._listener is not None and self._listener.hears
+
     def _status(self) -> MemberStatus:
         """Return what this process does now, as others may read it."""
         polls = "bell.enabled is off" if self._listener is None else self._listener.trouble
@@ -253,7 +266,7 @@ class Worker:
         if not done.moved:  # somebody wrote, and it was not staged: perhaps another sequencer
             self._delivery.ring()
             return
-        self._delivery.grown(done.ends)
+        self._delivery.grown(done.ends, done.entries)
         self._membership.moved(done.ends)
         if self._listener is not None and self._database.dialect.notifies and self._member.has_neighbours:
             notify_others(self._database, LOGGED)

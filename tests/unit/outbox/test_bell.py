@@ -213,3 +213,13 @@ def test_a_connection_that_publishes_again_while_the_bell_looks_at_it_is_not_los
     wait_until(lambda: rings, "it rings for the first")
     conn.open = False
     wait_until(lambda: frozenset({8}) in rings.slots, "it rings for the second")
+
+
+@pytest.mark.parametrize(("publishes", "seconds"), [(1, 0.002), (2, 0.002), (5, 0.005), (100, 0.02)])
+def test_the_more_is_published_the_longer_it_gathers(publishes: int, seconds: float, rings: Rings) -> None:
+    bell = Bell(rings)
+    bell.close()  # no thread: this test is its thread
+    for _ in range(publishes):
+        bell.watch(Conn(), is_open)
+    assert bell._resting_seconds() == seconds
+    assert bell._resting_seconds() == 0.002  # counted anew

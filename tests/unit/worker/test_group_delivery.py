@@ -430,6 +430,31 @@ def test_an_owner_that_released_is_no_crash(make: Make, engine: StoreEngine) -> 
     assert [task.record.redelivered for task in taken(mine, engine, "second")] == [False, False]
 
 
+def test_what_has_simply_passed_may_wait_to_be_settled(make: Make, engine: StoreEngine) -> None:
+    publish(engine, ("a", 1), ("b", 2), ("c", 3), ("d", 4))
+    mine = make()
+    passed, failed, completed, left = taken(mine, engine)
+    assert mine.finish(passed, Passed()) is False
+    assert mine.finish(failed, Parked(engine.clock.now_ms(), 1, "no")) is True
+    assert mine.finish(completed, Passed(by_fallback=True, failures=1, reason="no")) is True
+    [again] = mine.start(1000)
+    assert mine.finish(again, Passed()) is True  # a lane that waited goes on
+    mine.let_go()
+    assert mine.finish(left, Passed()) is True
+
+
+def test_after_a_crash_nothing_waits_to_be_settled(make: Make, engine: StoreEngine) -> None:
+    publish(engine, ("a", 1), ("b", 2))
+    taken(make("lost"), engine)
+    mine = make("heir", gone=["lost"])
+    tasks = taken(mine, engine, "heir")
+    assert [mine.finish(task, Passed()) for task in tasks] == [True, True]
+    mine.settle()
+    publish(engine, ("a", 3))
+    [task] = taken(mine, engine, "heir")
+    assert mine.finish(task, Passed()) is False
+
+
 def test_the_result_of_an_epoch_that_is_over_is_not_heard(make: Make, engine: StoreEngine) -> None:
     """A handler that ended late: its partition was lost and taken again meanwhile."""
     publish(engine, ("a", 1), ("a", 2))

@@ -86,6 +86,26 @@ def test_a_topic_of_one_group_is_not_kept(log: CountingLog, topic: Topic, clock:
     assert log.asked == [(0, 0, 10)] * 2
 
 
+def test_what_was_moved_here_is_not_read_by_a_group_that_stands_there(
+    log: CountingLog, topic: Topic, clock: FakeClock
+) -> None:
+    alone = ReadCache(log, clock)
+    alone.expect(topic)
+    moved = log.read_ranges(topic, [OffsetRange(0, 15, 18)], max_bytes=ALL).entries
+    log.asked.clear()
+    alone.offer([(topic.id, each) for each in moved] + [(topic.id + 1, moved[0])])
+    assert alone.read_ranges(topic, [OffsetRange(0, 15, 20)], max_bytes=ALL).entries == moved
+    assert log.asked == []
+    assert places(alone.read_ranges(topic, [OffsetRange(0, 14, 20)], max_bytes=ALL)) == [
+        (0, n) for n in range(14, 20)
+    ]
+    assert log.asked == [(0, 14, 20)]  # it stands before what was moved: all of it is read
+    assert len(alone._rows) == len(moved)  # nothing is kept of topics that nobody reads
+    alone.clear()
+    assert places(alone.read_ranges(topic, [OffsetRange(0, 15, 16)], max_bytes=ALL)) == [(0, 15)]
+    assert log.asked == [(0, 14, 20), (0, 15, 16)]
+
+
 def test_what_was_read_as_the_end_is_read_on(cache: ReadCache, log: CountingLog, topic: Topic) -> None:
     """The first group met the end of the log; since then it has grown."""
     cache.read_ranges(topic, [OffsetRange(0, 0, 100)], max_bytes=ALL)

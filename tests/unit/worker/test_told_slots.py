@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from penstock.backoff import PollingSettings
+from penstock.errors import StoreUnreachable
 from penstock.log.store import Store
 from penstock.outbox.sequencer import Pass
 from penstock.testing import FakeClock
@@ -50,3 +51,51 @@ def test_what_nobody_told_of_is_found_while_told_ones_come_without_a_pause() -> 
     assert busy.looks[0] == 0
     assert len(pauses) >= PASSES // 60
     assert max(pauses) <= 51, "after the shortest pause, as if nobody had told it anything"
+
+
+def test_while_a_bell_is_heard_it_looks_as_seldom_as_when_nothing_comes() -> None:
+    clock = FakeClock()
+    busy, member = Busy(clock), SimpleNamespace(fence=None)
+    nothing: Any = Store(None, None)  # type: ignore[arg-type]
+    service = SequencingService(
+        nothing,
+        clock,
+        polling=POLLING,
+        member=member,  # type: ignore[arg-type]
+        is_told=lambda: True,
+    )
+    service._sequencer, busy.service = busy, service  # type: ignore[assignment]
+    service._run()
+    assert len(busy.looks) <= 5, "after 0.1, 0.2, 0.4 seconds and so on"
+    assert busy.looks[0] == 0
+
+
+class Failing(Busy):
+    """One whose first pass ends in doubt."""
+
+    def sequence(self, fence: object, told: Collection[int] | None = None) -> Pass:
+        assert self.service is not None
+        self.passes += 1
+        if self.passes == 1:
+            raise StoreUnreachable("here", "gone")
+        self.looks += [self.passes] if told is None else []
+        self.service._stopping.set()
+        return Pass(0, 0, full=False)
+
+
+def test_after_a_failure_it_looks_everywhere_and_says_so_though_it_moves_nothing() -> None:
+    """A commit may be in doubt: then somebody has to look at the log."""
+    clock, said = FakeClock(), list[Pass]()
+    failing, member = Failing(clock), SimpleNamespace(fence=None)
+    nothing: Any = Store(None, None)  # type: ignore[arg-type]
+    service = SequencingService(
+        nothing,
+        clock,
+        polling=POLLING,
+        member=member,  # type: ignore[arg-type]
+        sequenced=said.append,
+    )
+    service._sequencer, failing.service = failing, service  # type: ignore[assignment]
+    service.ring(frozenset({7}))
+    service._run()
+    assert (failing.looks, said) == ([2], [Pass(0, 0, full=False)])

@@ -113,6 +113,11 @@ class BellListener:
             listener.hurry()
 
     @property
+    def hears(self) -> bool:
+        """Whether others tell it at once of all that they publish or sequence: it need not be looked for."""
+        return self._listener is not None and self._database.dialect.notifies
+
+    @property
     def trouble(self) -> str:
         """Why it does not hear, in words; empty while it does, or has not found out yet."""
         return self._backoff.present_trouble

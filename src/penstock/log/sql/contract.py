@@ -89,6 +89,7 @@ class Dialect(Protocol):
     has_schemas: bool  # tables can live in a named schema
     notifies: bool  # one connection can wake another through the database
     listen_url: str | None  # where it listens, if not where all else goes
+    whole_trips: bool  # a transaction can go to the server as one message; see `run_whole`
     writers: int | None  # how many transactions can write at once; None: as many as there are
 
     def connect(self) -> Any:
@@ -170,6 +171,13 @@ class Dialect(Protocol):
         """Run statements one after the other, where the driver can without waiting for an answer in between.
 
         Each sees what those before it did. Raises the error of the first that fails; the rest is not run.
+        """
+
+    def run_whole(self, conn: Any, calls: Sequence[tuple[str, Params]]) -> list[Result]:
+        """Begin, run statements one after the other and commit, in one trip; only where `whole_trips`.
+
+        Each sees what those before it did, and what others have committed by then. Raises unless the server
+        says that it has committed; after an error of the server's nothing has.
         """
 
     def bulk(self, conn: Any, sql: str, rows: Rows) -> None:

@@ -169,6 +169,19 @@ class Database:
         """Run `work` in a transaction; again, after a pause, when others made it fail."""
         return self._repeat(lambda: self.transaction(first=first), work)
 
+    def run_whole(self, calls: Sequence[Call]) -> list[Result]:
+        """Run statements as a transaction of their own, in one trip; again when others made it fail.
+
+        Only where the dialect has `whole_trips`; they have no second forms. After StoreUnreachable nobody
+        knows whether it has committed.
+        """
+        texts = self.texts(calls)
+        try:
+            return self._repeat(self.looking, lambda tx: self.dialect.run_whole(tx.conn, texts))
+        except StoreUnreachable:
+            self._drop_idle()  # they may have died with this one
+            raise
+
     def _repeat(
         self, opened: Callable[[], AbstractContextManager[Transaction]], work: Callable[[Transaction], T]
     ) -> T:

@@ -12,7 +12,7 @@ from penstock.errors import TopicVanished
 from .contract import Call, Row, Rows
 from .database import Transaction
 
-_MARK_EVERY = 1024  # offsets between two marks of the time index
+MARK_EVERY = 1024  # offsets between two marks of the time index
 
 
 class HeadKey(NamedTuple):
@@ -95,7 +95,7 @@ class Numbering:
 
 def mark_times(tx: Transaction, raised: Sequence[Raised]) -> None:
     """Add a mark to the time index for every head that has passed a multiple of the spacing."""
-    due = [one for one in raised if one.base // _MARK_EVERY != (one.base + one.added) // _MARK_EVERY]
+    due = [one for one in raised if one.base // MARK_EVERY != (one.base + one.added) // MARK_EVERY]
     if due:
         marks = Rows(
             topic_id=[one.topic_id for one in due],

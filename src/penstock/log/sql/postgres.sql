@@ -249,6 +249,94 @@ FROM counted c
 WHERE h.topic_id = c.topic_id AND h.partition = c.partition
 RETURNING h.topic_id, h.partition, h.next_offset - c.count, c.count, h.max_ms;
 
+-- == The move in one trip
+
+-- name: move_at_once
+-- Move what is staged in some slots into the log; the slots are locked already, by the statement before. What is returned: a line
+-- of what was found, a line for each head that was raised, and the records that were moved, if they are no more than so many bytes.
+-- Each step is there because the move went wrong without it:
+-- owned: a fence that locked nothing does not stop this statement, so owner and epoch are compared again.
+-- picked: while something is due in one of the slots nothing is moved: it goes before what is staged, by the other form.
+-- topics, heads: joined before the delete, so what has none yet stays staged, for the other form. Locked in order, once
+-- (MATERIALIZED), topics against growth and deletion; offsets are taken from the locked rows, not from the snapshot.
+-- gone: only what the delete returned is numbered. The first line fails if not all of it was inserted.
+-- Walks the primary keys, and ix_penstock_scheduled_due up to now.
+WITH owned AS MATERIALIZED (
+    SELECT o.slot
+    FROM rows(:owned, slot smallint, epoch bigint) AS o
+    JOIN penstock_slot s ON s.slot = o.slot AND s.epoch = o.epoch
+    WHERE s.owner = :owner::text
+), waiting AS MATERIALIZED (
+    SELECT EXISTS (
+        SELECT 1 FROM penstock_scheduled d
+        WHERE d.due_ms <= now_ms(:now_ms) AND d.slot = ANY(:owned.slot::smallint[])) AS due
+), picked AS MATERIALIZED (
+    SELECT p.tid, p.topic, p.key_hash
+    FROM owned o
+    CROSS JOIN LATERAL (
+        SELECT s.ctid AS tid, s.topic, s.key_hash FROM penstock_staged s
+        WHERE s.slot = o.slot
+        ORDER BY s.seq LIMIT :per_slot::integer) AS p
+    WHERE NOT (SELECT w.due FROM waiting w)
+    LIMIT :limit::integer
+), topics AS MATERIALIZED (
+    SELECT t.id, t.name, t.partitions FROM penstock_topic t
+    WHERE t.name = ANY(ARRAY(SELECT DISTINCT p.topic FROM picked p)) AND t.partitioner = :partitioner::text
+    ORDER BY t.id FOR KEY SHARE
+), placed AS MATERIALIZED (
+    SELECT p.tid, t.id AS topic_id, mod(p.key_hash, t.partitions) AS partition
+    FROM picked p JOIN topics t ON t.name = p.topic
+), heads AS MATERIALIZED (
+    SELECT h.topic_id, h.partition, h.next_offset
+    FROM (SELECT DISTINCT p.topic_id, p.partition FROM placed p) AS w
+    JOIN penstock_head h ON h.topic_id = w.topic_id AND h.partition = w.partition
+    ORDER BY h.topic_id, h.partition FOR UPDATE OF h
+), gone AS (
+    DELETE FROM penstock_staged s
+    WHERE s.ctid = ANY (ARRAY(
+        SELECT p.tid FROM placed p JOIN heads h ON h.topic_id = p.topic_id AND h.partition = p.partition))
+    RETURNING s.*
+), added AS (
+    INSERT INTO penstock_log (topic_id, partition, "offset", id, key, type, value, headers, timestamp_ms, owner)
+    SELECT h.topic_id, h.partition,
+           h.next_offset - 1 + row_number() OVER (PARTITION BY h.topic_id, h.partition ORDER BY g.seq) AS place,
+           g.id, g.key, g.type, g.value, g.headers, g.timestamp_ms, g.owner
+    FROM gone g
+    JOIN topics t ON t.name = g.topic
+    JOIN heads h ON h.topic_id = t.id AND h.partition = mod(g.key_hash, t.partitions)
+    ORDER BY h.topic_id, h.partition, place
+    RETURNING topic_id, partition, "offset", id, key, type, value, headers, timestamp_ms
+), counted AS (
+    SELECT topic_id, partition, min("offset") AS base, count(*) AS added, max(timestamp_ms) AS max_ms
+    FROM added GROUP BY topic_id, partition
+), raised AS (
+    UPDATE penstock_head h
+    SET next_offset = c.base + c.added, max_ms = greatest(h.max_ms, c.max_ms)
+    FROM counted c
+    WHERE h.topic_id = c.topic_id AND h.partition = c.partition
+    RETURNING h.topic_id, h.partition, c.base, c.added, h.max_ms
+), marked AS (
+    INSERT INTO penstock_log_time (topic_id, partition, "offset", max_ms)
+    SELECT topic_id, partition, base + added, max_ms FROM raised
+    WHERE base / :mark_every::integer <> (base + added) / :mark_every::integer
+    ON CONFLICT DO NOTHING
+), told AS (
+    SELECT (SELECT count(*) FROM picked) AS picked, (SELECT count(*) FROM gone) AS gone, (SELECT count(*) FROM added) AS added,
+           (SELECT coalesce(sum(r.added), 0) FROM raised r) AS raised, (SELECT w.due FROM waiting w) AS due
+)
+SELECT CASE WHEN t.gone = t.added AND t.gone = t.raised THEN t.gone
+            ELSE ('removed ' || t.gone || ', added ' || t.added || ', raised by ' || t.raised)::bigint END,
+       t.picked, t.due::integer::bigint, NULL::bigint, NULL::bigint, NULL::text, NULL::bytea, NULL::text, NULL::bytea,
+       NULL::bytea, NULL::bigint
+FROM told t
+UNION ALL
+SELECT r.topic_id, r.partition, r.base, r.added, r.max_ms, NULL, NULL, NULL, NULL, NULL, NULL FROM raised r
+UNION ALL
+SELECT a.topic_id, a.partition, a."offset", NULL, NULL, a.id, a.key, nullif(a.type, ''), a.value, a.headers, a.timestamp_ms
+FROM added a
+WHERE (SELECT sum(coalesce(octet_length(b.value), 0) + coalesce(octet_length(b.key), 0)
+                  + coalesce(octet_length(b.headers), 0) + 64) FROM added b) <= :hand_over::bigint;
+
 -- == For pipelines: read by their own drivers, as Arrow
 
 -- name: arrow_ask

@@ -160,7 +160,9 @@ class GroupDelivery:
         if self.reader.untold:
             self.late.tell(self.reader.untold)
             self.reader.untold, filled = [], True  # also what waited and was passed over is settled soon
-        return filled if self.reader.is_full() else self.late.feed() or filled
+        if any(work.owned.late for work in self.partitions) and not self.reader.is_full():
+            filled |= self.late.feed()
+        return filled
 
     def start(self, limit: int, run: int = 1) -> list[HandlerTask]:
         """Hand out up to that many records: of each lane its oldest, and of a run up to that many."""
@@ -204,15 +206,28 @@ class GroupDelivery:
 
     # -- what became of them
 
-    def finish(self, task: HandlerTask, verdict: Verdict | None) -> None:
-        """Take note of what became of a task; None: it was not begun."""
+    def finish(self, task: HandlerTask, verdict: Verdict | None) -> bool:
+        """Take note of what became of a task; None: it was not begun. Return whether to settle it soon.
+
+        What has simply passed may wait for others; not what has failed once, nor anything in a partition
+        that has lost an owner or is to be let go: there it is known who may have been handed what.
+        """
         if verdict is None:
             self.untake([task])
-            return
+            return False
         offset = task.place.offset
         work = self.partitions.of_task(task)
         if work is None:
-            return  # it was lost meanwhile, and its new owner will do it again
+            return False  # it was lost meanwhile, and its new owner will do it again
+        pressing = (
+            not isinstance(verdict, Passed)
+            or verdict.by_fallback
+            or task.failures > 0
+            or work.leaving
+            or work.owned.crashes > 0
+            or work.has_suspects
+            or bool(work.doubtful)
+        )
         if work.owned.trial.at_work:
             self.suspects.end(work, offset, survived=not verdict.timed_out)
         work.machine.finish(offset, verdict)
@@ -222,6 +237,7 @@ class GroupDelivery:
         self.records.drop(work, offset)
         work.doubtful.discard(offset)
         work.finished.append(offset)
+        return pressing
 
     def interrupt(self, task: HandlerTask) -> None:
         """Take note that nobody waits for a task any more that began: it comes again, and is marked."""

@@ -140,8 +140,11 @@ class GroupReader:
 
     def is_full(self) -> bool:
         """Return whether nothing more is read until some of what waits is done."""
-        lanes = sum(work.machine.stored_count for work in self._partitions)
-        entries = sum(work.machine.entry_count for work in self._partitions)
+        lanes = entries = 0
+        for work in self._partitions:  # in each turn of the loop: one walk for both
+            machine = work.machine
+            lanes += machine.stored_count
+            entries += machine.entry_count
         return lanes > bounds.LANES_BOUND or entries > bounds.ENTRIES_BOUND or self._records.is_full()
 
     def _look_back(self, former: dict[int, int], ends: dict[int, int]) -> None:

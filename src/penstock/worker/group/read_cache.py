@@ -1,13 +1,14 @@
-"""The read cache: what one group of a process has just read of the log, kept for others at the same place.
+"""The read cache: what this process has just read of the log, or moved into it, kept for its groups.
 
 Records never change, except when they are erased, and then their partitions change owners. So a row that was
 read once serves every group; each group gets records of its own, with its own fence. Rows are kept for a
-second, within a bound of bytes, and only for topics that several groups read. A range is served from the
-cache as far as it goes without a gap, if it begins there; everything else is read.
+second, within a bound of bytes: those that were read only for topics that several groups read, those that
+were moved here for every topic that a group reads. A range is served from the cache as far as it goes without
+a gap, if it begins there; everything else is read.
 """
 
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from penstock.clock import Clock
 from penstock.log.contract import Chunk, Log, OffsetRange, Topic
@@ -40,11 +41,21 @@ class ReadCache:
         """Throw away everything: partitions change hands, and that may be because records were erased."""
         self._rows, self._bytes = {}, 0
 
+    def offer(self, entries: Iterable[tuple[int, Entry]]) -> None:
+        """Keep records that were just moved into the log, each with the id of its topic."""
+        by_topic: dict[int, list[Entry]] = {}
+        for topic_id, entry in entries:
+            if self._readers[topic_id]:
+                by_topic.setdefault(topic_id, []).append(entry)
+        for topic_id, some in by_topic.items():
+            self._keep(topic_id, some)
+
     def read_ranges(self, topic: Topic, ranges: Sequence[OffsetRange], *, max_bytes: int) -> Chunk:
         """Return what the log would, perhaps less of a range, but not nothing of it."""
-        if self._readers[topic.id] < 2:
-            return self._log.read_ranges(topic, ranges, max_bytes=max_bytes)
         absent = [each for each in ranges if (topic.id, *each[:2]) not in self._rows]
+        is_shared = self._readers[topic.id] > 1
+        if not is_shared and len(absent) == len(ranges):
+            return self._log.read_ranges(topic, ranges, max_bytes=max_bytes)
         read = self._log.read_ranges(topic, absent, max_bytes=max_bytes).entries if absent else ()
         entries, size = list[Entry](), 0
         for entry in self._in_order(topic.id, ranges, deque(read)):
@@ -52,7 +63,8 @@ class ReadCache:
             size += entry.content.size
             if size >= max_bytes:  # as the log cuts it: what was read is cut there, or before
                 break
-        self._keep(topic.id, read)
+        if is_shared:
+            self._keep(topic.id, read)
         return Chunk(entries, size >= max_bytes)
 
     def _in_order(self, topic_id: int, ranges: Sequence[OffsetRange], read: deque[Entry]) -> Iterator[Entry]:

@@ -5,6 +5,7 @@ sets for itself. Every transaction of ours says READ COMMITTED and carries its o
 an owner that is paused inside one cannot keep its successor waiting: the server ends it.
 """
 
+import select
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -23,6 +24,7 @@ from penstock.errors import (
 
 from ..address import without_password
 from ..contract import Params, Result, Row, Rows, TransactionState
+from .prepared import PLANNED, PreparedStatements
 from .time_limits import read_limits, why_ended
 
 try:
@@ -72,6 +74,7 @@ class PostgresConnection(psycopg.Connection[Any]):
     server_pid = 0  # of a guarded transaction, as the server says: a pooler tells the driver another
     server_started: Any = None  # when the server of a guarded transaction was started
     stood: tuple[str, ...] = ("", "")  # the role and the search path in which a guarded transaction began
+    statements: PreparedStatements | None = None  # once it is known whether it may have some
 
     def commit(self) -> None:
         """Commit, unless a handler asks for it."""
@@ -100,6 +103,7 @@ class PostgresDialect:
     lacks: frozenset[str] = frozenset()
     has_schemas = True
     notifies = True
+    whole_trips = True
     writers: int | None = None
 
     def __init__(
@@ -142,8 +146,12 @@ class PostgresDialect:
         """Nothing to do: sessions do not spoil one another."""
 
     def may_use(self, conn: "psycopg.Connection[Any]") -> bool:
-        """Return True: a server's database keeps its place."""
-        return True
+        """Return whether the server has said nothing since: to an idle session it says that it ends it."""
+        if conn.closed:
+            return False
+        said = select.poll()
+        said.register(conn.fileno(), select.POLLIN)
+        return not said.poll(0)
 
     def renew(self) -> None:
         """Nothing to do: a session that could not write is closed, and the others are asked themselves."""
@@ -255,6 +263,38 @@ class PostgresDialect:
         transaction.
         """
         return _run_all(conn, _texts(conn, calls))
+
+    def run_whole(self, conn: PostgresConnection, calls: Sequence[tuple[str, Params]]) -> list[Result]:
+        """Send it as one message, of which the server begins nothing before it has all.
+
+        Not by the driver's pipeline: a client that is cut off halfway would leave a transaction there that
+        no time limit ends.
+        """
+        if conn.statements is None:
+            conn.statements = PreparedStatements(conn)
+        statements = conn.statements
+        if not statements.are_allowed:
+            return self._run_whole(conn, "", _texts(conn, calls))
+        flat = [(sql, _flat(params)) for sql, params in calls]
+        try:
+            return self._run_whole(conn, PLANNED, [statements.execute(*each) for each in flat])
+        except statements.LOST:
+            conn.execute("ROLLBACK")  # nothing has been committed
+            statements.are_allowed = False
+            return self._run_whole(conn, "", _texts(conn, calls))
+
+    def _run_whole(self, conn: PostgresConnection, settings: str, statements: list[str]) -> list[Result]:
+        """Return what the statements gave; only the word COMMIT says that they have committed."""
+        conn.guarded = False
+        cursor = psycopg.Cursor(conn, row_factory=tuple_row)
+        begin = "BEGIN ISOLATION LEVEL READ COMMITTED" + self._bounds + settings
+        cursor.execute(";".join([begin, *statements, "COMMIT"]))
+        results = [_result(cursor)]
+        while cursor.nextset():
+            results.append(_result(cursor))
+        if cursor.statusmessage != "COMMIT":
+            raise pg.InFailedSqlTransaction("the server answered COMMIT otherwise: nothing is committed")
+        return results[-1 - len(statements) : -1]
 
     def bulk(self, conn: "psycopg.Connection[Any]", sql: str, rows: Rows) -> None:
         """Run a statement for all rows, one array a column."""

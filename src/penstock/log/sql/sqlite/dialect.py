@@ -67,6 +67,7 @@ class SqliteDialect:
     lacks: frozenset[str] = frozenset({"writing_with"})
     has_schemas = False
     notifies = False
+    whole_trips = False
     listen_url: str | None = None
     writers: int | None = 1
 
@@ -220,6 +221,13 @@ class SqliteDialect:
     def execute_all(self, conn: sqlite3.Connection, calls: Sequence[tuple[str, Params]]) -> list[Result]:
         """Run statements one after the other; there is no trip to save."""
         return [self.execute(conn, sql, params) for sql, params in calls]
+
+    def run_whole(self, conn: SqliteConnection, calls: Sequence[tuple[str, Params]]) -> list[Result]:
+        """Begin, run the statements and commit; there are no trips to save."""
+        self.begin(conn, bounded=True)
+        results = self.execute_all(conn, calls)
+        self.commit(conn)
+        return results
 
     def bulk(self, conn: sqlite3.Connection, sql: str, rows: Rows) -> None:
         """Run a statement for one row after the other."""

@@ -1,0 +1,58 @@
+"""The move in one trip: fence, pick, move and commit go to the server together, where the dialect can.
+
+For a few rows, as in a trickle: then the trips are what a move costs. What it does not move, because
+something is due before it or its topic is not made yet, is left to the other form; so is a backlog, in large
+batches.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from penstock.clock import Clock, own_ms
+from penstock.log.entry import Entry
+from penstock.log.sql.contract import Call, Row
+from penstock.log.sql.database import Database
+from penstock.log.sql.fence import Fence, locked
+from penstock.log.sql.heads import MARK_EVERY, Raised
+from penstock.model.partition import MURMUR3
+
+MOST_RECORDS = 200  # of one trip
+
+
+class Moved(NamedTuple):
+    """What one trip did."""
+
+    slots: int  # that were still ours
+    moved: int
+    picked: int  # more than was moved: the rest has no topic yet, or somebody took it
+    is_due: bool  # something is due, so nothing was picked
+    raised: list[Raised]
+    entries: list[tuple[int, Entry]]  # what was moved, each with the id of its topic; none if it was too much
+
+
+def move_whole(
+    database: Database, clock: Clock, fence: Fence, slots: Sequence[int], *, limit: int, hand_over: int
+) -> Moved:
+    """Move what is staged in some slots; return also the records, if they are no more than so many bytes.
+
+    After StoreUnreachable it may have been done. Doing it again is safe: what is moved is staged no more.
+    """
+    lock = fence.locking(slots)
+    params = lock.params | {
+        "now_ms": own_ms(clock),
+        "per_slot": limit,
+        "limit": limit,
+        "partitioner": MURMUR3,
+        "mark_every": MARK_EVERY,
+        "hand_over": hand_over,
+    }
+    first, second = database.run_whole([lock, Call("log", "move_at_once", params)])
+    told, *rest = second.rows
+    raised = [Raised(*row[:5]) for row in rest if row[5] is None]
+    entries = [_entry(row) for row in rest if row[5] is not None]
+    return Moved(len(locked(first)), told[0], told[1], bool(told[2]), raised, entries)
+
+
+def _entry(row: Row) -> tuple[int, Entry]:
+    topic_id, partition, offset, _, _, id, key, type, value, headers, timestamp_ms = row
+    return topic_id, Entry(partition, offset, id, key, type, value, headers, timestamp_ms)
