@@ -139,7 +139,7 @@ def test_several_stores_are_told_apart(outbox: Outbox) -> None:
     with closing(Outbox("sqlite:///other.db")) as other:
         app = gateway.app(outbox, other)
         with working(outbox):
-            wait_until(lambda: reasons(app) == ["schema_missing", "not_running"], "one of two is ready")
+            wait_until(lambda: reasons(app) == ["store_missing", "not_running"], "one of two is ready")
             assert {each["store"] for each in asked(app)[1]["reasons"]} == {"other.db"}
             other.migrate()
             with other.transaction() as conn:
