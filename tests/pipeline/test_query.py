@@ -63,3 +63,11 @@ def test_progress_tells_each_batch_once_with_its_lag() -> None:
     assert running.progress() == []
     query.recentProgress.append(a_batch(2, 0, [9, 8], [9, 8]))
     assert running.progress() == [], "a batch without rows is nothing to tell"
+
+
+def test_a_batch_that_is_run_again_after_a_crash_has_no_lag_to_tell() -> None:
+    batch = a_batch(3, 5, [9], [9])
+    batch["sources"][0]["latestOffset"] = "null"  # what Spark reports of a replayed batch
+    query: Any = Query(batch)
+    (only,) = Running(query).progress()
+    assert (only.rows, only.lag) == (5, 0)

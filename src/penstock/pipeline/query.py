@@ -172,8 +172,13 @@ def _progress(raw: Any) -> Progress:
 
 def _lag(source: Any) -> int:
     """Return how many records the log holds behind the end of a batch."""
-    end, latest = source["endOffset"], source["latestOffset"]
-    if not end or not latest:
+    reached, there = _ends(source["endOffset"]), _ends(source["latestOffset"])
+    if reached is None or there is None:
         return 0
-    reached, there = (msgspec.json.decode(each)["ends"] for each in (end, latest))
     return max(0, int(sum(there) - sum(reached)))
+
+
+def _ends(said: str | None) -> list[int] | None:
+    """Return the ends in an offset that Spark reports; None for a replayed batch, which has the text null."""
+    form = msgspec.json.decode(said) if said else None
+    return form.get("ends") if isinstance(form, dict) else None
