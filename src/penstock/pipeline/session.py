@@ -26,6 +26,7 @@ try:
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
+_ARROW_BYTES = 64 << 20
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
@@ -73,6 +74,8 @@ def _ours(master: str) -> dict[str, str]:
     settings = {
         "spark.ui.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
+        # Between Java and Python, 10,000 rows at a time by default: too much for rows of a mebibyte.
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(_ARROW_BYTES),
         "spark.sql.streaming.stateStore.providerClass": (
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
         ),
