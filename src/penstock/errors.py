@@ -86,6 +86,7 @@
     │   ├── InvalidPipeline         what was named is not a pipeline
     │   ├── RecordsRemoved          retention was faster than the pipeline
     │   ├── RangesDiffer            the table does not end where the batch begins
+    │   ├── AnotherLog              a checkpoint or a table was made from another log or topic
     │   ├── HistoryTakenBack        the log is not the one that was read: a backup was restored
     │   ├── StateWithoutPast        a new checkpoint cannot continue the results in a table
     │   ├── TableDiffers            the columns of a table are not those of the batch
@@ -1023,6 +1024,19 @@ class RangesDiffer(PipelineError):
         )
 
 
+class AnotherLog(PipelineError):
+    """A checkpoint or a table was made from another log, or from a topic that was deleted since."""
+
+    code = "another_log"
+
+    def __init__(self, keeper: str, was: str, now: str) -> None:
+        super().__init__(
+            f"{keeper} was made from {was}, and this is {now}, so nothing was read or written; give the "
+            "store it was made from, write into another folder, or make the tables again from this one: "
+            "penstock pipeline reset --rebuild"
+        )
+
+
 class HistoryTakenBack(PipelineError):
     """The log was restored from a backup, or lost its end: what was read of it may be there no more."""
 
@@ -1032,8 +1046,8 @@ class HistoryTakenBack(PipelineError):
         super().__init__(
             f"the history of topic {topic} was taken back, as by a restored backup, so nothing more is read: "
             f"{ranges}; what tables hold beyond the backup is not in the log, and other records may stand "
-            "there. Compare them (penstock reconcile --lake), then make the tables again: "
-            "penstock pipeline reset --rebuild"
+            "there. Compare them (penstock reconcile --lake), then go on where tables and log still agree: "
+            "penstock pipeline reset --from-table, or make the tables again: penstock pipeline reset --rebuild"
         )
 
 

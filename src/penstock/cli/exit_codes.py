@@ -94,6 +94,7 @@ EXIT_CODES = {
     "invalid_pipeline": USAGE,
     "records_removed": FAILED,
     "ranges_differ": FAILED,
+    "another_log": FAILED,
     "history_taken_back": FAILED,
     "state_without_past": FAILED,
     "table_differs": FAILED,

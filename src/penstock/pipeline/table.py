@@ -18,9 +18,10 @@ from penstock import points
 from penstock.clock import SYSTEM
 from penstock.errors import MissingExtra, PipelineFailed, TableDiffers
 
-from .identity import BatchIdentity, Source, ends_in
+from .history import Past
+from .identity import BatchIdentity, Source, ends_in, marks_in
 from .offsets import Ends
-from .paths import is_table, tables_in
+from .paths import is_table
 
 try:
     import pyarrow as pa
@@ -80,9 +81,10 @@ class LakeTable:
 
     def sources(self) -> list[Source]:
         """Return the topics that feed the table, as its last commit of ours says."""
-        for entry in self._table.history():
-            if _SOURCES in entry:
-                return msgspec.json.decode(entry[_SOURCES], type=list[Source])
+        for limit in (1, 50, None):  # mostly it is the last one, and the others are many
+            for entry in self._table.history(limit):
+                if _SOURCES in entry:
+                    return msgspec.json.decode(entry[_SOURCES], type=list[Source])
         return []
 
     def ends(self, source: Source) -> Ends:
@@ -165,20 +167,16 @@ def discard(files: Sequence[DataFile]) -> None:
             (Path(each.table) / each.name).unlink()
 
 
-def ends_of(path: Path, log_id: str, topic_id: int, partitions: int) -> dict[Path, Ends]:
-    """Return where the tables of a lake (or one table) end in each partition of a topic."""
-    found = {each: ends_in(LakeTable(each), log_id, topic_id, partitions) for each in tables_in(path)}
-    return {each: ends for each, ends in found.items() if ends is not None}
-
-
-def incarnations_of(path: Path, log_id: str, topic_id: int) -> set[int]:
-    """Return from which incarnations of a log the tables of a lake (or one table) have a topic."""
-    sources = [source for each in tables_in(path) for source in LakeTable(each).sources()]
-    return {
-        each.incarnation
-        for each in sources
-        if (each.log_id, each.topic_id) == (log_id, topic_id) and each.incarnation is not None
-    }
+def pasts_of(table: LakeTable, topic: str) -> list[Past]:
+    """Return what a table knows of the logs it has a topic of that name from."""
+    found = []
+    for each in table.sources():
+        if each.topic == topic:
+            ends = table.ends(each)
+            marks = marks_in(table, each.log_id, each.topic_id, ends)
+            keeper = f"table {table.path}"
+            found.append(Past(keeper, each.log_id, topic, each.topic_id, each.incarnation, ends, marks))
+    return found
 
 
 def _opened(path: Path, schema: pa.Schema) -> LakeTable:
