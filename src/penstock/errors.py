@@ -90,6 +90,9 @@
     │   ├── HistoryTakenBack        the log is not the one that was read: a backup was restored
     │   ├── StateWithoutPast        a new checkpoint cannot continue the results in a table
     │   ├── TableDiffers            the columns of a table are not those of the batch
+    │   ├── TableMissing            a table that a lake had is gone
+    │   ├── TableDamaged            a table points to a file that is not there
+    │   ├── FilesUnseen             the driver does not see what tasks wrote
     │   └── PipelineFailed          what Spark says, in one line
     ├── CommitOutcomeUnknown        the connection was lost while COMMIT ran
     ├── PickChanged                 rows picked for the log were taken back meanwhile; tried again
@@ -1071,6 +1074,48 @@ class TableDiffers(PipelineError):
 
     def __init__(self, table: str, found: str, wanted: str) -> None:
         super().__init__(f"table {table} has the columns {found}; the batch has {wanted}")
+
+
+class TableMissing(PipelineError):
+    """A table that a lake had is gone; going on would leave out of it what it held."""
+
+    code = "table_missing"
+
+    def __init__(self, lake: str, tables: Iterable[str]) -> None:
+        names = sorted(tables)
+        again = " ".join(f"--table {name}" for name in names[:3])
+        remedy = f"reset {lake} --rebuild" if names == ["."] else f"reset {lake} --rebuild {again}"
+        what = "its table" if names == ["."] else f"the table {', '.join(names[:3])}"
+        super().__init__(
+            f"{lake} has lost {what}{f' and {len(names) - 3} more' * (len(names) > 3)}, so nothing was "
+            f"written: a new one would begin at this batch. Put it back, or make it again from the log: "
+            f"penstock pipeline {remedy}"
+        )
+
+
+class TableDamaged(PipelineError):
+    """A table points to a file that is not there, or cannot be read."""
+
+    code = "table_damaged"
+
+    def __init__(self, table: str, why: str) -> None:
+        super().__init__(
+            f"table {table} cannot be read: {why}; restore the file, or make the table again: "
+            "penstock pipeline reset --rebuild"
+        )
+
+
+class FilesUnseen(PipelineError):
+    """Tasks say they wrote files that the driver does not see, or sees with another size."""
+
+    code = "files_unseen"
+    fault = Fault.OUTSIDE
+
+    def __init__(self, table: str, files: int, example: str) -> None:
+        super().__init__(
+            f"table {table}: {files} files that tasks have written are not there for the driver, such as "
+            f"{example}, so nothing was committed; the folder must be one that the driver and all executors share"
+        )
 
 
 class PipelineFailed(PipelineError):

@@ -154,25 +154,36 @@ def vacuum_tables(path: Path, hours: int, dry_run: bool, as_json: bool) -> None:
 @command.command("reset")
 @path_argument
 @click.option("--rebuild", is_flag=True, help="Remove the tables, too; the next run makes them from the log.")
+@click.option(
+    "--table",
+    "tables",
+    multiple=True,
+    help="With --rebuild: only this table of a lake; the others and the checkpoint stay.",
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def reset_pipeline(path: Path, rebuild: bool, yes: bool) -> None:
+def reset_pipeline(path: Path, rebuild: bool, tables: tuple[str, ...], yes: bool) -> None:
     """Forget a pipeline's checkpoint; a stateless one goes on where its tables end.
 
-    A pipeline that keeps state (windows, joins) cannot go on with a new checkpoint: use --rebuild.
+    A pipeline that keeps state (windows, joins) cannot go on with a new checkpoint: use --rebuild. A table is
+    made again from what the log still holds: what retention has deleted there is not in it.
     """
-    from penstock.pipeline.tables import reset
+    from penstock.pipeline.lake_state import reset
 
+    if tables and not rebuild:
+        raise click.UsageError("--table names what to make again: say --rebuild")
     what = "the checkpoint and all tables" if rebuild else "the checkpoint"
     if not yes:
-        click.confirm(f"remove {what} of {path}?", abort=True)
-    for each in reset(path.absolute(), rebuild=rebuild):
+        click.confirm(f"remove {' and '.join(tables) or what} of {path}?", abort=True)
+    for each in reset(path.absolute(), rebuild=rebuild, tables=tables):
         click.echo(f"removed {each}")
 
 
 def _run(title: str, start: Callable[[Any, Any], Any], given: dict[str, Any]) -> None:
     """Start Spark and the query, tell how it goes, and stop it cleanly when asked to."""
+    from penstock.pipeline.lake_state import finish_reset
     from penstock.pipeline.query import Job
-    from penstock.pipeline.session import spark_session
+    from penstock.pipeline.rebuild import make_again
+    from penstock.pipeline.session import session
     from penstock.pipeline.settings import PipelineSettings
 
     job = Job(
@@ -185,13 +196,14 @@ def _run(title: str, start: Callable[[Any, Any], Any], given: dict[str, Any]) ->
         fail_on_loss=not given["allow_loss"],
         batch_records=given["batch_records"],
     )
+    for each in finish_reset(job.to):
+        click.echo(f"a reset was cut short: removed {each}", err=True)
     click.echo(f"starting Spark; {job.topic} goes to {job.to}", err=True)
-    spark = spark_session(f"penstock {title}", master=given["master"], conf=_conf(given["conf"]))
-    try:
+    with session(f"penstock {title}", master=given["master"], conf=_conf(given["conf"])) as spark:
+        for name in make_again(spark, job):
+            click.echo(f"made table {name} again from the log", err=True)
         with _asked_to_stop() as asked:
             _follow(start(spark, job), asked, PipelineSettings.load().stop_seconds)
-    finally:
-        spark.stop()
 
 
 def _follow(running: Any, asked: Event, stop_seconds: float) -> None:

@@ -15,6 +15,7 @@ import msgspec
 from penstock.errors import InvalidPipeline, MissingExtra, PipelineFailed
 from penstock.log.sql.naming import Names
 
+from .lake_state import check_tables
 from .paths import CONTROL
 from .settings import PipelineSettings
 
@@ -60,16 +61,22 @@ class Progress:
     lag: int
 
 
-def events(spark: SparkSession, job: Job) -> DataFrame:
-    """Return the topic of a job as a streaming DataFrame."""
-    settings = PipelineSettings.load(batch_records=job.batch_records)
-    options = {
+def source_options(job: Job) -> dict[str, str]:
+    """Return the options of the source that say which topic is read, and how."""
+    return {
         "url": job.url,
         "prefix": job.names.prefix,
         "schema": job.names.schema or "",
         "topic": job.topic,
         "startingOffsets": job.starting,
         "failOnDataLoss": str(job.fail_on_loss).lower(),
+    }
+
+
+def events(spark: SparkSession, job: Job) -> DataFrame:
+    """Return the topic of a job as a streaming DataFrame."""
+    settings = PipelineSettings.load(batch_records=job.batch_records)
+    options = source_options(job) | {
         "maxRecordsPerBatch": str(settings.batch_records),
         "continueFrom": str(job.to),
     }
@@ -95,6 +102,7 @@ def start_function(spark: SparkSession, job: Job, name: str, function: FrameFunc
 
 
 def _start(frame: DataFrame, job: Job, options: dict[str, str]) -> "Running":
+    check_tables(job.to)
     writer = frame.writeStream.format("penstock-delta").outputMode("append").options(**options)
     writer = writer.option("path", str(job.to)).option("checkpointLocation", str(job.checkpoint))
     if job.once:

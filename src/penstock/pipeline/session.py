@@ -7,7 +7,8 @@ trace of the Java machine is never the first thing a user sees.
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.errors import MissingExtra, SparkNotStarted
@@ -46,6 +47,18 @@ def spark_session(
     spark = running or _start(name, master or PipelineSettings.load().master, conf or {}, log_file)
     register(spark)
     return spark
+
+
+@contextmanager
+def session(name: str, *, master: str | None, conf: Mapping[str, str]) -> Iterator[SparkSession]:
+    """Give a Spark session, and stop it at the end unless it ran before. Raises NoJava, SparkNotStarted."""
+    ran = SparkSession.getActiveSession() is not None
+    spark = spark_session(name, master=master, conf=conf)
+    try:
+        yield spark
+    finally:
+        if not ran:
+            spark.stop()
 
 
 def register(spark: SparkSession) -> None:

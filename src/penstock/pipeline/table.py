@@ -16,7 +16,7 @@ import msgspec
 
 from penstock import points
 from penstock.clock import SYSTEM
-from penstock.errors import MissingExtra, PipelineFailed, TableDiffers
+from penstock.errors import FilesUnseen, MissingExtra, PipelineFailed, TableDiffers
 
 from .history import Past
 from .identity import BatchIdentity, Source, ends_in, marks_in
@@ -140,10 +140,11 @@ class LakeTable:
 def commit(path: Path, schema: pa.Schema, files: Sequence[DataFile], identity: BatchIdentity) -> bool:
     """Put a batch into a table, made if it is not there; return False if it was there already.
 
-    Raises RangesDiffer, StateWithoutPast, TableDiffers; nothing is written then.
+    Raises RangesDiffer, StateWithoutPast, TableDiffers, FilesUnseen; nothing is written then.
     """
     if not files and identity.is_nothing():
         return False
+    _check_seen(path, files)
     for _ in range(_TRIES):
         table = _opened(path, schema)
         table.check_schema(schema)
@@ -158,6 +159,19 @@ def commit(path: Path, schema: pa.Schema, files: Sequence[DataFile], identity: B
         points.reach(AFTER_COMMIT)
         return True
     raise PipelineFailed(f"table {path} was changed by others {_TRIES} times while a batch was to be written")
+
+
+def _check_seen(path: Path, files: Sequence[DataFile]) -> None:
+    """See that every file is there, whole: an executor with a disk of its own writes where nobody looks."""
+    unseen = [each.name for each in files if _size(Path(each.table) / each.name) != each.size]
+    if unseen:
+        raise FilesUnseen(str(path), len(unseen), unseen[0])
+
+
+def _size(file: Path) -> int | None:
+    with suppress(OSError):
+        return file.stat().st_size
+    return None
 
 
 def discard(files: Sequence[DataFile]) -> None:
