@@ -93,7 +93,8 @@
     │   ├── TableMissing            a table that a lake had is gone
     │   ├── TableDamaged            a table points to a file that is not there
     │   ├── FilesUnseen             the driver does not see what tasks wrote
-    │   └── PipelineFailed          what Spark says, in one line
+    │   ├── PipelineFailed          what Spark says, in one line
+    │   └── PipelineInterrupted     something that passes: tried again on the same checkpoint
     ├── CommitOutcomeUnknown        the connection was lost while COMMIT ran
     ├── PickChanged                 rows picked for the log were taken back meanwhile; tried again
     ├── UnknownPoint                a test armed a point that nobody declared
@@ -1125,6 +1126,16 @@ class PipelineFailed(PipelineError):
 
     def __init__(self, why: str) -> None:
         super().__init__(f"the pipeline stopped: {why}")
+
+
+class PipelineInterrupted(PipelineError):
+    """A pipeline stopped for something that passes, such as a database that is away."""
+
+    code = "pipeline_interrupted"
+    fault, retryable = Fault.OUTSIDE, True
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the pipeline was interrupted: {why}")
 
 
 class CommitOutcomeUnknown(Error):

@@ -102,6 +102,7 @@ EXIT_CODES = {
     "table_damaged": FAILED,
     "files_unseen": FAILED,
     "pipeline_failed": FAILED,
+    "pipeline_interrupted": UNREACHABLE,
     "commit_outcome_unknown": FAILED,
     "pick_changed": FAILED,
     "unknown_point": USAGE,

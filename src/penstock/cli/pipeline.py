@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from penstock.clock import SYSTEM
+from penstock.errors import Error
 from penstock.log.sql.naming import Names
 from penstock.signals import hearing
 
@@ -20,10 +21,20 @@ from .target import load
 _LOOK_SECONDS = 0.2
 
 path_argument: Decorator = click.argument("path", type=click.Path(file_okay=False, path_type=Path))
+
+
+def _folder(ctx: click.Context, param: click.Parameter, given: str) -> Path:
+    """Return a folder by its path or file:// address; other addresses are refused, not taken for a path."""
+    from penstock.pipeline.paths import table_path
+
+    return table_path("--to", given)
+
+
 to_option: Decorator = click.option(
     "--to",
     required=True,
-    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    callback=_folder,
     help="The folder to write to; it also keeps the pipeline's checkpoint.",
 )
 
@@ -182,14 +193,14 @@ def _run(title: str, start: Callable[[Any, Any], Any], given: dict[str, Any]) ->
     """Start Spark and the query, tell how it goes, and stop it cleanly when asked to."""
     from penstock.pipeline.lake_state import finish_reset
     from penstock.pipeline.query import Job
+    from penstock.pipeline.reader import PipelineReader
     from penstock.pipeline.rebuild import make_again
     from penstock.pipeline.session import session
-    from penstock.pipeline.settings import PipelineSettings
 
     job = Job(
         url=_absolute(given["url"]),
         topic=given["topic"],
-        to=given["to"].absolute(),
+        to=given["to"],
         names=Names(given["prefix"], given["schema"]),
         starting=given["starting"],
         once=given["once"],
@@ -198,36 +209,80 @@ def _run(title: str, start: Callable[[Any, Any], Any], given: dict[str, Any]) ->
     )
     for each in finish_reset(job.to):
         click.echo(f"a reset was cut short: removed {each}", err=True)
-    click.echo(f"starting Spark; {job.topic} goes to {job.to}", err=True)
-    with session(f"penstock {title}", master=given["master"], conf=_conf(given["conf"])) as spark:
+    reader = PipelineReader(job)
+    reader.begin()  # what is wrong from the start is not tried again, and said before Spark is up
+    click.echo(f"starting Spark; {job.topic} goes to {job.to}, read as {reader.name}", err=True)
+
+    def begin(spark: Any) -> Any:
+        reader.begin()
         for name in make_again(spark, job):
             click.echo(f"made table {name} again from the log", err=True)
-        with _asked_to_stop() as asked:
-            _follow(start(spark, job), asked, PipelineSettings.load().stop_seconds)
+        return start(spark, job)
+
+    name = f"penstock {title}"
+    with (
+        session(name, master=given["master"], conf=_conf(given["conf"])) as spark,
+        _asked_to_stop() as asked,
+    ):
+        _Course(asked, lambda each: reader.moved(each.ends)).run(lambda: begin(spark))
 
 
-def _follow(running: Any, asked: Event, stop_seconds: float) -> None:
-    line = _Line()
-    rows = batches = 0
-    deadline: float | None = None
-    active = True
-    while active:
-        active = running.active  # read before the progress, so that the last batch is shown, too
-        for each in running.progress():
-            rows, batches = rows + each.rows, batches + 1
-            line.show(
-                f"batch {each.batch}: {each.rows:,} rows, {each.rows_per_second:,.0f} rows/s, "
-                f"{each.seconds:.1f} s, lag {each.lag:,}, {rows:,} rows in all"
-            )
-        if asked.is_set() and deadline is None:
-            deadline = SYSTEM.monotonic() + stop_seconds
-            line.show("stopping after this batch")
-        if deadline is not None and (not running.busy or SYSTEM.monotonic() > deadline):
-            running.stop()
-        (asked if deadline is None else Event()).wait(_LOOK_SECONDS if active else 0)
-    line.end()
-    running.check()
-    click.echo(f"{'stopped' if asked.is_set() else 'done'}: {rows:,} rows in {batches:,} batches")
+class _Course:
+    """A pipeline from its start to its end, tried again when something interrupts it that passes."""
+
+    def __init__(self, asked: Event, moved: Callable[[Any], None]) -> None:
+        from penstock.pipeline.retrying import Retrying
+        from penstock.pipeline.settings import PipelineSettings
+
+        settings = PipelineSettings.load()
+        self._asked, self._moved = asked, moved
+        self._stop_seconds, self._limit = settings.stop_seconds, settings.retry_seconds
+        self._retrying = Retrying(self._limit)
+        self._line = _Line()
+        self._rows = self._batches = 0
+
+    def run(self, begin: Callable[[], Any]) -> None:
+        while True:
+            try:
+                running = begin()
+                self._follow(running)
+                running.check()
+                break
+            except Error as exc:
+                self._line.end()
+                pause = self._retrying.pause_after(exc)
+                if pause is None or self._asked.is_set():
+                    raise
+                if self._retrying.is_new(exc):
+                    click.echo(f"{exc}; trying again, for {self._limit:,.0f} s at most", err=True)
+                if self._asked.wait(pause):
+                    break
+        word = "stopped" if self._asked.is_set() else "done"
+        click.echo(f"{word}: {self._rows:,} rows in {self._batches:,} batches")
+
+    def _follow(self, running: Any) -> None:
+        deadline: float | None = None
+        active = True
+        while active:
+            active = running.active  # read before the progress, so that the last batch is shown, too
+            for each in running.progress():
+                self._tell(each)
+            if self._asked.is_set() and deadline is None:
+                deadline = SYSTEM.monotonic() + self._stop_seconds
+                self._line.show("stopping after this batch")
+            if deadline is not None and (not running.busy or SYSTEM.monotonic() > deadline):
+                running.stop()
+            (self._asked if deadline is None else Event()).wait(_LOOK_SECONDS if active else 0)
+        self._line.end()
+
+    def _tell(self, each: Any) -> None:
+        self._retrying.went_well()
+        self._moved(each)
+        self._rows, self._batches = self._rows + each.rows, self._batches + 1
+        self._line.show(
+            f"batch {each.batch}: {each.rows:,} rows, {each.rows_per_second:,.0f} rows/s, "
+            f"{each.seconds:.1f} s, lag {each.lag:,}, {self._rows:,} rows in all"
+        )
 
 
 class _Line:
@@ -247,6 +302,7 @@ class _Line:
     def end(self) -> None:
         if self._terminal and self._width:
             click.echo(err=True)
+            self._width = 0
 
 
 @contextmanager

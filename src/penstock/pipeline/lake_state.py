@@ -4,6 +4,7 @@
 |-----------------|----------------------------------------------------------------------------------------|
 | `tables.json`   | the folders of the tables that were committed to (`.`: the folder itself is one), and   |
 |                 | which of them are to be made again from the log                                        |
+| `reader.json`   | the name under which retention, `groups` and `why` know the pipeline; a reset keeps it   |
 | `reset.json`    | what a reset removes; written before it removes anything, and gone when it has done so  |
 
 A table that is known and not there was deleted: a new one would begin at the batch that comes next. Files are
@@ -16,6 +17,7 @@ import shutil
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TypeVar
+from uuid import uuid4
 
 import msgspec
 
@@ -25,7 +27,7 @@ from .paths import CONTROL, is_table, tables_in
 
 ITSELF = "."  # a pipeline into one table: the folder is the table
 Form = TypeVar("Form", bound=msgspec.Struct)
-_TABLES, _RESET, _CHECKPOINT = "tables.json", "reset.json", "checkpoint"
+_TABLES, _READER, _RESET, _CHECKPOINT = "tables.json", "reader.json", "reset.json", "checkpoint"
 
 
 class KnownTables(msgspec.Struct, frozen=True):
@@ -33,6 +35,10 @@ class KnownTables(msgspec.Struct, frozen=True):
 
     tables: tuple[str, ...] = ()
     again: tuple[str, ...] = ()
+
+
+class _Reader(msgspec.Struct, frozen=True):
+    name: str
 
 
 class _Reset(msgspec.Struct, frozen=True):
@@ -64,6 +70,19 @@ def check_tables(root: Path, *, but: Collection[str] = ()) -> None:
     missing = [name for name in known_tables(root).tables if not is_table(root / name) and name not in but]
     if missing:
         raise TableMissing(str(root), missing)
+
+
+def reader_name(root: Path) -> str:
+    """Return the name of the pipeline that writes here, made when it is first asked for.
+
+    Folders of the same name are on many machines, so part of it is random.
+    """
+    file = root / CONTROL / _READER
+    known = _read(file, _Reader)
+    if known is None:
+        known = _Reader(f"{root.name or 'lake'}-{uuid4().hex[:6]}")
+        _write(file, known)
+    return known.name
 
 
 def reset(path: Path, *, rebuild: bool, tables: Collection[str] = ()) -> list[Path]:

@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from penstock.errors import MissingExtra, SparkNotStarted
@@ -58,7 +58,8 @@ def session(name: str, *, master: str | None, conf: Mapping[str, str]) -> Iterat
         yield spark
     finally:
         if not ran:
-            spark.stop()
+            with suppress(Py4JError, OSError):  # its Java process may have ended before it
+                spark.stop()
 
 
 def register(spark: SparkSession) -> None:
@@ -70,7 +71,10 @@ def register(spark: SparkSession) -> None:
 def _start(name: str, master: str, conf: Mapping[str, str], log_file: Path | None) -> SparkSession:
     java = find_java()
     os.environ["JAVA_HOME"] = str(java.home)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Spark itself reads the setting only in spark-submit; here the environment counts.
+    wanted = conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
+    os.environ["PYSPARK_PYTHON"] = wanted
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     log_file = log_file or Path(tempfile.gettempdir()) / f"penstock-spark-{os.getpid()}.log"
     settings = SparkConf(loadDefaults=False).setMaster(master).setAppName(name)
     for key, value in (_ours(master) | dict(conf)).items():

@@ -68,6 +68,10 @@ class TopicView:
         marks = {Position(each.partition, each.offset): mark_of(each.id) for each in found}
         return Present(self._log.identity(), heads.topic, heads.bounds, marks)
 
+    def held(self, topic: Topic, reader: str) -> Ends:
+        """Return from where on a reader holds retention back; nothing if it does not."""
+        return self._log.holds(topic).get(reader, {})
+
     def resolve(self, place: ReadingPlace, heads: Heads, option: str) -> Ends:
         """Return the offsets that a place means now. Raises InvalidOption."""
         general = self._general(place, heads)
