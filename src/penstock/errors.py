@@ -1074,7 +1074,10 @@ class TableDiffers(PipelineError):
     code = "table_differs"
 
     def __init__(self, table: str, found: str, wanted: str) -> None:
-        super().__init__(f"table {table} has the columns {found}; the batch has {wanted}")
+        super().__init__(
+            f"table {table} has other columns than the batch: the table has {found}, the batch has {wanted}; "
+            "write into another folder, or make the table again: penstock pipeline reset --rebuild"
+        )
 
 
 class TableMissing(PipelineError):

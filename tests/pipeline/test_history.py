@@ -11,8 +11,11 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from penstock.errors import AnotherLog, HistoryTakenBack
+from penstock.operate.restored import restored
+from penstock.pipeline.figures import lake_figures
 from penstock.pipeline.offsets import Range
 from penstock.pipeline.source import StreamReader
+from penstock.pipeline.taken_back import cut_back
 from tests.pipeline.stores import TOPIC, LogStore
 from tests.pipeline.test_continue import Driver, places
 
@@ -34,7 +37,7 @@ def restored_store(sqlite_store: LogStore, tmp_path: Path) -> tuple[LogStore, Dr
         each.unlink()
     shutil.copy(tmp_path / "backup.db", file)
     store = LogStore(sqlite_store.url)
-    store.fill(300)  # other records at the places of the lost ones, and more
+    store.fill(300, data=b"new")  # other records at the places of the lost ones, and more
     return store, driver
 
 
@@ -114,3 +117,46 @@ def test_a_checkpoint_of_an_older_penstock_has_no_marks_and_is_taken(
     driver.place = json.loads(json.dumps(old))
     sqlite_store.fill(10)
     assert driver.step().marks
+
+
+def test_tables_are_cut_back_to_where_they_agree_with_the_log_and_go_on(
+    restored_store: tuple[LogStore, Driver], tmp_path: Path
+) -> None:
+    store, _ = restored_store
+    lake, log = tmp_path / "lake", store.outbox.log
+    restored(store.outbox)
+    held = places(lake)
+    done = cut_back(lake, log, log.topic(TOPIC))
+    assert done.rows == 80, "what came after the backup"
+    assert len(places(lake)) == len(held) - 80
+    assert cut_back(lake, log, log.topic(TOPIC)).rows == 0
+    after = Driver(store, lake, tmp_path / "two")
+    assert after.step().count() == 300
+    assert places(lake) == sorted(store.records())
+    (figures,) = lake_figures(lake, log, TOPIC, values=True)
+    assert (figures.rows, figures.changed, figures.faults) == (380, (), ())
+
+
+def test_a_lake_that_lost_nothing_is_only_taken_into_the_new_incarnation(
+    sqlite_store: LogStore, tmp_path: Path
+) -> None:
+    sqlite_store.fill(50)
+    lake, log = tmp_path / "lake", sqlite_store.outbox.log
+    Driver(sqlite_store, lake, tmp_path / "one").step()
+    for partition, end in sqlite_store.ends().items():
+        sqlite_store.expire(partition, end)  # a rebuild would lose it all
+    restored(sqlite_store.outbox)
+    assert cut_back(lake, log, log.topic(TOPIC)).rows == 0
+    sqlite_store.fill(10)
+    assert Driver(sqlite_store, lake, tmp_path / "two").step().count() == 10
+    assert len(places(lake)) == 60
+
+
+def test_tables_of_another_log_are_not_cut_back(sqlite_store: LogStore, tmp_path: Path) -> None:
+    sqlite_store.fill(20)
+    Driver(sqlite_store, tmp_path / "lake", tmp_path / "one").step()
+    foreign = LogStore(f"sqlite:///{tmp_path}/foreign.db")
+    log = foreign.outbox.log
+    with pytest.raises(AnotherLog):
+        cut_back(tmp_path / "lake", log, log.topic(TOPIC))
+    foreign.close()

@@ -12,7 +12,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Field
+from deltalake.schema import PrimitiveType
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from penstock import points
@@ -439,6 +440,22 @@ def test_vacuum_removes_orphans_of_a_safe_age_and_nothing_else(query: Query, to:
     assert rows_of(to) == all_places(10)
     query.run(ends(10), ends(20))
     assert rows_of(to) == all_places(20)
+
+
+def test_comments_and_properties_of_another_engine_do_not_stop_the_sink(query: Query, to: Path) -> None:
+    query.run(ends(0), ends(10))
+    DeltaTable(to).alter.set_column_metadata("type", {"comment": "what happened"})
+    DeltaTable(to).alter.set_table_properties({"delta.logRetentionDuration": "interval 60 days"})
+    query.run(ends(10), ends(20))
+    assert rows_of(to) == all_places(20)
+    assert '"what happened"' in DeltaTable(to).schema().to_json()
+
+
+def test_other_columns_are_shown_without_those_that_agree(query: Query, to: Path) -> None:
+    query.run(ends(0), ends(10))
+    DeltaTable(to).alter.add_columns(Field("note", PrimitiveType("string")))
+    with pytest.raises(TableDiffers, match="the table has note string, the batch has none of these;"):
+        query.run(ends(10), ends(20))
 
 
 def test_files_that_the_driver_does_not_see_are_not_committed(query: Query, to: Path) -> None:

@@ -14,7 +14,7 @@ from penstock.errors import Error
 from penstock.log.sql.naming import Names
 from penstock.signals import hearing
 
-from .options import Decorator, json_option, prefix_option, schema_option, url_option
+from .options import Decorator, json_option, opened, prefix_option, schema_option, url_option
 from .output import print_json, print_table
 from .target import load
 
@@ -171,8 +171,17 @@ def vacuum_tables(path: Path, hours: int, dry_run: bool, as_json: bool) -> None:
     multiple=True,
     help="With --rebuild: only this table of a lake; the others and the checkpoint stay.",
 )
+@click.option(
+    "--from-table",
+    is_flag=True,
+    help="After a restored backup: cut the tables back to where they agree with the log, and go on there.",
+)
+@click.option("--url", envvar="PENSTOCK_URL", help="With --from-table: the store.")
+@prefix_option
+@schema_option
+@click.option("--topic", default="events", show_default=True, help="With --from-table: the topic.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def reset_pipeline(path: Path, rebuild: bool, tables: tuple[str, ...], yes: bool) -> None:
+def reset_pipeline(path: Path, rebuild: bool, tables: tuple[str, ...], yes: bool, **given: Any) -> None:
     """Forget a pipeline's checkpoint; a stateless one goes on where its tables end.
 
     A pipeline that keeps state (windows, joins) cannot go on with a new checkpoint: use --rebuild. A table is
@@ -182,11 +191,28 @@ def reset_pipeline(path: Path, rebuild: bool, tables: tuple[str, ...], yes: bool
 
     if tables and not rebuild:
         raise click.UsageError("--table names what to make again: say --rebuild")
+    if given["from_table"] and (rebuild or not given["url"]):
+        raise click.UsageError("--from-table needs --url, and no --rebuild")
     what = "the checkpoint and all tables" if rebuild else "the checkpoint"
+    if given["from_table"]:
+        what = "the checkpoint, and all rows that the log does not hold any more,"
     if not yes:
         click.confirm(f"remove {' and '.join(tables) or what} of {path}?", abort=True)
+    if given["from_table"]:
+        _cut_back(path, given)
+        return
     for each in reset(path.absolute(), rebuild=rebuild, tables=tables):
         click.echo(f"removed {each}")
+
+
+def _cut_back(path: Path, given: dict[str, Any]) -> None:
+    from penstock.pipeline.offsets import said
+    from penstock.pipeline.taken_back import cut_back
+
+    with opened(given["url"], given["prefix"], given["schema"]) as store:
+        done = cut_back(path.absolute(), store.log, store.log.topic(given["topic"]))
+    where = f": {said(done.places)}" if done.places else ""
+    click.echo(f"removed the checkpoint and {done.rows:,} rows{where}")
 
 
 def _run(title: str, start: Callable[[Any, Any], Any], given: dict[str, Any]) -> None:
