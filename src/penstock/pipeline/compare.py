@@ -30,6 +30,7 @@ except ImportError as exc:
 
 _BLOCK = 4096  # offsets
 _READ_BYTES = 16 << 20
+_ROWS = 2048
 _TOGETHER = 64  # blocks that are compared row by row at a time
 _COLUMNS = (*PLACE, "topic", "type", "key", "value", "headers", "timestamp")
 
@@ -115,7 +116,7 @@ class Compared:
     def _rows(self, blocks: Collection[Block] | None = None) -> Iterator[tuple[Places, int]]:
         """Yield place and checksum of the topic's rows in the tables."""
         for table in self.tables:
-            for batch in table.batches(_COLUMNS):
+            for batch in table.batches(_COLUMNS, _ROWS):
                 mine = batch.filter(pc.equal(batch.column("topic"), self.topic.name))
                 columns = [mine.column(name) for name in _COLUMNS if name != "topic"]
                 columns[-1] = columns[-1].cast(pa.int64())  # the moment, in microseconds

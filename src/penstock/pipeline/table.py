@@ -103,7 +103,7 @@ class LakeTable:
         """Return whether the table has columns of these names."""
         return set(names) <= {field.name for field in self._table.schema().fields}
 
-    def batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def batches(self, names: Sequence[str], rows_together: int = _SCAN_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield some columns, a bounded number of rows at a time. Raises TableDamaged."""
         for uri in self._table.file_uris():
             if not Path(uri).is_file():
@@ -111,7 +111,7 @@ class LakeTable:
         try:
             rows = self._table.to_pyarrow_dataset()
             yield from rows.to_batches(
-                columns=list(names), batch_size=_SCAN_ROWS, batch_readahead=1, fragment_readahead=1
+                columns=list(names), batch_size=rows_together, batch_readahead=0, fragment_readahead=0
             )
         except (OSError, pa.ArrowException, DeltaError) as exc:
             raise TableDamaged(self.path, str(exc).partition("\n")[0]) from exc
