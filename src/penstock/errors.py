@@ -1050,8 +1050,8 @@ class HistoryTakenBack(PipelineError):
         super().__init__(
             f"the history of topic {topic} was taken back, as by a restored backup, so nothing more is read: "
             f"{ranges}; what tables hold beyond the backup is not in the log, and other records may stand "
-            "there. Compare them (penstock reconcile --lake), then go on where tables and log still agree: "
-            "penstock pipeline reset --from-table, or make the tables again: penstock pipeline reset --rebuild"
+            "there. Compare them (penstock reconcile --lake), then go on where they still agree: "
+            "penstock pipeline reset --from-table, or make the tables again: the same with --rebuild"
         )
 
 
@@ -1118,7 +1118,7 @@ class FilesUnseen(PipelineError):
     def __init__(self, table: str, files: int, example: str) -> None:
         super().__init__(
             f"table {table}: {files} files that tasks have written are not there for the driver, such as "
-            f"{example}, so nothing was committed; the folder must be one that the driver and all executors share"
+            f"{example}, so nothing was committed; the driver and all executors must share the folder"
         )
 
 

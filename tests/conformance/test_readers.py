@@ -1,4 +1,4 @@
-"""Readers that are no groups, on every engine: listed with their lag, asked about, deleted; retention waits."""
+"""Readers that are no groups, on every engine: listed with their lag, asked about, deleted."""
 
 from __future__ import annotations
 
@@ -42,9 +42,7 @@ def ids(engine: StoreEngine, read: dict[int, int]) -> list[str]:
     return [record.id for record in engine.outbox.log.read("events", number)]
 
 
-def test_a_reader_is_listed_among_the_groups_with_its_lag(
-    engine: StoreEngine, read: dict[int, int]
-) -> None:
+def test_a_reader_is_listed_among_the_groups_with_its_lag(engine: StoreEngine, read: dict[int, int]) -> None:
     found = groups.groups(engine.outbox)
     assert [(each.name, each.kind, each.lag) for each in found.items] == [
         (LAKE, "pipeline", 6),
@@ -67,7 +65,9 @@ def test_retention_waits_for_a_reader_and_the_doctor_names_it(
     assert retain(engine.outbox, clock=engine.clock).deleted == {"events": 4}
     (finding,) = [each for each in examine_holders(engine.outbox, engine.clock) if LAKE in each.found]
     assert finding.remedy.endswith(f"penstock groups delete {LAKE}")
-    assert groups.delete(engine.outbox, LAKE, dry_run=True).cursors == len(log.all_bounds(log.topic("events")))
+    assert groups.delete(engine.outbox, LAKE, dry_run=True).cursors == len(
+        log.all_bounds(log.topic("events"))
+    )
     assert log.holds(log.topic("events"))
     groups.delete(engine.outbox, LAKE)
     assert retain(engine.outbox, clock=engine.clock).deleted == {"events": 6}

@@ -1,7 +1,7 @@
 """A sink that dies at a point of a batch's commit, and one that has lost its check: for the crash tests.
 
-Run as a program it is the command line with the first of them: `python -m tests.pipeline.killing WORDS…`. Where
-to die is in the environment, as `POINT BATCH`.
+Run as a program it is the command line with the first of them: `python -m tests.pipeline.killing WORDS…`.
+Where to die is in the environment, as `POINT BATCH`.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ def kill_tree(driver: int) -> None:
 def main(words: list[str]) -> None:
     from penstock.cli import main as command
     from penstock.pipeline import session
-    from tests.pipeline.killing import KillingSink as importable  # Spark's workers import it by this name
+    from tests.pipeline import killing  # Spark's workers import it by this name, not as the program
 
-    session.DeltaSink = importable  # type: ignore[misc]
+    vars(session)["DeltaSink"] = killing.KillingSink
     os.environ[DRIVER] = str(os.getpid())
     command(words)
 

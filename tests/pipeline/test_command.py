@@ -15,7 +15,6 @@ from click.testing import CliRunner
 from penstock.cli import group
 from penstock.pipeline.paths import tables_in
 from penstock.pipeline.tables import describe
-from tests.pipeline.conftest import need_java
 from tests.pipeline.stores import TOPIC, TYPES, LogStore
 from tests.pipeline.test_table import Query, ends
 
@@ -107,7 +106,9 @@ def test_without_a_java_of_the_system_the_one_from_pip_runs_the_lake(
     assert len(describe(to)) == len(TYPES)
 
 
-def test_no_java_at_all_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_java_at_all_is_one_sentence(
+    sqlite_store: LogStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from penstock.errors import NoJava
     from penstock.pipeline import java
 
@@ -115,4 +116,4 @@ def test_no_java_at_all_is_one_sentence(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(java, "find_spec", lambda name: None)
     with pytest.raises(NoJava, match="Java 17 or later, and found none"):
-        run("lake", "--url", "sqlite:///x.db", "--to", str(tmp_path / "t"))
+        run("lake", "--url", sqlite_store.url, "--topic", TOPIC, "--to", str(tmp_path / "t"))

@@ -1,4 +1,4 @@
-"""Fetching: batches bounded by bytes as well as rows, and a file that is locked for a moment is waited for."""
+"""Fetching: batches are bounded in bytes, too, and a file that is locked for a moment is waited for."""
 
 from __future__ import annotations
 
@@ -69,9 +69,10 @@ def test_a_file_that_is_locked_for_a_moment_is_waited_for(
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        with monkeypatch.context() as patch, pytest.raises(StoreLocked, match="locked"):
+        with monkeypatch.context() as patch:
             patch.setattr(sqlite, "BUSY_SECONDS", 0.01)
-            fetch()
+            with pytest.raises(StoreLocked, match="locked"):
+                fetch()
         waiting = Thread(target=fetch)
         waiting.start()
         waiting.join(0.2)

@@ -89,4 +89,6 @@ def test_workers_without_penstock_are_one_sentence(sqlite_store: LogStore, tmp_p
     with a_command(*words, "--master", "local[2]", "--conf", f"spark.pyspark.python={python}") as command:
         _, said = command.communicate(timeout=300)
     assert command.returncode == 1
-    assert said.splitlines()[-1].startswith("error: the pipeline stopped: the Python of Spark's workers has no Penstock")
+    assert said.splitlines()[-1].startswith(
+        "error: the pipeline stopped: the Python of Spark's workers has no Penstock"
+    )

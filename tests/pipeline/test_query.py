@@ -115,7 +115,11 @@ def test_a_batch_says_up_to_where_the_tables_hold_the_topic() -> None:
     ("said", "passes", "words"),
     [
         (OURS, False, "no longer holds"),
-        ("x\npenstock.errors.StoreUnreachable: the store p cannot be reached: refused", True, "cannot be reached"),
+        (
+            "x\npenstock.errors.StoreUnreachable: the store p cannot be reached: refused",
+            True,
+            "cannot be reached",
+        ),
         ("x\npenstock.errors.StoreLocked: the store p is locked", True, "is locked"),
         ("Task 0 failed: ExecutorLostFailure (executor 3 exited", True, "an executor was lost"),
         ("SparkException: Python worker failed to connect back.", True, "did not start in time"),

@@ -72,7 +72,9 @@ def test_a_setting_frees_retention(
 def test_a_role_that_may_only_read_is_told_once_and_goes_on(
     sqlite_store: LogStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sqlite_store.run("CREATE TRIGGER no BEFORE INSERT ON penstock_hold BEGIN SELECT RAISE(ABORT, 'denied'); END")
+    sqlite_store.run(
+        "CREATE TRIGGER no BEFORE INSERT ON penstock_hold BEGIN SELECT RAISE(ABORT, 'denied'); END"
+    )
     reader = PipelineReader(a_job(sqlite_store, tmp_path))
     with caplog.at_level(logging.WARNING, "penstock.pipeline"):
         reader.begin()

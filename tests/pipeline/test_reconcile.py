@@ -61,7 +61,7 @@ def test_a_deleted_row_of_the_log_turns_it_red_with_the_range(store: LogStore, l
 
 
 def test_a_changed_value_turns_it_red_with_its_place(store: LogStore, lake: Path) -> None:
-    place, record = next((each for each in store.records().items() if each[1].data and each[0][0] == 3))
+    place = next(place for place, record in store.records().items() if record.data and place[0] == 3)
     for path in tables_in(lake):
         DeltaTable(path).update(
             predicate=f"partition = 3 AND offset = {place[1]}", updates={"value": "arrow_cast('x', 'Binary')"}

@@ -75,7 +75,9 @@ def test_retention_past_an_unread_place(lake: Lake) -> None:
     lake.store.fill(100)
     ends = Range.from_json(lake.driver.place).ends
     lake.store.expire(2, ends[2] + 3)
-    lake.is_refused(f"no longer holds partition 2: {ends[2]} to before {ends[2] + 3}, which this query has not read")
+    lake.is_refused(
+        f"no longer holds partition 2: {ends[2]} to before {ends[2] + 3}, which this query has not read"
+    )
 
 
 @pytest.mark.parametrize("to", ["s3://bucket/lake", "hdfs://n/lake", "a%20b"])

@@ -1,24 +1,14 @@
 """`penstock pipeline`: topics into lakehouse tables, with Spark."""
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import click
 
-from penstock.clock import SYSTEM
-from penstock.errors import Error
-from penstock.log.sql.naming import Names
-from penstock.signals import hearing
-
 from .options import Decorator, json_option, opened, prefix_option, schema_option, url_option
 from .output import print_json, print_table
 from .target import load
-
-_LOOK_SECONDS = 0.2
 
 path_argument: Decorator = click.argument("path", type=click.Path(file_okay=False, path_type=Path))
 
@@ -75,9 +65,9 @@ def command() -> None:
 @_job_options
 def lake(**given: Any) -> None:
     """Put a topic into Delta tables, one for each event type."""
-    from penstock.pipeline.query import start_lake
+    from .pipeline_course import run_lake
 
-    _run("lake", start_lake, given)
+    run_lake(given)
 
 
 @command.command("run")
@@ -89,12 +79,12 @@ def run(pipeline: str, **given: Any) -> None:
     The function gets the topic as a streaming DataFrame with the columns key, value, type, headers, topic,
     partition, offset and timestamp, and returns one with the rows to append.
     """
-    from penstock.pipeline.query import start_function
+    from .pipeline_course import run_function
 
     function = load(pipeline, "pipelines:revenue")
     if not callable(function):
         raise click.UsageError(f"{pipeline} is {type(function).__name__}, not a function")
-    _run(pipeline, lambda spark, job: start_function(spark, job, pipeline, function), given)
+    run_function(pipeline, function, given)
 
 
 @command.command("list")
@@ -206,148 +196,9 @@ def reset_pipeline(path: Path, rebuild: bool, tables: tuple[str, ...], yes: bool
 
 
 def _cut_back(path: Path, given: dict[str, Any]) -> None:
-    from penstock.pipeline.offsets import said
     from penstock.pipeline.taken_back import cut_back
 
     with opened(given["url"], given["prefix"], given["schema"]) as store:
         done = cut_back(path.absolute(), store.log, store.log.topic(given["topic"]))
-    where = f": {said(done.places)}" if done.places else ""
+    where = f": {done.said()}" if done.places else ""
     click.echo(f"removed the checkpoint and {done.rows:,} rows{where}")
-
-
-def _run(title: str, start: Callable[[Any, Any], Any], given: dict[str, Any]) -> None:
-    """Start Spark and the query, tell how it goes, and stop it cleanly when asked to."""
-    from penstock.pipeline.lake_state import finish_reset
-    from penstock.pipeline.query import Job
-    from penstock.pipeline.reader import PipelineReader
-    from penstock.pipeline.rebuild import make_again
-    from penstock.pipeline.session import session
-
-    job = Job(
-        url=_absolute(given["url"]),
-        topic=given["topic"],
-        to=given["to"],
-        names=Names(given["prefix"], given["schema"]),
-        starting=given["starting"],
-        once=given["once"],
-        fail_on_loss=not given["allow_loss"],
-        batch_records=given["batch_records"],
-    )
-    for each in finish_reset(job.to):
-        click.echo(f"a reset was cut short: removed {each}", err=True)
-    reader = PipelineReader(job)
-    reader.begin()  # what is wrong from the start is not tried again, and said before Spark is up
-    click.echo(f"starting Spark; {job.topic} goes to {job.to}, read as {reader.name}", err=True)
-
-    def begin(spark: Any) -> Any:
-        reader.begin()
-        for name in make_again(spark, job):
-            click.echo(f"made table {name} again from the log", err=True)
-        return start(spark, job)
-
-    name = f"penstock {title}"
-    with (
-        session(name, master=given["master"], conf=_conf(given["conf"])) as spark,
-        _asked_to_stop() as asked,
-    ):
-        _Course(asked, lambda each: reader.moved(each.ends)).run(lambda: begin(spark))
-
-
-class _Course:
-    """A pipeline from its start to its end, tried again when something interrupts it that passes."""
-
-    def __init__(self, asked: Event, moved: Callable[[Any], None]) -> None:
-        from penstock.pipeline.retrying import Retrying
-        from penstock.pipeline.settings import PipelineSettings
-
-        settings = PipelineSettings.load()
-        self._asked, self._moved = asked, moved
-        self._stop_seconds, self._limit = settings.stop_seconds, settings.retry_seconds
-        self._retrying = Retrying(self._limit)
-        self._line = _Line()
-        self._rows = self._batches = 0
-
-    def run(self, begin: Callable[[], Any]) -> None:
-        while True:
-            try:
-                running = begin()
-                self._follow(running)
-                running.check()
-                break
-            except Error as exc:
-                self._line.end()
-                pause = self._retrying.pause_after(exc)
-                if pause is None or self._asked.is_set():
-                    raise
-                if self._retrying.is_new(exc):
-                    click.echo(f"{exc}; trying again, for {self._limit:,.0f} s at most", err=True)
-                if self._asked.wait(pause):
-                    break
-        word = "stopped" if self._asked.is_set() else "done"
-        click.echo(f"{word}: {self._rows:,} rows in {self._batches:,} batches")
-
-    def _follow(self, running: Any) -> None:
-        deadline: float | None = None
-        active = True
-        while active:
-            active = running.active  # read before the progress, so that the last batch is shown, too
-            for each in running.progress():
-                self._tell(each)
-            if self._asked.is_set() and deadline is None:
-                deadline = SYSTEM.monotonic() + self._stop_seconds
-                self._line.show("stopping after this batch")
-            if deadline is not None and (not running.busy or SYSTEM.monotonic() > deadline):
-                running.stop()
-            (self._asked if deadline is None else Event()).wait(_LOOK_SECONDS if active else 0)
-        self._line.end()
-
-    def _tell(self, each: Any) -> None:
-        self._retrying.went_well()
-        self._moved(each)
-        self._rows, self._batches = self._rows + each.rows, self._batches + 1
-        self._line.show(
-            f"batch {each.batch}: {each.rows:,} rows, {each.rows_per_second:,.0f} rows/s, "
-            f"{each.seconds:.1f} s, lag {each.lag:,}, {self._rows:,} rows in all"
-        )
-
-
-class _Line:
-    """A line that rewrites itself on a terminal; elsewhere one line after another."""
-
-    def __init__(self) -> None:
-        self._width = 0
-        self._terminal = sys.stderr.isatty()
-
-    def show(self, text: str) -> None:
-        if self._terminal:
-            click.echo(f"\r{text.ljust(self._width)}", err=True, nl=False)
-            self._width = len(text)
-        else:
-            click.echo(text, err=True)
-
-    def end(self) -> None:
-        if self._terminal and self._width:
-            click.echo(err=True)
-            self._width = 0
-
-
-@contextmanager
-def _asked_to_stop() -> Iterator[Event]:
-    """Give an event that SIGTERM and SIGINT set; a second signal ends the program as it would without us."""
-    asked = Event()
-    with hearing(lambda _: asked.set(), once=True):
-        yield asked
-
-
-def _absolute(url: str) -> str:
-    """Return a URL that means the same file in Spark's processes."""
-    path = url.removeprefix("sqlite:///")
-    return url if path == url else f"sqlite:///{Path(path).absolute()}"
-
-
-def _conf(given: tuple[str, ...]) -> dict[str, str]:
-    pairs = [each.partition("=") for each in given]
-    for name, found, _ in pairs:
-        if not name or not found:
-            raise click.BadParameter(f"{name!r} must be KEY=VALUE", param_hint="--conf")
-    return {name: value for name, _, value in pairs}

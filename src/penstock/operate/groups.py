@@ -5,7 +5,6 @@ second or so, and take none until it is resumed. Its cursors stay, and hold rete
 """
 
 from dataclasses import dataclass
-from datetime import datetime
 
 import msgspec
 
@@ -195,9 +194,7 @@ def _is_group(store: Store, name: str) -> bool:
     return bool(store.database.look(lambda tx: tx.rows("delivery", "group_find", name=storable(name))))
 
 
-def _release(
-    store: Store, reader: LogReader, clock: Clock, actor: str | None, *, dry_run: bool
-) -> Forgotten:
+def _release(store: Store, reader: LogReader, clock: Clock, actor: str | None, *, dry_run: bool) -> Forgotten:
     """Forget where a reader is; a pipeline that still runs comes back with its next batch."""
     places = sum(len(offsets) for offsets in reader.places.values())
 

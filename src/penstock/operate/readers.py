@@ -1,7 +1,7 @@
 """Readers of the log that are not groups, such as pipelines into a lake: named, with a place, and no members.
 
-They hold retention back from their place on (`Log.hold`). Listings show them beside groups, as of kind `pipeline`.
-A place never expires: a reader that is not needed any more is deleted by hand.
+They hold retention back from their place on (`Log.hold`). Listings show them beside groups, with the kind
+`pipeline`. A place never expires: a reader that is not needed any more is deleted by hand.
 """
 
 from collections.abc import Iterator

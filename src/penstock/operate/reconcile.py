@@ -267,7 +267,9 @@ def _table(table: TableFigures, bounds: dict[int, Bounds], erased: Iterable[tupl
         Gap(p, max(start, ends.get(p, start)), end) for p, start, end in table.held if end > ends.get(p, 0)
     ]
     faults += _said("is in the tables and not in the log", beyond)
-    return Figure(table.name, distinct, faults + _said("differs from the log", [Gap(*each) for each in table.changed]))
+    return Figure(
+        table.name, distinct, faults + _said("differs from the log", [Gap(*each) for each in table.changed])
+    )
 
 
 def _committed(store: Store, counted: _Counted, bounds: dict[int, Bounds], against: str, by: str) -> Figure:

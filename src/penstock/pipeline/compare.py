@@ -1,4 +1,4 @@
-"""Do rows say what the records in the log say? Compared by checksums of blocks, then row by row where these differ.
+"""Do rows say what the log says? Compared by checksums of blocks, then row by row where these differ.
 
 Both sides pass by once, in batches, and leave one number for each block of offsets: memory is that of a few
 blocks, however many rows there are. Only what both hold is compared; what is missing is counted elsewhere.
@@ -34,9 +34,9 @@ _ROWS = 2048
 _TOGETHER = 64  # blocks that are compared row by row at a time
 _COLUMNS = (*PLACE, "topic", "type", "key", "value", "headers", "timestamp")
 
-Block = tuple[int, int]  # partition, and offset // _BLOCK
-Sums = dict[Block, int]
-Places = tuple[int, int]
+BlockNumber = tuple[int, int]  # partition, and offset // _BLOCK
+Sums = dict[BlockNumber, int]
+RowPlace = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,24 +78,26 @@ class Compared:
                 ends[partition] = min(ends[partition], offset)
         return ends
 
-    def _differing(self) -> Iterator[list[Places]]:
+    def _differing(self) -> Iterator[list[RowPlace]]:
         """Yield places that both hold and that differ, of some blocks at a time, in order."""
         ours, theirs = self._sums(self._logged()), self._sums(self._rows())
-        blocks = sorted(block for block in ours.keys() | theirs.keys() if ours.get(block) != theirs.get(block))
+        blocks = sorted(
+            block for block in ours.keys() | theirs.keys() if ours.get(block) != theirs.get(block)
+        )
         for first in range(0, len(blocks), _TOGETHER):
             wanted = set(blocks[first : first + _TOGETHER])
             logged = dict(self._logged(wanted))
             rows = list(self._rows(wanted))
             yield sorted({place for place, sum in rows if place in logged and logged[place] != sum})
 
-    def _sums(self, checksums: Iterator[tuple[Places, int]]) -> Sums:
+    def _sums(self, checksums: Iterator[tuple[RowPlace, int]]) -> Sums:
         found: Sums = {}
         for (partition, offset), checksum in checksums:
             block = partition, offset // _BLOCK
             found[block] = found.get(block, 0) + checksum
         return found
 
-    def _logged(self, blocks: Collection[Block] | None = None) -> Iterator[tuple[Places, int]]:
+    def _logged(self, blocks: Collection[BlockNumber] | None = None) -> Iterator[tuple[RowPlace, int]]:
         """Yield place and checksum of records in the log; erased ones say nothing."""
         for wanted in self._ranges(blocks):
             low = wanted.low
@@ -107,13 +109,13 @@ class Compared:
                         yield (each.partition, each.offset), _of_entry(each)
                 low = entries[-1].offset + 1 if cut and entries else wanted.high
 
-    def _ranges(self, blocks: Collection[Block] | None) -> Iterator[OffsetRange]:
+    def _ranges(self, blocks: Collection[BlockNumber] | None) -> Iterator[OffsetRange]:
         for partition, (start, end) in sorted(self.within.items()):
             for low in range(start - start % _BLOCK, end, _BLOCK):
                 if blocks is None or (partition, low // _BLOCK) in blocks:
                     yield OffsetRange(partition, max(start, low), min(end, low + _BLOCK))
 
-    def _rows(self, blocks: Collection[Block] | None = None) -> Iterator[tuple[Places, int]]:
+    def _rows(self, blocks: Collection[BlockNumber] | None = None) -> Iterator[tuple[RowPlace, int]]:
         """Yield place and checksum of the topic's rows in the tables."""
         for table in self.tables:
             for batch in table.batches(_COLUMNS, _ROWS):

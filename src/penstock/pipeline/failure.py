@@ -11,9 +11,15 @@ _NO_PENSTOCK = re.compile(r"No module named '?\"?penstock")
 _JAVA_GONE = "Spark's Java process has ended"
 # What Spark says when a process or a connection was lost, most specific first; none of it is about the data.
 _PASSES = (
-    (re.compile(r"Python worker failed to connect back", re.IGNORECASE), "a Python worker did not start in time"),
+    (
+        re.compile(r"Python worker failed to connect back", re.IGNORECASE),
+        "a Python worker did not start in time",
+    ),
     (re.compile(r"Python worker exited unexpectedly", re.IGNORECASE), "a Python worker was lost"),
-    (re.compile(r"ExecutorLostFailure|executor \S+ (?:was )?lost|Lost executor", re.IGNORECASE), "an executor was lost"),
+    (
+        re.compile(r"ExecutorLostFailure|executor \S+ (?:was )?lost|Lost executor", re.IGNORECASE),
+        "an executor was lost",
+    ),
     (re.compile(r"MetadataFetchFailed|FetchFailed\b"), "a shuffle was lost with its executor"),
     (re.compile(r"Connection (?:refused|reset)|Broken pipe"), "a connection was refused or lost"),
 )

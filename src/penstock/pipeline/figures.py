@@ -8,7 +8,7 @@ from penstock.log.contract import Log, Position
 
 from .account import account, sources
 from .compare import Compared
-from .history import Past, Present, check_past, mark_of
+from .history import LogNow, Past, check_past, mark_of
 from .identity import Source
 from .offsets import Piece
 from .paths import tables_in
@@ -39,7 +39,9 @@ def lake_figures(path: Path, log: Log, topic: str, *, values: bool) -> list[Lake
 def _figures(path: Path, log: Log, source: Source, values: bool) -> LakeFigures:
     counted = account(path, source)
     faults = [
-        f"{count} rows of topic {topic!r}, which does not feed these tables" if topic else f"{count} rows without a place"
+        f"{count} rows of topic {topic!r}, which does not feed these tables"
+        if topic
+        else f"{count} rows without a place"
         for topic, count in sorted(counted.strays.items())
     ]
     wrong = _wrong_past(path, log, source)
@@ -63,7 +65,9 @@ def _wrong_past(path: Path, log: Log, source: Source) -> str | None:
         for past in pasts_of(LakeTable(each), source.topic):
             if (past.log_id, past.topic_id) == (source.log_id, source.topic_id):
                 try:
-                    check_past(past, Present(log.identity(), topic, bounds, _marks(log, past, source, topic.id)))
+                    check_past(
+                        past, LogNow(log.identity(), topic, bounds, _marks(log, past, source, topic.id))
+                    )
                 except AnotherLog as exc:
                     return _Another(exc)
                 except HistoryTakenBack as exc:

@@ -1,9 +1,9 @@
 """Is the log still the one that was read? What a checkpoint or a table knows of it, held against the log.
 
-A restored backup or a failover with a loss takes history back: places that were read hold other records later,
-and a reader that only knows places goes on behind them. So checkpoint and table keep the log's id, its
-incarnation, and for each partition a mark of the last record: a number made from the record's id. At least one
-of them differs when what was read is no longer what the log holds.
+A restored backup or a failover with a loss takes history back: places that were read hold other records
+later, and a reader that only knows places goes on behind them. So checkpoint and table keep the log's id, its
+incarnation, and for each partition a mark of the last record: a number made from the record's id. At least
+one of them differs when what was read is no longer what the log holds.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,7 +47,7 @@ class Past:
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
+class LogNow:
     """What the log is now. `marks`: of the records at the places that were asked for, those it holds."""
 
     identity: LogIdentity
@@ -56,7 +56,7 @@ class Present:
     marks: Mapping[Position, int]
 
 
-def check_past(past: Past, present: Present) -> None:
+def check_past(past: Past, present: LogNow) -> None:
     """Refuse to go on from a past that is not the log's. Raises AnotherLog, HistoryTakenBack."""
     topic, log_id = present.topic, present.identity.id
     if past.log_id != log_id:
@@ -70,7 +70,7 @@ def check_past(past: Past, present: Present) -> None:
         raise HistoryTakenBack(topic.name, _listed(wrong or list(_reached(past, present))))
 
 
-def _differences(past: Past, present: Present) -> Iterator[str]:
+def _differences(past: Past, present: LogNow) -> Iterator[str]:
     for partition, end in sorted(past.ends.items()):
         bounds = present.bounds.get(partition)
         if bounds is None or end > bounds.end:
@@ -81,7 +81,7 @@ def _differences(past: Past, present: Present) -> Iterator[str]:
             yield f"partition {partition}: read up to {end}, and another record stands at {end - 1} now"
 
 
-def _reached(past: Past, present: Present) -> Iterator[str]:
+def _reached(past: Past, present: LogNow) -> Iterator[str]:
     for partition, end in sorted(past.ends.items()):
         if end and partition in present.bounds:
             yield f"partition {partition}: read up to {end}, the log ends at {present.bounds[partition].end}"

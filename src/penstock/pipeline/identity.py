@@ -1,10 +1,10 @@
 """How a table knows a batch again: by the offsets it holds, or by query and epoch.
 
 The identity of a batch is written in the table's own transaction, beside the data. By offsets: an application
-transaction id for each source partition, whose version is the end offset, and one whose version is the mark of
-the last record (`history.py`). So any query, with whatever checkpoint, finds in the table itself where it
-ends, and whether the log still is the one it was made from. Output of a query that keeps state is no function of a
-range, so it is known by the query's id and the number of the batch.
+transaction id for each source partition, whose version is the end offset, and one whose version is the mark
+of the last record (`history.py`). So any query, with whatever checkpoint, finds in the table itself where it
+ends, and whether the log still is the one it was made from. Output of a query that keeps state is no function
+of a range, so it is known by the query's id and the number of the batch.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a lake knows of itself, beside its checkpoint in `_penstock`: its tables, and a reset that is under way.
+"""What a lake knows of itself, beside its checkpoint in `_penstock`: its tables, its name, a reset under way.
 
 | file            | holds                                                                                  |
 |-----------------|----------------------------------------------------------------------------------------|
@@ -41,7 +41,7 @@ class _Reader(msgspec.Struct, frozen=True):
     name: str
 
 
-class _Reset(msgspec.Struct, frozen=True):
+class _Removal(msgspec.Struct, frozen=True):
     tables: tuple[str, ...]
     whole: bool
     again: tuple[str, ...] = ()
@@ -99,9 +99,9 @@ def reset(path: Path, *, rebuild: bool, tables: Collection[str] = ()) -> list[Pa
     if unknown:
         raise InvalidOption("table", unknown[0], f"one of {', '.join(sorted(there | {*known.tables}))}")
     if rebuild and tables and set(tables) < there | set(known.tables):
-        intent = _Reset(tuple(sorted(tables)), False, tuple(sorted({*known.again, *tables})))
+        intent = _Removal(tuple(sorted(tables)), False, tuple(sorted({*known.again, *tables})))
     else:
-        intent = _Reset(tuple(sorted(there | {*known.tables})) if rebuild else (), rebuild)
+        intent = _Removal(tuple(sorted(there | {*known.tables})) if rebuild else (), rebuild)
     _write(path / CONTROL / _RESET, intent)
     return finish_reset(path)
 
@@ -109,7 +109,7 @@ def reset(path: Path, *, rebuild: bool, tables: Collection[str] = ()) -> list[Pa
 def finish_reset(path: Path) -> list[Path]:
     """Remove what a reset was to remove, if there is one under way; return what there was of it."""
     control = path / CONTROL
-    intent = _read(control / _RESET, _Reset)
+    intent = _read(control / _RESET, _Removal)
     if intent is None:
         return []
     gone = [path / name for name in intent.tables if name != ITSELF]

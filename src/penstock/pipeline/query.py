@@ -79,14 +79,15 @@ def source_options(job: Job) -> dict[str, str]:
 
 
 def events(spark: SparkSession, job: Job) -> DataFrame:
-    """Return the topic of a job as a streaming DataFrame."""
+    """Return the topic of a job as a streaming DataFrame. Raises PipelineFailed."""
     settings = PipelineSettings.load(batch_records=job.batch_records)
     options = source_options(job) | {
         "maxRecordsPerBatch": str(settings.batch_records),
         "continueFrom": str(job.to),
         "tasks": str(spark.sparkContext.defaultParallelism),  # the cluster's cores, not the driver's
     }
-    return spark.readStream.format("penstock").options(**options).load()
+    with asking():
+        return spark.readStream.format("penstock").options(**options).load()
 
 
 def start_lake(spark: SparkSession, job: Job) -> "Running":
@@ -99,7 +100,9 @@ def start_function(spark: SparkSession, job: Job, name: str, function: FrameFunc
 
     Raises InvalidPipeline.
     """
-    made = function(events(spark, job))
+    source = events(spark, job)
+    with asking():
+        made = function(source)
     if not isinstance(made, DataFrame):
         raise InvalidPipeline(name, f"it returned {type(made).__name__}, not a DataFrame")
     if not made.isStreaming:
@@ -115,7 +118,7 @@ def _start(frame: DataFrame, job: Job, options: dict[str, str]) -> "Running":
         writer = writer.trigger(availableNow=True)
     else:
         writer = writer.trigger(processingTime=f"{PipelineSettings.load().trigger_seconds} seconds")
-    with _asking():
+    with asking():
         return Running(writer.start())
 
 
@@ -129,13 +132,13 @@ class Running:
     @property
     def active(self) -> bool:
         """Whether it still runs."""
-        with _asking():
+        with asking():
             return self._query.isActive
 
     @property
     def busy(self) -> bool:
         """Whether a batch is under way."""
-        with _asking():
+        with asking():
             return bool(self._query.status["isTriggerActive"])
 
     def progress(self) -> list[Progress]:
@@ -144,7 +147,7 @@ class Running:
         Asked several times a second: Spark keeps the last hundred, and only if some were missed are they
         looked through. When nothing comes, Spark reports the next batch as one without rows.
         """
-        with _asking():
+        with asking():
             last = self._query.lastProgress
             if last is None or last["batchId"] <= self._told:
                 return []
@@ -159,25 +162,25 @@ class Running:
 
     def stop(self) -> None:
         """Stop it now. A batch under way is left; it is done again, once, when the pipeline starts again."""
-        with _asking():
+        with asking():
             self._query.stop()
 
     def wait(self, seconds: int | None = None) -> bool:
         """Wait until it has ended, or so long; return whether it has. Raises PipelineFailed and its kin."""
-        with _asking():
+        with asking():
             ended = self._query.awaitTermination(seconds)
         return ended is not False
 
     def check(self) -> None:
         """Raise PipelineFailed, or PipelineInterrupted, if it ended with an error."""
-        with _asking():
+        with asking():
             error = self._query.exception()
         if error is not None:
             raise failure(str(error))
 
 
 @contextmanager
-def _asking() -> Iterator[None]:
+def asking() -> Iterator[None]:
     """Say in our words what Spark answers, and that it does not answer any more."""
     try:
         yield

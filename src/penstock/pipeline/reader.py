@@ -1,8 +1,9 @@
 """A pipeline as a reader of the log: it has a name, and retention keeps what it has not read yet.
 
-Its place in the log moves after a batch is in the tables, never before. It does not expire: a pipeline that is not
-run any more holds retention back until somebody deletes it (`penstock groups delete`), and `penstock doctor`
-names it. If its place cannot be written, as with a role that may only read, the pipeline goes on without.
+Its place in the log moves after a batch is in the tables, never before. It does not expire: a pipeline that
+is not run any more holds retention back until somebody deletes it (`penstock groups delete`), and
+`penstock doctor` names it. If its place cannot be written, as with a role that may only read, the pipeline
+goes on without.
 """
 
 import logging

@@ -13,7 +13,7 @@ from penstock.errors import MissingExtra
 
 from .lake_state import known_tables, made_again
 from .offsets import Range
-from .query import Job, source_options
+from .query import Job, asking, source_options
 from .source import continued
 from .view import TopicView
 
@@ -31,10 +31,11 @@ def make_again(spark: SparkSession, job: Job) -> list[str]:
     batch = _range(job)
     offsets = msgspec.json.encode({job.topic: {str(p): end for p, end in batch.ends.items()}}).decode()
     source = source_options(job) | {"startingOffsets": "earliest", "endingOffsets": offsets}
-    frame = spark.read.format("penstock").options(**source).load()
-    writer = frame.write.format("penstock-delta").mode("append").option("tableBy", "type")
-    writer = writer.option("path", str(job.to)).option("onlyTables", "/".join(names))
-    writer.option("batchRange", msgspec.json.encode(batch.to_json()).decode()).save()
+    with asking():
+        frame = spark.read.format("penstock").options(**source).load()
+        writer = frame.write.format("penstock-delta").mode("append").option("tableBy", "type")
+        writer = writer.option("path", str(job.to)).option("onlyTables", "/".join(names))
+        writer.option("batchRange", msgspec.json.encode(batch.to_json()).decode()).save()
     made_again(job.to)
     return list(names)
 

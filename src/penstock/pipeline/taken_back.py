@@ -1,8 +1,8 @@
 """Going on after history was taken back: tables are cut back to where they and the log still agree.
 
-What the tables hold from there on is not in the log any more, and goes; what the log holds there now is read by
-the next run. It costs a comparison of all rows, but keeps what retention has long deleted from the log, which a
-rebuild does not.
+What the tables hold from there on is not in the log any more, and goes; what the log holds there now is read
+by the next run. It costs a comparison of all rows, but keeps what retention has long deleted from the log,
+which a rebuild does not.
 """
 
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from .compare import Compared
 from .history import mark_of
 from .identity import Source
 from .lake_state import reset
-from .offsets import Ends, Piece
+from .offsets import Ends, Piece, said
 from .paths import tables_in
 from .table import LakeTable
 
@@ -27,6 +27,10 @@ class CutBack:
 
     rows: int
     places: tuple[Piece, ...]
+
+    def said(self) -> str:
+        """Return the places in words."""
+        return said(self.places)
 
 
 def cut_back(path: Path, log: Log, topic: Topic) -> CutBack:
@@ -44,7 +48,9 @@ def cut_back(path: Path, log: Log, topic: Topic) -> CutBack:
         compared = Compared.of(path, source, log, topic)
         fed = [LakeTable(each) for each in tables_in(path) if source in LakeTable(each).sources()]
         if len(compared.tables) < len(fed):
-            raise InvalidOption("--from-table", str(path), "a lake whose tables have the columns of the source")
+            raise InvalidOption(
+                "--from-table", str(path), "a lake whose tables have the columns of the source"
+            )
         rows += _cut(compared, replace(source, incarnation=identity.incarnation), places)
     if not mine:
         raise InvalidOption("--from-table", str(path), f"a lake that holds topic {topic.name}; use --rebuild")

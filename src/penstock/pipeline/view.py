@@ -9,7 +9,7 @@ from penstock.log.contract import Bounds, Growth, LogIdentity, Position, Topic
 from penstock.log.sql.naming import Names
 from penstock.log.store import open_store
 
-from .history import Present, mark_of
+from .history import LogNow, mark_of
 from .offsets import Ends, Piece, said
 from .options import LATEST, ReadingPlace
 
@@ -62,11 +62,11 @@ class TopicView:
             raise UnknownTopic(self._name)
         return Heads(topic, bounds, self._log.growths(topic))
 
-    def present(self, heads: Heads, places: Collection[Position]) -> Present:
+    def present(self, heads: Heads, places: Collection[Position]) -> LogNow:
         """Return what the log is now, with the marks of the records at some places."""
         found = self._log.at(heads.topic, places, bare=True) if places else []
         marks = {Position(each.partition, each.offset): mark_of(each.id) for each in found}
-        return Present(self._log.identity(), heads.topic, heads.bounds, marks)
+        return LogNow(self._log.identity(), heads.topic, heads.bounds, marks)
 
     def held(self, topic: Topic, reader: str) -> Ends:
         """Return from where on a reader holds retention back; nothing if it does not."""

@@ -37,6 +37,7 @@ def _behind(reader: LogReader, progress: GroupProgress, now_ms: int) -> Reason:
     if not progress.lag:
         return Reason(Code.DELIVERED, f"{where[0]} has all of {where[1]} in its tables")
     oldest = "" if progress.oldest_ms is None else f", the oldest published {ago(progress.oldest_ms, now_ms)}"
-    text = f"{where[0]} has {counted(progress.lag, 'record')} of {where[1]} to read{oldest}; retention keeps them for it"
+    unread = counted(progress.lag, "record")
+    text = f"{where[0]} has {unread} of {where[1]} to read{oldest}; retention keeps them for it"
     commands = (_RUN, f"penstock groups delete {reader.name}")
     return Reason(Code.IN_WORK, text, since_ms=progress.oldest_ms, commands=commands)
