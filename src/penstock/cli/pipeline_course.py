@@ -21,7 +21,7 @@ from penstock.pipeline.session import session
 from penstock.pipeline.settings import PipelineSettings
 from penstock.signals import hearing
 
-Start = Callable[[Any, Job], Running]
+PipelineStart = Callable[[Any, Job], Running]
 _LOOK_SECONDS = 0.2
 
 
@@ -35,7 +35,7 @@ def run_function(name: str, function: FrameFunction, given: dict[str, Any]) -> N
     _run(name, lambda spark, job: start_function(spark, job, name, function), given)
 
 
-def _run(title: str, start: Start, given: dict[str, Any]) -> None:
+def _run(title: str, start: PipelineStart, given: dict[str, Any]) -> None:
     """Start Spark and the query, tell how it goes, and stop it cleanly when asked to."""
     conf = _conf(given["conf"])
     job = Job(
