@@ -125,6 +125,7 @@ def test_a_batch_says_up_to_where_the_tables_hold_the_topic() -> None:
         ("SparkException: Python worker failed to connect back.", True, "did not start in time"),
         ("SparkException: Python worker exited unexpectedly (crashed)", True, "worker was lost"),
         ("psycopg: Connection refused", True, "refused"),
+        ("IO: [libpq] COPY failed: server closed the connection unexpectedly", True, "lost"),
         ("Traceback ...\nModuleNotFoundError: No module named 'penstock'", False, "has no Penstock; install"),
         (THEIRS, False, "division by zero"),
     ],

@@ -21,7 +21,12 @@ _PASSES = (
         "an executor was lost",
     ),
     (re.compile(r"MetadataFetchFailed|FetchFailed\b"), "a shuffle was lost with its executor"),
-    (re.compile(r"Connection (?:refused|reset)|Broken pipe"), "a connection was refused or lost"),
+    (
+        re.compile(
+            r"Connection (?:refused|reset)|Broken pipe|server closed the connection|terminating connection"
+        ),
+        "a connection was refused or lost",
+    ),
 )
 
 
