@@ -95,10 +95,15 @@
     │   ├── InvalidPipeline         what was named is not a pipeline
     │   ├── RecordsRemoved          retention was faster than the pipeline
     │   ├── RangesDiffer            the table does not end where the batch begins
+    │   ├── AnotherLog              a checkpoint or a table was made from another log or topic
     │   ├── HistoryTakenBack        the log is not the one that was read: a backup was restored
     │   ├── StateWithoutPast        a new checkpoint cannot continue the results in a table
     │   ├── TableDiffers            the columns of a table are not those of the batch
-    │   └── PipelineFailed          what Spark says, in one line
+    │   ├── TableMissing            a table that a lake had is gone
+    │   ├── TableDamaged            a table points to a file that is not there
+    │   ├── FilesUnseen             the driver does not see what tasks wrote
+    │   ├── PipelineFailed          what Spark says, in one line
+    │   └── PipelineInterrupted     something that passes: tried again on the same checkpoint
     ├── CommitOutcomeUnknown        the connection was lost while COMMIT ran
     ├── PickChanged                 rows picked for the log were taken back meanwhile; tried again
     ├── UnknownPoint                a test armed a point that nobody declared
@@ -1141,6 +1146,19 @@ class RangesDiffer(PipelineError):
         )
 
 
+class AnotherLog(PipelineError):
+    """A checkpoint or a table was made from another log, or from a topic that was deleted since."""
+
+    code = "another_log"
+
+    def __init__(self, keeper: str, was: str, now: str) -> None:
+        super().__init__(
+            f"{keeper} was made from {was}, and this is {now}, so nothing was read or written; give the "
+            "store it was made from, write into another folder, or make the tables again from this one: "
+            "penstock pipeline reset --rebuild"
+        )
+
+
 class HistoryTakenBack(PipelineError):
     """The log was restored from a backup, or lost its end: what was read of it may be there no more."""
 
@@ -1150,8 +1168,8 @@ class HistoryTakenBack(PipelineError):
         super().__init__(
             f"the history of topic {topic} was taken back, as by a restored backup, so nothing more is read: "
             f"{ranges}; what tables hold beyond the backup is not in the log, and other records may stand "
-            "there. Compare them (penstock reconcile --lake), then make the tables again: "
-            "penstock pipeline reset --rebuild"
+            "there. Compare them (penstock reconcile --lake), then go on where they still agree: "
+            "penstock pipeline reset --from-table, or make the tables again: the same with --rebuild"
         )
 
 
@@ -1174,7 +1192,52 @@ class TableDiffers(PipelineError):
     code = "table_differs"
 
     def __init__(self, table: str, found: str, wanted: str) -> None:
-        super().__init__(f"table {table} has the columns {found}; the batch has {wanted}")
+        super().__init__(
+            f"table {table} has other columns than the batch: the table has {found}, the batch has {wanted}; "
+            "write into another folder, or make the table again: penstock pipeline reset --rebuild"
+        )
+
+
+class TableMissing(PipelineError):
+    """A table that a lake had is gone; going on would leave out of it what it held."""
+
+    code = "table_missing"
+
+    def __init__(self, lake: str, tables: Iterable[str]) -> None:
+        names = sorted(tables)
+        again = " ".join(f"--table {name}" for name in names[:3])
+        remedy = f"reset {lake} --rebuild" if names == ["."] else f"reset {lake} --rebuild {again}"
+        what = "its table" if names == ["."] else f"the table {', '.join(names[:3])}"
+        super().__init__(
+            f"{lake} has lost {what}{f' and {len(names) - 3} more' * (len(names) > 3)}, so nothing was "
+            f"written: a new one would begin at this batch. Put it back, or make it again from the log: "
+            f"penstock pipeline {remedy}"
+        )
+
+
+class TableDamaged(PipelineError):
+    """A table points to a file that is not there, or cannot be read."""
+
+    code = "table_damaged"
+
+    def __init__(self, table: str, why: str) -> None:
+        super().__init__(
+            f"table {table} cannot be read: {why}; restore the file, or make the table again: "
+            "penstock pipeline reset --rebuild"
+        )
+
+
+class FilesUnseen(PipelineError):
+    """Tasks say they wrote files that the driver does not see, or sees with another size."""
+
+    code = "files_unseen"
+    fault = Fault.OUTSIDE
+
+    def __init__(self, table: str, files: int, example: str) -> None:
+        super().__init__(
+            f"table {table}: {files} files that tasks have written are not there for the driver, such as "
+            f"{example}, so nothing was committed; the driver and all executors must share the folder"
+        )
 
 
 class PipelineFailed(PipelineError):
@@ -1184,6 +1247,16 @@ class PipelineFailed(PipelineError):
 
     def __init__(self, why: str) -> None:
         super().__init__(f"the pipeline stopped: {why}")
+
+
+class PipelineInterrupted(PipelineError):
+    """A pipeline stopped for something that passes, such as a database that is away."""
+
+    code = "pipeline_interrupted"
+    fault, retryable = Fault.OUTSIDE, True
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the pipeline was interrupted: {why}")
 
 
 class CommitOutcomeUnknown(Error):

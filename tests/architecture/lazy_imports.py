@@ -11,7 +11,7 @@ Table = Mapping[str, tuple[int, str]]
 COUNTED: Table = {
     "cli/__init__.py": (1, "a command is imported when it is called: `penstock --version` stays quick"),
     "cli/demo.py": (1, "only its lake needs Spark, and a machine may have none"),
-    "cli/pipeline.py": (9, "Spark, Arrow and Delta are optional, and slow to import: help must not wait"),
+    "cli/pipeline.py": (8, "Spark, Arrow and Delta are optional, and slow to import: help must not wait"),
     "cli/reconcile.py": (1, "only a lake needs Arrow and Delta"),
     "cli/worker.py": (2, "only a worker that serves HTTP needs the extra for it"),
     "gateway/__init__.py": (1, "an extra: the room can be imported without Starlette, and says so when used"),

@@ -35,7 +35,8 @@ from penstock.operate import dead, groups
 from penstock.operate.audit import audit
 from penstock.operate.clear import clear
 from penstock.operate.dead import DeadSelection, dead_letters
-from penstock.operate.groups import Forgotten, Group
+from penstock.operate.groups import Forgotten
+from penstock.operate.groups_shown import Group
 from penstock.operate.lanes import LaneState, lanes
 from penstock.operate.lookup import group_id
 from penstock.operate.reset import Reset, reset

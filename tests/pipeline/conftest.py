@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.cli import main
 from penstock.errors import NoJava
 from penstock.pipeline.java import find_java
 from tests.pipeline.stores import LogStore
@@ -43,6 +45,37 @@ def store(request: pytest.FixtureRequest) -> Iterator[LogStore]:
     store = LogStore(request.getfixturevalue("postgres_url"))
     yield store
     store.close()
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended, and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Done]
+
+
+@pytest.fixture
+def penstock(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Give the command line, run in this process as a user runs it."""
+
+    def run(*words: str) -> Done:
+        with pytest.raises(SystemExit) as left:
+            main(list(words))
+        said = capsys.readouterr()
+        return Done(left.value.code if isinstance(left.value.code, int) else 0, said.out, said.err)
+
+    return run
+
+
+@pytest.fixture
+def command(spark: Any, penstock: Command) -> Command:
+    """Give the command line with the process's Spark session, which it finds running and leaves so."""
+    return penstock
 
 
 @pytest.fixture(scope="session")

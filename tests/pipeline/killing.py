@@ -1,13 +1,13 @@
 """A sink that dies at a point of a batch's commit, and one that has lost its check: for the crash tests.
 
-Run as a program it is a driver of its own: `python -m tests.pipeline.killing URL TABLE CHECKPOINT POINT N`.
+Run as a program it is the command line with the first of them: `python -m tests.pipeline.killing WORDS…`.
+Where to die is in the environment, as `POINT BATCH`.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -15,18 +15,14 @@ import psutil
 
 from penstock import points
 from penstock.pipeline.identity import ByOffsets
-from penstock.pipeline.sink import DeltaSink, DeltaStreamWriter, Target
-from tests.pipeline.stores import TOPIC
+from penstock.pipeline.sink import DeltaSink, DeltaStreamWriter
 
 RECORDS_PER_BATCH = 100
+WHERE, DRIVER = "PENSTOCK_TEST_KILL", "PENSTOCK_TEST_DRIVER"
 
 
 class KillingSink(DeltaSink):
-    """The sink, with options to die (`killAt`, `killBatch`, `driver`) and to check nothing (`unchecked`)."""
-
-    @classmethod
-    def name(cls) -> str:
-        return "killing"
+    """The sink, in whose commit the driver and all its processes die."""
 
     def streamWriter(self, schema: Any, overwrite: bool) -> KillingWriter:
         inner: Any = super().streamWriter(schema, overwrite)
@@ -34,16 +30,29 @@ class KillingSink(DeltaSink):
 
 
 class KillingWriter(DeltaStreamWriter):
-    def __init__(self, target: Target, options: Mapping[str, str]) -> None:
-        super().__init__(target, options)
-        self._options = dict(options)
-
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
-        if self._options.get("unchecked"):
-            ByOffsets.is_in = lambda self, table: False  # type: ignore[method-assign]
-        if str(batchId) == self._options.get("killbatch"):
-            points.arm(self._options["killat"], lambda: kill_tree(int(self._options["driver"])))
+        point, _, batch = os.environ.get(WHERE, "").partition(" ")
+        if str(batchId) == batch:
+            points.arm(point, lambda: kill_tree(int(os.environ[DRIVER])))
         super().commit(messages, batchId)
+
+
+class UncheckedSink(DeltaSink):
+    """The sink, without the look whether a table holds the batch."""
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> UncheckedWriter:
+        inner: Any = super().streamWriter(schema, overwrite)
+        return UncheckedWriter(inner._target, self.options)
+
+
+class UncheckedWriter(DeltaStreamWriter):
+    def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
+        checked = ByOffsets.is_in
+        ByOffsets.is_in = lambda self, table: False  # type: ignore[method-assign]
+        try:
+            super().commit(messages, batchId)
+        finally:
+            ByOffsets.is_in = checked  # type: ignore[method-assign]
 
 
 def kill_tree(driver: int) -> None:
@@ -56,23 +65,15 @@ def kill_tree(driver: int) -> None:
     points.kill()
 
 
-def start(spark: Any, url: str, table: str, checkpoint: str, **options: str) -> Any:
-    """Start the query of these tests: a topic in small batches into one table."""
-    events = spark.readStream.format("penstock").option("url", url).option("topic", TOPIC)
-    events = events.option("maxRecordsPerBatch", RECORDS_PER_BATCH).option("continueFrom", table)
-    writer = events.load().writeStream.format("killing").options(**options)
-    writer = writer.option("path", table).option("checkpointLocation", checkpoint)
-    return writer.trigger(availableNow=True).start()
+def main(words: list[str]) -> None:
+    from penstock.cli import main as command
+    from penstock.pipeline import session
+    from tests.pipeline import killing  # Spark's workers import it by this name, not as the program
 
-
-def main(url: str, table: str, checkpoint: str, point: str, batch: str) -> None:
-    from penstock.pipeline.session import spark_session
-
-    spark = spark_session("killed", master="local[2]")
-    spark.dataSource.register(KillingSink)
-    how = {"killAt": point, "killBatch": batch, "driver": str(os.getpid())}
-    start(spark, url, table, checkpoint, **how).awaitTermination()
+    vars(session)["DeltaSink"] = killing.KillingSink
+    os.environ[DRIVER] = str(os.getpid())
+    command(words)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(sys.argv[1:])

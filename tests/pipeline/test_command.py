@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +15,6 @@ from click.testing import CliRunner
 from penstock.cli import group
 from penstock.pipeline.paths import tables_in
 from penstock.pipeline.tables import describe
-from tests.pipeline.conftest import need_java
 from tests.pipeline.stores import TOPIC, TYPES, LogStore
 from tests.pipeline.test_table import Query, ends
 
@@ -93,29 +91,6 @@ def a_command(*words: str, env: dict[str, str] | None = None) -> subprocess.Pope
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_on_sigterm_a_streaming_lake_ends_its_batch_and_leaves_with_zero(
-    sqlite_store: LogStore, tmp_path: Path
-) -> None:
-    need_java()
-    sqlite_store.fill(300)
-    to = tmp_path / "lake"
-    words = ["lake", "--url", sqlite_store.url, "--topic", TOPIC, "--to", str(to), "--batch-records", "100"]
-    with a_command(*words, "--master", "local[2]") as command:
-        assert command.stderr is not None
-        told = [command.stderr.readline() for _ in range(2)]
-        assert told[1].startswith("batch 0: 100 rows, ")
-        command.send_signal(signal.SIGTERM)
-        said, rest = command.communicate(timeout=300)
-    assert command.returncode == 0, rest
-    assert said.startswith("stopped: ")
-    assert "Exception" not in rest
-    assert "\tat " not in rest
-    rows = {state.name: state.size.rows for state in describe(to)}
-    assert sum(rows.values()) in (100, 200, 300)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_without_a_java_of_the_system_the_one_from_pip_runs_the_lake(
     sqlite_store: LogStore, tmp_path: Path
 ) -> None:
@@ -144,4 +119,4 @@ def test_no_java_at_all_is_one_sentence(
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(java, "find_spec", lambda name: None)
     with pytest.raises(NoJava, match="Java 17 or later, and found none"):
-        run("lake", "--url", sqlite_store.url, "--to", str(tmp_path / "t"))
+        run("lake", "--url", sqlite_store.url, "--topic", TOPIC, "--to", str(tmp_path / "t"))

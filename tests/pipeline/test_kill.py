@@ -1,4 +1,7 @@
-"""kill -9 of the driver around the table's commit: nothing lost, nothing doubled; unchecked it doubles."""
+"""kill -9 of the driver around a table's commit, through the command: nothing lost, nothing doubled.
+
+Without the look whether a table holds the batch, records are doubled.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,14 @@ import psutil
 import pytest
 from deltalake import DeltaTable
 
+from penstock.pipeline import session
+from penstock.pipeline.paths import tables_in
 from penstock.pipeline.tables import vacuum
 from tests.crash.waiting import wait_until
-from tests.pipeline.conftest import ROOT, WORKERS_PATH, need_java
-from tests.pipeline.killing import RECORDS_PER_BATCH, KillingSink, start
-from tests.pipeline.stores import LogStore
+from tests.pipeline.conftest import ROOT, WORKERS_PATH, Command, need_java
+from tests.pipeline.killing import RECORDS_PER_BATCH, WHERE, UncheckedSink
+from tests.pipeline.stores import TOPIC, LogStore
+from tests.pipeline.test_continue import places
 from tests.services.budget import Budget
 
 BEFORE, AFTER = "pipeline.before_table_commit", "pipeline.after_table_commit"
@@ -28,89 +34,89 @@ BATCHES = 3
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
 
-def die(store: LogStore, folder: Path, point: str, batch: int) -> None:
-    """Run a driver of its own until it is killed at a point of a batch."""
+def words(store: LogStore, to: Path) -> list[str]:
+    where = ["--url", store.url, "--topic", TOPIC, "--to", str(to)]
+    return ["pipeline", "lake", *where, "--once", "--batch-records", str(RECORDS_PER_BATCH)]
+
+
+def begin(store: LogStore, to: Path, where: str = "") -> subprocess.Popen[bytes]:
+    """Start the command as a process of its own, to be killed at a point of a batch."""
     need_java()
-    arguments = [store.url, str(folder / "table"), str(folder / "checkpoint"), point, str(batch)]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.pipeline.killing", *arguments],
-        env=os.environ | {"PYTHONPATH": WORKERS_PATH},
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.pipeline.killing", *words(store, to), "--master", "local[2]"],
+        env=os.environ | {"PYTHONPATH": WORKERS_PATH, WHERE: where},
         cwd=ROOT,
-        capture_output=True,
-        timeout=300,
-        check=False,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
     )
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()[-2000:]
 
 
-def die_at_random(store: LogStore, folder: Path, rng: random.Random) -> None:
-    """Run a driver of its own and kill it, with all its processes, some time after it has begun to write.
+def die(store: LogStore, to: Path, point: str, batch: int) -> None:
+    with begin(store, to, f"{point} {batch}") as command:
+        _, said = command.communicate(timeout=300)
+    assert command.returncode == -signal.SIGKILL, said.decode()[-2000:]
+
+
+def die_at_random(store: LogStore, to: Path, rng: random.Random) -> None:
+    """Kill the command, with all its processes, some time after it has begun to write.
 
     It may have come to the end before.
     """
-    need_java()
-    arguments = [store.url, str(folder / "table"), str(folder / "checkpoint"), BEFORE, "never"]
-    driver = subprocess.Popen(
-        [sys.executable, "-m", "tests.pipeline.killing", *arguments],
-        env=os.environ | {"PYTHONPATH": WORKERS_PATH},
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    wait_until(lambda: (folder / "table").exists() or driver.poll() is not None, "it writes", seconds=300)
-    with suppress(subprocess.TimeoutExpired):
-        driver.wait(rng.uniform(0, 4))
-    if driver.poll() is None:
-        root = psutil.Process(driver.pid)
-        for process in [*root.children(recursive=True), root]:
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
-        driver.wait()
+    with begin(store, to) as command:
+        wait_until(lambda: tables_in(to) or command.poll() is not None, "it writes", seconds=300)
+        with suppress(subprocess.TimeoutExpired):
+            command.wait(rng.uniform(0, 4))
+        if command.poll() is None:
+            root = psutil.Process(command.pid)
+            for process in [*root.children(recursive=True), root]:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+        command.communicate()
 
 
-def finish(spark: Any, store: LogStore, folder: Path, **options: str) -> None:
-    """Go on from the same checkpoint, in this process, to the end of the log."""
-    spark.dataSource.register(KillingSink)
-    start(spark, store.url, str(folder / "table"), str(folder / "checkpoint"), **options).awaitTermination()
-
-
-def places(table: Path) -> list[tuple[int, int]]:
-    found = DeltaTable(table).to_pyarrow_table(columns=["partition", "offset"]).to_pylist()
-    return sorted((row["partition"], row["offset"]) for row in found)
-
-
-def check_whole(store: LogStore, table: Path) -> None:
+def check_whole(store: LogStore, to: Path) -> None:
     """Find every record once; then remove what the kills left, and find the same."""
-    assert places(table) == sorted(store.records())
-    for file in table.glob("*.parquet"):
+    assert places(to) == sorted(store.records())
+    for file in to.glob("*/*.parquet"):
         os.utime(file, (1_000, 1_000))
-    vacuum(table, older_than_hours=1, dry_run=False)
-    kept = {Path(uri).name for uri in DeltaTable(table).file_uris()}
-    assert {file.name for file in table.glob("*.parquet")} == kept
-    assert places(table) == sorted(store.records())
+    vacuum(to, older_than_hours=1, dry_run=False)
+    kept = {Path(uri).name for table in tables_in(to) for uri in DeltaTable(table).file_uris()}
+    assert {file.name for file in to.glob("*/*.parquet")} == kept
+    assert places(to) == sorted(store.records())
 
 
-def test_a_killed_driver_loses_and_doubles_nothing_and_without_the_check_it_does(
-    sqlite_store: LogStore, spark: Any, tmp_path: Path, budget: Budget
+def test_a_killed_command_loses_and_doubles_nothing_and_without_the_check_it_does(
+    sqlite_store: LogStore,
+    command: Command,
+    tmp_path: Path,
+    budget: Budget,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sqlite_store.fill(RECORDS_PER_BATCH * BATCHES)
     for each in budget("pipeline.kill"):
-        folder = tmp_path / str(each.number)
+        to = tmp_path / str(each.number) / "lake"
         if each.number == 1:
-            die(sqlite_store, folder, BEFORE, 1)
-            assert len(list((folder / "table").glob("*.parquet"))) > len(
-                DeltaTable(folder / "table").file_uris()
+            die(sqlite_store, to, BEFORE, 1)
+            assert len(list(to.glob("*/*.parquet"))) > sum(
+                len(DeltaTable(table).file_uris()) for table in tables_in(to)
             )
-            die(sqlite_store, folder, AFTER, 1)
-            shutil.copytree(folder, tmp_path / "control")
+            die(sqlite_store, to, AFTER, 1)
+            shutil.copytree(to, tmp_path / "control")
         else:
             rng = random.Random(each.seed)
             for _ in range(rng.randint(1, 2)):
-                die_at_random(sqlite_store, folder, rng)
-        finish(spark, sqlite_store, folder)
-        check_whole(sqlite_store, folder / "table")
+                die_at_random(sqlite_store, to, rng)
+        done = command(*words(sqlite_store, to))
+        assert done.code == 0, done.err
+        check_whole(sqlite_store, to)
 
-    finish(spark, sqlite_store, tmp_path / "control", unchecked="true")
-    found = places(tmp_path / "control" / "table")
-    assert len(found) == len(sqlite_store.records()) + RECORDS_PER_BATCH
+    monkeypatch.setattr(session, "DeltaSink", UncheckedSink)
+    # The folder is another, and a checkpoint belongs to no folder: the batch that was cut short comes again.
+    assert command(*words(sqlite_store, tmp_path / "control")).code == 0
+    found = places(tmp_path / "control")
+    assert len(found) > len(sqlite_store.records())
     assert len(set(found)) == len(sqlite_store.records())
+
+
+def test_the_spark_session_of_these_tests_checks_again(spark: Any) -> None:
+    session.register(spark)  # whatever the control has left

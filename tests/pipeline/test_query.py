@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.pipeline.query import Running, reason
+from penstock.pipeline.failure import failure, reason
+from penstock.pipeline.query import Running
 
 OURS = """[STREAM_FAILED] Query [id = 2b73] terminated with exception: Failed: Traceback (most recent
   File "table.py", line 101, in report_removed
@@ -40,7 +41,17 @@ class Query:
     """A streaming query as far as progress goes."""
 
     def __init__(self, *batches: dict[str, Any]) -> None:
-        self.recentProgress = list(batches)
+        self.batches = list(batches)
+        self.looks = 0
+
+    @property
+    def recentProgress(self) -> list[dict[str, Any]]:
+        self.looks += 1
+        return self.batches
+
+    @property
+    def lastProgress(self) -> dict[str, Any] | None:
+        return self.batches[-1] if self.batches else None
 
 
 def a_batch(number: int, rows: int, end: list[int], latest: list[int] | None) -> dict[str, Any]:
@@ -61,5 +72,65 @@ def test_progress_tells_each_batch_once_with_its_lag() -> None:
     assert (first.rows, first.lag, first.seconds, first.rows_per_second) == (10, 7, 2.0, 5.0)
     assert second.lag == 0
     assert running.progress() == []
-    query.recentProgress.append(a_batch(2, 0, [9, 8], [9, 8]))
+    query.batches.append(a_batch(2, 0, [9, 8], [9, 8]))
     assert running.progress() == [], "a batch without rows is nothing to tell"
+
+
+def test_a_batch_that_is_run_again_after_a_crash_has_no_lag_to_tell() -> None:
+    batch = a_batch(3, 5, [9], [9])
+    batch["sources"][0]["latestOffset"] = "null"  # what Spark reports of a replayed batch
+    query: Any = Query(batch)
+    (only,) = Running(query).progress()
+    assert (only.rows, only.lag) == (5, 0)
+
+
+def test_the_last_batch_is_told_without_a_look_through_all_before_it() -> None:
+    query: Any = Query()
+    running = Running(query)
+    assert running.progress() == []
+    for number in range(100):
+        query.batches.append(a_batch(number, 5, [number], [number]))
+        for expected in ([number], [], []):
+            assert [each.batch for each in running.progress()] == expected
+        query.batches.append(a_batch(number + 1, 0, [number], [number]))  # nothing came: as Spark reports it
+        assert running.progress() == []
+    assert query.looks == 0
+
+
+def test_batches_that_ended_between_two_looks_are_all_told() -> None:
+    query: Any = Query(*(a_batch(number, 5, [number], [number]) for number in range(40, 43)))
+    running = Running(query)
+    assert [each.batch for each in running.progress()] == [40, 41, 42]
+    query.batches += [a_batch(43, 5, [9], [9]), a_batch(44, 0, [9], [9]), a_batch(45, 5, [9], [9])]
+    assert [each.batch for each in running.progress()] == [43, 45]
+    assert running.progress() == []
+
+
+def test_a_batch_says_up_to_where_the_tables_hold_the_topic() -> None:
+    query: Any = Query(a_batch(0, 10, [5, 6], None))
+    assert Running(query).progress()[0].ends == {0: 5, 1: 6}
+
+
+@pytest.mark.parametrize(
+    ("said", "passes", "words"),
+    [
+        (OURS, False, "no longer holds"),
+        (
+            "x\npenstock.errors.StoreUnreachable: the store p cannot be reached: refused",
+            True,
+            "cannot be reached",
+        ),
+        ("x\npenstock.errors.StoreLocked: the store p is locked", True, "is locked"),
+        ("Task 0 failed: ExecutorLostFailure (executor 3 exited", True, "an executor was lost"),
+        ("SparkException: Python worker failed to connect back.", True, "did not start in time"),
+        ("SparkException: Python worker exited unexpectedly (crashed)", True, "worker was lost"),
+        ("psycopg: Connection refused", True, "refused"),
+        ("IO: [libpq] COPY failed: server closed the connection unexpectedly", True, "lost"),
+        ("Traceback ...\nModuleNotFoundError: No module named 'penstock'", False, "has no Penstock; install"),
+        (THEIRS, False, "division by zero"),
+    ],
+)
+def test_a_failure_passes_or_not(said: str, passes: bool, words: str) -> None:
+    error = failure(said)
+    assert error.retryable == passes
+    assert words in str(error)

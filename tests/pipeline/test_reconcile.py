@@ -6,11 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from penstock.cli import group
+from penstock.errors import TableDamaged
+from penstock.log.contract import Position
+from penstock.pipeline.paths import tables_in
 from tests.pipeline.stores import TOPIC, LogStore
 from tests.pipeline.test_continue import Driver
 
@@ -54,6 +58,63 @@ def test_a_deleted_row_of_the_log_turns_it_red_with_the_range(store: LogStore, l
     done = run(store, lake)
     assert done.exit_code == 1
     assert "logged: partition 3, 2 to before 3, is not in the log" in done.output
+
+
+def test_a_changed_value_turns_it_red_with_its_place(store: LogStore, lake: Path) -> None:
+    place = next(place for place, record in store.records().items() if record.data and place[0] == 3)
+    for path in tables_in(lake):
+        DeltaTable(path).update(
+            predicate=f"partition = 3 AND offset = {place[1]}", updates={"value": "arrow_cast('x', 'Binary')"}
+        )
+    done = run(store, lake)
+    assert done.exit_code == 1
+    assert f"table: partition 3, {place[1]} to before {place[1] + 1}, differs from the log" in done.output
+    assert run(store, lake, "--no-values").exit_code == 0
+
+
+def test_erased_records_do_not_differ(store: LogStore, lake: Path) -> None:
+    log = store.outbox.log
+    log.erase(log.topic(TOPIC), [Position(3, 2), Position(4, 0)])
+    done = run(store, lake)
+    assert done.exit_code == 0, done.output
+
+
+def test_rows_of_partitions_and_topics_that_are_not_there(sqlite_store: LogStore, tmp_path: Path) -> None:
+    sqlite_store.fill(30)
+    lake = tmp_path / "lake"
+    Driver(sqlite_store, lake, tmp_path / "checkpoint").step()
+    (first, *_) = tables_in(lake)
+    rows = DeltaTable(first).to_pyarrow_table()
+    far = rows.slice(0, 1).set_column(5, "partition", pa.array([99], pa.int32()))
+    other = rows.slice(0, 2).set_column(4, "topic", pa.array(["invoices"] * 2))
+    write_deltalake(first, pa.concat_tables([far, other]), mode="append")
+    done = run(sqlite_store, lake)
+    assert done.exit_code == 1
+    assert "table: partition 99, " in done.output
+    assert "is in the tables and not in the log" in done.output
+    assert "2 rows of topic 'invoices', which does not feed these tables" in done.output
+
+
+def test_a_missing_file_is_named(sqlite_store: LogStore, tmp_path: Path) -> None:
+    sqlite_store.fill(30)
+    lake = tmp_path / "lake"
+    Driver(sqlite_store, lake, tmp_path / "checkpoint").step()
+    file = next(tables_in(lake)[0].glob("*.parquet"))
+    file.unlink()
+    with pytest.raises(TableDamaged, match=f"its file {file.name} is not there"):
+        run(sqlite_store, lake)
+
+
+def test_a_foreign_log_is_not_reconciled(sqlite_store: LogStore, tmp_path: Path) -> None:
+    sqlite_store.fill(30)
+    lake = tmp_path / "lake"
+    Driver(sqlite_store, lake, tmp_path / "checkpoint").step()
+    foreign = LogStore(f"sqlite:///{tmp_path}/foreign.db")
+    foreign.outbox.log.append(TOPIC, list(sqlite_store.records().values()))
+    done = run(foreign, lake)
+    foreign.close()
+    assert done.exit_code == 1
+    assert "was made from log " in done.output
 
 
 def test_a_lake_that_is_behind_does_not_agree_yet(store: LogStore, lake: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from penstock.errors import (
+    AnotherLog,
     HistoryTakenBack,
     InvalidOption,
     RecordsRemoved,
@@ -298,7 +299,7 @@ def test_the_checkpoint_of_a_deleted_topic_is_refused(store: LogStore) -> None:
     start = stream(store).initialOffset()
     store.outbox.log.delete_topic(TOPIC)
     store.outbox.log.create_topic(TOPIC, partitions=PARTITIONS)
-    with pytest.raises(InvalidOption, match="the one the checkpoint was made with"):
+    with pytest.raises(AnotherLog, match="deleted and made anew"):
         stream(store).latestOffset(start, ReadAllAvailable())
 
 

@@ -12,16 +12,17 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Field
+from deltalake.schema import PrimitiveType
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from penstock import points
-from penstock.errors import InvalidOption, RangesDiffer, StateWithoutPast, TableDiffers
+from penstock.errors import FilesUnseen, InvalidOption, RangesDiffer, StateWithoutPast, TableDiffers
 from penstock.pipeline.offsets import Range
 from penstock.pipeline.paths import folder_of, tables_in
 from penstock.pipeline.sink import DeltaSink
 from penstock.pipeline.table import AFTER_COMMIT, LakeTable
-from penstock.pipeline.tables import describe, reset, vacuum
+from penstock.pipeline.tables import describe, vacuum
 
 SCHEMA = StructType(
     [
@@ -441,6 +442,34 @@ def test_vacuum_removes_orphans_of_a_safe_age_and_nothing_else(query: Query, to:
     assert rows_of(to) == all_places(20)
 
 
+def test_comments_and_properties_of_another_engine_do_not_stop_the_sink(query: Query, to: Path) -> None:
+    query.run(ends(0), ends(10))
+    DeltaTable(to).alter.set_column_metadata("type", {"comment": "what happened"})
+    DeltaTable(to).alter.set_table_properties({"delta.logRetentionDuration": "interval 60 days"})
+    query.run(ends(10), ends(20))
+    assert rows_of(to) == all_places(20)
+    assert '"what happened"' in DeltaTable(to).schema().to_json()
+
+
+def test_other_columns_are_shown_without_those_that_agree(query: Query, to: Path) -> None:
+    query.run(ends(0), ends(10))
+    DeltaTable(to).alter.add_columns(Field("note", PrimitiveType("string")))
+    with pytest.raises(TableDiffers, match="the table has note string, the batch has none of these;"):
+        query.run(ends(10), ends(20))
+
+
+def test_files_that_the_driver_does_not_see_are_not_committed(query: Query, to: Path) -> None:
+    query.run(ends(0), ends(10))
+    number = query.plan(ends(10), ends(20))
+    gone, short, *others = query.write(ends(10), ends(20))
+    (to / gone.files[0].name).unlink()
+    (to / short.files[0].name).write_bytes(b"PAR1")
+    with pytest.raises(FilesUnseen, match="2 files that tasks have written"):
+        query.commit(number, [gone, short, *others])
+    assert rows_of(to) == all_places(10)
+    assert describe(to)[0].sources[0].ends == ends(10)
+
+
 def test_vacuum_finds_files_of_a_table_that_never_came_to_be(lake: Query, to: Path) -> None:
     lake.run(ends(0), ends(10), ["a"])
     lake.write(ends(10), ends(20), ["never"])
@@ -449,15 +478,6 @@ def test_vacuum_finds_files_of_a_table_that_never_came_to_be(lake: Query, to: Pa
     done = {each.table: each.files for each in vacuum(to, older_than_hours=1, dry_run=False)}
     assert len(done["never"]) == PARTITIONS
     assert not list((to / "never").iterdir())
-
-
-def test_reset_forgets_the_checkpoint_and_with_rebuild_the_tables(tmp_path: Path, to: Path) -> None:
-    query = Query(to / "_penstock" / "checkpoint", to, tableBy="type")
-    query.run(ends(0), ends(10), ["a", "b"])
-    assert [path.name for path in reset(to, rebuild=False)] == ["_penstock"]
-    assert len(tables_in(to)) == 2
-    assert [path.name for path in reset(to, rebuild=True)] == ["a", "b"]
-    assert tables_in(to) == []
 
 
 def test_a_table_tells_its_size(query: Query, to: Path) -> None:

@@ -9,7 +9,9 @@ from penstock.log.store import Store
 from penstock.membership.filters import wanted
 from penstock.operate import groups
 from penstock.operate.catch_up import PassedOverType, catch_up
-from penstock.operate.groups import Group, GroupPartition
+from penstock.operate.groups import GroupPartition
+from penstock.operate.groups_shown import Group
+from penstock.operate.readers import KIND
 from penstock.operate.reset import EARLIEST, LATEST, Reset, reset
 
 from .asking import confirm
@@ -85,7 +87,7 @@ def show_group(
     facts = {
         "group": shown.group.name,
         "state": _state(shown.group),
-        "created": moment(shown.created_at),
+        "created": "" if shown.created_at is None else moment(shown.created_at),
         "filter": " ".join(shown.filter) or "none stored",
         "version": str(shown.group.filter_version),
         "members": ", ".join(
@@ -309,6 +311,8 @@ def _passed_row(each: PassedOverType, filter: tuple[str, ...]) -> tuple[str, ...
 
 
 def _state(group: Group) -> str:
+    if group.kind == KIND:
+        return "pipeline"
     return "flows" if group.paused_at is None else f"paused since {moment(group.paused_at)}"
 
 

@@ -7,6 +7,7 @@ from penstock.log.sql.drift import differences
 from penstock.log.sql.migrations import Migration, known_version, migrate, pending, state
 from penstock.log.sql.naming import Names
 from penstock.log.store import open_store
+from penstock.operate.restored import restored
 
 from .options import prefix_option, schema_option, url_option
 from .output import print_json
@@ -19,21 +20,39 @@ from .output import print_json
 @click.option(
     "--check", is_flag=True, help="Change nothing; exit 1 when something is pending or has drifted."
 )
+@click.option(
+    "--restored",
+    "was_restored",
+    is_flag=True,
+    help="Say as well that the store was restored from a backup, as penstock restored does.",
+)
 @click.option("--sql", "as_sql", is_flag=True, help="Change nothing; print the SQL that is pending.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(url: str, prefix: str, schema: str | None, check: bool, as_sql: bool, as_json: bool) -> None:
+def command(
+    url: str,
+    prefix: str,
+    schema: str | None,
+    check: bool,
+    was_restored: bool,
+    as_sql: bool,
+    as_json: bool,
+) -> None:
     """Bring Penstock's tables in a database up to date.
 
     Safe to run from several places at once and as often as you like.
     """
-    database = open_store(url, Names(prefix, schema)).database
+    if was_restored and (check or as_sql):
+        raise click.UsageError("--check and --sql change nothing: leave --restored out")
+    store = open_store(url, Names(prefix, schema))
+    database = store.database
     try:
         if as_sql:
             click.echo("\n".join(step.script for step in pending(database)))
         elif check:
             _check(database, as_json)
         else:
-            _report(migrate(database), database, as_json)
+            applied = migrate(database)
+            _report(applied, database, as_json, restored(store) if was_restored else None)
     finally:
         database.close()
 
@@ -57,14 +76,17 @@ def _check(database: Database, as_json: bool) -> None:
     click.get_current_context().exit(1 if waiting or drift else 0)
 
 
-def _report(applied: list[Migration], database: Database, as_json: bool) -> None:
+def _report(applied: list[Migration], database: Database, as_json: bool, incarnation: int | None) -> None:
     version = _version(database)
     if as_json:
-        print_json({"applied": [_title(step) for step in applied], "version": version})
+        raised = {} if incarnation is None else {"incarnation": incarnation}
+        print_json({"applied": [_title(step) for step in applied], "version": version, **raised})
         return
     for step in applied:
         click.echo(f"applied: {_title(step)}")
     click.echo(f"up to date: version {version}{_newer(version, database)}")
+    if incarnation is not None:
+        click.echo(f"the log is incarnation {incarnation} now; pipelines stop at their next batch")
 
 
 def _version(database: Database) -> int:

@@ -1,18 +1,10 @@
 """`penstock pipeline`: topics into lakehouse tables, with Spark."""
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import click
-
-from penstock.clock import SYSTEM
-from penstock.log.sql.naming import Names
-from penstock.log.sql.url import plain_url
-from penstock.signals import hearing
 
 from .asking import confirm
 from .options import Decorator, json_option, opened, prefix_option, schema_option, url_option
@@ -20,13 +12,21 @@ from .output import cell, print_json
 from .tables import print_table
 from .target import load
 
-_LOOK_SECONDS = 0.2
-
 path_argument: Decorator = click.argument("path", type=click.Path(file_okay=False, path_type=Path))
+
+
+def _folder(ctx: click.Context, param: click.Parameter, given: str) -> Path:
+    """Return a folder by its path or file:// address; other addresses are refused, not taken for a path."""
+    from penstock.pipeline.paths import table_path
+
+    return table_path("--to", given)
+
+
 to_option: Decorator = click.option(
     "--to",
     required=True,
-    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    callback=_folder,
     help="The folder to write to; it also keeps the pipeline's checkpoint.",
 )
 
@@ -67,9 +67,9 @@ def command() -> None:
 @_job_options
 def lake(**given: Any) -> None:
     """Put a topic into Delta tables, one for each event type."""
-    from penstock.pipeline.query import start_lake
+    from .pipeline_course import run_lake
 
-    _run("lake", start_lake, given)
+    run_lake(given)
 
 
 @command.command("run")
@@ -81,12 +81,12 @@ def run(pipeline: str, **given: Any) -> None:
     The function gets the topic as a streaming DataFrame with the columns key, value, type, headers, topic,
     partition, offset and timestamp, and returns one with the rows to append.
     """
-    from penstock.pipeline.query import start_function
+    from .pipeline_course import run_function
 
     function = load(pipeline, "pipelines:revenue")
     if not callable(function):
         raise click.UsageError(f"{pipeline} is {type(function).__name__}, not a function")
-    _run(pipeline, lambda spark, job: start_function(spark, job, pipeline, function), given)
+    run_function(pipeline, function, given)
 
 
 @command.command("list")
@@ -158,113 +158,53 @@ def vacuum_tables(path: Path, hours: int, dry_run: bool, as_json: bool) -> None:
 @command.command("reset")
 @path_argument
 @click.option("--rebuild", is_flag=True, help="Remove the tables, too; the next run makes them from the log.")
+@click.option(
+    "--table",
+    "tables",
+    multiple=True,
+    help="With --rebuild: only this table of a lake; the others and the checkpoint stay.",
+)
+@click.option(
+    "--from-table",
+    is_flag=True,
+    help="After a restored backup: cut the tables back to where they agree with the log, and go on there.",
+)
+@click.option("--url", envvar="PENSTOCK_URL", help="With --from-table: the store.")
+@prefix_option
+@schema_option
+@click.option("--topic", default="events", show_default=True, help="With --from-table: the topic.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def reset_pipeline(path: Path, rebuild: bool, yes: bool) -> None:
+def reset_pipeline(path: Path, rebuild: bool, tables: tuple[str, ...], yes: bool, **given: Any) -> None:
     """Forget a pipeline's checkpoint; a stateless one goes on where its tables end.
 
-    A pipeline that keeps state (windows, joins) cannot go on with a new checkpoint: use --rebuild.
+    A pipeline that keeps state (windows, joins) cannot go on with a new checkpoint: use --rebuild. A table is
+    made again from what the log still holds: what retention has deleted there is not in it.
     """
-    from penstock.pipeline.tables import reset
+    from penstock.pipeline.lake_state import reset
 
+    if tables and not rebuild:
+        raise click.UsageError("--table names what to make again: say --rebuild")
+    if given["from_table"] and (rebuild or not given["url"]):
+        raise click.UsageError("--from-table needs --url, and no --rebuild")
     what = "the checkpoint and all tables" if rebuild else "the checkpoint"
+    if given["from_table"]:
+        what = "the checkpoint, and all rows that the log does not hold any more,"
     if not yes:
-        confirm(f"remove {what} of {path}?")
-    removed = reset(path.absolute(), rebuild=rebuild)
+        confirm(f"remove {' and '.join(tables) or what} of {path}?")
+    if given["from_table"]:
+        _cut_back(path, given)
+        return
+    removed = reset(path.absolute(), rebuild=rebuild, tables=tables)
     for each in removed:
         click.echo(f"removed {each}")
     if not removed:
         click.echo(f"nothing to remove: {path} has no pipeline")
 
 
-def _run(title: str, start: Callable[[Any, Any], Any], given: dict[str, Any]) -> None:
-    """Start Spark and the query, tell how it goes, and stop it cleanly when asked to."""
-    conf = _conf(given["conf"])
-    with opened(given["url"], given["prefix"], given["schema"]):
-        pass  # what is wrong with the store is said before Spark starts
-    from penstock.pipeline.query import Job
-    from penstock.pipeline.session import spark_session
-    from penstock.pipeline.settings import PipelineSettings
+def _cut_back(path: Path, given: dict[str, Any]) -> None:
+    from penstock.pipeline.taken_back import cut_back
 
-    job = Job(
-        url=_absolute(given["url"]),
-        topic=given["topic"],
-        to=given["to"].absolute(),
-        names=Names(given["prefix"], given["schema"]),
-        starting=given["starting"],
-        once=given["once"],
-        fail_on_loss=not given["allow_loss"],
-        batch_records=given["batch_records"],
-    )
-    click.echo(f"starting Spark; {job.topic} goes to {job.to}", err=True)
-    spark = spark_session(f"penstock {title}", master=given["master"], conf=conf)
-    try:
-        with _asked_to_stop() as asked:
-            _follow(start(spark, job), asked, PipelineSettings.load().stop_seconds)
-    finally:
-        spark.stop()
-
-
-def _follow(running: Any, asked: Event, stop_seconds: float) -> None:
-    line = _Line()
-    rows = batches = 0
-    deadline: float | None = None
-    active = True
-    while active:
-        active = running.active  # read before the progress, so that the last batch is shown, too
-        for each in running.progress():
-            rows, batches = rows + each.rows, batches + 1
-            line.show(
-                f"batch {each.batch}: {each.rows:,} rows, {each.rows_per_second:,.0f} rows/s, "
-                f"{each.seconds:.1f} s, lag {each.lag:,}, {rows:,} rows in all"
-            )
-        if asked.is_set() and deadline is None:
-            deadline = SYSTEM.monotonic() + stop_seconds
-            line.show("stopping after this batch")
-        if deadline is not None and (not running.busy or SYSTEM.monotonic() > deadline):
-            running.stop()
-        (asked if deadline is None else Event()).wait(_LOOK_SECONDS if active else 0)
-    line.end()
-    running.check()
-    click.echo(f"{'stopped' if asked.is_set() else 'done'}: {rows:,} rows in {batches:,} batches")
-
-
-class _Line:
-    """A line that rewrites itself on a terminal; elsewhere one line after another."""
-
-    def __init__(self) -> None:
-        self._width = 0
-        self._terminal = sys.stderr.isatty()
-
-    def show(self, text: str) -> None:
-        if self._terminal:
-            click.echo(f"\r{text.ljust(self._width)}", err=True, nl=False)
-            self._width = len(text)
-        else:
-            click.echo(text, err=True)
-
-    def end(self) -> None:
-        if self._terminal and self._width:
-            click.echo(err=True)
-
-
-@contextmanager
-def _asked_to_stop() -> Iterator[Event]:
-    """Give an event that SIGTERM and SIGINT set; a second signal ends the program as it would without us."""
-    asked = Event()
-    with hearing(lambda _: asked.set(), once=True):
-        yield asked
-
-
-def _absolute(url: str) -> str:
-    """Return a URL that means the same file in Spark's processes."""
-    plain = plain_url(url)
-    path = plain.removeprefix("sqlite:///")
-    return plain if path == plain else f"sqlite:///{Path(path).absolute()}"
-
-
-def _conf(given: tuple[str, ...]) -> dict[str, str]:
-    pairs = [each.partition("=") for each in given]
-    for name, found, _ in pairs:
-        if not name or not found:
-            raise click.BadParameter(f"{name!r} must be KEY=VALUE", param_hint="--conf")
-    return {name: value for name, _, value in pairs}
+    with opened(given["url"], given["prefix"], given["schema"]) as store:
+        done = cut_back(path.absolute(), store.log, store.log.topic(given["topic"]))
+    where = f": {done.said()}" if done.places else ""
+    click.echo(f"removed the checkpoint and {done.rows:,} rows{where}")

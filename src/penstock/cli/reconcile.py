@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from penstock.log.store import Store
 from penstock.operate.reconcile import Reconciliation, TableFigures, reconcile
 
 from .exit_codes import FAILED
@@ -23,6 +24,9 @@ from .output import print_json
     "--lake",
     type=click.Path(file_okay=False, exists=True, path_type=Path),
     help="The folder of the tables that the topic is put into.",
+)
+@click.option(
+    "--no-values", is_flag=True, help="Compare the places of the lake's rows only: what they say is not read."
 )
 @click.option("--against", metavar="SELECT", help="Your own table: a SELECT of the records' ids, or keys.")
 @click.option(
@@ -43,7 +47,7 @@ def command(url: str, prefix: str, schema: str | None, as_json: bool, **given: A
             store,
             given["topic"],
             groups=groups,
-            tables=_tables(given["lake"], given["topic"]),
+            tables=_tables(store, given["lake"], given["topic"], values=not given["no_values"]),
             against=given["against"],
             by=given["by"],
             type=given["type"],
@@ -62,11 +66,10 @@ def _tell(found: Reconciliation) -> None:
     click.echo(found.line())
 
 
-def _tables(lake: Path | None, topic: str) -> list[TableFigures]:
+def _tables(store: Store, lake: Path | None, topic: str, *, values: bool) -> list[TableFigures]:
     if lake is None:
         return []
-    from penstock.pipeline.account import account, sources
+    from penstock.pipeline.figures import lake_figures
 
-    path = lake.absolute()
-    fed = [account(path, source) for source in sources(path) if source.topic == topic]
-    return [TableFigures("table", each.rows, each.held) for each in fed] or [TableFigures("table", 0, ())]
+    found = lake_figures(lake.absolute(), store.log, topic, values=values)
+    return [TableFigures("table", each.rows, each.held, each.changed, each.faults) for each in found]

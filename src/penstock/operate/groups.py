@@ -4,10 +4,7 @@ A paused group gets no records: its members finish what runs, give its partition
 second or so, and take none until it is resumed. Its cursors stay, and hold retention back as before.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Literal
 
 import msgspec
 
@@ -22,68 +19,16 @@ from penstock.membership.domain import touch
 from penstock.membership.serving import Domain
 
 from . import audit
-from .catch_up import PassedOverType, passed_over_by
+from .catch_up import passed_over_by
+from .groups_shown import Group, GroupShown, GroupTopic, oldest_of
 from .lookup import group_id, ids, storable
 from .operation import operation
 from .paging import PAGE_ROWS, Page, check_limit, page, place_after
 from .presence import living, serving
 from .progress import progress_of
+from .readers import LogReader, as_groups, reader_named, readers
 
 _FORGET = ("group_cursors_delete", "group_lanes_delete", "group_entries_delete", "group_dead_delete")
-
-
-@dataclass(frozen=True, slots=True)
-class GroupTopic:
-    """A group on one topic.
-
-    `lag`: offsets it has not passed. `oldest_unread_at`: when the oldest of these was published. `waiting`:
-    lanes that wait by themselves; `held`: lanes that wait for a person.
-    """
-
-    topic: str
-    partitions: int
-    lag: int
-    oldest_unread_at: datetime | None
-    waiting: int
-    held: int
-    dead: int
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """A group as a whole: the sums over its topics. `members`: how many serve it now.
-
-    `kind`: handler, or client for one that only stores where it is; retention does not wait for those.
-    """
-
-    name: str
-    topics: tuple[str, ...]
-    lag: int
-    oldest_unread_at: datetime | None
-    waiting: int
-    held: int
-    dead: int
-    members: int
-    paused_at: datetime | None
-    filter_version: int
-    kind: Literal["handler", "client"] = "handler"
-
-
-@dataclass(frozen=True, slots=True)
-class GroupShown:
-    """A group with its topics one by one, the filter of its handlers, and the members that serve it.
-
-    `passed_over`: the types that it has no handler for, or had none for once. `stopping_ids`: those of the
-    members that end what they have and take nothing more.
-    """
-
-    group: Group
-    created_at: datetime
-    filter: tuple[str, ...]
-    member_ids: tuple[str, ...]
-    on_topics: tuple[GroupTopic, ...]
-    passed_over: tuple[PassedOverType, ...] = ()
-    stopping_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +79,15 @@ def groups(
         return rows, topics, serving(tx, clock).groups
 
     rows, topics, members = store.database.look(look)
-    return page(rows, limit, 1, lambda row: _group(row, topics.get(row[1], []), members.get(row[1], [])))
+    others = as_groups(store.log, [each for each in readers(store.log) if each.name > name])
+    merged = sorted([*rows, *((each,) for each in others)], key=lambda row: str(row[0]))
+
+    def item(row: Row) -> Group:
+        if len(row) == 1:
+            return others[row[0]][0]
+        return _group(row, topics.get(row[1], []), members.get(row[1], []))
+
+    return page(merged[: limit + 1], limit, 1, item)
 
 
 @operation
@@ -144,7 +97,7 @@ def show(store: Store, name: str, *, clock: Clock = SYSTEM) -> GroupShown:
     def look(tx: Transaction) -> GroupShown:
         rows = tx.rows("delivery", "group_show", name=storable(name))
         if not rows:
-            raise UnknownGroup(name)
+            return _shown_reader(store.log_in(tx), name)
         (row,) = rows
         _, id, created_ms, _, _, _, filters = row
         topics = _on_topics(tx, store.log_in(tx), [id]).get(id, [])
@@ -206,8 +159,12 @@ def delete(
 ) -> Forgotten:
     """Forget a group: cursors, lanes, dead letters, notes. The log and other groups are not concerned.
 
-    Raises UnknownGroup, and GroupBusy while a living member serves it or owns a partition of it.
+    A pipeline of that name holds retention back no more. Raises UnknownGroup, and GroupBusy while a living
+    member serves it or owns a partition of it.
     """
+    reader = reader_named(store.log, name)
+    if reader is not None and not _is_group(store, name):
+        return _release(store, reader, clock, actor, dry_run=dry_run)
     id = group_id(store, name)
 
     def forget(tx: Transaction) -> Forgotten:
@@ -232,6 +189,32 @@ def delete(
         if not dry_run
         else store.database.look(lambda tx: _would_forget(tx, store.log_in(tx), id))
     )
+
+
+def _shown_reader(log: Log, name: str) -> GroupShown:
+    reader = reader_named(log, name)
+    if reader is None:
+        raise UnknownGroup(name)
+    group, topics = as_groups(log, [reader])[name]
+    return GroupShown(group, None, (), (), tuple(topics))
+
+
+def _is_group(store: Store, name: str) -> bool:
+    return bool(store.database.look(lambda tx: tx.rows("delivery", "group_find", name=storable(name))))
+
+
+def _release(store: Store, reader: LogReader, clock: Clock, actor: str | None, *, dry_run: bool) -> Forgotten:
+    """Forget where a reader is; a pipeline that still runs comes back with its next batch."""
+    places = sum(len(offsets) for offsets in reader.places.values())
+
+    def forget(tx: Transaction) -> None:
+        audit.write(tx, "group delete", {"group": reader.name}, places, own_ms(clock), actor=actor)
+        for topic in reader.places:
+            store.log_in(tx).hold(reader.name, topic, {})
+
+    if not dry_run:
+        store.database.run(forget)
+    return Forgotten(places, 0, 0)
 
 
 def _would_forget(tx: Transaction, log: Log, id: int) -> Forgotten:
@@ -297,7 +280,7 @@ def _group(row: Row, topics: list[GroupTopic], members: list[str]) -> Group:
         name,
         tuple(each.topic for each in topics),
         sum(each.lag for each in topics),
-        _oldest(each.oldest_unread_at for each in topics),
+        oldest_of(topics),
         sum(each.waiting for each in topics),
         sum(each.held for each in topics),
         sum(each.dead for each in topics),
@@ -306,10 +289,6 @@ def _group(row: Row, topics: list[GroupTopic], members: list[str]) -> Group:
         version,
         kind,
     )
-
-
-def _oldest(moments: Iterable[datetime | None]) -> datetime | None:
-    return min((each for each in moments if each is not None), default=None)
 
 
 def _partition(row: Row, topic: str, bounds: dict[int, Bounds]) -> GroupPartition:

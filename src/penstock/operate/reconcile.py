@@ -40,11 +40,16 @@ class Gap(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TableFigures:
-    """What tables hold of a topic, as runs of places without gaps; `rows` above their number are doubled."""
+    """What tables hold of a topic, as runs of places without gaps; `rows` above their number are doubled.
+
+    `changed`: places whose rows say something else than the log. `faults`: what else is wrong, in words.
+    """
 
     name: str
     rows: int
     held: Sequence[tuple[int, int, int]]
+    changed: Sequence[tuple[int, int, int]] = ()
+    faults: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,11 +259,17 @@ def _delivered(
 def _table(table: TableFigures, bounds: dict[int, Bounds], erased: Iterable[tuple[int, int]]) -> Figure:
     within = [(p, start, end) for p, start, end in table.held if p in bounds]
     distinct = sum(end - start for _, start, end in table.held)
-    faults = _said("is not in the tables", gaps([*within, *_runs(erased)], bounds))
+    faults = [*table.faults, *_said("is not in the tables", gaps([*within, *_runs(erased)], bounds))]
     if table.rows != distinct:
         faults.append(f"{table.rows - distinct} rows are doubled")
-    beyond = [Gap(p, max(start, bounds[p].end), end) for p, start, end in within if end > bounds[p].end]
-    return Figure(table.name, distinct, faults + _said("is in the tables and not in the log", beyond))
+    ends = {partition: each.end for partition, each in bounds.items()}
+    beyond = [
+        Gap(p, max(start, ends.get(p, start)), end) for p, start, end in table.held if end > ends.get(p, 0)
+    ]
+    faults += _said("is in the tables and not in the log", beyond)
+    return Figure(
+        table.name, distinct, faults + _said("differs from the log", [Gap(*each) for each in table.changed])
+    )
 
 
 def _committed(store: Store, counted: _Counted, bounds: dict[int, Bounds], against: str, by: str) -> Figure:

@@ -62,6 +62,7 @@ def _finding(
     if not holding:
         remedy = "run a worker, which deletes them, or: penstock retain"
         return DoctorFinding(part, PartState.NOTE, f"{text}: no worker has deleted them", _ENABLES, remedy)
-    remedy = "let it read on; a group that is no longer needed: penstock groups delete"
+    names = [name.partition(" ")[2] for name in holding]
+    remedy = f"let it read on; what is no longer needed: penstock groups delete {names[0]}"
     held = f"{text}: {', '.join(holding)} {'has' if len(holding) == 1 else 'have'} not read them"
     return DoctorFinding(part, PartState.LOW, held, _ENABLES, remedy)

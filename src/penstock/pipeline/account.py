@@ -1,10 +1,12 @@
 """What tables really hold of a topic, counted row by row: values that `reconcile` compares with the log.
 
 The ends in a table's transactions say what it should hold; this looks at the rows. It knows partition and
-offset by their columns, so it counts tables that have both, as those of a lake do.
+offset by their columns, so it counts tables that have both, as those of a lake do. Rows pass by in batches.
 """
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.errors import MissingExtra
@@ -12,17 +14,17 @@ from penstock.errors import MissingExtra
 from .identity import Source
 from .offsets import Ends, Piece
 from .paths import tables_in
+from .places import Places
 from .table import LakeTable
 
 try:
-    import numpy as np
-    import numpy.typing as npt
     import pyarrow as pa
+    import pyarrow.compute as pc
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
-Numbers = npt.NDArray[np.int64]
-_PLACE = ("partition", "offset")
+PLACE = ("partition", "offset")
+_GATHERED_ROWS = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +32,15 @@ class Account:
     """The rows of a topic in some tables.
 
     `held`: runs of offsets that are there, without gaps or doubles; `rows` minus `distinct` are doubled.
-    `ends`: how far all of the tables have come, by their own transactions.
+    `ends`: how far all of the tables have come, by their own transactions. `strays`: rows of topics that do
+    not feed the tables, or of none (the empty name).
     """
 
     rows: int
     distinct: int
     held: tuple[Piece, ...]
     ends: Ends
+    strays: Mapping[str, int] = field(default_factory=dict)
 
 
 def sources(path: Path) -> list[Source]:
@@ -46,35 +50,45 @@ def sources(path: Path) -> list[Source]:
 
 
 def account(path: Path, source: Source) -> Account:
-    """Count what the tables of a lake hold of a topic; tables without partition and offset are left out."""
+    """Count what the tables of a lake hold of a topic; tables without partition and offset are left out.
+
+    Raises TableDamaged.
+    """
     tables = [LakeTable(each) for each in tables_in(path)]
     fed = [table for table in tables if source in table.sources()]
-    columns = [table.columns(_PLACE, topic=source.topic) for table in fed if table.has_columns(_PLACE)]
-    partitions = np.concatenate([_numbers(each, "partition") for each in columns] or [np.empty(0, np.int64)])
-    offsets = np.concatenate([_numbers(each, "offset") for each in columns] or [np.empty(0, np.int64)])
-    order = np.lexsort((offsets, partitions))
-    partitions, offsets = partitions[order], offsets[order]
-    new = np.ones(len(order), bool)
-    new[1:] = (np.diff(partitions) != 0) | (np.diff(offsets) != 0)
-    runs = _runs(partitions[new], offsets[new])
-    return Account(len(order), int(new.sum()), tuple(runs), _least([table.ends(source) for table in fed]))
+    topics = {each.topic for table in fed for each in table.sources()}
+    places, strays = Places(), Counter[str]()
+    gathered = list[pa.RecordBatch]()
+    for table in fed:
+        if table.has_columns(PLACE):
+            named = table.has_columns(["topic"])
+            for batch in table.batches([*PLACE, "topic"] if named else PLACE):
+                gathered.append(_of_topic(batch, source.topic, topics, strays) if named else batch)
+                if sum(each.num_rows for each in gathered) >= _GATHERED_ROWS:
+                    _add(places, gathered, strays)
+        _add(places, gathered, strays)
+    ends = _least([table.ends(source) for table in fed])
+    return Account(places.rows, places.distinct, tuple(places.runs()), ends, dict(strays))
 
 
-def _numbers(table: pa.Table, column: str) -> Numbers:
-    return np.asarray(table.column(column).to_numpy(), dtype=np.int64)
+def _of_topic(batch: pa.RecordBatch, topic: str, topics: set[str], strays: Counter[str]) -> pa.RecordBatch:
+    """Return the rows of a topic, without its name; count those of topics that should not be there."""
+    for each in pc.value_counts(batch.column("topic")).to_pylist():
+        if each["values"] not in topics:
+            strays[each["values"] or ""] += each["counts"]
+    return batch.filter(pc.equal(batch.column("topic"), topic)).select(list(PLACE))
 
 
-def _runs(partitions: Numbers, offsets: Numbers) -> list[Piece]:
-    """Return the runs of offsets that follow each other, of places that are sorted and distinct."""
-    if not len(offsets):
-        return []
-    breaks = np.flatnonzero((np.diff(partitions) != 0) | (np.diff(offsets) != 1)) + 1
-    firsts = np.concatenate([[0], breaks])
-    lasts = np.concatenate([breaks, [len(offsets)]]) - 1
-    return [
-        Piece(int(partitions[first]), int(offsets[first]), int(offsets[last]) + 1)
-        for first, last in zip(firsts, lasts, strict=True)
-    ]
+def _add(places: Places, gathered: list[pa.RecordBatch], strays: Counter[str]) -> None:
+    """Add the rows gathered so far; one without a place is a stray."""
+    for schema in {each.schema for each in gathered}:
+        rows = pa.Table.from_batches([each for each in gathered if each.schema == schema])
+        placed = rows.drop_null()
+        if placed.num_rows < rows.num_rows:
+            strays[""] += rows.num_rows - placed.num_rows
+        columns = (placed.column(name).cast(pa.int64()).to_numpy() for name in PLACE)
+        places.add(*columns)
+    gathered.clear()
 
 
 def _least(ends: list[Ends]) -> Ends:

@@ -1,9 +1,10 @@
 """How a table knows a batch again: by the offsets it holds, or by query and epoch.
 
 The identity of a batch is written in the table's own transaction, beside the data. By offsets: an application
-transaction id for each source partition, whose version is the end offset. So any query, with whatever
-checkpoint, finds in the table itself where it ends. Output of a query that keeps state is no function of a
-range, so it is known by the query's id and the number of the batch.
+transaction id for each source partition, whose version is the end offset, and one whose version is the mark
+of the last record (`history.py`). So any query, with whatever checkpoint, finds in the table itself where it
+ends, and whether the log still is the one it was made from. Output of a query that keeps state is no function
+of a range, so it is known by the query's id and the number of the batch.
 """
 
 from collections.abc import Iterator
@@ -62,6 +63,11 @@ def application(log_id: str, topic_id: int, partition: int) -> str:
     return f"penstock/{log_id}/{topic_id}/{partition}"
 
 
+def mark_application(log_id: str, topic_id: int, partition: int) -> str:
+    """Return the application transaction id under which the mark of the last record stands."""
+    return f"penstock-mark/{log_id}/{topic_id}/{partition}"
+
+
 @dataclass(frozen=True, slots=True)
 class ByOffsets:
     """A batch that is a function of the ranges it was made from."""
@@ -108,6 +114,8 @@ class ByOffsets:
         moved = [piece.partition for piece in batch.pieces()]
         for partition in moved if _knows(table, batch) else sorted(batch.ends) if moved else []:
             yield application(batch.log_id, batch.topic_id, partition), batch.ends[partition]
+            if partition in batch.marks:
+                yield mark_application(batch.log_id, batch.topic_id, partition), batch.marks[partition]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,3 +199,9 @@ def ends_in(table: Known, log_id: str, topic_id: int, partitions: int) -> Ends |
     if table.version_of(application(log_id, topic_id, 0)) is None:
         return None
     return {p: table.version_of(application(log_id, topic_id, p)) or 0 for p in range(partitions)}
+
+
+def marks_in(table: Known, log_id: str, topic_id: int, ends: Ends) -> dict[int, int]:
+    """Return the marks that a table has of the last record of each partition, as far as it knows them."""
+    found = {p: table.version_of(mark_application(log_id, topic_id, p)) for p, end in ends.items() if end}
+    return {partition: mark for partition, mark in found.items() if mark is not None}

@@ -7,7 +7,7 @@ Spark does not keep; and a sink learns from the checkpoint alone what a batch ho
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 from penstock.log.contract import Growth
@@ -30,6 +30,7 @@ class Range:
 
     `pending`: the ends of a batch that another query has begun to write into several tables. It comes first,
     as it was, because some of the tables hold it already. `incarnation`: that of the log, if it is known.
+    `marks`: for each partition that of the last record before its end, by which it is known again.
     """
 
     log_id: str
@@ -39,6 +40,7 @@ class Range:
     ends: Ends
     pending: Ends | None = None
     incarnation: int | None = None
+    marks: Mapping[int, int] = field(default_factory=dict)
 
     def pieces(self) -> list[Piece]:
         """Return what there is to read, by partition."""
@@ -47,6 +49,10 @@ class Range:
             for partition, end in sorted(self.ends.items())
             if end > self.starts[partition]
         ]
+
+    def moves(self, partition: int) -> bool:
+        """Return whether the range holds something of a partition."""
+        return self.ends[partition] > self.starts[partition]
 
     def count(self) -> int:
         """Return how many offsets the range spans."""
@@ -72,6 +78,8 @@ class Range:
         }
         if self.incarnation is not None:
             form["incarnation"] = self.incarnation
+        if self.marks:
+            form["marks"] = [self.marks.get(partition, 0) for partition in range(len(self.ends))]
         return form if self.pending is None else form | {"pending": _listed(self.pending)}
 
     @classmethod
@@ -86,6 +94,7 @@ class Range:
             _numbered(form["ends"]),
             None if pending is None else _numbered(pending),
             form.get("incarnation"),
+            {partition: mark for partition, mark in enumerate(form.get("marks", ())) if mark},
         )
 
 

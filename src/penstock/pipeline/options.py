@@ -64,7 +64,7 @@ def read_options(given: Mapping[str, str]) -> SourceOptions:
         starting=_place(given, "starting", topic, EARLIEST),
         ending=_place(given, "ending", topic, LATEST),
         max_records=_number(given, "maxRecordsPerBatch"),
-        tasks=tasks or os.cpu_count() or 1,
+        tasks=tasks or _number(given, "tasks") or os.cpu_count() or 1,
         may_cut=tasks is not None,
         fail_on_loss=_word(given, "failOnDataLoss", True),
         continue_from=given.get("continueFrom") or None,

@@ -4,21 +4,25 @@ A pipeline keeps its checkpoint in the folder it writes to (`_penstock/checkpoin
 whole: moved, backed up or removed as one. A new checkpoint begins where the tables end.
 """
 
-import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from penstock.errors import InvalidPipeline, MissingExtra, PipelineFailed
+from penstock.errors import InvalidPipeline, MissingExtra
 from penstock.log.sql.naming import Names
 
+from .failure import failure, java_gone
+from .lake_state import check_tables
+from .offsets import Ends
 from .paths import CONTROL
 from .settings import PipelineSettings
 
 try:
+    from py4j.protocol import Py4JNetworkError
     from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -26,8 +30,6 @@ except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
 FrameFunction = Callable[[DataFrame], DataFrame]
-_OURS = re.compile(r"penstock\.errors\.\w+: (?P<said>.+)")
-_PYTHON = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception): .+$", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,29 +53,41 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One micro-batch: what it took, how fast, and how many records wait behind it."""
+    """One micro-batch: what it took, how fast, and how many records wait behind it.
+
+    `ends`: up to where the tables hold the topic then.
+    """
 
     batch: int
     rows: int
     rows_per_second: float
     seconds: float
     lag: int
+    ends: Ends = field(default_factory=dict)
 
 
-def events(spark: SparkSession, job: Job) -> DataFrame:
-    """Return the topic of a job as a streaming DataFrame."""
-    settings = PipelineSettings.load(batch_records=job.batch_records)
-    options = {
+def source_options(job: Job) -> dict[str, str]:
+    """Return the options of the source that say which topic is read, and how."""
+    return {
         "url": job.url,
         "prefix": job.names.prefix,
         "schema": job.names.schema or "",
         "topic": job.topic,
         "startingOffsets": job.starting,
         "failOnDataLoss": str(job.fail_on_loss).lower(),
+    }
+
+
+def events(spark: SparkSession, job: Job) -> DataFrame:
+    """Return the topic of a job as a streaming DataFrame. Raises PipelineFailed."""
+    settings = PipelineSettings.load(batch_records=job.batch_records)
+    options = source_options(job) | {
         "maxRecordsPerBatch": str(settings.batch_records),
         "continueFrom": str(job.to),
+        "tasks": str(spark.sparkContext.defaultParallelism),  # the cluster's cores, not the driver's
     }
-    return spark.readStream.format("penstock").options(**options).load()
+    with asking():
+        return spark.readStream.format("penstock").options(**options).load()
 
 
 def start_lake(spark: SparkSession, job: Job) -> "Running":
@@ -86,7 +100,9 @@ def start_function(spark: SparkSession, job: Job, name: str, function: FrameFunc
 
     Raises InvalidPipeline.
     """
-    made = function(events(spark, job))
+    source = events(spark, job)
+    with asking():
+        made = function(source)
     if not isinstance(made, DataFrame):
         raise InvalidPipeline(name, f"it returned {type(made).__name__}, not a DataFrame")
     if not made.isStreaming:
@@ -95,16 +111,15 @@ def start_function(spark: SparkSession, job: Job, name: str, function: FrameFunc
 
 
 def _start(frame: DataFrame, job: Job, options: dict[str, str]) -> "Running":
+    check_tables(job.to)
     writer = frame.writeStream.format("penstock-delta").outputMode("append").options(**options)
     writer = writer.option("path", str(job.to)).option("checkpointLocation", str(job.checkpoint))
     if job.once:
         writer = writer.trigger(availableNow=True)
     else:
         writer = writer.trigger(processingTime=f"{PipelineSettings.load().trigger_seconds} seconds")
-    try:
+    with asking():
         return Running(writer.start())
-    except PySparkException as exc:
-        raise PipelineFailed(reason(str(exc))) from exc
 
 
 class Running:
@@ -117,46 +132,62 @@ class Running:
     @property
     def active(self) -> bool:
         """Whether it still runs."""
-        return self._query.isActive
+        with asking():
+            return self._query.isActive
 
     @property
     def busy(self) -> bool:
         """Whether a batch is under way."""
-        return bool(self._query.status["isTriggerActive"])
+        with asking():
+            return bool(self._query.status["isTriggerActive"])
 
     def progress(self) -> list[Progress]:
-        """Return the batches that have ended since the last call, the oldest first."""
-        found = [each for each in map(_progress, self._query.recentProgress) if each.batch > self._told]
+        """Return the batches with rows that have ended since the last call, the oldest first.
+
+        Asked several times a second: Spark keeps the last hundred, and only if some were missed are they
+        looked through. When nothing comes, Spark reports the next batch as one without rows.
+        """
+        with asking():
+            last = self._query.lastProgress
+            if last is None or last["batchId"] <= self._told:
+                return []
+            follows = last["batchId"] == self._told + 1
+            recent = [last] if follows else self._query.recentProgress
+        found = [each for each in map(_progress, recent) if each.rows and each.batch > self._told]
         if found:
             self._told = found[-1].batch
-        return [each for each in found if each.rows]
+        elif not follows:
+            self._told = last["batchId"] - 1
+        return found
 
     def stop(self) -> None:
         """Stop it now. A batch under way is left; it is done again, once, when the pipeline starts again."""
-        self._query.stop()
+        with asking():
+            self._query.stop()
 
     def wait(self, seconds: int | None = None) -> bool:
-        """Wait until it has ended, or so long; return whether it has. Raises PipelineFailed."""
-        try:
+        """Wait until it has ended, or so long; return whether it has. Raises PipelineFailed and its kin."""
+        with asking():
             ended = self._query.awaitTermination(seconds)
-        except PySparkException as exc:
-            raise PipelineFailed(reason(str(exc))) from exc
         return ended is not False
 
     def check(self) -> None:
-        """Raise PipelineFailed if it ended with an error."""
-        error = self._query.exception()
+        """Raise PipelineFailed, or PipelineInterrupted, if it ended with an error."""
+        with asking():
+            error = self._query.exception()
         if error is not None:
-            raise PipelineFailed(reason(str(error)))
+            raise failure(str(error))
 
 
-def reason(said: str) -> str:
-    """Return the one line of Spark's report that says what went wrong: ours, or the innermost of Python."""
-    ours = _OURS.findall(said)
-    if ours:
-        return str(ours[-1]).strip()
-    python = [line for line in _PYTHON.findall(said) if not line.startswith("py4j.")]
-    return (python[-1] if python else said.strip().partition("\n")[0]).strip()
+@contextmanager
+def asking() -> Iterator[None]:
+    """Say in our words what Spark answers, and that it does not answer any more."""
+    try:
+        yield
+    except PySparkException as exc:
+        raise failure(str(exc)) from exc
+    except (Py4JNetworkError, ConnectionError) as exc:
+        raise java_gone() from exc
 
 
 def _progress(raw: Any) -> Progress:
@@ -167,13 +198,19 @@ def _progress(raw: Any) -> Progress:
         raw["processedRowsPerSecond"] or 0.0,
         raw["durationMs"].get("triggerExecution", 0) / 1000,
         sum(_lag(each) for each in sources),
+        dict(enumerate(_ends(sources[0]["endOffset"]) or ())) if len(sources) == 1 else {},
     )
 
 
 def _lag(source: Any) -> int:
     """Return how many records the log holds behind the end of a batch."""
-    end, latest = source["endOffset"], source["latestOffset"]
-    if not end or not latest:
+    reached, there = _ends(source["endOffset"]), _ends(source["latestOffset"])
+    if reached is None or there is None:
         return 0
-    reached, there = (msgspec.json.decode(each)["ends"] for each in (end, latest))
     return max(0, int(sum(there) - sum(reached)))
+
+
+def _ends(said: str | None) -> list[int] | None:
+    """Return the ends in an offset that Spark reports; None for a replayed batch, which has the text null."""
+    form = msgspec.json.decode(said) if said else None
+    return form.get("ends") if isinstance(form, dict) else None

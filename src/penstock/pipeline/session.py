@@ -7,7 +7,8 @@ trace of the Java machine is never the first thing a user sees.
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from penstock.errors import MissingExtra, SparkNotStarted
@@ -26,6 +27,7 @@ try:
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
+_ARROW_BYTES = 64 << 20
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
@@ -47,6 +49,19 @@ def spark_session(
     return spark
 
 
+@contextmanager
+def session(name: str, *, master: str | None, conf: Mapping[str, str]) -> Iterator[SparkSession]:
+    """Give a Spark session, and stop it at the end unless it ran before. Raises NoJava, SparkNotStarted."""
+    ran = SparkSession.getActiveSession() is not None
+    spark = spark_session(name, master=master, conf=conf)
+    try:
+        yield spark
+    finally:
+        if not ran:
+            with suppress(Py4JError, OSError):  # its Java process may have ended before it
+                spark.stop()
+
+
 def register(spark: SparkSession) -> None:
     """Make the formats `penstock` and `penstock-delta` known to a session."""
     spark.dataSource.register(PenstockSource)
@@ -56,7 +71,10 @@ def register(spark: SparkSession) -> None:
 def _start(name: str, master: str, conf: Mapping[str, str], log_file: Path | None) -> SparkSession:
     java = find_java()
     os.environ["JAVA_HOME"] = str(java.home)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Spark itself reads the setting only in spark-submit; here the environment counts.
+    wanted = conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
+    os.environ["PYSPARK_PYTHON"] = wanted
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     log_file = log_file or Path(tempfile.gettempdir()) / f"penstock-spark-{os.getpid()}.log"
     settings = SparkConf(loadDefaults=False).setMaster(master).setAppName(name)
     for key, value in (_ours(master) | dict(conf)).items():
@@ -73,6 +91,8 @@ def _ours(master: str) -> dict[str, str]:
     settings = {
         "spark.ui.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
+        # Between Java and Python, 10,000 rows at a time by default: too much for rows of a mebibyte.
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(_ARROW_BYTES),
         "spark.sql.streaming.stateStore.providerClass": (
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
         ),

@@ -14,3 +14,11 @@ class PipelineSettings(Settings, room="pipeline"):
     stop_seconds: float = setting(
         30.0, "How long a pipeline that is asked to stop may finish its batch.", at_least=0
     )
+    retry_seconds: float = setting(
+        600.0,
+        "How long a pipeline that is interrupted (database away, executor lost) is tried again.",
+        at_least=0,
+    )
+    hold_retention: bool = setting(
+        True, "Whether retention waits for what a pipeline has not read yet, as it does for groups."
+    )

@@ -11,10 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from penstock.errors import InvalidOption, MissingExtra
 
 from .checkpoint import read_batch
 from .identity import BatchIdentity, ByOffsets, by_application, identity_of
+from .lake_state import ITSELF, check_tables, remember
+from .offsets import Range
 from .paths import is_table, table_path, tables_in
 from .table import DataFile, LakeTable, commit, discard
 from .writing import FileWriter
@@ -64,26 +68,29 @@ class Target:
     root: Path
     schema: pa.Schema
     by: str | None
+    only: tuple[str, ...] = ()  # of the tables of a lake: the others get nothing
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Written:
         """Write a task's rows as files."""
-        return Written(FileWriter(self.root, self.schema, self.by).write(batches))
+        return Written(FileWriter(self.root, self.schema, self.by, self.only).write(batches))
 
-    def commit(self, messages: Sequence[WriterCommitMessage | None], identity: BatchIdentity) -> None:
-        """Put a batch's files into their tables."""
+    def commit(self, messages: Sequence[WriterCommitMessage | None], identity: BatchIdentity) -> list[str]:
+        """Put a batch's files into their tables; return the tables, as the lake knows them."""
         files = files_of(messages)
         if self.by is None:
-            commit(self.root, self.schema, files, identity)
-            return
+            done = commit(self.root, self.schema, files, identity)
+            return [ITSELF] if done else []
         if not isinstance(identity, ByOffsets):
             raise InvalidOption(
                 "tableBy", self.by, "left out for a query that keeps state or has other sources"
             )
-        by_table: dict[Path, list[DataFile]] = {each: [] for each in self._tables(identity)}
+        fed = [self.root / name for name in self.only] or self._tables(identity)
+        by_table: dict[Path, list[DataFile]] = {each: [] for each in fed}
         for each in files:
             by_table.setdefault(Path(each.table), []).append(each)
         for path in sorted(by_table):
             commit(path, self.schema, by_table[path], identity)
+        return [path.name for path in by_table]
 
     def _tables(self, identity: ByOffsets) -> list[Path]:
         """Return the tables of the lake that this topic feeds: all of them end where the batch ends."""
@@ -97,7 +104,12 @@ class DeltaBatchWriter(DataSourceArrowWriter):
 
     def __init__(self, target: Target, options: Mapping[str, str]) -> None:
         self._target = target
-        self._identity = by_application(options.get("txnAppId"), options.get("txnVersion"))
+        ranged = options.get("batchRange")  # of a table that is made again: as if the stream had written it
+        self._identity: BatchIdentity = (
+            ByOffsets((Range.from_json(msgspec.json.decode(ranged)),))
+            if ranged
+            else by_application(options.get("txnAppId"), options.get("txnVersion"))
+        )
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write one task's rows."""
@@ -129,7 +141,9 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Put a micro-batch into the table, unless it is there."""
-        self._target.commit(messages, identity_of(read_batch(self._checkpoint, batchId)))
+        check_tables(self._target.root)
+        tables = self._target.commit(messages, identity_of(read_batch(self._checkpoint, batchId)))
+        remember(self._target.root, tables)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Remove what was written."""
@@ -150,7 +164,8 @@ def _target(options: Mapping[str, str], schema: StructType, overwrite: bool) -> 
     arrow = _nullable(to_arrow_schema(schema, timezone="UTC"))
     if by is not None and by not in arrow.names:
         raise InvalidOption("tableBy", by, f"one of the columns {', '.join(arrow.names)}")
-    return Target(table_path("path", options.get("path") or ""), arrow, by)
+    only = tuple(name for name in (options.get("onlyTables") or "").split("/") if name)
+    return Target(table_path("path", options.get("path") or ""), arrow, by, only)
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:

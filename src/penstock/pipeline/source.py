@@ -8,18 +8,20 @@ DataFrame is frozen at what the log held then: `load()` once per query.
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from penstock.errors import HistoryTakenBack, InvalidOption, MissingExtra
-from penstock.log.contract import LogIdentity
+from penstock.errors import MissingExtra
+from penstock.log.contract import Position
 
 from .columns import record_batch, spark_schema
 from .fetch import open_fetcher
 from .fetch.contract import Request
+from .history import Past, check_past
 from .offsets import Ends, Piece, Range, admit, before_barriers, split
 from .options import SourceOptions, read_options
-from .paths import table_path
-from .table import ends_of, incarnations_of
+from .paths import table_path, tables_in
+from .table import LakeTable, pasts_of
 from .view import Heads, TopicView, removed, report_removed
 
 try:
@@ -115,18 +117,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._until: Ends | None = None
+        self._checked: dict[str, Any] | None = None  # the last place that was held against the log
+        self._planned: dict[str, Any] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return where a new query begins: where its table ends, or at `startingOffsets`."""
         options = self._options
         with closing(self._view()) as view:
             heads = view.heads()
-            log_id, incarnation = identity = view.identity()
             if options.continue_from is not None:
-                found = reached(options.continue_from, log_id, heads)
+                found = continued(table_path("continueFrom", options.continue_from), view, heads)
                 if found is not None:
-                    _check_tables(options.continue_from, found, heads, identity)
-                    return replace(found, incarnation=incarnation).to_json()
+                    return found.to_json()
+            log_id, incarnation = view.identity()
             starts = view.resolve(options.starting, heads, "startingOffsets")
         topic = heads.topic
         return Range(log_id, options.topic, topic.id, starts, starts, incarnation=incarnation).to_json()
@@ -139,19 +142,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return where the next batch ends; `start` itself when there is nothing new."""
         before = Range.from_json(start)
-        if before.pending is not None:
-            return before.next(before.pending).to_json()
         with closing(self._view()) as view:
-            heads, identity = view.heads(), view.identity()
-        ends = heads.ends() if self._until is None else self._until
-        self._check(before, heads, identity)
-        lost = removed(dict.fromkeys(ends, 0) | before.ends, ends, heads.starts())
-        report_removed(before.topic, lost, fail=self._options.fail_on_loss)
-        ends = before_barriers(before.ends, ends, heads.growths)
-        if isinstance(limit, ReadMaxRows):
-            ends = admit(before.ends, ends, limit.max_rows)
-        batch = replace(before.next(ends), incarnation=identity.incarnation)
-        return batch.to_json() if batch.count() else start
+            heads = view.heads()
+            batch = before.next(self._admitted(before, heads, limit))
+            past = Past.of("the checkpoint", before)
+            idle = start == self._checked and not batch.count()
+            present = view.present(heads, () if idle else {*past.places(), *_lasts(batch)})
+        check_past(past, present)
+        self._checked = start
+        if before.pending is None:
+            lost = removed(dict.fromkeys(batch.ends, 0) | before.ends, self._ends(heads), heads.starts())
+            report_removed(before.topic, lost, fail=self._options.fail_on_loss)
+        if not batch.count():
+            return start
+        marks = {place.partition: present.marks[place] for place in _lasts(batch) if place in present.marks}
+        kept = {partition: mark for partition, mark in before.marks.items() if not batch.moves(partition)}
+        batch = replace(batch, incarnation=present.identity.incarnation, marks=kept | marks)
+        self._checked = self._planned = batch.to_json()
+        return self._planned
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return the end of the log, so that progress can show the lag."""
@@ -167,6 +175,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
         """Return the tasks of a batch. The batch's own range counts, not where the last one ended."""
         batch = Range.from_json(end)
+        if end != self._planned:  # planned before a crash: the log may be another since
+            past = Past.of("the checkpoint", batch)
+            with closing(self._view()) as view:
+                check_past(past, view.present(view.heads(), past.places()))
         return plan(self._options, batch.topic_id, batch.pieces())
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -180,59 +192,39 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _view(self) -> TopicView:
         return TopicView(self._options.url, self._options.names, self._options.topic)
 
-    def _check(self, before: Range, heads: Heads, identity: LogIdentity) -> None:
-        """Refuse a checkpoint of another topic, also of one with the same name that was deleted.
+    def _ends(self, heads: Heads) -> Ends:
+        return heads.ends() if self._until is None else self._until
 
-        And of another history of the log, of which the query may have records that are not there any more.
-        """
-        if before.topic_id != heads.topic.id:
-            was = f"{before.topic} ({before.topic_id})"
-            raise InvalidOption("topic", heads.topic.name, f"the one the checkpoint was made with: {was}")
-        if before.incarnation in (None, identity.incarnation) and not _is_beyond(before.ends, heads):
-            return
-        raise HistoryTakenBack(before.topic, _compared(before.ends, heads))
+    def _admitted(self, before: Range, heads: Heads, limit: ReadLimit) -> Ends:
+        """Return where the batch after another may end."""
+        if before.pending is not None:
+            return before.pending
+        ends = before_barriers(before.ends, self._ends(heads), heads.growths)
+        return admit(before.ends, ends, limit.max_rows) if isinstance(limit, ReadMaxRows) else ends
 
 
-def reached(path: str, log_id: str, heads: Heads) -> Range | None:
+def continued(path: Path, view: TopicView, heads: Heads) -> Range | None:
     """Return where tables end in a topic; None if they have nothing of it.
 
-    A batch that only some of them hold is pending.
+    A batch that only some of them hold is pending. Raises AnotherLog, HistoryTakenBack.
     """
-    topic = heads.topic
-    tables = ends_of(table_path("continueFrom", path), log_id, topic.id, len(heads.bounds))
-    if not tables:
+    pasts = [past for table in tables_in(path) for past in pasts_of(LakeTable(table), heads.topic.name)]
+    if not pasts:
         return None
-    starts, pending = heads.starts(), heads.starts()
-    for partition in starts:
-        ends = [each[partition] for each in tables.values()]
-        starts[partition], pending[partition] = min(ends), max(ends)
-    done = Range(log_id, topic.name, topic.id, starts, starts)
+    identity, topic = view.identity(), heads.topic
+    mine = [past for past in pasts if (past.log_id, past.topic_id) == (identity.id, topic.id)]
+    present = view.present(heads, {place for past in mine for place in past.places()})
+    for past in mine or pasts:
+        check_past(past, present)
+    starts = {p: min(past.ends.get(p, 0) for past in mine) for p in heads.bounds}
+    pending = {p: max(past.ends.get(p, 0) for past in mine) for p in heads.bounds}
+    marks = {p: mark for past in mine for p, mark in past.marks.items() if past.ends[p] == starts.get(p)}
+    done = Range(identity.id, topic.name, topic.id, starts, starts, None, identity.incarnation, marks)
     return done if pending == starts else replace(done, pending=pending)
 
 
-def _check_tables(path: str, found: Range, heads: Heads, identity: LogIdentity) -> None:
-    """Refuse to go on with tables that were made from another history of the log."""
-    known = incarnations_of(table_path("continueFrom", path), identity.id, heads.topic.id)
-    if known - {identity.incarnation} or _is_beyond(found.ends, heads):
-        raise HistoryTakenBack(heads.topic.name, _compared(found.ends, heads))
-
-
-def _is_beyond(ends: Ends, heads: Heads) -> bool:
-    """Return whether something was read that the log does not hold yet, or no longer."""
-    return any(
-        end > heads.bounds[partition].end for partition, end in ends.items() if partition in heads.bounds
-    )
-
-
-def _compared(ends: Ends, heads: Heads, at_most: int = 4) -> str:
-    """Return where something ends and where the log does, in words."""
-    words = [
-        f"partition {partition}: read up to {end}, the log ends at {heads.bounds[partition].end}"
-        for partition, end in sorted(ends.items())
-        if partition in heads.bounds and end
-    ]
-    more = [f"and {len(words) - at_most} more partitions"] if len(words) > at_most else []
-    return ", ".join(words[:at_most] + more)
+def _lasts(batch: Range) -> list[Position]:
+    return [Position(partition, end - 1) for partition, end in batch.ends.items() if end]
 
 
 def _kept(starts: Ends, heads: Heads) -> Ends:

@@ -7,20 +7,22 @@ batch is found to be there and its new files are dropped.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from penstock import points
 from penstock.clock import SYSTEM
-from penstock.errors import MissingExtra, PipelineFailed, TableDiffers
+from penstock.errors import FilesUnseen, MissingExtra, PipelineFailed, TableDamaged, TableDiffers
 
-from .identity import BatchIdentity, Source, ends_in
+from .history import Past
+from .identity import BatchIdentity, Source, application, ends_in, mark_application, marks_in
 from .offsets import Ends
-from .paths import is_table, tables_in
+from .paths import is_table
 
 try:
     import pyarrow as pa
@@ -37,6 +39,7 @@ AFTER_COMMIT = points.declare(
     "pipeline.after_table_commit", "The table holds the batch; Spark's checkpoint does not know it yet."
 )
 _TRIES = 20
+_SCAN_ROWS = 1 << 15
 _SOURCES = "penstock.sources"  # in each commit: which topics feed the table, so that it can be asked for them
 # A reader of the log walks all commits since the last checkpoint, so that a commit costs the same at any age.
 _CONFIGURATION = {"delta.checkpointInterval": "10"}
@@ -80,9 +83,10 @@ class LakeTable:
 
     def sources(self) -> list[Source]:
         """Return the topics that feed the table, as its last commit of ours says."""
-        for entry in self._table.history():
-            if _SOURCES in entry:
-                return msgspec.json.decode(entry[_SOURCES], type=list[Source])
+        for limit in (1, 50, None):  # mostly it is the last one, and the others are many
+            for entry in self._table.history(limit):
+                if _SOURCES in entry:
+                    return msgspec.json.decode(entry[_SOURCES], type=list[Source])
         return []
 
     def ends(self, source: Source) -> Ends:
@@ -99,10 +103,18 @@ class LakeTable:
         """Return whether the table has columns of these names."""
         return set(names) <= {field.name for field in self._table.schema().fields}
 
-    def columns(self, names: Sequence[str], *, topic: str) -> pa.Table:
-        """Return some columns; of a table that names the topic in its rows, only those of that topic."""
-        mine = [("topic", "=", topic)] if self.has_columns(["topic"]) else None
-        return self._table.to_pyarrow_table(columns=list(names), filters=mine)
+    def batches(self, names: Sequence[str], rows_together: int = _SCAN_ROWS) -> Iterator[pa.RecordBatch]:
+        """Yield some columns, a bounded number of rows at a time. Raises TableDamaged."""
+        for uri in self._table.file_uris():
+            if not Path(uri).is_file():
+                raise TableDamaged(self.path, f"its file {Path(uri).name} is not there")
+        try:
+            rows = self._table.to_pyarrow_dataset()
+            yield from rows.to_batches(
+                columns=list(names), batch_size=rows_together, batch_readahead=0, fragment_readahead=0
+            )
+        except (OSError, pa.ArrowException, DeltaError) as exc:
+            raise TableDamaged(self.path, str(exc).partition("\n")[0]) from exc
 
     def vacuum(self, older_than_hours: int, *, dry_run: bool) -> list[str]:
         """Remove files that no commit points to and that are older than an age; return their names."""
@@ -111,10 +123,13 @@ class LakeTable:
         )
 
     def check_schema(self, schema: pa.Schema) -> None:
-        """Refuse a batch with other columns. Raises TableDiffers."""
-        found, wanted = self._table.schema(), Schema.from_arrow(schema)
-        if found.to_json() != wanted.to_json():
-            raise TableDiffers(self.path, _columns(found), _columns(wanted))
+        """Refuse a batch with other columns. Raises TableDiffers.
+
+        Names and types count; comments, properties and the order that another engine gave them do not.
+        """
+        found, wanted = _columns(self._table.schema()), _columns(Schema.from_arrow(schema))
+        if found != wanted:
+            raise TableDiffers(self.path, _only(found, wanted), _only(wanted, found))
 
     def append(self, files: Sequence[DataFile], schema: pa.Schema, identity: BatchIdentity) -> None:
         """Add files and the batch's identity in one transaction. Raises CommitFailedError."""
@@ -134,14 +149,40 @@ class LakeTable:
         )
         _sync(Path(self.path) / "_delta_log" / f"{self._table.version():020}.json")
 
+    def cut_back(self, source: Source, cuts: Ends, marks: Mapping[int, int]) -> int:
+        """Let the table end at other places, which it has passed: remove the rows from there on.
+
+        Return how many. From then on it is of the source's incarnation. Rows and ends go in one commit; what
+        a crash leaves is cut back again. Raises CommitFailedError.
+        """
+        ends, now_ms = self.ends(source), SYSTEM.now_ms()
+        pairs = [(application(source.log_id, source.topic_id, p), cut) for p, cut in cuts.items()]
+        pairs += [(mark_application(source.log_id, source.topic_id, p), marks.get(p, 0)) for p in cuts]
+        properties = CommitProperties(
+            app_transactions=[Transaction(name, version, now_ms) for name, version in pairs],
+            max_commit_retries=0,
+            custom_metadata={_SOURCES: msgspec.json.encode([source]).decode()},
+        )
+        where = [f"(partition = {p} AND offset >= {cut})" for p, cut in cuts.items() if cut < ends.get(p, 0)]
+        removed = 0
+        if where:
+            done = self._table.delete(" OR ".join(where), commit_properties=properties)
+            removed = int(done["num_deleted_rows"] or 0)
+        schema = pa.schema(self._table.schema().to_arrow())
+        self._table.create_write_transaction(
+            actions=[], mode="append", schema=schema, partition_by=[], commit_properties=properties
+        )
+        return removed
+
 
 def commit(path: Path, schema: pa.Schema, files: Sequence[DataFile], identity: BatchIdentity) -> bool:
     """Put a batch into a table, made if it is not there; return False if it was there already.
 
-    Raises RangesDiffer, StateWithoutPast, TableDiffers; nothing is written then.
+    Raises RangesDiffer, StateWithoutPast, TableDiffers, FilesUnseen; nothing is written then.
     """
     if not files and identity.is_nothing():
         return False
+    _check_seen(path, files)
     for _ in range(_TRIES):
         table = _opened(path, schema)
         table.check_schema(schema)
@@ -158,6 +199,19 @@ def commit(path: Path, schema: pa.Schema, files: Sequence[DataFile], identity: B
     raise PipelineFailed(f"table {path} was changed by others {_TRIES} times while a batch was to be written")
 
 
+def _check_seen(path: Path, files: Sequence[DataFile]) -> None:
+    """See that every file is there, whole: an executor with a disk of its own writes where nobody looks."""
+    unseen = [each.name for each in files if _size(Path(each.table) / each.name) != each.size]
+    if unseen:
+        raise FilesUnseen(str(path), len(unseen), unseen[0])
+
+
+def _size(file: Path) -> int | None:
+    with suppress(OSError):
+        return file.stat().st_size
+    return None
+
+
 def discard(files: Sequence[DataFile]) -> None:
     """Remove files that no table points to."""
     for each in files:
@@ -165,20 +219,16 @@ def discard(files: Sequence[DataFile]) -> None:
             (Path(each.table) / each.name).unlink()
 
 
-def ends_of(path: Path, log_id: str, topic_id: int, partitions: int) -> dict[Path, Ends]:
-    """Return where the tables of a lake (or one table) end in each partition of a topic."""
-    found = {each: ends_in(LakeTable(each), log_id, topic_id, partitions) for each in tables_in(path)}
-    return {each: ends for each, ends in found.items() if ends is not None}
-
-
-def incarnations_of(path: Path, log_id: str, topic_id: int) -> set[int]:
-    """Return from which incarnations of a log the tables of a lake (or one table) have a topic."""
-    sources = [source for each in tables_in(path) for source in LakeTable(each).sources()]
-    return {
-        each.incarnation
-        for each in sources
-        if (each.log_id, each.topic_id) == (log_id, topic_id) and each.incarnation is not None
-    }
+def pasts_of(table: LakeTable, topic: str) -> list[Past]:
+    """Return what a table knows of the logs it has a topic of that name from."""
+    found = []
+    for each in table.sources():
+        if each.topic == topic:
+            ends = table.ends(each)
+            marks = marks_in(table, each.log_id, each.topic_id, ends)
+            keeper = f"table {table.path}"
+            found.append(Past(keeper, each.log_id, topic, each.topic_id, each.incarnation, ends, marks))
+    return found
 
 
 def _opened(path: Path, schema: pa.Schema) -> LakeTable:
@@ -189,12 +239,27 @@ def _opened(path: Path, schema: pa.Schema) -> LakeTable:
     return LakeTable(path)
 
 
-def _columns(schema: Schema) -> str:
-    return ", ".join(f"{field.name} {_type(field.type)}" for field in schema.fields)
+def _columns(schema: Schema) -> dict[str, str]:
+    """Return the columns of a table with their types, without what is said about them."""
+    plain = _without_metadata(msgspec.json.decode(schema.to_json()))
+    return {field["name"]: _type(field["type"]) for field in plain["fields"]}
 
 
-def _type(kind: object) -> str:
-    return str(getattr(kind, "type", kind))
+def _without_metadata(form: Any) -> Any:
+    if isinstance(form, dict):
+        kept = {name: each for name, each in form.items() if name not in ("metadata", "nullable")}
+        return {name: _without_metadata(each) for name, each in kept.items()}
+    return [_without_metadata(each) for each in form] if isinstance(form, list) else form
+
+
+def _type(form: Any) -> str:
+    return form if isinstance(form, str) else msgspec.json.encode(form).decode()
+
+
+def _only(these: Mapping[str, str], others: Mapping[str, str]) -> str:
+    """Return the columns that others do not have so, in words."""
+    own = [f"{name} {kind}" for name, kind in these.items() if others.get(name) != kind]
+    return ", ".join(own) or "none of these"
 
 
 def _sync(file: Path) -> None:

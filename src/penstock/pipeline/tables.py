@@ -1,6 +1,5 @@
 """What there is to know and to do about the tables of a lake, without Spark."""
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,15 +53,6 @@ def vacuum(path: Path, *, older_than_hours: int, dry_run: bool) -> list[Removed]
         for each in _existing(path)
     ]
     return done + _unborn(path, older_than_hours, dry_run=dry_run)
-
-
-def reset(path: Path, *, rebuild: bool) -> list[Path]:
-    """Forget a pipeline's checkpoint; with `rebuild` also its tables. Return what was removed."""
-    gone = [path / CONTROL, *(_existing(path) if rebuild else [])]
-    removed = [each for each in gone if each.exists()]
-    for each in removed:
-        shutil.rmtree(each)
-    return removed
 
 
 def _existing(path: Path) -> list[Path]:

@@ -1,14 +1,15 @@
 """A topic as planning sees it: where its partitions begin and end. Asked in the driver, never in a task."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.errors import InvalidOption, RecordsRemoved, StoreUnsupported, UnknownTopic
-from penstock.log.contract import Bounds, Growth, LogIdentity, Topic
+from penstock.log.contract import Bounds, Growth, LogIdentity, Position, Topic
 from penstock.log.sql.naming import Names
 from penstock.log.store import open_store
 
+from .history import LogNow, mark_of
 from .offsets import Ends, Piece, said
 from .options import LATEST, ReadingPlace
 
@@ -60,6 +61,16 @@ class TopicView:
         if not bounds:
             raise UnknownTopic(self._name)
         return Heads(topic, bounds, self._log.growths(topic))
+
+    def present(self, heads: Heads, places: Collection[Position]) -> LogNow:
+        """Return what the log is now, with the marks of the records at some places."""
+        found = self._log.at(heads.topic, places, bare=True) if places else []
+        marks = {Position(each.partition, each.offset): mark_of(each.id) for each in found}
+        return LogNow(self._log.identity(), heads.topic, heads.bounds, marks)
+
+    def held(self, topic: Topic, reader: str) -> Ends:
+        """Return from where on a reader holds retention back; nothing if it does not."""
+        return self._log.holds(topic).get(reader, {})
 
     def resolve(self, place: ReadingPlace, heads: Heads, option: str) -> Ends:
         """Return the offsets that a place means now. Raises InvalidOption."""

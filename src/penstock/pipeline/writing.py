@@ -70,10 +70,13 @@ class OpenFile:
 
 
 class FileWriter:
-    """The files of one task: one, or one for each value of a column (`by`) in a folder of that value."""
+    """The files of one task: one, or one for each value of a column (`by`) in a folder of that value.
 
-    def __init__(self, root: Path, schema: pa.Schema, by: str | None) -> None:
-        self._root, self._schema, self._by = root, schema, by
+    `only`: rows that belong into other folders are left out.
+    """
+
+    def __init__(self, root: Path, schema: pa.Schema, by: str | None, only: tuple[str, ...] = ()) -> None:
+        self._root, self._schema, self._by, self._only = root, schema, by, only
         self._open: dict[str, OpenFile] = {}
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
@@ -107,7 +110,9 @@ class FileWriter:
         for value in pc.unique(column).to_pylist():
             if not isinstance(value, str) or not value:
                 raise InvalidOption("tableBy", self._by, "a column of strings that are not empty")
-            yield folder_of(value), rows.filter(pc.equal(column, value))
+            folder = folder_of(value)
+            if not self._only or folder in self._only:
+                yield folder, rows.filter(pc.equal(column, value))
 
 
 def _stats(rows: int) -> str:

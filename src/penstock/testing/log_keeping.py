@@ -180,6 +180,7 @@ class KeepingSuite:
         log.hold("lake", topic, {0: 2, 1: 0})
         log.hold("copy", topic, {0: 4})
         assert log.holds(topic) == {"lake": {0: 2, 1: 0}, "copy": {0: 4}}
+        assert log.holds_of([topic]) == {topic.id: log.holds(topic)}
         log.hold("lake", topic, {0: 3})
         log.hold("copy", topic, {})
         assert log.holds(topic) == {"lake": {0: 3}}

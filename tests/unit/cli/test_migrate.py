@@ -163,3 +163,14 @@ def test_a_newer_schema_that_cannot_be_used_is_said_with_the_remedy(run: Run, ur
         code, _, err = run("--url", url, *flag)
         assert code == 1
         assert f"can be used from version 99 on, this Penstock knows {NEWEST}; update Penstock here" in err
+
+
+def test_after_a_restore_it_raises_the_incarnation_as_well(run: Run, url: str) -> None:
+    run("--url", url)
+    _, out, _ = run("--url", url, "--restored", "--json")
+    assert json.loads(out)["incarnation"] > 1
+    _, out, _ = run("--url", url, "--restored")
+    assert "pipelines stop at their next batch" in out
+    code, _, err = run("--url", url, "--restored", "--check")
+    assert code == 2
+    assert "leave --restored out" in err

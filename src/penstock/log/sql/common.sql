@@ -362,6 +362,10 @@ DELETE FROM penstock_hold WHERE topic_id = :topic_id AND (:reader::text IS NULL 
 -- What readers hold of a topic; walks the primary key, locks nothing.
 SELECT reader, partition, "offset" FROM penstock_hold WHERE topic_id = :topic_id ORDER BY reader, partition;
 
+-- name: holds_all
+-- What readers hold of all topics; walks the whole table, which has a row for each partition of few readers, locks nothing.
+SELECT topic_id, reader, partition, "offset" FROM penstock_hold ORDER BY topic_id, reader, partition;
+
 -- == Producers: the last batch of each, so that it is added once
 
 -- name: producers_lock

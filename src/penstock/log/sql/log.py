@@ -314,6 +314,14 @@ class SqlLog(Log):
             found.setdefault(reader, {})[partition] = offset
         return found
 
+    def holds_of(self, topics: Sequence[Topic]) -> dict[int, dict[str, dict[int, int]]]:
+        """Return what is held of several topics, in one look."""
+        found: dict[int, dict[str, dict[int, int]]] = {topic.id: {} for topic in topics}
+        for topic_id, reader, partition, offset in self._look(lambda tx: tx.rows("log", "holds_all")):
+            if topic_id in found:
+                found[topic_id].setdefault(reader, {})[partition] = offset
+        return found
+
 
 def _trim(tx: Transaction, topic: Topic, ranges: Sequence[OffsetRange], unless: Callable[[], bool]) -> int:
     params = {"topic_id": topic.id, "ranges": ranges_table(ranges)}

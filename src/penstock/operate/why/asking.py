@@ -12,6 +12,7 @@ from penstock.model.limits import ERASED
 
 from ..lookup import storable
 from ..operation import operation
+from ..readers import reader_named, readers
 from . import sentences as say
 from .answer import Answer, Code, QuestionKind
 from .explaining import explain
@@ -19,6 +20,7 @@ from .finding import Finder, Logged, Missing, UnloggedEvent, looks_like_id, part
 from .history import History
 from .key_records import UnsettledRecords, unsettled
 from .members import Members
+from .of_readers import of_record, of_whole
 from .reason import Reason
 from .standing import Cursor, StandingReader, StoredGroup, group_of
 from .unlogged import (
@@ -122,7 +124,8 @@ class _Question:
         if kind is QuestionKind.KEY:
             return self._of_key() or self._of_nothing(QuestionKind.KEY)
         if kind is QuestionKind.GROUP:
-            return self._of_group(self._found(self._subject))
+            group = self._group_named(text)
+            return self._of_group(group) or self._of_group(self._found(self._subject))
         if looks_like_id(text):
             found = self._finder.by_id(text, key)
             if not isinstance(found, Missing):
@@ -152,7 +155,18 @@ class _Question:
             self._logged(asked, group, cursor, found)
             for group, cursor in self._groups(found.topic, found.partition)
         ]
-        return answers or [self._unread(asked, found.topic, found)]
+        answers = answers or [self._unread(asked, found.topic, found)]
+        return answers + self._of_readers(asked, found)
+
+    def _of_readers(self, asked: _Asked, record: Logged) -> list[Answer]:
+        """Return answers for readers that are no groups; none when a group was named."""
+        found = [] if self._group is not None else readers(self._log)
+        reasons = [(each.name, of_record(each, record, asked.kind)) for each in found]
+        return [
+            asked.answer(reason, name, record.id or None, record.place)
+            for name, reason in reasons
+            if reason is not None
+        ]
 
     def _missing(self, missing: Missing) -> Reason:
         act = History(self._tx).cancelled(self._subject)
@@ -200,7 +214,7 @@ class _Question:
         None without records.
         """
         asked = _Asked(self._subject, QuestionKind.KEY)
-        answers = []
+        answers, beside = list[Answer](), list[Answer]()
         for topic in self._finder.topics():
             last = self._finder.last_of_key(topic, self._subject)
             number = partition_of(topic, self._subject)
@@ -211,8 +225,9 @@ class _Question:
                     answers.append(self._key_in(asked, group, at, found, last))
             if last is not None and not groups:
                 answers.append(self._unread(asked, topic, last))
+            beside += [] if last is None else self._of_readers(asked, last)
         answers.sort(key=lambda each: not (each.code.waits or each.code is Code.HELD))
-        return answers + self._unlogged(asked)
+        return answers + beside + self._unlogged(asked)
 
     def _unsettled(
         self, group: StoredGroup, cursor: Cursor, topic: Topic
@@ -299,7 +314,7 @@ class _Question:
 
     def _of_group(self, group: StoredGroup | None) -> list[Answer]:
         if group is None:
-            return []
+            return self._of_reader()
         asked = _Asked(self._subject, QuestionKind.GROUP)
         answers = [
             asked.answer(reason, group.name, None, topic)
@@ -312,6 +327,18 @@ class _Question:
             commands=(say.WORKER,),
         )
         return answers or [asked.answer(nothing, group.name, None, None)]
+
+    def _of_reader(self) -> list[Answer]:
+        """Return answers for a reader of that name, which is no group."""
+        reader = reader_named(self._log, storable(self._subject))
+        if reader is None:
+            return []
+        asked = _Asked(self._subject, QuestionKind.GROUP)
+        return [
+            asked.answer(reason, reader.name, None, topic)
+            for topic, reason in of_whole(self._log, reader, self._now_ms)
+            if self._topic in (None, topic)
+        ]
 
     def _found(self, name: str) -> StoredGroup:
         found = self._group_named(storable(name))

@@ -1,0 +1,171 @@
+"""The course of a pipeline that runs: Spark, the query, how it goes, what interrupts it, and its end."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import click
+
+from penstock.clock import SYSTEM
+from penstock.errors import Error
+from penstock.log.sql.naming import Names
+from penstock.log.sql.url import plain_url
+from penstock.pipeline.lake_state import finish_reset
+from penstock.pipeline.query import FrameFunction, Job, Progress, Running, start_function, start_lake
+from penstock.pipeline.reader import PipelineReader
+from penstock.pipeline.rebuild import make_again
+from penstock.pipeline.retrying import Retrying
+from penstock.pipeline.session import session
+from penstock.pipeline.settings import PipelineSettings
+from penstock.signals import hearing
+
+from .options import opened
+
+PipelineStart = Callable[[Any, Job], Running]
+_LOOK_SECONDS = 0.2
+
+
+def run_lake(given: dict[str, Any]) -> None:
+    """Put a topic into one table for each event type, as the options say."""
+    _run("lake", start_lake, given)
+
+
+def run_function(name: str, function: FrameFunction, given: dict[str, Any]) -> None:
+    """Run a user's pipeline, as the options say."""
+    _run(name, lambda spark, job: start_function(spark, job, name, function), given)
+
+
+def _run(title: str, start: PipelineStart, given: dict[str, Any]) -> None:
+    """Start Spark and the query, tell how it goes, and stop it cleanly when asked to."""
+    conf = _conf(given["conf"])
+    with opened(given["url"], given["prefix"], given["schema"]):
+        pass  # what is wrong with the store is said before anything is looked at, in the words of commands
+    job = Job(
+        url=_absolute(given["url"]),
+        topic=given["topic"],
+        to=given["to"],
+        names=Names(given["prefix"], given["schema"]),
+        starting=given["starting"],
+        once=given["once"],
+        fail_on_loss=not given["allow_loss"],
+        batch_records=given["batch_records"],
+    )
+    for each in finish_reset(job.to):
+        click.echo(f"a reset was cut short: removed {each}", err=True)
+    reader = PipelineReader(job)
+    reader.begin()  # what is wrong from the start is not tried again, and said before Spark is up
+    click.echo(f"starting Spark; {job.topic} goes to {job.to}, read as {reader.name}", err=True)
+
+    def begin(spark: Any) -> Running:
+        reader.begin()
+        for name in make_again(spark, job):
+            click.echo(f"made table {name} again from the log", err=True)
+        return start(spark, job)
+
+    name = f"penstock {title}"
+    with (
+        session(name, master=given["master"], conf=conf) as spark,
+        _asked_to_stop() as asked,
+    ):
+        _Course(asked, lambda each: reader.moved(each.ends)).run(lambda: begin(spark))
+
+
+class _Course:
+    """A pipeline from its start to its end, tried again when something interrupts it that passes."""
+
+    def __init__(self, asked: Event, moved: Callable[[Progress], None]) -> None:
+        settings = PipelineSettings.load()
+        self._asked, self._moved = asked, moved
+        self._stop_seconds, self._limit = settings.stop_seconds, settings.retry_seconds
+        self._retrying = Retrying(self._limit)
+        self._line = _Line()
+        self._rows = self._batches = 0
+
+    def run(self, begin: Callable[[], Running]) -> None:
+        while True:
+            try:
+                running = begin()
+                self._follow(running)
+                running.check()
+                break
+            except Error as exc:
+                self._line.end()
+                pause = self._retrying.pause_after(exc)
+                if pause is None or self._asked.is_set():
+                    raise
+                if self._retrying.is_new(exc):
+                    click.echo(f"{exc}; trying again, for {self._limit:,.0f} s at most", err=True)
+                if self._asked.wait(pause):
+                    break
+        word = "stopped" if self._asked.is_set() else "done"
+        click.echo(f"{word}: {self._rows:,} rows in {self._batches:,} batches")
+
+    def _follow(self, running: Running) -> None:
+        deadline: float | None = None
+        active = True
+        while active:
+            active = running.active  # read before the progress, so that the last batch is shown, too
+            for each in running.progress():
+                self._tell(each)
+            if self._asked.is_set() and deadline is None:
+                deadline = SYSTEM.monotonic() + self._stop_seconds
+                self._line.show("stopping after this batch")
+            if deadline is not None and (not running.busy or SYSTEM.monotonic() > deadline):
+                running.stop()
+            (self._asked if deadline is None else Event()).wait(_LOOK_SECONDS if active else 0)
+        self._line.end()
+
+    def _tell(self, each: Progress) -> None:
+        self._retrying.went_well()
+        self._moved(each)
+        self._rows, self._batches = self._rows + each.rows, self._batches + 1
+        self._line.show(
+            f"batch {each.batch}: {each.rows:,} rows, {each.rows_per_second:,.0f} rows/s, "
+            f"{each.seconds:.1f} s, lag {each.lag:,}, {self._rows:,} rows in all"
+        )
+
+
+class _Line:
+    """A line that rewrites itself on a terminal; elsewhere one line after another."""
+
+    def __init__(self) -> None:
+        self._width = 0
+        self._terminal = sys.stderr.isatty()
+
+    def show(self, text: str) -> None:
+        if self._terminal:
+            click.echo(f"\r{text.ljust(self._width)}", err=True, nl=False)
+            self._width = len(text)
+        else:
+            click.echo(text, err=True)
+
+    def end(self) -> None:
+        if self._terminal and self._width:
+            click.echo(err=True)
+            self._width = 0
+
+
+@contextmanager
+def _asked_to_stop() -> Iterator[Event]:
+    """Give an event that SIGTERM and SIGINT set; a second signal ends the program as it would without us."""
+    asked = Event()
+    with hearing(lambda _: asked.set(), once=True):
+        yield asked
+
+
+def _absolute(url: str) -> str:
+    """Return a URL that means the same file in Spark's processes."""
+    plain = plain_url(url)
+    path = plain.removeprefix("sqlite:///")
+    return plain if path == plain else f"sqlite:///{Path(path).absolute()}"
+
+
+def _conf(given: tuple[str, ...]) -> dict[str, str]:
+    pairs = [each.partition("=") for each in given]
+    for name, found, _ in pairs:
+        if not name or not found:
+            raise click.BadParameter(f"{name!r} must be KEY=VALUE", param_hint="--conf")
+    return {name: value for name, _, value in pairs}

@@ -1,0 +1,172 @@
+"""Do rows say what the log says? Compared by checksums of blocks, then row by row where these differ.
+
+Both sides pass by once, in batches, and leave one number for each block of offsets: memory is that of a few
+blocks, however many rows there are. Only what both hold is compared; what is missing is counted elsewhere.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from penstock.errors import MissingExtra
+from penstock.log.contract import Bounds, Log, OffsetRange, Topic
+from penstock.log.entry import Entry
+from penstock.model.limits import ERASED
+from penstock.wire.kafka.headers import decode_headers
+
+from .account import PLACE
+from .identity import Source
+from .offsets import Ends, Piece
+from .paths import tables_in
+from .table import LakeTable
+
+try:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+except ImportError as exc:
+    raise MissingExtra("a pipeline", "spark") from exc
+
+_BLOCK = 4096  # offsets
+_READ_BYTES = 16 << 20
+_ROWS = 2048
+_TOGETHER = 64  # blocks that are compared row by row at a time
+_COLUMNS = (*PLACE, "topic", "type", "key", "value", "headers", "timestamp")
+
+BlockNumber = tuple[int, int]  # partition, and offset // _BLOCK
+Sums = dict[BlockNumber, int]
+RowPlace = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A topic in the log, and the tables of a lake that have whole records of it."""
+
+    log: Log
+    topic: Topic
+    tables: list[LakeTable]
+    within: Mapping[int, Bounds]  # what both should hold
+
+    @classmethod
+    def of(cls, path: Path, source: Source, log: Log, topic: Topic) -> "Compared":
+        """Return what can be compared: tables that have the columns of the source, as far as they say."""
+        tables = [LakeTable(each) for each in tables_in(path)]
+        fed = [table for table in tables if source in table.sources() and table.has_columns(_COLUMNS)]
+        ends = [table.ends(source) for table in fed]
+        within = {
+            p: Bounds(start, max(start, min([end, *(each.get(p, 0) for each in ends)])))
+            for p, (start, end) in log.all_bounds(topic).items()
+        }
+        return cls(log, topic, fed, within)
+
+    def changed(self, at_most: int) -> list[Piece]:
+        """Return places whose rows say something else than the log, up to so many. Raises TableDamaged."""
+        found = list[Piece]()
+        if self.tables:
+            for places in self._differing():
+                found += [Piece(partition, offset, offset + 1) for partition, offset in places]
+                if len(found) >= at_most:
+                    break
+        return _joined(found[:at_most])
+
+    def parted(self) -> Ends:
+        """Return where log and tables part in each partition: the first place at which they differ."""
+        ends = {partition: bounds.end for partition, bounds in self.within.items()}
+        for places in self._differing() if self.tables else ():
+            for partition, offset in places:
+                ends[partition] = min(ends[partition], offset)
+        return ends
+
+    def _differing(self) -> Iterator[list[RowPlace]]:
+        """Yield places that both hold and that differ, of some blocks at a time, in order."""
+        ours, theirs = self._sums(self._logged()), self._sums(self._rows())
+        blocks = sorted(
+            block for block in ours.keys() | theirs.keys() if ours.get(block) != theirs.get(block)
+        )
+        for first in range(0, len(blocks), _TOGETHER):
+            wanted = set(blocks[first : first + _TOGETHER])
+            logged = dict(self._logged(wanted))
+            rows = list(self._rows(wanted))
+            yield sorted({place for place, sum in rows if place in logged and logged[place] != sum})
+
+    def _sums(self, checksums: Iterator[tuple[RowPlace, int]]) -> Sums:
+        found: Sums = {}
+        for (partition, offset), checksum in checksums:
+            block = partition, offset // _BLOCK
+            found[block] = found.get(block, 0) + checksum
+        return found
+
+    def _logged(self, blocks: Collection[BlockNumber] | None = None) -> Iterator[tuple[RowPlace, int]]:
+        """Yield place and checksum of records in the log; erased ones say nothing."""
+        for wanted in self._ranges(blocks):
+            low = wanted.low
+            while low < wanted.high:
+                part = OffsetRange(wanted.partition, low, wanted.high)
+                entries, cut = self.log.read_ranges(self.topic, [part], max_bytes=_READ_BYTES)
+                for each in entries:
+                    if each.type != ERASED:
+                        yield (each.partition, each.offset), _of_entry(each)
+                low = entries[-1].offset + 1 if cut and entries else wanted.high
+
+    def _ranges(self, blocks: Collection[BlockNumber] | None) -> Iterator[OffsetRange]:
+        for partition, (start, end) in sorted(self.within.items()):
+            for low in range(start - start % _BLOCK, end, _BLOCK):
+                if blocks is None or (partition, low // _BLOCK) in blocks:
+                    yield OffsetRange(partition, max(start, low), min(end, low + _BLOCK))
+
+    def _rows(self, blocks: Collection[BlockNumber] | None = None) -> Iterator[tuple[RowPlace, int]]:
+        """Yield place and checksum of the topic's rows in the tables."""
+        for table in self.tables:
+            for batch in table.batches(_COLUMNS, _ROWS):
+                mine = batch.filter(pc.equal(batch.column("topic"), self.topic.name))
+                columns = [mine.column(name) for name in _COLUMNS if name != "topic"]
+                columns[-1] = columns[-1].cast(pa.int64())  # the moment, in microseconds
+                for row in zip(*(column.to_pylist() for column in columns), strict=True):
+                    place = row[:2]
+                    bounds = self.within.get(place[0])
+                    inside = bounds is not None and bounds.start <= (place[1] or 0) < bounds.end
+                    if inside and (blocks is None or (place[0], place[1] // _BLOCK) in blocks):
+                        yield place, _of_row(*row)
+
+
+def _of_entry(entry: Entry) -> int:
+    headers = list(decode_headers(entry.headers)) if entry.headers else []
+    said = entry.type or "", entry.key, entry.value, headers, entry.timestamp_ms * 1000
+    return _checksum(entry.offset, *said)
+
+
+def _of_row(
+    partition: int,
+    offset: int,
+    type: str | None,
+    key: bytes | None,
+    value: bytes | None,
+    headers: list[dict[str, Any]] | None,
+    moment_us: int | None,
+) -> int:
+    pairs = [(each["key"], each["value"]) for each in headers or ()]
+    return _checksum(offset, type or "", key, value, pairs, moment_us)
+
+
+def _checksum(
+    offset: int,
+    type: str,
+    key: bytes | None,
+    value: bytes | None,
+    headers: list[tuple[str, bytes | None]],
+    moment_us: int | None,
+) -> int:
+    """Return a number that another content has only by chance; a null is not an empty value."""
+    parts = repr((offset, type, key is None, value is None, headers, moment_us)).encode()
+    return crc32(value or b"", crc32(key or b"", crc32(parts)))
+
+
+def _joined(pieces: list[Piece]) -> list[Piece]:
+    found = list[Piece]()
+    for piece in sorted(pieces):
+        if found and (found[-1].partition, found[-1].end) == (piece.partition, piece.start):
+            found[-1] = found[-1]._replace(end=piece.end)
+        else:
+            found.append(piece)
+    return found

@@ -1,0 +1,62 @@
+"""What Spark reports of a failure, in one sentence, and whether it passes by itself."""
+
+import re
+
+from penstock import errors
+from penstock.errors import Error, PipelineFailed, PipelineInterrupted
+
+_OURS = re.compile(r"penstock\.errors\.(?P<name>\w+): (?P<said>.+)")
+_PYTHON = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception): .+$", re.MULTILINE)
+_NO_PENSTOCK = re.compile(r"No module named '?\"?penstock")
+_JAVA_GONE = "Spark's Java process has ended"
+# What Spark says when a process or a connection was lost, most specific first; none of it is about the data.
+_PASSES = (
+    (
+        re.compile(r"Python worker failed to connect back", re.IGNORECASE),
+        "a Python worker did not start in time",
+    ),
+    (re.compile(r"Python worker exited unexpectedly", re.IGNORECASE), "a Python worker was lost"),
+    (
+        re.compile(r"ExecutorLostFailure|executor \S+ (?:was )?lost|Lost executor", re.IGNORECASE),
+        "an executor was lost",
+    ),
+    (re.compile(r"MetadataFetchFailed|FetchFailed\b"), "a shuffle was lost with its executor"),
+    (
+        re.compile(
+            r"Connection (?:refused|reset)|Broken pipe|server closed the connection|terminating connection"
+        ),
+        "a connection was refused or lost",
+    ),
+)
+
+
+def failure(said: str) -> Error:
+    """Return the error that a report of Spark means."""
+    ours = _OURS.findall(said)
+    if ours:
+        name, text = ours[-1]
+        kind = getattr(errors, name, PipelineFailed)
+        return PipelineInterrupted(text.strip()) if kind.retryable else PipelineFailed(text.strip())
+    if _NO_PENSTOCK.search(said):
+        return PipelineFailed(
+            "the Python of Spark's workers has no Penstock; install penstock[spark] there, or name one that "
+            "has it: --conf spark.pyspark.python=PATH"
+        )
+    for pattern, what in _PASSES:
+        if pattern.search(said):
+            return PipelineInterrupted(what)
+    return PipelineFailed(reason(said))
+
+
+def java_gone() -> Error:
+    """Return the error of a Java process that is no longer there."""
+    return PipelineFailed(f"{_JAVA_GONE}; it may have run out of memory: --conf spark.driver.memory=4g")
+
+
+def reason(said: str) -> str:
+    """Return the one line of Spark's report that says what went wrong: ours, or the innermost of Python."""
+    ours = _OURS.findall(said)
+    if ours:
+        return str(ours[-1][1]).strip()
+    python = [line for line in _PYTHON.findall(said) if not line.startswith("py4j.")]
+    return (python[-1] if python else said.strip().partition("\n")[0]).strip()

@@ -1,0 +1,82 @@
+"""What a lake says of a topic, for `reconcile`: rows, places, and what is wrong with them, as values."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.errors import AnotherLog, HistoryTakenBack
+from penstock.log.contract import Log, Position
+
+from .account import account, sources
+from .compare import Compared
+from .history import LogNow, Past, check_past, mark_of
+from .identity import Source
+from .offsets import Piece
+from .paths import tables_in
+from .table import LakeTable, pasts_of
+
+_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class LakeFigures:
+    """The rows of a topic in a lake. `changed`: places whose rows say something else than the log."""
+
+    rows: int
+    held: tuple[Piece, ...]
+    changed: tuple[Piece, ...]
+    faults: tuple[str, ...]
+
+
+def lake_figures(path: Path, log: Log, topic: str, *, values: bool) -> list[LakeFigures]:
+    """Return what the tables of a lake hold of a topic, for each log that fed them with one of that name.
+
+    `values`: compare what the rows say, too. Raises UnknownTopic, TableDamaged.
+    """
+    found = [_figures(path, log, source, values) for source in sources(path) if source.topic == topic]
+    return found or [LakeFigures(0, (), (), ())]
+
+
+def _figures(path: Path, log: Log, source: Source, values: bool) -> LakeFigures:
+    counted = account(path, source)
+    faults = [
+        f"{count} rows of topic {topic!r}, which does not feed these tables"
+        if topic
+        else f"{count} rows without a place"
+        for topic, count in sorted(counted.strays.items())
+    ]
+    wrong = _wrong_past(path, log, source)
+    changed = list[Piece]()
+    if wrong:
+        faults.append(wrong)
+    if values and not isinstance(wrong, _Another):
+        changed = Compared.of(path, source, log, log.topic(source.topic)).changed(_SHOWN + 1)
+    return LakeFigures(counted.rows, counted.held, tuple(changed), tuple(faults))
+
+
+class _Another(str):
+    """The sentence about tables of another log, whose rows are not to be compared."""
+
+
+def _wrong_past(path: Path, log: Log, source: Source) -> str | None:
+    """Return what a table knows that is not so, if there is such a table."""
+    topic = log.topic(source.topic)
+    bounds = log.all_bounds(topic)
+    for each in tables_in(path):
+        for past in pasts_of(LakeTable(each), source.topic):
+            if (past.log_id, past.topic_id) == (source.log_id, source.topic_id):
+                try:
+                    check_past(
+                        past, LogNow(log.identity(), topic, bounds, _marks(log, past, source, topic.id))
+                    )
+                except AnotherLog as exc:
+                    return _Another(exc)
+                except HistoryTakenBack as exc:
+                    return str(exc)
+    return None
+
+
+def _marks(log: Log, past: Past, source: Source, topic_id: int) -> dict[Position, int]:
+    if source.topic_id != topic_id or not past.places():
+        return {}
+    found = log.at(log.topic(source.topic), past.places(), bare=True)
+    return {Position(each.partition, each.offset): mark_of(each.id) for each in found}

@@ -1,0 +1,92 @@
+"""Is the log still the one that was read? What a checkpoint or a table knows of it, held against the log.
+
+A restored backup or a failover with a loss takes history back: places that were read hold other records
+later, and a reader that only knows places goes on behind them. So checkpoint and table keep the log's id, its
+incarnation, and for each partition a mark of the last record: a number made from the record's id. At least
+one of them differs when what was read is no longer what the log holds.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from penstock.errors import AnotherLog, HistoryTakenBack
+from penstock.log.contract import Bounds, LogIdentity, Position, Topic
+
+from .offsets import Ends, Range
+
+_SHOWN = 4
+
+
+def mark_of(record_id: str) -> int:
+    """Return the mark of a record: 63 bits, as a Delta table can keep, and never 0."""
+    return (int.from_bytes(sha256(record_id.encode()).digest()[:8], "big") >> 1) or 1
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What somebody knows of the log: `keeper` is who, in words."""
+
+    keeper: str
+    log_id: str
+    topic: str
+    topic_id: int
+    incarnation: int | None
+    ends: Ends
+    marks: Mapping[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, keeper: str, batch: Range) -> "Past":
+        """Return what the end of a batch says."""
+        topic = (batch.topic, batch.topic_id)
+        return cls(keeper, batch.log_id, *topic, batch.incarnation, batch.ends, batch.marks)
+
+    def places(self) -> list[Position]:
+        """Return where the records stand whose marks are known."""
+        return [Position(p, self.ends[p] - 1) for p in self.marks if self.ends.get(p)]
+
+
+@dataclass(frozen=True, slots=True)
+class LogNow:
+    """What the log is now. `marks`: of the records at the places that were asked for, those it holds."""
+
+    identity: LogIdentity
+    topic: Topic
+    bounds: Mapping[int, Bounds]
+    marks: Mapping[Position, int]
+
+
+def check_past(past: Past, present: LogNow) -> None:
+    """Refuse to go on from a past that is not the log's. Raises AnotherLog, HistoryTakenBack."""
+    topic, log_id = present.topic, present.identity.id
+    if past.log_id != log_id:
+        raise AnotherLog(past.keeper, f"log {past.log_id}", f"log {log_id}")
+    if past.topic_id != topic.id:
+        anew = " (it was deleted and made anew)" if past.topic == topic.name else ""
+        was, now = f"topic {past.topic} with id {past.topic_id}", f"topic {topic.name} with id {topic.id}"
+        raise AnotherLog(past.keeper, was, now + anew)
+    wrong = list(_differences(past, present))
+    if wrong or past.incarnation not in (None, present.identity.incarnation):
+        raise HistoryTakenBack(topic.name, _listed(wrong or list(_reached(past, present))))
+
+
+def _differences(past: Past, present: LogNow) -> Iterator[str]:
+    for partition, end in sorted(past.ends.items()):
+        bounds = present.bounds.get(partition)
+        if bounds is None or end > bounds.end:
+            yield f"partition {partition}: read up to {end}, the log ends at {bounds.end if bounds else 0}"
+            continue
+        mark, found = past.marks.get(partition), present.marks.get(Position(partition, end - 1))
+        if mark and found and mark != found:
+            yield f"partition {partition}: read up to {end}, and another record stands at {end - 1} now"
+
+
+def _reached(past: Past, present: LogNow) -> Iterator[str]:
+    for partition, end in sorted(past.ends.items()):
+        if end and partition in present.bounds:
+            yield f"partition {partition}: read up to {end}, the log ends at {present.bounds[partition].end}"
+
+
+def _listed(words: Sequence[str]) -> str:
+    more = [f"and {len(words) - _SHOWN} more partitions"] if len(words) > _SHOWN else []
+    return ", ".join([*words[:_SHOWN], *more])

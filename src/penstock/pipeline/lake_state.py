@@ -1,0 +1,143 @@
+"""What a lake knows of itself, beside its checkpoint in `_penstock`: its tables, its name, a reset under way.
+
+| file            | holds                                                                                  |
+|-----------------|----------------------------------------------------------------------------------------|
+| `tables.json`   | the folders of the tables that were committed to (`.`: the folder itself is one), and   |
+|                 | which of them are to be made again from the log                                        |
+| `reader.json`   | the name under which retention, `groups` and `why` know the pipeline; a reset keeps it   |
+| `reset.json`    | what a reset removes; written before it removes anything, and gone when it has done so  |
+
+A table that is known and not there was deleted: a new one would begin at the batch that comes next. Files are
+replaced as a whole. A crash between a table's first commit and this list leaves a table that is there and not
+listed, which the next batch adds.
+"""
+
+import os
+import shutil
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import TypeVar
+from uuid import uuid4
+
+import msgspec
+
+from penstock.errors import InvalidOption, TableMissing
+
+from .paths import CONTROL, is_table, tables_in
+
+ITSELF = "."  # a pipeline into one table: the folder is the table
+Form = TypeVar("Form", bound=msgspec.Struct)
+_TABLES, _READER, _RESET, _CHECKPOINT = "tables.json", "reader.json", "reset.json", "checkpoint"
+
+
+class KnownTables(msgspec.Struct, frozen=True):
+    """The tables that a lake has had; `again`: those to be made again from the log before it goes on."""
+
+    tables: tuple[str, ...] = ()
+    again: tuple[str, ...] = ()
+
+
+class _Reader(msgspec.Struct, frozen=True):
+    name: str
+
+
+class _Removal(msgspec.Struct, frozen=True):
+    tables: tuple[str, ...]
+    whole: bool
+    again: tuple[str, ...] = ()
+
+
+def known_tables(root: Path) -> KnownTables:
+    """Return what is known of a lake's tables."""
+    return _read(root / CONTROL / _TABLES, KnownTables) or KnownTables()
+
+
+def remember(root: Path, tables: Iterable[str]) -> None:
+    """Add tables that were committed to."""
+    known = known_tables(root)
+    new = set(tables) - set(known.tables)
+    if new:
+        _write(root / CONTROL / _TABLES, KnownTables((*known.tables, *sorted(new)), known.again))
+
+
+def made_again(root: Path) -> None:
+    """Say that the tables that were to be made again are there."""
+    _write(root / CONTROL / _TABLES, KnownTables(known_tables(root).tables))
+
+
+def check_tables(root: Path, *, but: Collection[str] = ()) -> None:
+    """Refuse to go on when a table that the lake had is gone. Raises TableMissing."""
+    missing = [name for name in known_tables(root).tables if not is_table(root / name) and name not in but]
+    if missing:
+        raise TableMissing(str(root), missing)
+
+
+def reader_name(root: Path) -> str:
+    """Return the name of the pipeline that writes here, made when it is first asked for.
+
+    Folders of the same name are on many machines, so part of it is random.
+    """
+    file = root / CONTROL / _READER
+    known = _read(file, _Reader)
+    if known is None:
+        known = _Reader(f"{root.name or 'lake'}-{uuid4().hex[:6]}")
+        _write(file, known)
+    return known.name
+
+
+def reset(path: Path, *, rebuild: bool, tables: Collection[str] = ()) -> list[Path]:
+    """Forget a pipeline's checkpoint; with `rebuild` its tables, too, or only some of them and no checkpoint.
+
+    Return what was removed. One that is cut short is finished by the next start, or the next reset.
+    Raises InvalidOption.
+    """
+    there = {each.name for each in tables_in(path)} if not is_table(path) else {ITSELF}
+    known = known_tables(path)
+    if not there and not (path / CONTROL).is_dir():
+        raise InvalidOption("path", str(path), "a folder with Delta tables, or one Delta table")
+    unknown = sorted(set(tables) - there - set(known.tables))
+    if unknown:
+        raise InvalidOption("table", unknown[0], f"one of {', '.join(sorted(there | {*known.tables}))}")
+    if rebuild and tables and set(tables) < there | set(known.tables):
+        intent = _Removal(tuple(sorted(tables)), False, tuple(sorted({*known.again, *tables})))
+    else:
+        intent = _Removal(tuple(sorted(there | {*known.tables})) if rebuild else (), rebuild)
+    _write(path / CONTROL / _RESET, intent)
+    return finish_reset(path)
+
+
+def finish_reset(path: Path) -> list[Path]:
+    """Remove what a reset was to remove, if there is one under way; return what there was of it."""
+    control = path / CONTROL
+    intent = _read(control / _RESET, _Removal)
+    if intent is None:
+        return []
+    gone = [path / name for name in intent.tables if name != ITSELF]
+    if ITSELF in intent.tables:
+        gone += [each for each in sorted(path.iterdir()) if each.name != CONTROL]
+    if intent.again:
+        _write(control / _TABLES, KnownTables(known_tables(path).tables, intent.again))
+    else:
+        gone += [control / _CHECKPOINT, *([control / _TABLES] if intent.whole else [])]
+    removed = [each for each in gone if each.exists()]
+    for each in removed:
+        shutil.rmtree(each) if each.is_dir() else each.unlink()
+    (control / _RESET).unlink()
+    return removed
+
+
+def _read(file: Path, form: type[Form]) -> Form | None:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=form)
+    except FileNotFoundError:
+        return None
+
+
+def _write(file: Path, form: msgspec.Struct) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    new = file.with_suffix(".new")
+    with new.open("wb") as sink:
+        sink.write(msgspec.json.encode(form))
+        sink.flush()
+        os.fsync(sink.fileno())
+    new.replace(file)

@@ -1,0 +1,69 @@
+"""A pipeline as a reader of the log: it has a name, and retention keeps what it has not read yet.
+
+Its place in the log moves after a batch is in the tables, never before. It does not expire: a pipeline that
+is not run any more holds retention back until somebody deletes it (`penstock groups delete`), and
+`penstock doctor` names it. If its place cannot be written, as with a role that may only read, the pipeline
+goes on without.
+"""
+
+import logging
+from contextlib import closing
+
+from penstock.errors import Error, UnknownTopic
+from penstock.log.store import open_store
+
+from .lake_state import check_tables, known_tables, reader_name
+from .offsets import Ends
+from .options import read_options
+from .query import Job, source_options
+from .settings import PipelineSettings
+from .source import continued
+from .view import TopicView, removed, report_removed
+
+logger = logging.getLogger("penstock.pipeline")
+
+
+class PipelineReader:
+    """The reader of one job. Its place is written by the driver."""
+
+    def __init__(self, job: Job) -> None:
+        self.name = reader_name(job.to)
+        self._job = job
+        self._holds = PipelineSettings.load().hold_retention
+        self._warned = False
+
+    def begin(self) -> None:
+        """Hold what the pipeline will read, before it reads.
+
+        From where its tables end; if they do not say it, as it was held before, or where it is to start.
+        Raises AnotherLog, HistoryTakenBack, TableMissing, RecordsRemoved.
+        """
+        job = self._job
+        check_tables(job.to, but=known_tables(job.to).again)
+        with closing(TopicView(job.url, job.names, job.topic)) as view:
+            heads = view.heads()
+            found = continued(job.to, view, heads)
+            held = {} if found else view.held(heads.topic, self.name)
+            starting = read_options(source_options(job)).starting
+            ends = found.starts if found else held or view.resolve(starting, heads, "startingOffsets")
+        lost = removed(ends, heads.ends(), heads.starts())
+        report_removed(job.topic, lost, fail=job.fail_on_loss)
+        self.moved(ends)
+
+    def moved(self, ends: Ends) -> None:
+        """Hold what is after some ends, which are in the tables; nothing if the settings say so."""
+        job = self._job
+        if not ends:
+            return
+        store = open_store(job.url, job.names)
+        try:
+            store.log.hold(self.name, store.log.topic(job.topic), ends if self._holds else {})
+        except UnknownTopic:
+            raise
+        except Exception as exc:
+            passes = isinstance(exc, Error) and exc.retryable  # the next batch brings it up to date
+            if not passes and not self._warned:
+                self._warned = True
+                logger.warning("retention does not wait for pipeline %s: %s", self.name, exc)
+        finally:
+            store.close()

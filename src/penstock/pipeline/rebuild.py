@@ -1,0 +1,48 @@
+"""A table of a lake that is made again from the log, up to where the other tables end, in one commit.
+
+Then the stream goes on with all of them. The commit has the identity that the stream's own would have, so a
+crash before it leaves files that no one points to, and after it the table is found to be there.
+"""
+
+from contextlib import closing
+from dataclasses import replace
+
+import msgspec
+
+from penstock.errors import MissingExtra
+
+from .lake_state import known_tables, made_again
+from .offsets import Range
+from .query import Job, asking, source_options
+from .source import continued
+from .view import TopicView
+
+try:
+    from pyspark.sql import SparkSession
+except ImportError as exc:
+    raise MissingExtra("a pipeline", "spark") from exc
+
+
+def make_again(spark: SparkSession, job: Job) -> list[str]:
+    """Make the tables that a reset has asked for; return their names. Raises AnotherLog, HistoryTakenBack."""
+    names = known_tables(job.to).again
+    if not names:
+        return []
+    batch = _range(job)
+    offsets = msgspec.json.encode({job.topic: {str(p): end for p, end in batch.ends.items()}}).decode()
+    source = source_options(job) | {"startingOffsets": "earliest", "endingOffsets": offsets}
+    with asking():
+        frame = spark.read.format("penstock").options(**source).load()
+        writer = frame.write.format("penstock-delta").mode("append").option("tableBy", "type")
+        writer = writer.option("path", str(job.to)).option("onlyTables", "/".join(names))
+        writer.option("batchRange", msgspec.json.encode(batch.to_json()).decode()).save()
+    made_again(job.to)
+    return list(names)
+
+
+def _range(job: Job) -> Range:
+    """Return what the tables that are there hold, from the very start."""
+    with closing(TopicView(job.url, job.names, job.topic)) as view:
+        found = continued(job.to, view, view.heads())
+    assert found is not None, "a reset of all tables removes the checkpoint, too"
+    return replace(found, starts=dict.fromkeys(found.ends, 0), pending=None)

@@ -1,0 +1,74 @@
+"""Going on after history was taken back: tables are cut back to where they and the log still agree.
+
+What the tables hold from there on is not in the log any more, and goes; what the log holds there now is read
+by the next run. It costs a comparison of all rows, but keeps what retention has long deleted from the log,
+which a rebuild does not.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from penstock.errors import AnotherLog, InvalidOption
+from penstock.log.contract import Log, Position, Topic
+
+from .account import sources
+from .compare import Compared
+from .history import mark_of
+from .identity import Source
+from .lake_state import reset
+from .offsets import Ends, Piece, said
+from .paths import tables_in
+from .table import LakeTable
+
+
+@dataclass(frozen=True, slots=True)
+class CutBack:
+    """What was cut off: how many rows, and which places."""
+
+    rows: int
+    places: tuple[Piece, ...]
+
+    def said(self) -> str:
+        """Return the places in words."""
+        return said(self.places)
+
+
+def cut_back(path: Path, log: Log, topic: Topic) -> CutBack:
+    """Cut a lake back to where it agrees with the log, and forget its checkpoint.
+
+    It may be cut short and called again. Raises AnotherLog, InvalidOption, TableDamaged.
+    """
+    identity = log.identity()
+    known = [each for each in sources(path) if each.topic == topic.name]
+    mine = [each for each in known if (each.log_id, each.topic_id) == (identity.id, topic.id)]
+    if known and not mine:
+        raise AnotherLog(f"{path}", f"log {known[0].log_id}", f"log {identity.id}")
+    rows, places = 0, list[Piece]()
+    for source in mine:
+        compared = Compared.of(path, source, log, topic)
+        fed = [LakeTable(each) for each in tables_in(path) if source in LakeTable(each).sources()]
+        if len(compared.tables) < len(fed):
+            raise InvalidOption(
+                "--from-table", str(path), "a lake whose tables have the columns of the source"
+            )
+        rows += _cut(compared, replace(source, incarnation=identity.incarnation), places)
+    if not mine:
+        raise InvalidOption("--from-table", str(path), f"a lake that holds topic {topic.name}; use --rebuild")
+    reset(path, rebuild=False)
+    return CutBack(rows, tuple(places))
+
+
+def _cut(compared: Compared, source: Source, places: list[Piece]) -> int:
+    parted, rows = compared.parted(), 0
+    for table in compared.tables:
+        ends = table.ends(source)
+        cuts = {p: min(parted.get(p, end), end) for p, end in ends.items()}
+        places += [Piece(p, cut, ends[p]) for p, cut in cuts.items() if cut < ends[p]]
+        rows += table.cut_back(source, cuts, _marks(compared, cuts))
+    places[:] = sorted(set(places))
+    return rows
+
+
+def _marks(compared: Compared, cuts: Ends) -> dict[int, int]:
+    lasts = [Position(partition, cut - 1) for partition, cut in cuts.items() if cut]
+    return {each.partition: mark_of(each.id) for each in compared.log.at(compared.topic, lasts, bare=True)}

@@ -1,0 +1,94 @@
+"""A lake through the command line, from its first batch over what may happen to it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.crash.proxy import FaultProxy
+from tests.pipeline.conftest import Command, need_java
+from tests.pipeline.stores import TOPIC, TYPES, LogStore
+from tests.pipeline.test_command import a_command
+from tests.pipeline.test_continue import places
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
+
+
+def test_a_lake_goes_on_after_a_lost_table_and_a_lost_checkpoint(
+    sqlite_store: LogStore, command: Command, tmp_path: Path
+) -> None:
+    to = tmp_path / "lake"
+    where = ["--url", sqlite_store.url, "--topic", TOPIC]
+    words = ["pipeline", "lake", *where, "--to", str(to), "--once", "--batch-records", "100"]
+    sqlite_store.fill(150)
+    assert command(*words).out == "done: 150 rows in 2 batches\n"
+
+    shutil.rmtree(to / TYPES[1])
+    sqlite_store.fill(60)
+    assert command(*words).code == 1
+    assert command("pipeline", "reset", str(to), "--rebuild", "--table", TYPES[1], "--yes").code == 0
+    done = command(*words)
+    assert (done.code, done.out) == (0, "done: 60 rows in 1 batches\n")
+    assert f"made table {TYPES[1]} again from the log" in done.err
+    assert places(to) == sorted(sqlite_store.records())
+
+    shutil.rmtree(to / "_penstock" / "checkpoint")
+    sqlite_store.fill(40)
+    assert command(*words).out == "done: 40 rows in 1 batches\n"
+    assert places(to) == sorted(sqlite_store.records())
+    assert command("reconcile", *where, "--lake", str(to)).out == "reconciled: logged=250 table=250\n"
+    sqlite_store.fill(5)
+    (reader,) = json.loads(command("groups", "list", "--url", sqlite_store.url, "--json").out)["groups"]
+    assert (reader["kind"], reader["lag"], reader["topics"]) == ("pipeline", 5, [TOPIC])
+
+
+def test_a_streaming_lake_waits_for_its_database_and_on_sigterm_leaves_with_zero(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    need_java()
+    store = LogStore(postgres_url)
+    store.fill(100)
+    to = tmp_path / "lake"
+    with FaultProxy(postgres_url) as proxy:
+        words = ["lake", "--url", proxy.url, "--topic", TOPIC, "--to", str(to), "--master", "local[2]"]
+        with a_command(*words) as command:
+            assert command.stderr is not None
+            told = [command.stderr.readline() for _ in range(2)]
+            assert told[1].startswith("batch 0: 100 rows, ")
+            proxy.go_down()
+            said = command.stderr.readline()
+            assert said.startswith("the pipeline was interrupted: the store ")
+            assert said.endswith("; trying again, for 600 s at most\n")
+            store.fill(50)
+            proxy.come_up()
+            assert command.stderr.readline().startswith("batch 1: 50 rows, ")
+            command.send_signal(signal.SIGTERM)
+            out, rest = command.communicate(timeout=300)
+    assert command.returncode == 0, rest
+    assert out == "stopped: 150 rows in 2 batches\n"
+    assert "Exception" not in rest
+    assert "\tat " not in rest
+    assert places(to) == sorted(store.records())
+    store.close()
+
+
+def test_workers_without_penstock_are_one_sentence(sqlite_store: LogStore, tmp_path: Path) -> None:
+    need_java()
+    sqlite_store.fill(10)
+    python = tmp_path / "python"
+    packages = next(path for path in sys.path if path.endswith("site-packages"))
+    # Without `site`, what is installed in place is not found.
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{packages}" exec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+    words = ["lake", "--url", sqlite_store.url, "--topic", TOPIC, "--to", str(tmp_path / "lake"), "--once"]
+    with a_command(*words, "--master", "local[2]", "--conf", f"spark.pyspark.python={python}") as command:
+        _, said = command.communicate(timeout=300)
+    assert command.returncode == 1
+    assert said.splitlines()[-1].startswith(
+        "error: the pipeline stopped: the Python of Spark's workers has no Penstock"
+    )

@@ -1,0 +1,108 @@
+"""What a lake knows of itself: a table that is gone is missed, and a reset that was cut short is finished."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.errors import InvalidOption, TableMissing
+from penstock.pipeline.lake_state import check_tables, finish_reset, known_tables, reset
+from penstock.pipeline.paths import tables_in
+from tests.pipeline.test_table import Query, all_places, ends, rows_of
+
+
+@pytest.fixture
+def to(tmp_path: Path) -> Path:
+    return tmp_path / "lake"
+
+
+@pytest.fixture
+def lake(to: Path) -> Query:
+    """Give a query with a lake of two tables."""
+    query = Query(to / "_penstock" / "checkpoint", to, tableBy="type")
+    query.run(ends(0), ends(10), ["a", "b"])
+    return query
+
+
+def names(removed: list[Path]) -> list[str]:
+    return [path.name for path in removed]
+
+
+def test_a_deleted_table_stops_the_lake_and_nothing_is_written(lake: Query, to: Path) -> None:
+    shutil.rmtree(to / "b")
+    held = rows_of(to / "a")
+    for types in (["a"], ["a", "b"]):
+        number = lake.plan(ends(10), ends(20))
+        with pytest.raises(TableMissing, match=r"has lost the table b,.* --rebuild --table b"):
+            lake.commit(number, lake.write(ends(10), ends(20), types))
+    assert rows_of(to / "a") == held
+
+
+def test_a_table_that_is_the_whole_pipeline_is_missed_too(tmp_path: Path, to: Path) -> None:
+    query = Query(to / "_penstock" / "checkpoint", to)
+    query.run(ends(0), ends(10))
+    shutil.rmtree(to / "_delta_log")
+    number = query.plan(ends(10), ends(20))
+    with pytest.raises(TableMissing, match="has lost its table"):
+        query.commit(number, query.write(ends(10), ends(20)))
+    assert "lake" not in names(reset(to, rebuild=True))
+    new = Query(to / "_penstock" / "checkpoint", to)
+    new.run(ends(0), ends(10))
+    assert rows_of(to) == all_places(10)
+
+
+def test_reset_forgets_the_checkpoint_and_keeps_the_tables_in_mind(lake: Query, to: Path) -> None:
+    assert names(reset(to, rebuild=False)) == ["checkpoint"]
+    assert known_tables(to).tables == ("a", "b")
+    check_tables(to)
+
+
+def test_reset_with_rebuild_removes_all_and_knows_nothing_more(lake: Query, to: Path) -> None:
+    assert names(reset(to, rebuild=True)) == ["a", "b", "checkpoint", "tables.json"]
+    assert tables_in(to) == []
+    check_tables(to)
+
+
+def test_one_table_is_removed_alone_to_be_made_again(lake: Query, to: Path) -> None:
+    assert names(reset(to, rebuild=True, tables=["b"])) == ["b"]
+    assert known_tables(to).again == ("b",)
+    assert (to / "_penstock" / "checkpoint").is_dir()
+    with pytest.raises(TableMissing):
+        check_tables(to)
+    with pytest.raises(InvalidOption, match="one of a, b"):
+        reset(to, rebuild=True, tables=["c"])
+
+
+def test_all_tables_by_name_are_a_rebuild_of_the_lake(lake: Query, to: Path) -> None:
+    reset(to, rebuild=True, tables=["a", "b"])
+    assert known_tables(to).tables == ()
+    assert not (to / "_penstock" / "checkpoint").exists()
+
+
+@pytest.mark.parametrize("tables", [(), ("b",)])
+def test_a_reset_that_is_cut_short_is_finished_by_the_next_start(
+    lake: Query, to: Path, monkeypatch: pytest.MonkeyPatch, tables: tuple[str, ...]
+) -> None:
+    remove = shutil.rmtree
+
+    def cut(path: Any) -> None:
+        remove(path / "_delta_log")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", cut)
+        with pytest.raises(KeyboardInterrupt):
+            reset(to, rebuild=True, tables=tables)
+    finish_reset(to)
+    assert not (to / "b").exists()
+    assert (to / "a").exists() == bool(tables)
+    assert known_tables(to).again == tables
+    assert finish_reset(to) == []
+
+
+def test_a_folder_without_tables_has_nothing_to_reset(tmp_path: Path) -> None:
+    with pytest.raises(InvalidOption, match="Delta tables"):
+        reset(tmp_path, rebuild=False)

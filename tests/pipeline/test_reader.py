@@ -1,0 +1,101 @@
+"""A pipeline is a reader with a name: it holds retention back, and moves when the tables have moved."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import AnotherLog, TableMissing
+from penstock.pipeline.lake_state import reader_name, remember, reset
+from penstock.pipeline.query import Job
+from penstock.pipeline.reader import PipelineReader
+from tests.pipeline.stores import TOPIC, TYPES, LogStore
+from tests.pipeline.test_continue import Driver
+
+
+def a_job(store: LogStore, tmp_path: Path, starting: str = "earliest") -> Job:
+    return Job(url=store.url, topic=TOPIC, to=tmp_path / "lake", starting=starting)
+
+
+def held(store: LogStore) -> dict[str, dict[int, int]]:
+    return store.outbox.log.holds(store.outbox.log.topic(TOPIC))
+
+
+def test_it_holds_what_its_tables_do_not_have_yet(store: LogStore, tmp_path: Path) -> None:
+    store.fill(100)
+    reader = PipelineReader(a_job(store, tmp_path))
+    assert reader.name.startswith("lake-")
+    reader.begin()
+    assert held(store) == {reader.name: dict.fromkeys(range(8), 0)}
+    batch = Driver(store, tmp_path / "lake", tmp_path / "one").step()
+    store.fill(50)
+    reader.moved(batch.ends)
+    assert held(store) == {reader.name: batch.ends}
+    again = PipelineReader(a_job(store, tmp_path))
+    again.begin()
+    assert held(store) == {reader.name: batch.ends}
+
+
+def test_its_name_stays_when_the_checkpoint_is_forgotten(sqlite_store: LogStore, tmp_path: Path) -> None:
+    to = tmp_path / "lake"
+    first = reader_name(to)
+    sqlite_store.fill(10)
+    Driver(sqlite_store, to, tmp_path / "one").step()
+    reset(to, rebuild=True)
+    assert reader_name(to) == first
+    assert reader_name(tmp_path / "other" / "lake") != first
+
+
+def test_a_table_that_knows_no_offsets_leaves_the_place_as_it_was(
+    sqlite_store: LogStore, tmp_path: Path
+) -> None:
+    sqlite_store.fill(10)
+    reader = PipelineReader(a_job(sqlite_store, tmp_path, "latest"))
+    reader.moved(dict.fromkeys(range(8), 0))
+    reader.begin()
+    assert set(held(sqlite_store)[reader.name].values()) == {0}
+
+
+def test_a_setting_frees_retention(
+    sqlite_store: LogStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    PipelineReader(a_job(sqlite_store, tmp_path)).begin()
+    assert held(sqlite_store)
+    monkeypatch.setenv("PENSTOCK_PIPELINE_HOLD_RETENTION", "false")
+    PipelineReader(a_job(sqlite_store, tmp_path)).begin()
+    assert held(sqlite_store) == {}
+
+
+def test_a_role_that_may_only_read_is_told_once_and_goes_on(
+    sqlite_store: LogStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    sqlite_store.run(
+        "CREATE TRIGGER no BEFORE INSERT ON penstock_hold BEGIN SELECT RAISE(ABORT, 'denied'); END"
+    )
+    reader = PipelineReader(a_job(sqlite_store, tmp_path))
+    with caplog.at_level(logging.WARNING, "penstock.pipeline"):
+        reader.begin()
+        reader.begin()
+    assert [record.message for record in caplog.records] == [
+        f"retention does not wait for pipeline {reader.name}: denied"
+    ]
+
+
+def test_what_is_wrong_from_the_start_is_said_before_anything_is_held(
+    sqlite_store: LogStore, tmp_path: Path
+) -> None:
+    to = tmp_path / "lake"
+    sqlite_store.fill(30)
+    Driver(sqlite_store, to, tmp_path / "one").step()
+    remember(to, TYPES[:2])
+    foreign = LogStore(f"sqlite:///{tmp_path}/foreign.db")
+    with pytest.raises(AnotherLog):
+        PipelineReader(a_job(foreign, tmp_path)).begin()
+    shutil.rmtree(to / TYPES[0])
+    with pytest.raises(TableMissing):
+        PipelineReader(a_job(sqlite_store, tmp_path)).begin()
+    assert held(foreign) == held(sqlite_store) == {}
+    foreign.close()

@@ -1,0 +1,99 @@
+"""Through the command line: what must not be gone on with is one sentence, said before Spark is up.
+
+Nothing is written then, and no place in the log moves.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from penstock.pipeline.lake_state import remember, reset
+from penstock.pipeline.offsets import Range
+from penstock.pipeline.paths import tables_in
+from tests.pipeline.conftest import Command, Done
+from tests.pipeline.stores import TOPIC, TYPES, LogStore
+from tests.pipeline.test_continue import Driver, places
+
+
+class Lake:
+    """A lake that has read a log, and the command that would go on with it."""
+
+    def __init__(self, store: LogStore, tmp_path: Path, penstock: Command) -> None:
+        self.store, self.to, self._penstock = store, tmp_path / "lake", penstock
+        store.fill(60)
+        self.driver = Driver(store, self.to, self.to / "_penstock" / "checkpoint")
+        self.driver.step()
+        remember(self.to, (path.name for path in tables_in(self.to)))
+
+    def run(self, url: str | None = None) -> Done:
+        where = ["--url", url or self.store.url, "--topic", TOPIC, "--to", str(self.to)]
+        return self._penstock("pipeline", "lake", *where, "--once")
+
+    def files(self) -> list[Path]:
+        return sorted(each for each in self.to.rglob("*") if each.name != "reader.json")
+
+    def is_refused(self, said: str, url: str | None = None) -> None:
+        before = self.files()
+        done = self.run(url)
+        assert done.code == 1
+        assert done.err.count("\n") == 1
+        assert done.err.startswith("error: ")
+        assert said in done.err
+        assert self.files() == before
+        log = self.store.outbox.log
+        assert log.holds(log.topic(TOPIC)) == {}
+
+
+@pytest.fixture
+def lake(sqlite_store: LogStore, tmp_path: Path, penstock: Command) -> Lake:
+    return Lake(sqlite_store, tmp_path, penstock)
+
+
+def test_a_foreign_database(lake: Lake, tmp_path: Path) -> None:
+    foreign = LogStore(f"sqlite:///{tmp_path}/foreign.db")
+    foreign.fill(100)
+    foreign.close()
+    lake.is_refused("was made from log ", foreign.url)
+
+
+def test_a_restored_database(lake: Lake) -> None:
+    lake.store.run('DELETE FROM penstock_log WHERE "offset" >= 3')  # as the backup has it
+    lake.store.run("UPDATE penstock_head SET next_offset = 3 WHERE next_offset > 3")
+    lake.store.fill(200)
+    lake.is_refused("another record stands at")
+
+
+def test_a_deleted_table(lake: Lake) -> None:
+    shutil.rmtree(lake.to / TYPES[0])
+    lake.is_refused(f"has lost the table {TYPES[0]}, so nothing was written")
+
+
+def test_retention_past_an_unread_place(lake: Lake) -> None:
+    lake.store.fill(100)
+    ends = Range.from_json(lake.driver.place).ends
+    lake.store.expire(2, ends[2] + 3)
+    lake.is_refused(
+        f"no longer holds partition 2: {ends[2]} to before {ends[2] + 3}, which this query has not read"
+    )
+
+
+@pytest.mark.parametrize("to", ["s3://bucket/lake", "hdfs://n/lake", "a%20b"])
+def test_a_folder_that_is_none_of_this_machine(
+    penstock: Command, to: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = penstock("pipeline", "lake", "--url", "sqlite:///x.db", "--to", to, "--once")
+    assert done.code == 2
+    assert f"option --to='{to}': it must be a path" in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_deleted_checkpoint_is_made_anew_where_the_tables_end(lake: Lake, tmp_path: Path) -> None:
+    held = places(lake.to)
+    reset(lake.to, rebuild=False)
+    lake.store.fill(40)
+    assert Driver(lake.store, lake.to, lake.to / "_penstock" / "checkpoint").step().count() == 40
+    assert len(places(lake.to)) == len(held) + 40
