@@ -6,6 +6,7 @@ They hold retention back from their place on (`Log.hold`). Listings show them be
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from penstock.clock import from_ms
 from penstock.log.contract import Log, Position, Topic
@@ -13,7 +14,7 @@ from penstock.log.contract import Log, Position, Topic
 from .groups_shown import Group, GroupTopic, oldest_of
 from .progress import GroupProgress, progress_of
 
-KIND = "pipeline"
+KIND: Final = "pipeline"
 
 
 @dataclass(frozen=True, slots=True)
