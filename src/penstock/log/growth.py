@@ -28,8 +28,7 @@ def later_partitions(growths: Sequence[Growth], partitions: int, former: Collect
     return {
         number
         for number in range(partitions)
-        if number not in former
-        and any(place.partition in former for place in former_places(growths, number))
+        if number not in former and any(place.partition in former for place in former_places(growths, number))
     }
 
 

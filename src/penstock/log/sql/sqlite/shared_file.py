@@ -34,8 +34,8 @@ class SharedFile:
     one is open that was opened when the file could not be written, new ones cannot write either, though the
     file can be written again; so none is kept until it was written. And a file that was replaced by another
     of its name, as by a backup that was moved over it, is still the one that open connections have, beside a
-    write-ahead log that may be of either: then all is refused, and nothing is touched. So it is while there is
-    no file of that name: what is written to one that was removed is lost. From any thread.
+    write-ahead log that may be of either: then all is refused, and nothing is touched. So it is while no file
+    has the name: what is written to one that was removed is lost. From any thread.
     """
 
     def __init__(self, path: str) -> None:
