@@ -7,9 +7,12 @@ from typing import Any, get_args
 import pytest
 
 from penstock import Fixed
+from penstock.delivery.store import GroupStore
+from penstock.membership.member import ClusterSettings, Member
 from penstock.model.partition import partition_of
 from penstock.operate import topics
 from penstock.operate.erase import erase
+from penstock.operate.reset import reset
 from penstock.testing.handling_suite import Seen, subscribe
 from penstock.worker.handler_options import LanesWord
 from tests.conformance.engines import StoreEngine
@@ -83,6 +86,30 @@ def test_what_waits_behind_the_growth_still_does_when_its_first_record_is_erased
     engine.clock.advance(timedelta(seconds=11))
     engine.outbox.drain()
     assert seen.values() == [0, 0, 2]
+
+
+def test_a_reset_of_the_former_partition_closes_the_one_that_took_its_keys_over(engine: StoreEngine) -> None:
+    engine.outbox.log.create_topic("events", partitions=4)
+    seen, key = Seen(), key_in(5)
+    subscribe(engine.outbox, "g", seen)
+    publish(engine, key, 0, 1)
+    engine.outbox.drain()
+    topics.grow(engine.outbox, "events", 8, clock=engine.clock)
+    publish(engine, key, 2)
+    engine.another().drain()  # it has no handlers: that is only sequenced
+    with closing(engine.database()) as database:
+        member = Member(database, ClusterSettings.load(), engine.clock)
+        member.join()
+        topic = engine.outbox.log.topic("events")
+        store = GroupStore(engine.outbox.store, engine.clock, group="g", topic=topic, owner=member.id)
+        assert store.take(member.living)[5].barrier.is_open
+        reset(engine.outbox, "g", topic="events", to="earliest", partition=1, clock=engine.clock)
+        assert store.owned() == {}, "its owner would hand out 2 before 0 and 1 have come again"
+        assert not store.take(member.living)[5].barrier.is_open
+        store.release([1, 5])
+        member.leave()
+    engine.outbox.drain()
+    assert seen.values() == [0, 1, 0, 1, 2]
 
 
 def test_growing_to_the_same_count_shuts_nobody_out(engine: StoreEngine) -> None:

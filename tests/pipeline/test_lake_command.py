@@ -86,7 +86,8 @@ def test_workers_without_penstock_are_one_sentence(sqlite_store: LogStore, tmp_p
     python.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{packages}" exec {sys.executable} -S "$@"\n')
     python.chmod(0o755)
     words = ["lake", "--url", sqlite_store.url, "--topic", TOPIC, "--to", str(tmp_path / "lake"), "--once"]
-    with a_command(*words, "--master", "local[2]", "--conf", f"spark.pyspark.python={python}") as command:
+    conf = ["--master", "local[2]", "--conf", f"spark.pyspark.python={python}"]
+    with a_command(*words, *conf, env={"PYTHONPATH": ""}) as command:
         _, said = command.communicate(timeout=300)
     assert command.returncode == 1
     assert said.splitlines()[-1].startswith(

@@ -10,7 +10,7 @@ exactly as long as a letter holds it. So each key goes on in order: what its lan
 meets.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from penstock.log.sql.contract import Row, Rows
@@ -58,11 +58,22 @@ class Resetting:
         return _moves(rows, targets)
 
     def reset(
-        self, tx: Transaction, targets: Mapping[int, int], *, drop_parked: bool, now_ms: int | None
+        self,
+        tx: Transaction,
+        targets: Mapping[int, int],
+        *,
+        drop_parked: bool,
+        now_ms: int | None,
+        behind: Collection[int] = (),
     ) -> list[Move]:
-        """Move the cursors; what waits in lanes below the targets stays, unless it is dropped."""
+        """Move the cursors; what waits in lanes below the targets stays, unless it is dropped.
+
+        `behind`: partitions that took keys over from these when the topic grew. They are to be taken again,
+        so that what comes there waits until it is its turn.
+        """
         self._touch(tx, self._ids["group_id"], self._ids["topic_id"])
-        held = tx.rows("delivery", "cursors_hold", partitions=sorted(targets), **self._ids)
+        found = tx.rows("delivery", "cursors_hold", partitions=sorted({*targets, *behind}), **self._ids)
+        held = [row for row in found if row[0] in targets]
         if not held:
             return []  # the topic was deleted meanwhile
         moves = _moves(held, targets)
@@ -78,6 +89,9 @@ class Resetting:
         table = Rows(partition=list(targets), place=list(targets.values()))
         tx.change("delivery", "fallbacks_reset", targets=table, **self._ids)
         self.place(tx, targets)
+        if behind:
+            living = self._living(tx)
+            tx.change("delivery", "cursors_seize", partitions=sorted(behind), living=living, **self._ids)
         return moves
 
     def place(self, tx: Transaction, targets: Mapping[int, int]) -> None:

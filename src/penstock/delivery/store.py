@@ -232,10 +232,13 @@ class GroupStore:
         kept, skips = self._settle(tx, settled)
         return settled.keys() - kept, skips
 
-    def release(self, partitions: Collection[int]) -> None:
-        """Give cursors back; they are free at once."""
+    def release(self, partitions: Collection[int], in_doubt: Collection[int] = ()) -> None:
+        """Give cursors back; they are free at once.
+
+        `in_doubt`: those of which something was handed out and not settled; whoever takes them marks it.
+        """
         if partitions:
-            self._database.run(lambda tx: self._release(tx, sorted(partitions)))
+            self._database.run(lambda tx: self._release(tx, sorted(partitions), sorted(in_doubt)))
             points.reach(AFTER_RELEASE)
 
     def _take(self, tx: Transaction, living: Living, name: str, **params: Any) -> dict[int, Owned]:
@@ -477,9 +480,10 @@ class GroupStore:
         logged = self._store.log_in(tx).at(self.topic, rest)
         return found | {Position(each.partition, each.offset): each.content for each in logged}
 
-    def _release(self, tx: Transaction, partitions: list[int]) -> None:
+    def _release(self, tx: Transaction, partitions: list[int], in_doubt: list[int]) -> None:
         self._touch(tx, self.group_id, self.topic.id)  # first: whoever shares out locks in this order
-        tx.change("delivery", "cursors_release", owner=self._owner, partitions=partitions, **self._ids)
+        cursors = {"owner": self._owner, "partitions": partitions, "in_doubt": in_doubt}
+        tx.change("delivery", "cursors_release", **cursors, **self._ids)
 
 
 def _join(

@@ -5,7 +5,7 @@ A partition that was there goes on, with fewer keys; one that is new takes keys 
 them before stands in its former partition, below the offset where that one ended when the topic grew.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from penstock.errors import InvalidGrowth
 from penstock.model.partition import check_partitions
@@ -21,6 +21,15 @@ def former_places(growths: Sequence[Growth], partition: int) -> list[Position]:
             partition %= len(growth.ends)
             places.append(Position(partition, growth.ends[partition]))
     return places
+
+
+def later_partitions(growths: Sequence[Growth], partitions: int, former: Collection[int]) -> set[int]:
+    """Return which of a topic's partitions, beside some, took keys over from those when it grew."""
+    return {
+        number
+        for number in range(partitions)
+        if number not in former and any(place.partition in former for place in former_places(growths, number))
+    }
 
 
 def check_growth(topic: Topic, partitions: int) -> int:

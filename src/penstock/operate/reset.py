@@ -15,6 +15,7 @@ from penstock.errors import (
     shown,
 )
 from penstock.log.contract import Log, Topic
+from penstock.log.growth import later_partitions
 from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 from penstock.membership.domain import touch
@@ -79,7 +80,8 @@ def reset(
     def change(tx: Transaction) -> Reset:
         now_ms, log = own_ms(clock), store.log_in(tx)
         targets = _targets(log, found, to, partition)
-        moves = resetting.reset(tx, targets, drop_parked=drop_parked, now_ms=now_ms)
+        behind = later_partitions(log.growths(found), len(log.all_bounds(found)), targets)
+        moves = resetting.reset(tx, targets, drop_parked=drop_parked, now_ms=now_ms, behind=behind)
         _check_kept(log, found, moves)
         done = Reset(tuple(_some(moves, group, topic)))
         subject = {"group": group, "topic": topic, "partition": partition, "to": str(to)}

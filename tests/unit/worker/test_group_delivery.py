@@ -510,6 +510,23 @@ def test_a_settling_in_doubt_is_taken_afresh(
     assert values(taken(mine, engine, "me")) == [2]
 
 
+def test_what_was_done_after_a_settling_in_doubt_is_marked_for_another_owner_too(
+    make: Make, engine: StoreEngine
+) -> None:
+    publish(engine, ("a", 1), ("a", 2))
+    mine, other = make(), make("other")
+    finish(mine, taken(mine, engine))
+    points.arm("delivery.after_settle", points.fail(StoreUnreachable("db", "cut")))
+    with pytest.raises(StoreUnreachable):
+        mine.settle()
+    points.disarm()
+    finish(mine, mine.start(1000))
+    mine.settle()
+    mine.check()
+    (again,) = taken(other, engine, "me")
+    assert (again.record.value, again.record.redelivered) == (2, True)
+
+
 def test_waiting_lanes_are_bounded_and_the_storm_ends(
     make: Make, engine: StoreEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock import Outbox
-from penstock.errors import StoreReplaced
+from penstock.errors import StoreReplaced, StoreUnreachable
 from penstock.testing.handling_suite import Seen, subscribe
 from tests.crash.waiting import wait_until
 from tests.working import working
@@ -87,3 +87,30 @@ def test_a_commit_that_another_program_made_in_the_new_file_stays(outbox: Outbox
             outbox.log.topics()
         with closing(sqlite3.connect(path)) as other:
             assert other.execute("SELECT count(*) FROM orders").fetchone() == (1,)
+
+
+def test_a_file_that_was_moved_away_is_not_written_until_it_is_back(outbox: Outbox, path: Path) -> None:
+    with outbox.transaction() as conn:
+        conn.execute("CREATE TABLE orders (id INTEGER)")
+    away = path.with_suffix(".away")
+    os.rename(path, away)
+    with pytest.raises(StoreUnreachable, match="moved or removed"), outbox.transaction() as conn:
+        conn.execute("INSERT INTO orders VALUES (1)")
+    assert not path.exists()
+    os.rename(away, path)
+    with outbox.transaction() as conn:
+        conn.execute("INSERT INTO orders VALUES (2)")
+    with closing(sqlite3.connect(path)) as shop:
+        assert shop.execute("SELECT id FROM orders").fetchall() == [(2,)]
+
+
+def test_a_file_that_was_removed_is_not_written_beside_the_one_made_anew(outbox: Outbox, path: Path) -> None:
+    with outbox.transaction():
+        pass
+    for each in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+        each.unlink(missing_ok=True)
+    with closing(Outbox(f"sqlite:///{path}")) as anew:
+        anew.migrate()
+        assert anew.log.topics() == []
+        with pytest.raises(StoreReplaced):
+            outbox.log.create_topic("lost")

@@ -69,9 +69,11 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partiti
 ORDER BY partition;
 
 -- name: cursors_release
--- Give cursors back; release is a change of owner, so the epoch rises. Walks the primary key, locks the rows in order.
+-- Give cursors back; release is a change of owner, so the epoch rises. In doubt: what was handed out may come again, as after a
+-- crash. Walks the primary key, locks the rows in order.
 -- As an array: the subquery of an IN may be run anew, locks and all, for each row of the table.
-UPDATE penstock_cursor SET owner = NULL, epoch = epoch + 1
+UPDATE penstock_cursor SET owner = NULL, epoch = epoch + 1,
+    crashes = CASE WHEN partition = ANY(:in_doubt::integer[]) THEN greatest(crashes, 1) ELSE crashes END
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
     SELECT partition FROM penstock_cursor
     WHERE group_id = :group_id AND topic_id = :topic_id AND owner = :owner

@@ -105,7 +105,7 @@ class Dialect(Protocol):
         """Have a method called when connections that are kept are to be closed; it is held weakly."""
 
     def may_use(self, conn: Any) -> bool:
-        """Return whether a connection that was kept may be used. Raises StoreReplaced."""
+        """Return whether a connection that was kept may be used. Raises StoreReplaced, StoreUnreachable."""
 
     def renew(self) -> None:
         """Let connections that could not write go: none that is open now is kept, wherever it is held."""

@@ -112,7 +112,8 @@ class OwnedPartitions:
         rows = self._store.owned()
         for number in [n for n, work in self._works.items() if rows.get(n, (-1,))[0] != work.owned.epoch]:
             self.lose(number)
-        self._store.release(rows.keys() - self._works.keys())
+        unknown = rows.keys() - self._works.keys()
+        self._store.release(unknown, self._lost_out.keys() & unknown)
         for number, work in self._works.items():
             _, kept, lanes_version = rows[number]
             if not kept:
@@ -146,7 +147,7 @@ class OwnedPartitions:
         gone = list(self._works)
         for number in gone:
             self.lose(number)
-        self._store.release({*gone, *doubtful})
+        self._store.release({*gone, *doubtful}, self._lost_out.keys() & doubtful)
 
     def lose(self, number: int) -> None:
         """Drop a partition; what was handed out of it may come a second time."""

@@ -108,7 +108,7 @@ class SqliteDialect:
         return self._file.may_keep(conn)
 
     def may_use(self, conn: SqliteConnection) -> bool:
-        """Look at the file. Raises StoreReplaced."""
+        """Look at the file. Raises StoreReplaced, StoreUnreachable."""
         return self._file.may_use(conn)
 
     @property

@@ -7,7 +7,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 from weakref import WeakMethod, WeakValueDictionary
 
-from penstock.errors import StoreReplaced
+from penstock.errors import StoreReplaced, StoreUnreachable
 
 FileNumber = tuple[int, int]  # device and inode: which file a path means
 _shared: "WeakValueDictionary[str, SharedFile]" = WeakValueDictionary()
@@ -34,7 +34,8 @@ class SharedFile:
     one is open that was opened when the file could not be written, new ones cannot write either, though the
     file can be written again; so none is kept until it was written. And a file that was replaced by another
     of its name, as by a backup that was moved over it, is still the one that open connections have, beside a
-    write-ahead log that may be of either: then all is refused, and nothing is touched. From any thread.
+    write-ahead log that may be of either: then all is refused, and nothing is touched. So it is while no file
+    has the name: what is written to one that was removed is lost. From any thread.
     """
 
     def __init__(self, path: str) -> None:
@@ -49,10 +50,12 @@ class SharedFile:
         self._holders = [each for each in self._holders if each() is not None] + [WeakMethod(drop)]
 
     def before_opening(self) -> BeforeOpening:
-        """Look at what a connection is about to open. Raises StoreReplaced."""
+        """Look at what a connection is about to open. Raises StoreReplaced, StoreUnreachable."""
         number = _number(self._path)
         if self._is_another(number):
             raise StoreReplaced(self._path)
+        if self._is_gone(number):
+            raise StoreUnreachable(self._path, "the file was moved or removed")
         return BeforeOpening(self.generation, number)
 
     def opened(self, conn: FileConnection, before: BeforeOpening) -> None:
@@ -61,16 +64,20 @@ class SharedFile:
         self._number = before.number or _number(self._path)
 
     def may_use(self, conn: FileConnection) -> bool:
-        """Return whether a connection that was kept may be used. Raises StoreReplaced."""
+        """Return whether a connection that was kept may be used. Raises StoreReplaced, StoreUnreachable."""
         self.before_opening()
         return self.may_keep(conn)
 
-    def is_replaced(self) -> bool:
-        """Return whether the path means another file now."""
-        return self._is_another(_number(self._path))
+    def is_lost(self) -> bool:
+        """Return whether the path means another file now, or none."""
+        number = _number(self._path)
+        return self._is_another(number) or self._is_gone(number)
 
     def _is_another(self, number: FileNumber | None) -> bool:
         return number is not None and self._number is not None and number != self._number
+
+    def _is_gone(self, number: FileNumber | None) -> bool:
+        return number is None and self._number is not None
 
     def may_keep(self, conn: FileConnection) -> bool:
         """Return whether a connection may be kept for later."""
@@ -97,7 +104,7 @@ def shared_file(path: str) -> SharedFile:
     """Return the file of a path, the same for all of this process that opened it."""
     with _lock:
         known = _shared.get(path)
-        if known is None or known.is_replaced():
+        if known is None or known.is_lost():
             known = _shared[path] = SharedFile(path)
         return known
 
