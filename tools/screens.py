@@ -6,6 +6,7 @@ A screen is a row of `SCREENS`: a heading, what to say of it, and what prints it
 import logging
 import os
 import random
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from datetime import UTC, datetime, timedelta
@@ -18,6 +19,7 @@ from penstock.cli import tables
 from penstock.model import ids
 from penstock.operate import groups
 from penstock.testing import FakeClock
+from penstock.worker.banner import tell_start
 
 WIDTHS = (60, 100, 160)
 _START = datetime(2026, 11, 16, 2, 0, tzinfo=UTC)
@@ -40,7 +42,25 @@ def _command(*words: str) -> Callable[[str], None]:
     return run
 
 
+def _banner(url: str) -> None:
+    """Print what a worker logs when it has joined; the member and the store have fixed names."""
+    outbox = _program(url, FakeClock(_START))
+    printed, logger = logging.StreamHandler(sys.stdout), logging.getLogger("penstock.worker")
+    logging.disable(logging.NOTSET)
+    level, logger.level = logger.level, logging.INFO
+    logger.addHandler(printed)
+    try:
+        subscriptions = list(outbox._handlers.subscriptions())
+        tell_start("/srv/shop/shop.db", subscriptions, "0c4f3d1e-7a52-4b8e-9a57-3f1d2b6c8e90", 2)
+    finally:
+        logger.removeHandler(printed)
+        logger.level = level
+        logging.disable(logging.CRITICAL)
+        outbox.close()
+
+
 SCREENS = (
+    Screen("penstock worker", "What a worker logs when it has joined; log lines are never wrapped.", _banner),
     Screen(
         "penstock groups list", "How far each group is behind, and what waits.", _command("groups", "list")
     ),
@@ -101,22 +121,8 @@ def _same_ids() -> Iterator[None]:
 def _fill(url: str) -> None:
     """Make a store with three groups: with dead letters, with a lane that waits, and behind."""
     clock = FakeClock(_START)
-    outbox = Outbox(url, clock=clock)
+    outbox = _program(url, clock)
     outbox.migrate()
-
-    @outbox.handler("order.*", group="mailer", retry=_NEVER)
-    def send(record: Record) -> None:
-        if record.key in ("o-1002", "o-1004"):
-            raise LookupError("the customer has no address, so no mail can be sent")
-
-    @outbox.handler("order.*", group="index-of-orders", retry=_LATER)
-    def index(record: Record) -> None:
-        if record.key == "o-1003":
-            raise TimeoutError("the index does not answer")
-
-    @outbox.handler("order.*", group="billing")
-    def bill(record: Record) -> None: ...
-
     _publish(outbox, clock, range(1001, 1006))
     outbox.drain()
     groups.pause(outbox, "billing", clock=clock)
@@ -124,6 +130,25 @@ def _fill(url: str) -> None:
     outbox.drain()
     groups.resume(outbox, "billing", clock=clock)
     outbox.close()
+
+
+def _program(url: str, clock: FakeClock) -> Outbox:
+    outbox = Outbox(url, clock=clock)
+
+    @outbox.handler("order.*", group="mailer", id="shop.send", retry=_NEVER)
+    def send(record: Record) -> None:
+        if record.key in ("o-1002", "o-1004"):
+            raise LookupError("the customer has no address, so no mail can be sent")
+
+    @outbox.handler("order.*", group="index-of-orders", id="shop.index", retry=_LATER)
+    def index(record: Record) -> None:
+        if record.key == "o-1003":
+            raise TimeoutError("the index does not answer")
+
+    @outbox.handler("order.*", group="billing", id="shop.bill")
+    def bill(record: Record) -> None: ...
+
+    return outbox
 
 
 def _publish(outbox: Outbox, clock: FakeClock, numbers: range) -> None:
