@@ -337,8 +337,9 @@ def test_a_backlog_goes_step_by_step_in_large_batches(
     made = Sequencer(store_of(database), SequencerSettings.load(), SYSTEM)
     postgres_store.publish_committed("wide", [f"k-{number % 48}" for number in range(MOST_RECORDS + 50)])
     first = made.sequence(fence)
-    assert (first.moved, first.full, len(steps)) == (MOST_RECORDS, True, 0)
-    assert (made.sequence(fence).moved, len(steps)) == (50, 1)
-    postgres_store.publish_committed("wide", ["k-1"])
-    assert (made.sequence(fence).moved, len(steps)) == (1, 1)
+    assert (first.moved, len(steps)) == (MOST_RECORDS + 50, 1)  # all of it, in the order of staging
+    for _ in range(2):  # the next move still goes by steps: there may be more
+        postgres_store.publish_committed("wide", ["k-1"])
+        assert made.sequence(fence).moved == 1
+    assert len(steps) == 2
     assert breaches(postgres_store) == []

@@ -116,7 +116,7 @@ class Sequencer:
         found = move_whole(
             self._database, self._clock, fence, slots, limit=limit, hand_over=self._hand_over_bytes
         )
-        done = _pass_of(found, asked=len(slots), limit=limit)
+        done = _pass_of(found, asked=len(slots))
         if not found.is_due and found.moved == found.picked:
             return done
         rest = self._fenced(fence, slots)
@@ -198,6 +198,6 @@ class Sequencer:
         return False
 
 
-def _pass_of(found: Moved, *, asked: int, limit: int) -> Pass:
+def _pass_of(found: Moved, *, asked: int) -> Pass:
     ends = {HeadKey(one.topic_id, one.partition): one.base + one.added for one in found.raised}
-    return Pass(found.moved, asked - found.slots, found.picked >= limit, ends, found.entries)
+    return Pass(found.moved, asked - found.slots, False, ends, found.entries)

@@ -40,7 +40,7 @@ def move_whole(
     lock = fence.locking(slots)
     params = lock.params | {
         "now_ms": own_ms(clock),
-        "per_slot": limit,
+        "per_slot": limit + 1,
         "limit": limit,
         "partitioner": MURMUR3,
         "mark_every": MARK_EVERY,

@@ -219,7 +219,7 @@ class DeliveryLoop:
         for group in self._groups:
             group.delivery.settle()
             self._groups.tell_share(group)
-        self._unsettled.clear()
+        self._unsettled.clear(self._clock.monotonic())
         self._trials.settled()
 
     def _fill(self, now: float) -> bool:
@@ -231,7 +231,7 @@ class DeliveryLoop:
         for group in self._groups:
             filled |= group.delivery.fill(self._ends.of(group.delivery.topic_id))
         if filled and not self._unsettled:  # what no handler wants is settled, too
-            self._unsettled.add(1, now)
+            self._unsettled.add(1, now, handled=False)
         if looked:
             self._ends.plan_next(now, found=filled)
         return filled
@@ -292,7 +292,7 @@ class DeliveryLoop:
     def _pause(self, now: float, now_ms: int) -> float:
         """Return how long until something is due; what is due already waits for a result."""
         until = [max(self._ends.next_look, now + _LEAST_WAIT_SECONDS)]
-        if (settling := self._unsettled.due()) is not None:
+        if (settling := self._unsettled.due(now)) is not None:
             until.append(settling)
         if self._trials.alone is not None or self._trials.is_asked:
             until.append(now + _TRIAL_SECONDS)

@@ -256,7 +256,7 @@ RETURNING h.topic_id, h.partition, h.next_offset - c.count, c.count, h.max_ms;
 -- of what was found, a line for each head that was raised, and the records that were moved, if they are no more than so many bytes.
 -- Each step is there because the move went wrong without it:
 -- owned: a fence that locked nothing does not stop this statement, so owner and epoch are compared again.
--- picked: while something is due in one of the slots nothing is moved: it goes before what is staged, by the other form.
+-- picked, placed: what is more than the limit is left as it is, so that what is moved together keeps its order. While something is due in one of the slots nothing is moved: it goes before what is staged, by the other form.
 -- topics, heads: joined before the delete, so what has none yet stays staged, for the other form. Locked in order, once
 -- (MATERIALIZED), topics against growth and deletion; offsets are taken from the locked rows, not from the snapshot.
 -- gone: only what the delete returned is numbered. The first line fails if not all of it was inserted.
@@ -278,7 +278,7 @@ WITH owned AS MATERIALIZED (
         WHERE s.slot = o.slot
         ORDER BY s.seq LIMIT :per_slot::integer) AS p
     WHERE NOT (SELECT w.due FROM waiting w)
-    LIMIT :limit::integer
+    LIMIT :limit::integer + 1
 ), topics AS MATERIALIZED (
     SELECT t.id, t.name, t.partitions FROM penstock_topic t
     WHERE t.name = ANY(ARRAY(SELECT DISTINCT p.topic FROM picked p)) AND t.partitioner = :partitioner::text
@@ -286,6 +286,7 @@ WITH owned AS MATERIALIZED (
 ), placed AS MATERIALIZED (
     SELECT p.tid, t.id AS topic_id, mod(p.key_hash, t.partitions) AS partition
     FROM picked p JOIN topics t ON t.name = p.topic
+    WHERE (SELECT count(*) FROM picked) <= :limit::integer
 ), heads AS MATERIALIZED (
     SELECT h.topic_id, h.partition, h.next_offset
     FROM (SELECT DISTINCT p.topic_id, p.partition FROM placed p) AS w
