@@ -308,7 +308,7 @@ class InvalidUrl(InvalidInput):
 
     code = "invalid_url"
 
-    def __init__(self, url: str, forms: Iterable[str], *, why: str = "") -> None:
+    def __init__(self, url: str, forms: Iterable[str], why: str = "") -> None:
         unknown = f"it is not a store that Penstock knows; use one of: {', '.join(forms)}"
         super().__init__(f"the address {shown(url)} cannot be used: {why or unknown}")
 
