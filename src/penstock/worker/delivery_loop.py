@@ -163,13 +163,13 @@ class DeliveryLoop:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._wake.clear()
             try:
                 pause = self._turn()
                 self._backoff.is_well()
             except Exception as exc:
                 pause = self._backoff.trouble(exc)
             self._wake.wait(pause)
+            self._wake.clear()  # before the look at `_stopping`: a stop that comes in between is seen
         self._wind_down()
 
     def _turn(self) -> float:

@@ -15,6 +15,7 @@ from penstock.clock import SYSTEM, from_ms
 from penstock.log.sql.sqlite.dialect import SqliteDialect
 from penstock.operate import periodic
 from penstock.testing.handling_suite import subscribe
+from penstock.worker.ticking import TickingService
 from tests.crash.clocks import ShiftedClock
 from tests.crash.waiting import wait_until
 
@@ -163,3 +164,31 @@ def test_without_schedules_no_thread_is_started(outbox: Outbox) -> None:
     worker._ticking.start()
     assert worker._ticking._thread is None
     worker._ticking.stop()
+
+
+def test_a_stop_that_comes_between_two_turns_is_not_slept_through(
+    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_PERIODIC_LOOK_INTERVAL", "3600")
+    outbox.periodic("yearly", "0 0 1 1 *", type="t")
+    ready = Event()
+    ready.set()
+    service = TickingService(outbox.database, outbox._tick_source(), SYSTEM, ready=ready)
+
+    class StopComesThen(Event):
+        """Says what holds; when that is that nothing stops, the stop comes before the next step."""
+
+        def is_set(self) -> bool:
+            held = super().is_set()
+            self.set()
+            service._wake.set()
+            return held
+
+    service._stopping = StopComesThen()
+    service.start()
+    thread = service._thread
+    assert thread is not None
+    thread.join(5)
+    is_over = not thread.is_alive()
+    service.stop()
+    assert is_over
