@@ -27,6 +27,7 @@ FIELDS = (
     "attempts",
     "retry_seconds",
     "member",
+    "schedule",
     "error",
 )
 _OWN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}

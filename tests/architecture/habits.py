@@ -13,7 +13,8 @@ _PRINTING = {"click", "rich"}
 _RUNS_CODE = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
 _NO_NOUN = {"utils.py", "util.py", "helpers.py", "helper.py", "common.py", "misc.py"}
 _LINES = {"debug", "info", "warning", "error", "exception", "log"}
-_ABOUT = ("group %s", "handler %s", "member %s", "partition %d", "record %d")
+_ABOUT = ("group %s", "handler %s", "member %s", "schedule %s", "partition %d", "record %d")
+_WHOLE_ERRORS = {"True", "exc", "error"}
 _NO_NAME = ("Manager", "Helper", "Impl", "Utils")
 
 
@@ -49,7 +50,7 @@ def log_fields(root: Path) -> Iterator[str]:
         text = " ".join(ast.unparse(each) for each in node.args)
         if "extra" not in given and any(each in text for each in _ABOUT):
             yield _said(root, path, node, "names what it is about in the message alone; give extra=")
-        if given.get("exc_info") == "True" or node.func.attr == "exception":
+        if given.get("exc_info") in _WHOLE_ERRORS or node.func.attr == "exception":
             yield _said(root, path, node, "shows an error whole; use error(..., exc_info=traced(error))")
 
 

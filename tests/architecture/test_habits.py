@@ -32,6 +32,7 @@ BREACHES: list[tuple[Rule, str, str]] = [
     (printing, "operate/x.py", "import click"),
     (log_fields, "worker/x.py", "logger.warning('group %s waits', name)"),
     (log_fields, "worker/x.py", "logger.warning('it failed', exc_info=True)"),
+    (log_fields, "worker/x.py", "logger.warning('it failed', exc_info=error)"),
     (log_fields, "worker/x.py", "logger.exception('it failed')"),
     (relative_imports, "log/x.py", "from penstock.log.contract import Log"),
     (relative_imports, "log/sql/x.py", "def f():\n    from penstock.log.sql.fence import Fence"),

@@ -9,7 +9,7 @@ from penstock.operate import periodic
 from penstock.operate.periodic import ScheduleShown
 
 from .options import after_option, json_option, limit_option, opened, store_options
-from .output import cell, line, moment, print_json, print_page, whole
+from .output import cell, line, moment, print_facts, print_json, print_page, whole
 
 _COLUMNS = ("schedule", "when", "state", "next", "last", "workers", "type", "topic", "error")
 
@@ -42,11 +42,12 @@ def show_schedule(name: str, url: str, prefix: str, schema: str | None, as_json:
     if as_json:
         print_json(whole(shown) | {"upcoming": ticks})
         return
-    said = {"schedule": shown.name} | {each: value for each, value in whole(shown).items() if each != "name"}
-    for label, value in said.items():
-        text = moment(value) if isinstance(value, datetime) else "" if value is None else str(value)
-        click.echo(f"{label + ':':<12}{line(text)}".rstrip())
-    click.echo(f"{'upcoming:':<12}{', '.join(map(moment, ticks))}")
+    facts = {"schedule": shown.name} | {name: value for name, value in whole(shown).items() if name != "name"}
+    facts = {name: _when(each) if isinstance(each, datetime) else each for name, each in facts.items()}
+    print_facts(
+        {name: each for name, each in facts.items() if each is not None}
+        | {"upcoming": ", ".join(map(moment, ticks))}
+    )
 
 
 @command.command("pause")

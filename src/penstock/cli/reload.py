@@ -17,6 +17,8 @@ import click
 from penstock.errors import MissingExtra
 from penstock.signals import hearing
 
+from .asking import is_terminal
+
 _LOOK_MS = 200  # how soon it is seen that the worker has ended
 
 
@@ -85,7 +87,7 @@ class _ReloadedWorker:
 
     def pass_on(self, number: signal.Signals) -> None:
         """Tell the process to stop; Ctrl-C in a terminal has reached it already. From any thread."""
-        from_terminal = number is signal.SIGINT and sys.stdin is not None and sys.stdin.isatty()
+        from_terminal = number is signal.SIGINT and is_terminal()
         if self._process is not None and self._process.poll() is None and not from_terminal:
             self._process.terminate()
 

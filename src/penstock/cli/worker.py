@@ -1,7 +1,7 @@
 """`penstock worker`: run the handlers of one outbox or of several until it is stopped; show how it is."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import click
 
@@ -59,9 +59,13 @@ def command(
         raise click.UsageError(f"{' '.join(targets)} names an outbox twice")
     pins = None if partitions is None else _numbers(partitions)
     set_up(log_level, log_format)
-    first: Outbox = next(iter(outboxes.values()))
-    with naming_the_command(first.url, first.database.names), _serving(list(outboxes.values()), http):
-        run_together(outboxes.values(), partitions=pins)
+    served: list[Outbox] = list(outboxes.values())
+    # Of several stores it is not known here which one lacks its tables.
+    naming = (
+        naming_the_command(served[0].url, served[0].database.names) if len(served) == 1 else nullcontext()
+    )
+    with naming, _serving(served, http):
+        run_together(served, partitions=pins)
 
 
 @contextmanager

@@ -62,6 +62,8 @@ class HttpListener:
                 self._host, self._port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )[0]
             self._socket = socket.create_server(place[:2], family=family)
+        except UnicodeError as exc:  # no name in DNS can look like that
+            raise AddressRefused(self._host, self._port, "that is no name of a host") from exc
         except OSError as exc:
             raise AddressRefused(self._host, self._port, exc.strerror or str(exc)) from exc
 

@@ -5,10 +5,10 @@ here: the lease, the workers, what is with a handler.
 """
 
 from collections.abc import Sequence
-from importlib import metadata
 
 from penstock import metrics
 from penstock.app import Outbox
+from penstock.worker.banner import own_version
 
 from .exposition import exposition
 
@@ -17,7 +17,7 @@ _TAKEN = (metrics.WORKERS, metrics.LEASE, metrics.RUNNING_CALLS)
 
 def scrape(outboxes: Sequence[Outbox]) -> str:
     """Return all series as they are now, in the text format."""
-    metrics.BUILD.set(1, version=_version())
+    metrics.BUILD.set(1, version=own_version())
     names = {each.store.name for each in outboxes}
     for series in _TAKEN:
         for labels in [each for each in series.values() if each[0] in names]:
@@ -30,10 +30,3 @@ def scrape(outboxes: Sequence[Outbox]) -> str:
         for group in health.groups:
             metrics.RUNNING_CALLS.set(health.calls.get(group, 0), store=store, group=group)
     return exposition(metrics.SERIES)
-
-
-def _version() -> str:
-    try:
-        return metadata.version("penstock")
-    except metadata.PackageNotFoundError:
-        return "unknown"

@@ -96,9 +96,9 @@ class StoreProbe:
             if self._calls and (is_enough or now - self._calls[-1].began < HOPELESS_SECONDS):
                 return self._calls[-1]
             call = StoreCall(self._store, now)
+            call.start()  # first: one that gets no thread is not waited for
             self._calls.append(call)
-        call.start()
-        return call
+            return call
 
 
 def _wake(waiter: _Waiter) -> None:

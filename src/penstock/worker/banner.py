@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from importlib.metadata import version
+from importlib import metadata
 
 from .subscription import Subscription
 
@@ -17,7 +17,7 @@ def tell_start(where: str, subscriptions: Sequence[Subscription], member: str, m
     handlers: dict[str, list[str]] = {}
     for each in subscriptions:
         handlers.setdefault(each.group, []).extend(handler.id for handler in each.handlers)
-    number = version("penstock")
+    number = own_version()
     lines = [f"penstock {number} has joined as member {member}", f"  store    {where}"]
     lines += [f"  group    {group}: {', '.join(ids)}" for group, ids in handlers.items()]
     lines += [f"  members  {members} there now, this one included"]
@@ -31,3 +31,11 @@ def tell_start(where: str, subscriptions: Sequence[Subscription], member: str, m
         "members": members,
     }
     logger.info("%s", "\n".join(lines), extra=fields)
+
+
+def own_version() -> str:
+    """Return which Penstock this is; a copy that was never installed does not know."""
+    try:
+        return metadata.version("penstock")
+    except metadata.PackageNotFoundError:
+        return "unknown"

@@ -163,19 +163,21 @@ class DeliveryLoop:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._wake.clear()
             try:
                 pause = self._turn()
                 self._backoff.is_well()
             except Exception as exc:
                 pause = self._backoff.trouble(exc)
             self._wake.wait(pause)
+            self._wake.clear()  # before the look at `_stopping`: a stop that comes in between is seen
         self._wind_down()
 
     def _turn(self) -> float:
         """Do what can be done now; return how long there will be nothing to do."""
         now, now_ms = self._clock.monotonic(), self._clock.now_ms()
         self._collect()
+        self._cache.tidy()
+        self._take_moved()  # what partitions that change hands make doubtful is emptied with the cache
         self._groups.exchange()
         if self._trials.needs_settling or self._settling_is_due(now):
             self._settle()
@@ -222,11 +224,13 @@ class DeliveryLoop:
         self._unsettled.clear(self._clock.monotonic())
         self._trials.settled()
 
+    def _take_moved(self) -> None:
+        self._cache.offer(self._moved.fetch())
+
     def _fill(self, now: float) -> bool:
         """Read on, as far as the log is known to go; return whether there was anything."""
         looked = self._ends.refresh(now)
-        self._cache.tidy()
-        self._cache.offer(self._moved.fetch())
+        self._take_moved()
         filled = False
         for group in self._groups:
             filled |= group.delivery.fill(self._ends.of(group.delivery.topic_id))

@@ -18,6 +18,9 @@ from penstock.outbox.periodic import rows
 from penstock.outbox.periodic.declaration import Schedule, Schedules, Tick
 from penstock.outbox.periodic.plan import PeriodicSettings, TickPlan, plan
 from penstock.outbox.periodic.rows import ScheduleRow
+from penstock.redaction import ErrorText, traced, words
+
+from .calling.runner import ProcessingSettings
 
 logger = logging.getLogger("penstock.periodic")
 
@@ -47,7 +50,11 @@ class Ticker:
         self, database: Database, source: TickSource, clock: Clock, settings: PeriodicSettings
     ) -> None:
         self._database, self._source, self._clock, self._settings = database, source, clock, settings
+        self._error_text = ErrorText(ProcessingSettings.load().error_text)
         self._store_id = ""
+        for schedule in source.schedules:  # a first value: a rise from nothing would not be seen
+            for outcome in ("published", "none", "failed"):
+                metrics.TICKS.add(0, schedule=schedule.name, outcome=outcome)
         self._declared: set[str] = set()  # schedules that once stood in the store as they are declared here
         self._yielded: dict[str, float] = {}  # those of which another definition counts; when to ask again
 
@@ -85,6 +92,8 @@ class Ticker:
             tick = Tick(schedule.name, planned.tick_ms, self._id())
             try:
                 event = self._source.event(schedule, tick, row.now_ms)
+            except KeyboardInterrupt:  # of who drains; threads are not given it
+                raise
             except BaseException as exc:  # of the program's own function; a thread must not end of it
                 self._failed(due, exc)
                 return False
@@ -123,20 +132,27 @@ class Ticker:
         if stands is None:
             if name not in self._yielded:
                 logger.warning(
-                    "schedule %s waits: a worker that was started later declares it in another way", name
+                    "schedule %s waits: a worker that was started later declares it in another way",
+                    name,
+                    extra={"schedule": name},
                 )
             self._yielded[name] = now + self._settings.look_interval.total_seconds()
             return None
-        logger.info("schedule %s: %s (version %d)", name, schedule.definition.words, stands.version)
+        declared_as = "schedule %s: %s (version %d)"
+        logger.info(declared_as, name, schedule.definition.words, stands.version, extra={"schedule": name})
         self._declared.add(name)
         self._yielded.pop(name, None)
         return stands
 
     def _failed(self, due: DueTick, error: BaseException) -> None:
-        name, text = due.schedule.name, reason(error, _ERROR_CHARACTERS).replace("\0", "\\0")
+        name, how = due.schedule.name, self._error_text
+        text = reason(error, _ERROR_CHARACTERS, how).replace("\0", "\\0")
         metrics.TICKS.add(1, schedule=name, outcome="failed")
         logger.error(
-            "schedule %s: the event of a tick could not be made; tried again later", name, exc_info=error
+            "schedule %s: the event of a tick could not be made; tried again later",
+            name,
+            exc_info=traced(error, how),
+            extra={"schedule": name, "error": words(error, how)},
         )
         own = self._own_ms()
         self._database.run(lambda tx: rows.fail(tx, due.row, text, own))
@@ -147,6 +163,7 @@ class Ticker:
                 "schedule %s: ticks were missed and are left out (catch_up=%s)",
                 due.schedule.name,
                 due.schedule.definition.catch_up,
+                extra={"schedule": due.schedule.name},
             )
         if due.planned.tick_ms is not None:
             outcome = "none" if event is None else "published"

@@ -66,13 +66,13 @@ class TickingService:
             if self._stopping.is_set():
                 return
         while not self._stopping.is_set():
-            self._wake.clear()
             try:
                 pause = self._turn()
                 self._backoff.is_well()
             except Exception as exc:
                 pause = self._backoff.trouble(exc)
             self._wake.wait(pause)
+            self._wake.clear()  # before the look at `_stopping`: a stop that comes in between is seen
 
     def _turn(self) -> float:
         """Take what is due; return how long to wait."""

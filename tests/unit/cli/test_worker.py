@@ -244,3 +244,13 @@ def test_tables_that_are_missing_are_named_with_the_remedy(folder: Path, refused
     assert "there is no store at" in said
     assert "run `penstock migrate --url sqlite:///" in said
     assert not (folder / "bare.db").exists()
+
+
+def test_of_several_stores_no_other_is_named_in_the_remedy(folder: Path, refused: Run) -> None:
+    """A command that migrates the wrong store is worse than none."""
+    (folder / "bare.py").write_text(PROGRAM.replace("shop.db", "bare.db"))
+    code, said = refused("shop:outbox", "bare:outbox")
+    assert code == 3
+    assert "there is no store at" in said
+    assert "bare.db" in said
+    assert "shop.db" not in said

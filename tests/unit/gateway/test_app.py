@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 from threading import enumerate as threads
 from typing import Any
 
@@ -267,6 +267,21 @@ def test_a_store_is_asked_once_at_a_time_and_again_when_a_call_seems_lost(silent
         assert {type(each) for each in asyncio.run(ask(50))} == {StoreSilence}
         assert probing() == calls
         clock.advance(timedelta(seconds=store_probe.HOPELESS_SECONDS))
+
+
+def test_a_call_that_gets_no_thread_is_not_waited_for(
+    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probe = StoreProbe(outbox.store)
+
+    def fail(thread: Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store_probe.Thread, "start", fail)
+        with pytest.raises(RuntimeError):
+            asyncio.run(probe.ask())
+    assert asyncio.run(probe.ask()) is None
 
 
 def test_a_store_that_hung_answers_again(

@@ -54,3 +54,9 @@ def test_it_answers_from_start_to_stop_and_leaves_nothing_behind(outbox: Outbox,
 def test_an_address_of_another_machine_is_refused_with_the_remedy(outbox: Outbox) -> None:
     with pytest.raises(AddressRefused, match=r"cannot listen on 192.0.2.1 port 0: .*; take an address of"):
         HttpListener(gateway.app(outbox), "192.0.2.1", 0).open()
+
+
+@pytest.mark.parametrize("host", ["x" * 70, "a..b"])
+def test_what_can_be_no_host_is_refused_too(outbox: Outbox, host: str) -> None:
+    with pytest.raises(AddressRefused, match="no name of a host"):
+        HttpListener(gateway.app(outbox), host, 0).open()

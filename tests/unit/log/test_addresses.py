@@ -9,7 +9,7 @@ import pytest
 
 from penstock import Outbox
 from penstock.errors import InvalidUrl
-from penstock.log.sql.address import FORMS, without_password
+from penstock.log.sql.address import FORMS, short_name, without_password
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
 
@@ -128,10 +128,41 @@ def test_a_store_in_memory_lives_as_long_as_somebody_holds_it() -> None:
         ("host=h password=p dbname=d", "host=h password=… dbname=d"),
         ("password = 'p \\' q' host=h", "password = … host=h"),
         ("mysql://u:p@h/db", "mysql://u@h/db"),
+        ("postgresql://u:p\nq@h/db", "postgresql://u@h/db"),
+        ("postgresql://u@h/db?PASSWORD=p&pwd=q", "postgresql://u@h/db?PASSWORD=…&pwd=…"),
     ],
 )
 def test_an_address_is_shown_without_its_password(url: str, shown: str) -> None:
     assert without_password(url) == shown
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("postgresql://u:p@h:5/db?x=1", "h:5/db"),
+        ("sqlite:////data/shop.db?timeout=5", "/data/shop.db"),
+        ("memory://", "memory"),
+    ],
+)
+def test_the_name_of_a_store_is_its_place_without_login_and_options(url: str, name: str) -> None:
+    assert short_name(url) == name
+
+
+def test_an_object_that_holds_an_address_is_refused_without_its_password() -> None:
+    class PostgresDsn:
+        def __str__(self) -> str:
+            return "postgresql://u:secret@h/db"
+
+    with pytest.raises(InvalidUrl, match="it is a PostgresDsn; pass it as text") as caught:
+        Outbox(PostgresDsn())  # type: ignore[arg-type]
+    assert "secret" not in str(caught.value)
+
+
+def test_a_password_in_an_option_that_is_refused_is_not_shown() -> None:
+    for url in ("sqlite:///shop.db?password=secret", "sqlite+pysqlite:///shop.db?pwd=secret"):
+        with pytest.raises(InvalidUrl) as caught:
+            Outbox(url)
+        assert "secret" not in str(caught.value)
 
 
 def test_nothing_is_opened_before_it_is_needed(tmp_path: Path) -> None:

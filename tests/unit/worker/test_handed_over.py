@@ -43,6 +43,21 @@ def test_what_nobody_fetches_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch
     assert moved.fetch() == [entry(11)]
 
 
+def test_what_waits_is_thrown_away_when_partitions_change_hands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may change hands because records were erased: none may be served as it was before."""
+    outbox = Outbox("memory://")
+    outbox.migrate()
+    loop = outbox._worker(None, dedicated=False)._delivery
+    topic = outbox.log.create_topic("events")
+    loop._cache.expect(topic)
+    loop.grown({}, [(topic.id, entry(0, b"erased since")[1])])
+    monkeypatch.setattr(loop._groups, "exchange", loop._cache.clear)  # as it does for a group that is seen to
+    loop._turn()
+    assert loop._cache._rows == {}
+    assert loop._moved.fetch() == []
+    outbox.close()
+
+
 @pytest.mark.usefixtures("brisk")
 class TestInAWorker:
     """On PostgreSQL, where the move says what it moved."""

@@ -7,13 +7,15 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+import msgspec
 import pytest
 
-from penstock import Outbox, Record
+from penstock import Outbox, Record, metrics
 from penstock.clock import SYSTEM, from_ms
 from penstock.log.sql.sqlite.dialect import SqliteDialect
 from penstock.operate import periodic
 from penstock.testing.handling_suite import subscribe
+from penstock.worker.ticking import TickingService
 from tests.crash.clocks import ShiftedClock
 from tests.crash.waiting import wait_until
 
@@ -79,6 +81,50 @@ def _fail() -> int:
     raise LookupError("no report")
 
 
+@pytest.mark.parametrize(
+    ("how", "error"), [("redacted", msgspec.ValidationError("secret")), ("type", LookupError("secret"))]
+)
+def test_what_an_error_may_not_say_is_neither_logged_nor_stored(
+    outbox: Outbox,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    how: str,
+    error: Exception,
+) -> None:
+    monkeypatch.setenv("PENSTOCK_PROCESSING_ERROR_TEXT", how)
+
+    @outbox.every("0 0 1 1 *", name="report", type="t")
+    def make() -> int:
+        raise error
+
+    outbox.drain()
+    periodic.run_now(outbox, "report")
+    outbox.drain()
+    assert periodic.show(outbox, "report").error == type(error).__name__
+    (line,) = [each for each in caplog.records if each.levelname == "ERROR"]
+    assert (line.__dict__["schedule"], line.__dict__["error"]) == ("report", type(error).__name__)
+    assert "Traceback" in caplog.text
+    assert "secret" not in caplog.text
+
+
+def test_ticks_are_counted_from_nought(outbox: Outbox) -> None:
+    outbox.periodic("counted", "0 0 1 1 *", type="t")
+    outbox.drain()
+    counts = {labels[1]: value for labels, value in metrics.TICKS.values().items() if labels[0] == "counted"}
+    assert counts == {"published": 0, "none": 0, "failed": 0}
+
+
+def test_who_drains_can_interrupt_a_function(outbox: Outbox) -> None:
+    @outbox.every("0 0 1 1 *", name="report", type="t")
+    def make() -> int:
+        raise KeyboardInterrupt
+
+    outbox.drain()
+    periodic.run_now(outbox, "report")
+    with pytest.raises(KeyboardInterrupt):
+        outbox.drain()
+
+
 def test_running_now_is_heard_of_without_a_tick(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_PERIODIC_LOOK_INTERVAL", "0.05")
     seen = seen_by(outbox)
@@ -118,3 +164,31 @@ def test_without_schedules_no_thread_is_started(outbox: Outbox) -> None:
     worker._ticking.start()
     assert worker._ticking._thread is None
     worker._ticking.stop()
+
+
+def test_a_stop_that_comes_between_two_turns_is_not_slept_through(
+    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_PERIODIC_LOOK_INTERVAL", "3600")
+    outbox.periodic("yearly", "0 0 1 1 *", type="t")
+    ready = Event()
+    ready.set()
+    service = TickingService(outbox.database, outbox._tick_source(), SYSTEM, ready=ready)
+
+    class StopComesThen(Event):
+        """Says what holds; when that is that nothing stops, the stop comes before the next step."""
+
+        def is_set(self) -> bool:
+            held = super().is_set()
+            self.set()
+            service._wake.set()
+            return held
+
+    service._stopping = StopComesThen()
+    service.start()
+    thread = service._thread
+    assert thread is not None
+    thread.join(5)
+    is_over = not thread.is_alive()
+    service.stop()
+    assert is_over

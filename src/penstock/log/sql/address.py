@@ -12,9 +12,11 @@ FORMS = (
 )
 Options = Sequence[tuple[str, str]]
 
-_LOGIN = re.compile(r"(?<=://)([^/?#:]*):.*@")  # greedy: a password may hold an @
-_BARE_LOGIN = re.compile(r"^([^/?#:=\s]*):.*@")  # of an address that lacks its scheme
-_OPTION = re.compile(r"((?:^|[?&\s])\w*password\s*=\s*)('(?:[^'\\]|\\.)*'|[^&\s]*)")
+_LOGIN = re.compile(r"(?<=://)([^/?#:]*):.*@", re.DOTALL)  # greedy: a password may hold an @
+_BARE_LOGIN = re.compile(r"^([^/?#:=\s]*):.*@", re.DOTALL)  # of an address that lacks its scheme
+_OPTION = re.compile(
+    r"((?:^|[?&\s])\w*(?:password|passwd|pwd)\s*=\s*)('(?:[^'\\]|\\.)*'|[^&\s]*)", re.IGNORECASE
+)
 
 
 def without_password(url: str) -> str:
@@ -25,12 +27,12 @@ def without_password(url: str) -> str:
 
 def short_name(url: str) -> str:
     """Return where a URL leads, without its login and options: `host:5432/shop`, `shop.db`, `memory`."""
-    scheme, found, rest = without_password(url).partition("://")
+    scheme, found, rest = without_password(url).partition("?")[0].partition("://")
     if not found:
         return scheme
     if scheme == "sqlite":
         return rest.removeprefix("/")
-    return rest.partition("?")[0].rpartition("@")[2] or scheme
+    return rest.rpartition("@")[2] or scheme
 
 
 class UrlParts(NamedTuple):

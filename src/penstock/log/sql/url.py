@@ -71,7 +71,8 @@ def _plain_text(url: str) -> str:
     scheme, _, rest = url.partition("://")
     if scheme == "sqlite" and rest.startswith("/"):
         path, _, query = rest[1:].partition("?")
-        return sqlite_url(url, path, parse_qsl(query, keep_blank_values=True)) if query else url
+        options = parse_qsl(query, keep_blank_values=True)
+        return sqlite_url(without_password(url), path, options) if query else url
     if scheme in POSTGRES:
         from .postgres.url import with_known_options
 
@@ -84,7 +85,7 @@ def _parts(given: Any) -> UrlParts | str:
     if not isinstance(given, str):
         url = getattr(given, "url", given)
         if not callable(getattr(url, "render_as_string", None)):
-            raise InvalidUrl(str(given), FORMS)
+            raise _refused_object(given)
         return _of_object(url)
     scheme, found, rest = given.partition("://")
     if not (found and "+" in scheme):
@@ -100,8 +101,15 @@ def _parts(given: Any) -> UrlParts | str:
     return UrlParts(shown, kind, user, password, said["hosts"], database, options)
 
 
+def _refused_object(given: object) -> InvalidUrl:
+    """Return the error for what is neither text nor of SQLAlchemy; pydantic's addresses are such."""
+    shown = without_password(str(given))
+    why = f"it is a {type(given).__name__}; pass it as text: str(…)" if "://" in shown else ""
+    return InvalidUrl(shown, FORMS, why=why)
+
+
 def _of_object(url: Any) -> UrlParts:
-    shown = url.render_as_string(hide_password=True)
+    shown = without_password(url.render_as_string(hide_password=True))  # it may be an option, too
     kind, host = _kind(url.drivername, shown), url.host or ""
     if not url.database:  # it may be connected by a `creator`, to a place that nobody can read here
         raise InvalidUrl(shown, FORMS, why="it names no database; give the URL of the store as text")
