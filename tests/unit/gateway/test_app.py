@@ -278,7 +278,7 @@ def test_a_call_that_gets_no_thread_is_not_waited_for(
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patched:
-        patched.setattr(store_probe.Thread, "start", fail)
+        patched.setattr(Thread, "start", fail)
         with pytest.raises(RuntimeError):
             asyncio.run(probe.ask())
     assert asyncio.run(probe.ask()) is None
