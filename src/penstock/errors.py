@@ -471,7 +471,7 @@ class NotMigrated(SchemaError):
         self.found = found
         super().__init__(f"{found}; run outbox.migrate() or `penstock migrate --url …`")
 
-    def mend_by(self, remedy: str) -> None:
+    def replace_remedy(self, remedy: str) -> None:
         """Name another remedy: the one that the reader has at hand."""
         self.args = (f"{self.found}; {remedy}",)
 
@@ -907,7 +907,7 @@ class SchedulePaused(ScheduleError):
 
 
 class ScheduleInUse(ScheduleError):
-    """A schedule is not removed while workers that run declare it: they would make it anew."""
+    """A schedule is not removed while running workers declare it: they would create it again."""
 
     code = "schedule_in_use"
 

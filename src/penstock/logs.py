@@ -70,9 +70,14 @@ class JsonFormatter(logging.Formatter):
             line["stack"] = self.formatStack(record.stack_info)
         try:
             return json.dumps(line, default=str, allow_nan=False)
-        except (TypeError, ValueError):  # a key that is no text, NaN, a cycle
+        except Exception:  # a key that is no text, NaN, a cycle, an object that fails to say what it is
             return json.dumps({name: _plain(value) for name, value in line.items()})
 
 
 def _plain(value: Any) -> Any:
-    return value if value is None or isinstance(value, str | int) else str(value)
+    if value is None or isinstance(value, str | int):
+        return value
+    try:
+        return str(value)
+    except Exception:
+        return f"({type(value).__name__}, which cannot be shown)"

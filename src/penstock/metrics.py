@@ -162,7 +162,7 @@ STAGED = Series(
 OLDEST_STAGED = Series(
     "penstock_oldest_staged_seconds",
     SeriesKind.GAUGE,
-    "For how long the oldest event that could be in the log is not there: since it was published or due.",
+    "How long the oldest event that could be in the log has waited for it, since it was published or due.",
     _STORE,
 )
 SCHEDULED = Series(

@@ -87,6 +87,7 @@ def check_whole(store: LogStore, to: Path) -> None:
 
 def test_a_killed_command_loses_and_doubles_nothing_and_without_the_check_it_does(
     sqlite_store: LogStore,
+    spark: Any,
     command: Command,
     tmp_path: Path,
     budget: Budget,
@@ -110,13 +111,12 @@ def test_a_killed_command_loses_and_doubles_nothing_and_without_the_check_it_doe
         assert done.code == 0, done.err
         check_whole(sqlite_store, to)
 
-    monkeypatch.setattr(session, "DeltaSink", UncheckedSink)
-    # The folder is another, and a checkpoint belongs to no folder: the batch that was cut short comes again.
-    assert command(*words(sqlite_store, tmp_path / "control")).code == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(session, "DeltaSink", UncheckedSink)
+        # A checkpoint belongs to no folder: the batch that was cut short comes again.
+        unchecked = command(*words(sqlite_store, tmp_path / "control"))
+    session.register(spark)  # other tests have the same session
+    assert unchecked.code == 0, unchecked.err
     found = places(tmp_path / "control")
     assert len(found) > len(sqlite_store.records())
     assert len(set(found)) == len(sqlite_store.records())
-
-
-def test_the_spark_session_of_these_tests_checks_again(spark: Any) -> None:
-    session.register(spark)  # whatever the control has left

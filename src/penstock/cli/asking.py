@@ -12,7 +12,7 @@ def confirm(question: str, *, as_json: bool = False, instead: str = "--yes") -> 
 
 
 def ask_for(word: str, question: str, *, as_json: bool = False) -> None:
-    """Have a word typed, and leave when it is another. Raises UsageError where nobody can answer."""
+    """Ask for a word, and leave unless it is typed. Raises UsageError where nobody can answer."""
     _check_somebody_is_there(question, as_json, "--yes")
     if click.prompt(question, default="", show_default=False, err=True) != word:
         raise click.Abort

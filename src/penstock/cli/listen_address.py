@@ -53,6 +53,6 @@ def refuse_open(flag: str, address: ListenAddress, *, insecure: bool) -> None:
     """Refuse to listen in plaintext where others can connect, unless that is asked for. Raises UsageError."""
     if not insecure and not address.is_loopback:
         raise click.UsageError(
-            f"{flag} {address}: other machines can connect there, and nothing is encrypted or asks for a "
-            "name; use 127.0.0.1, or add --insecure where the network itself is closed, as inside a pod"
+            f"{flag} {address}: other machines can connect there, and nothing is encrypted or asks who "
+            "they are; use 127.0.0.1, or add --insecure where the network itself is closed, as inside a pod"
         )

@@ -12,11 +12,11 @@ from penstock.log.sql.naming import DEFAULT_PREFIX, Names
 
 @contextmanager
 def naming_the_command(url: str, names: Names) -> Iterator[None]:
-    """Let an error that `migrate` mends name the command that does, for this store."""
+    """Let an error that `migrate` would fix name the exact command for this store."""
     try:
         yield
     except NotMigrated as exc:
-        exc.mend_by(f"run `{migrate_command(url, names)}`")
+        exc.replace_remedy(f"run `{migrate_command(url, names)}`")
         raise
 
 

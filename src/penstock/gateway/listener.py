@@ -1,8 +1,8 @@
 """Serves an ASGI application beside a worker: a socket, a thread, an event loop of its own.
 
-Nothing of the worker waits for it, and its work is bounded: so many connections, and a short end.
-The socket is opened by `open`, in the caller's thread: an address that cannot be had is refused before
-anything runs.
+Nothing of the worker waits for it, and its work is bounded: so many connections, each with a time to ask in,
+and a short end. The socket is opened by `open`, in the caller's thread: an address that cannot be had is
+refused before anything runs.
 """
 
 import logging
@@ -15,6 +15,7 @@ from penstock.redaction import traced
 
 try:
     from uvicorn import Config, Server
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 except ImportError as exc:
     raise MissingExtra("serving HTTP", "http") from exc
 
@@ -23,6 +24,20 @@ logger = logging.getLogger("penstock.gateway")
 _CONNECTIONS = 100  # more at a time are answered 503
 _GRACE_SECONDS = 1  # for answers that are under way when it stops
 _JOIN_SECONDS = 5.0
+REQUEST_SECONDS = 5.0  # within which a new connection has to ask something
+
+
+class ImpatientProtocol(H11Protocol):
+    """Closes a connection that asks nothing. Enough of them would else take all places, and probes fail."""
+
+    def connection_made(self, transport: Any) -> None:
+        """Wait for the head of a request, so long."""
+        super().connection_made(transport)
+        self.loop.call_later(REQUEST_SECONDS, self._close_if_silent)
+
+    def _close_if_silent(self) -> None:
+        if self.cycle is None:  # no request has begun; after an answer the server itself closes it
+            self.transport.close()
 
 
 class HttpListener:
@@ -36,7 +51,7 @@ class HttpListener:
         config = Config(
             app,
             access_log=False,
-            http="h11",
+            http=ImpatientProtocol,
             lifespan="off",
             limit_concurrency=_CONNECTIONS,
             log_config=None,

@@ -16,13 +16,13 @@ _START = (
     "start one with `penstock worker`, outbox.run() or `async with outbox.running()`; a process that only "
     "publishes says gateway.app(outbox, worker=False)"
 )
-_WAIT = "wait a moment; if it lasts, see what the log says of membership"
-_STORE = "look at the store and the way to it; workers wait for it and go on by themselves"
-_SILENT = "look at the store: its locks, its load, the network; workers wait and go on by themselves"
+_WAIT = "wait a moment; if it lasts, look for lines about membership in the log"
+_STORE = "check the store and the network to it; workers wait for it and then go on by themselves"
+_SILENT = "check the store: its locks, its load, the network; workers wait and then go on by themselves"
 _TABLES = "run `penstock migrate`, or update Penstock here, and start this process again"
 _LEASE = (
-    "heartbeats do not reach the store in time, so others take over: look at the store, and at pauses of "
-    "this process (CPU limits, swapping); it is renewed by itself"
+    "heartbeats do not reach the store in time, so others take over: check the store, and whether this "
+    "process is paused (CPU limits, swapping); the lease is renewed by itself"
 )
 _HUNG = (
     "restart this process; give what the handler waits for a time limit of its own, shorter than its timeout="
@@ -63,7 +63,7 @@ def of_worker(name: str, health: WorkerHealth, *, needs_worker: bool) -> Iterato
         yield Unready(name, "tables_refused", health.refusal, _TABLES)
     elif health.stopping:
         yield Unready(
-            name, "stopping", "the worker ends what it has and takes nothing more", "start it again"
+            name, "stopping", "the worker is finishing what it has and takes nothing new", "start it again"
         )
     elif health.lease_seconds is None:
         yield Unready(name, "joining", "the worker has not joined the others yet", _WAIT)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from penstock import metrics
 from penstock.app import Outbox
+from penstock.metrics import Labels, Series
 from penstock.worker.banner import own_version
 
 from .exposition import exposition
@@ -18,15 +19,19 @@ _TAKEN = (metrics.WORKERS, metrics.LEASE, metrics.RUNNING_CALLS)
 def scrape(outboxes: Sequence[Outbox]) -> str:
     """Return all series as they are now, in the text format."""
     metrics.BUILD.set(1, version=own_version())
-    names = {each.store.name for each in outboxes}
-    for series in _TAKEN:
-        for labels in [each for each in series.values() if each[0] in names]:
-            series.forget(*labels)
+    taken: dict[tuple[Series, Labels], float] = {}
     for outbox in outboxes:
         health, store = outbox.health(), outbox.store.name
-        metrics.WORKERS.set(health.workers, store=store)
+        taken[metrics.WORKERS, (store,)] = health.workers
         if health.lease_seconds is not None:
-            metrics.LEASE.set(health.lease_seconds, store=store)
+            taken[metrics.LEASE, (store,)] = health.lease_seconds
         for group in health.groups:
-            metrics.RUNNING_CALLS.set(health.calls.get(group, 0), store=store, group=group)
+            taken[metrics.RUNNING_CALLS, (store, group)] = health.calls.get(group, 0)
+    for (series, labels), value in taken.items():
+        series.set(value, **dict(zip(series.labels, labels, strict=True)))
+    stores = {each.store.name for each in outboxes}
+    for series in _TAKEN:  # only now, so that another scrape misses none
+        for labels in series.values():
+            if labels[0] in stores and (series, labels) not in taken:
+                series.forget(*labels)
     return exposition(metrics.SERIES)

@@ -126,7 +126,8 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     def words(self) -> str:
         """When it ticks, for a listing; also where the time zone is not known."""
         if self.interval_ms is not None:
-            return f"every {self.interval_ms / 1000:g} s"
+            seconds = f"{self.interval_ms / 1000:.3f}".rstrip("0").rstrip(".")  # :g has six digits only
+            return f"every {seconds} s"
         return f"{self.cron} {self.timezone}"
 
     def encode(self) -> str:

@@ -168,14 +168,18 @@ def _findings(shown: ScheduleShown) -> Iterator[DoctorFinding]:
     part, enables = f"Schedule {shown.name}", "an event at each of its ticks"
     if shown.state is ScheduleState.FAILING:
         said = f"the event of its tick could not be made, {shown.failures} times: {shown.error}"
-        yield DoctorFinding(part, PartState.LOW, said, enables, "mend its function; it is tried again")
+        yield DoctorFinding(part, PartState.LOW, said, enables, "fix its function; the tick is tried again")
     elif shown.state is ScheduleState.LATE and not shown.workers:
-        said = f"a tick is due since {shown.next_at:%Y-%m-%d %H:%M:%S}Z, and no running worker declares it"
+        said = f"{_overdue(shown)}, and no running worker declares it"
         remedy = "start a worker of the program that declares it, or: penstock periodic remove"
         yield DoctorFinding(part, PartState.NOTE, said, enables, remedy)
     elif shown.state is ScheduleState.LATE:
-        said = f"a tick is due since {shown.next_at:%Y-%m-%d %H:%M:%S}Z, and its function has not returned"
+        said = f"{_overdue(shown)}, and its function has not returned"
         yield DoctorFinding(part, PartState.LOW, said, enables, "see what its function waits for")
+
+
+def _overdue(shown: ScheduleShown) -> str:
+    return f"a tick has been due since {shown.next_at:%Y-%m-%d %H:%M:%S}Z"
 
 
 def _page(

@@ -83,7 +83,7 @@ class _Examination:
                 )
             for loop, error in member.status.troubles.items():
                 text = f"{member.name}: {loop} fails and tries again: {error}"
-                yield DoctorFinding("Member", PartState.LOW, text, enables, "mend what the error names")
+                yield DoctorFinding("Member", PartState.LOW, text, enables, "fix what the error names")
             if member.status.polls:
                 text = f"{member.name} does not hear the bell and polls instead: {member.status.polls}"
                 remedy = "set bell.enabled, or bell.listen_url to an address of the database itself"

@@ -18,10 +18,11 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.testclient import TestClient
 
-from penstock import Fixed, Outbox, Record, gateway
+from penstock import Fixed, Outbox, Record, gateway, metrics
 from penstock.errors import InvalidInput
 from penstock.gateway import store_probe
 from penstock.gateway.exposition import CONTENT_TYPE
+from penstock.gateway.scrape import scrape
 from penstock.gateway.store_probe import MOST_CALLS, StoreProbe, StoreSilence
 from penstock.metrics import SERIES
 from penstock.testing import FakeClock
@@ -269,6 +270,19 @@ def test_a_store_is_asked_once_at_a_time_and_again_when_a_call_seems_lost(silent
         clock.advance(timedelta(seconds=store_probe.HOPELESS_SECONDS))
 
 
+def test_a_scrape_takes_nothing_away_from_another(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    scrape([outbox])
+    seen, health = list[Any](), outbox.health
+
+    def looked() -> Any:
+        seen.append(metrics.WORKERS.values().get((outbox.store.name,)))
+        return health()
+
+    monkeypatch.setattr(outbox, "health", looked)
+    scrape([outbox])
+    assert seen == [0]
+
+
 def test_a_call_that_gets_no_thread_is_not_waited_for(
     outbox: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,7 +292,7 @@ def test_a_call_that_gets_no_thread_is_not_waited_for(
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patched:
-        patched.setattr(store_probe.Thread, "start", fail)
+        patched.setattr(Thread, "start", fail)
         with pytest.raises(RuntimeError):
             asyncio.run(probe.ask())
     assert asyncio.run(probe.ask()) is None

@@ -12,6 +12,7 @@ import pytest
 
 from penstock import Outbox, gateway
 from penstock.errors import AddressRefused
+from penstock.gateway import listener as listening
 from penstock.gateway.listener import HttpListener
 from penstock.testing import memory_outbox
 
@@ -60,3 +61,23 @@ def test_an_address_of_another_machine_is_refused_with_the_remedy(outbox: Outbox
 def test_what_can_be_no_host_is_refused_too(outbox: Outbox, host: str) -> None:
     with pytest.raises(AddressRefused, match="no name of a host"):
         HttpListener(gateway.app(outbox), host, 0).open()
+
+
+def test_connections_that_ask_nothing_do_not_keep_their_places(
+    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few of them, kept open by anyone, would let every probe fail, and the worker be restarted."""
+    monkeypatch.setattr(listening, "_CONNECTIONS", 2)
+    monkeypatch.setattr(listening, "REQUEST_SECONDS", 0.05)
+    listener = HttpListener(gateway.app(outbox), "127.0.0.1", 0)
+    listener.start()
+    try:
+        place = listener.address.split(":")
+        silent = [socket.create_connection((place[0], int(place[1])), timeout=20) for _ in range(2)]
+        silent[1].sendall(b"GET /heal")
+        assert [each.recv(1) for each in silent] == [b"", b""]
+        assert status(listener) == 200
+        for each in silent:
+            each.close()
+    finally:
+        listener.stop()

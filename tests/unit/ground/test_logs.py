@@ -61,6 +61,16 @@ def test_a_field_that_holds_itself_loses_no_line() -> None:
     assert line(odd=round)["odd"] == "[[...]]"
 
 
+def test_a_field_that_fails_to_say_what_it_is_loses_no_line() -> None:
+    class Mute:
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    assert line(odd=Mute(), group="g") | {"group": "g"} == line(group="g") | {
+        "odd": "(Mute, which cannot be shown)"
+    }
+
+
 def test_the_settings_are_read_as_all_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_LOGGING_FORMAT", "json")
     assert (LoggingSettings.load().format, LoggingSettings.load(format="text").format) == ("json", "text")

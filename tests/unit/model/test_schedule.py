@@ -124,6 +124,7 @@ def test_a_definition_says_the_same_in_every_way_of_writing_it() -> None:
     assert fingerprint(one.encode()) != fingerprint(a_definition("0 9 * * MON").encode())
     assert one.words == "0 9 * * MON Europe/Berlin"
     assert a_definition(90).words == "every 90 s"
+    assert a_definition(timedelta(days=12, milliseconds=500)).words == "every 1036800.5 s"
 
 
 @pytest.mark.parametrize(
