@@ -39,6 +39,7 @@ ARGUMENTS = {
     "periodic run-now": ["x"],
     "periodic show": ["x"],
     "pipeline lake": ["--to", "lake"],
+    "pipeline reset": ["lake", "--from-table", "--yes"],
     "pipeline run": ["builtins:len", "--to", "lake"],
     "reconcile": [],
     "restored": [],
