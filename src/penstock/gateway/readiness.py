@@ -16,6 +16,7 @@ _START = (
     "start one with `penstock worker`, outbox.run() or `async with outbox.running()`; a process that only "
     "publishes says gateway.app(outbox, worker=False)"
 )
+_STOPPING = "nothing, if you stopped it; otherwise start it again"
 _WAIT = "wait a moment; if it lasts, look for lines about membership in the log"
 _STORE = "check the store and the network to it; workers wait for it and then go on by themselves"
 _SILENT = "check the store: its locks, its load, the network; workers wait and then go on by themselves"
@@ -63,7 +64,7 @@ def of_worker(name: str, health: WorkerHealth, *, needs_worker: bool) -> Iterato
         yield Unready(name, "tables_refused", health.refusal, _TABLES)
     elif health.stopping:
         yield Unready(
-            name, "stopping", "the worker is finishing what it has and takes nothing new", "start it again"
+            name, "stopping", "the worker is finishing what it has and takes nothing new", _STOPPING
         )
     elif health.lease_seconds is None:
         yield Unready(name, "joining", "the worker has not joined the others yet", _WAIT)

@@ -149,6 +149,8 @@ class PostgresDialect:
         """Return whether the server has said nothing since: to an idle session it says that it ends it."""
         if conn.closed:
             return False
+        if not hasattr(select, "poll"):  # on Windows; there it is found out when it is used
+            return True
         said = select.poll()
         said.register(conn.fileno(), select.POLLIN)
         return not said.poll(0)
