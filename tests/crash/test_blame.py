@@ -203,3 +203,28 @@ def test_what_a_failed_unit_had_in_work_comes_again_marked_after_an_orderly_stop
     marks = [marked for _, value, marked in app.diary() if value == 2]
     assert marks[0] is False
     assert all(marks[1:])
+
+
+def test_what_a_stop_leaves_behind_in_a_unit_comes_again_marked(
+    make: Make, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its handler is still in the call when the grace period is over: nobody waits for it any more."""
+    if store.url.startswith("sqlite"):
+        pytest.skip("the call holds the only writer: the stop has to wait for it")
+    monkeypatch.setenv("PENSTOCK_PROCESSING_SHUTDOWN_TIMEOUT", "0.2")
+    app = make(
+        """
+        @outbox.handler(None, group="g", transaction=True)
+        def handle(record: Record) -> None:
+            tell(record)
+            if record.value == 2 and once("left"):
+                os.kill(os.getpid(), signal.SIGTERM)
+                time.sleep(5)
+        """
+    )
+    app.publish(*(("e", "k", value) for value in (1, 2, 3)))
+    assert app.start().wait() == 0
+    assert (app.folder / "worker.log").read_text().count("still runs on") == 1
+    app.start()
+    app.until(lambda diary: ("k", 3) in [each[:2] for each in diary], "all are handled")
+    assert [marked for _, value, marked in app.diary() if value < 3] == [False, False, True, True]

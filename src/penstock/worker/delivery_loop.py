@@ -329,7 +329,11 @@ class DeliveryLoop:
         self._quietly(self._collect)
         for task in running:
             self._groups.of(task).delivery.interrupt(task)
-        for task in running + in_units:
+        for unit in in_units:
+            units = self._groups.of(unit.tasks[0]).units
+            assert units is not None
+            units.interrupt(unit)
+        for task in running + [unit.tasks[unit.called - 1] for unit in in_units if unit.called]:
             logger.warning(
                 "handler %s still runs on %s %s after the grace period; it will be delivered again",
                 task.handler.id,

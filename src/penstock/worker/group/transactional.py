@@ -87,6 +87,14 @@ class TransactionalDelivery:
                 if error is not None:
                     raise error
 
+    def interrupt(self, unit: Unit) -> None:
+        """Take note that nobody waits for a unit any more: what it has called comes again, and is marked."""
+        self.out -= 1
+        works = {part.number: work for part in unit.parts if (work := self._mine(part)) is not None}
+        for work in works.values():
+            work.borrowed = False
+        _undo(unit, works, unit.called)
+
     # -- inside
 
     def _choose(self, limit: int, single: list[_PartitionRun], shared: list[_PartitionRun]) -> None:

@@ -114,8 +114,8 @@ class UnitThreads:
             self._bell.wait(self.look() if self._running else None)
             self._bell.clear()
 
-    def close(self, grace_seconds: float) -> list[HandlerTask]:
-        """Wait that long for what runs, and return the tasks that still run then; they commit nothing."""
+    def close(self, grace_seconds: float) -> list[Unit]:
+        """Wait that long for what runs, and return the units that still run then; they commit nothing."""
         for _ in range(int(grace_seconds / _STEP_SECONDS) + 1):
             if all(unit.outcome is not None for unit in list(self._running)):
                 break
@@ -126,7 +126,7 @@ class UnitThreads:
             self._queue.put(None)
         self._closed = True
         self._bell.set()
-        return [task for unit in left for task in unit.tasks]
+        return left
 
     def _begin(self, unit: Unit) -> None:
         self._running.add(unit)
