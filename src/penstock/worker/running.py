@@ -2,17 +2,20 @@
 
 import asyncio
 import logging
+import os
 import signal
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, asynccontextmanager
-from threading import Event, current_thread, main_thread
+from contextlib import asynccontextmanager, contextmanager
+from threading import Event, Thread, current_thread, main_thread
 from typing import Protocol
 
 from penstock.errors import Error
 from penstock.signals import hearing
 
 logger = logging.getLogger("penstock.worker")
+
+FORCED_SECONDS = 10.0  # after a second signal the process ends by then
 
 
 class Runnable(Protocol):
@@ -102,6 +105,8 @@ def is_main_thread() -> bool:
 def run(worker: Runnable, until: Event | None = None) -> None:
     """Run a worker until SIGTERM, Ctrl-C or `until`; after a second signal it does not wait for handlers.
 
+    Nor, for long, for a store that hangs: then the process ends with exit code 1.
+
     Signals are heard only in the main thread; elsewhere `until` ends it. Raises the worker's failure, once
     it has stopped.
     """
@@ -156,9 +161,11 @@ async def running(worker: Runnable) -> AsyncIterator[Runnable]:
         await asyncio.shield(asyncio.to_thread(worker.stop))
 
 
-def _signals(worker: Runnable, stopping: Event) -> AbstractContextManager[None]:
-    """Let the first signal begin the stop and the second hurry it."""
+@contextmanager
+def _signals(worker: Runnable, stopping: Event) -> Iterator[None]:
+    """Let the first signal begin the stop and the second hurry it; then the process ends, whatever hangs."""
     heard: list[signal.Signals] = []
+    ended = Event()
 
     def hear(number: signal.Signals) -> None:
         heard.append(number)
@@ -168,5 +175,21 @@ def _signals(worker: Runnable, stopping: Event) -> AbstractContextManager[None]:
         else:
             stopping.set()
             logger.info("%s: stopping", number.name)
+        if len(heard) == 2:
+            Thread(target=_end_by_force, args=(ended,), name="penstock-end", daemon=True).start()
 
-    return hearing(hear)
+    with hearing(hear):
+        try:
+            yield
+        finally:
+            ended.set()
+
+
+def _end_by_force(ended: Event) -> None:
+    """End the process if its workers do not: a call to a store that hangs cannot be interrupted."""
+    if not ended.wait(FORCED_SECONDS):
+        logger.error(
+            "the store does not answer: leaving without giving the work back; other workers take over once "
+            "the lease has ended"
+        )
+        os._exit(1)

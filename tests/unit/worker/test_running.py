@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import subprocess
+import sys
 import threading
 from datetime import timedelta
 
@@ -267,3 +269,36 @@ def test_a_transaction_that_rolls_back_rings_in_vain(outbox: Outbox, engine: Sto
         publish_values(engine, 2)
         wait_until(lambda: seen, "the committed one is delivered")
     assert seen.values() == [2]
+
+
+_HANGS = """
+import os, signal, sys
+from threading import Event, Thread
+from penstock.worker import running
+
+class Hangs:
+    def start(self): Thread(target=self.signals, daemon=True).start()
+    def signals(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        self.stops.wait()
+        while True:  # Python may miss one that comes as its main thread begins to wait
+            os.kill(os.getpid(), signal.SIGTERM)
+            Event().wait(0.05)
+    stops = Event()
+    def stop(self):
+        self.stops.set()
+        Event().wait()
+    def hurry(self): pass
+    def failure(self): return None
+
+running.FORCED_SECONDS = 0.2
+running.run(Hangs())
+"""
+
+
+def test_a_second_signal_ends_the_process_though_the_store_hangs() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", _HANGS], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 1
+    assert "the store does not answer: leaving without giving the work back" in ended.stderr
