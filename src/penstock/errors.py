@@ -38,7 +38,8 @@
     │   │   └── SchemaBehind        an older Penstock made them
     │   ├── NoSuchSchema            the schema they should live in is not there
     │   ├── SchemaTooNew            a newer Penstock made them
-    │   └── SequenceCached          ids are handed out in blocks, so they are not in order
+    │   ├── SequenceCached          ids are handed out in blocks, so they are not in order
+    │   └── WrongEncoding           the database cannot hold every text
     ├── StoreError                  the place where the data lives
     │   ├── StoreUnreachable        a file that cannot be opened, a server that is away
     │   ├── StoreFull
@@ -539,6 +540,18 @@ class SequenceCached(SchemaError):
         )
 
 
+class WrongEncoding(SchemaError):
+    """The database cannot store every text."""
+
+    code = "wrong_encoding"
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__(
+            f"the database is encoded in {encoding}, which cannot hold every text; make one with "
+            "CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0"
+        )
+
+
 class StoreError(Error):
     """The store cannot be read or written."""
 
@@ -568,14 +581,14 @@ class StoreFull(StoreError):
 
 
 class StoreReadOnly(StoreError):
-    """The file or its folder cannot be written; nothing was written."""
+    """The store cannot be written; nothing was written."""
 
     code = "store_read_only"
 
-    def __init__(self, where: str) -> None:
-        super().__init__(
-            f"{where} cannot be written; give this user the right to write the file and its folder"
-        )
+    def __init__(
+        self, where: str, remedy: str = "give this user the right to write the file and its folder"
+    ) -> None:
+        super().__init__(f"{where} cannot be written; {remedy}")
 
 
 class StoreDamaged(StoreError):

@@ -11,7 +11,14 @@ from click.testing import CliRunner
 
 from penstock import Outbox
 from penstock.cli import group
-from penstock.errors import NoSuchSchema, SchemaBehind, SchemaMissing, SchemaTooNew, SequenceCached
+from penstock.errors import (
+    NoSuchSchema,
+    SchemaBehind,
+    SchemaMissing,
+    SchemaTooNew,
+    SequenceCached,
+    WrongEncoding,
+)
 from penstock.log.sql.database import Database, Transaction
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.drift import differences
@@ -20,6 +27,7 @@ from penstock.log.sql.naming import Names
 from penstock.log.sql.schema_watch import SchemaWatch
 from tests.conformance.engines import connect
 from tests.conformance.introspection import facts
+from tests.services.postgres import PostgresServer
 from tests.services.slow import but_the_first
 from tests.unit.cli.program import penstock
 
@@ -268,3 +276,15 @@ def test_a_schema_that_is_not_there_is_named_with_the_remedy(url: str) -> None:
         with pytest.raises(NoSuchSchema, match="'not_there' is not in this database; run CREATE SCHEMA"):
             call(database)
     database.close()
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_a_database_that_cannot_hold_every_text_is_refused(
+    postgres_server: PostgresServer, encoding: str
+) -> None:
+    url = postgres_server.create_database(encoding)
+    database = open_database(url, Names())
+    with pytest.raises(WrongEncoding, match=f"encoded in {encoding}, .* ENCODING 'UTF8'"):
+        migrate(database)
+    database.close()
+    postgres_server.drop_database(url)

@@ -72,11 +72,14 @@ class PostgresServer:
         if self._own_run is not None:
             self._own_run.close()
 
-    def create_database(self) -> str:
-        """Make an empty database and return its URL."""
+    def create_database(self, encoding: str | None = None) -> str:
+        """Make an empty database, perhaps in another encoding than the server's, and return its URL."""
         name = f"test_{uuid.uuid4().hex[:12]}"
         # template0 never has a visitor, so parallel creations cannot disturb each other.
-        self._execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(name)))
+        made = sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(name))
+        if encoding is not None:
+            made += sql.SQL(" ENCODING {} LOCALE 'C'").format(sql.Literal(encoding))
+        self._execute(made)
         return self.url(name)
 
     def drop_database(self, url: str) -> None:

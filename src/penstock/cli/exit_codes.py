@@ -47,6 +47,7 @@ EXIT_CODES = {
     "schema_behind": FAILED,
     "schema_too_new": FAILED,
     "sequence_cached": FAILED,
+    "wrong_encoding": FAILED,
     "store": FAILED,
     "store_unreachable": UNREACHABLE,
     "store_full": FAILED,

@@ -14,7 +14,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 
-from penstock.errors import SchemaBehind, SchemaMissing, SchemaTooNew, SequenceCached, StoreMissing
+from penstock.errors import (
+    SchemaBehind,
+    SchemaMissing,
+    SchemaTooNew,
+    SequenceCached,
+    StoreMissing,
+    WrongEncoding,
+)
 
 from .database import Database, Transaction
 from .naming import Names
@@ -108,8 +115,9 @@ def check(database: Database) -> SchemaState:
 def migrate(database: Database) -> list[Migration]:
     """Apply what is pending, which in newer tables is nothing, and return it.
 
-    Raises SchemaTooNew, SequenceCached.
+    Raises SchemaTooNew, WrongEncoding, SequenceCached.
     """
+    _check_encoding(database)
     applied: list[Migration] = []
     while True:
         step = database.run(lambda tx: _step(tx, database))
@@ -139,6 +147,14 @@ def _step(tx: Transaction, database: Database) -> Migration | None:
     database.dialect.run_script(tx.conn, step.script)
     assert stated(tx).version == step.version, f"{step.name} does not write its number"
     return step
+
+
+def _check_encoding(database: Database) -> None:
+    """Refuse a database that cannot hold every text: one error message could stop a whole worker."""
+    ((found,),) = database.look(lambda tx: tx.rows("log", "encoding"))
+    encoding = found.decode() if isinstance(found, bytes) else found  # without an encoding all text is bytes
+    if encoding != "UTF8":
+        raise WrongEncoding(encoding)
 
 
 def _check_order(database: Database) -> None:

@@ -181,6 +181,10 @@ SELECT 1 WHERE to_regclass('penstock_meta') IS NOT NULL;
 -- Lets a second migration wait until this transaction has ended; locks a number that means "penstock".
 SELECT pg_advisory_xact_lock(8099000947049456491);
 
+-- name: encoding
+-- How the database stores text; reads no table, locks nothing.
+SELECT current_setting('server_encoding');
+
 -- name: sequence_cache
 -- How many numbers a session takes from the staging sequence at a time; locks nothing.
 SELECT seqcache FROM pg_sequence WHERE seqrelid = to_regclass(:sequence);

@@ -81,6 +81,10 @@ SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'penstock_meta';
 -- Nothing to do: a file has one writer, which the framework's transaction is. Reads nothing, locks nothing.
 SELECT 1;
 
+-- name: encoding
+-- Text is Unicode in every file; reads no table, locks nothing.
+SELECT 'UTF8';
+
 -- name: sequence_cache
 -- How many numbers are handed out at a time: with one writer, rowids rise one by one, in the order of commits.
 -- Reads nothing, locks nothing.

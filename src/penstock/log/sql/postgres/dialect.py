@@ -67,6 +67,9 @@ _AWAY = (
 )
 
 
+_WRITABLE = "connect to the primary, and see that default_transaction_read_only is off"
+
+
 class PostgresConnection(psycopg.Connection[Any]):
     """A connection of ours; while a handler has it as `record.tx`, it cannot end the transaction."""
 
@@ -339,7 +342,7 @@ class PostgresDialect:
         if isinstance(error, pg.DiskFull):
             return StoreFull("the database")
         if isinstance(error, pg.ReadOnlySqlTransaction):
-            return StoreReadOnly("the database")
+            return StoreReadOnly("the database", _WRITABLE)
         if isinstance(error, pg.InvalidSchemaName):
             return NoSuchSchema(_named(error))
         return missing_table(error)
