@@ -322,6 +322,10 @@ class Sharing(RuleBasedStateMachine):
     def calm(self) -> None:
         """Let all come to rest: every row has an owner that it should have, and the shares are even."""
         self.clock.advance(LEASE)  # the silent are known to be
+        for pod in self.cluster.pods:
+            self.actor = pod.id
+            pod.member.heartbeat()  # one that was silent for so long that it was removed joins again,
+        self.clock.advance(GATHER)  # as a newcomer does
         self.rest()
         running = {pod.id: pod for pod in self.cluster.pods}
         slots = Counter(owner for owner, _ in self.cluster.slots().values())
