@@ -21,7 +21,7 @@ _NEW_SECONDS, _FRESH_SECONDS, _OLD_SECONDS, _GIVEN_UP_SECONDS = 0.005, 0.05, 1.0
 _SHORTEST_PAUSE, _SHORT_PAUSE, _PAUSE, _LONG_PAUSE = 0.0002, 0.001, 0.01, 0.1
 # Between two rings, by how much was published since the one before: a trickle is not held up, a flood is
 # gathered.
-_FEW_PUBLISHES, _MANY_PUBLISHES = 2, 16
+_FEW_PUBLISHES, _MANY_PUBLISHES = 2, 6
 _SHORTEST_REST, _REST, _LONGEST_REST = 0.002, 0.005, 0.02
 _AGAIN_SECONDS = 0.002  # a connection used again after this time may have committed in between
 MOST_SLOTS = 32  # above it, the slots are not named
