@@ -9,13 +9,14 @@ from bench.errors import NotMeasured
 from bench.memory import Resident
 from bench.peers import Peer
 from bench.run import Run, Size
-from bench.target import Difference, Ratio, Target, Value
+from bench.target import Difference, Paired, Ratio, Target, Value
 
 __all__ = [
     "Case",
     "Difference",
     "Extra",
     "NotMeasured",
+    "Paired",
     "Peer",
     "Ratio",
     "Resident",

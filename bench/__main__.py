@@ -23,6 +23,7 @@ from bench.machine import look
 from bench.meter import Meter, ProcessMeter
 from bench.profiling import profile
 from bench.progress import Ticker
+from bench.publishing import CASES, FOLDER, publish
 from bench.report import console, print_case, print_machine, print_targets, result_path, write_json
 from bench.result import Report, Settings
 from bench.runner import Runner
@@ -36,15 +37,29 @@ class Bench:
     cases: Catalogue = field(default_factory=catalogue)
     meter: Meter = field(default_factory=ProcessMeter)
     home: Path = HOME
+    pages: Path = FOLDER
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("names", metavar="[CASE]...", nargs=-1)
 @click.option("--list", "listing", is_flag=True, help="Say which cases there are, and stop.")
-@click.option("--full/--quick", default=False, help="Full or small sizes; quick is the default.")
+@click.option("--full/--quick", default=None, help="Full or small sizes; quick is the default.")
 @click.option("--rounds", type=click.IntRange(min=1), help="Rounds per case, after one warm-up.")
 @click.option(
     "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the numbers here too."
+)
+@click.option(
+    "--only",
+    "parts",
+    metavar="PART[,PART]",
+    multiple=True,
+    help="Only variants with one of these between the commas of their names; repeat to narrow.",
+)
+@click.option(
+    "--publish",
+    "published",
+    is_flag=True,
+    help="Measure the cases of docs/benchmarks/, at full size unless --quick is given, and write its page.",
 )
 @click.option("--profile", "profiled", metavar="VARIANT", help="Run one variant once under cProfile.")
 @click.pass_context
@@ -52,14 +67,19 @@ def main(
     context: click.Context,
     names: tuple[str, ...],
     listing: bool,
-    full: bool,
+    full: bool | None,
     rounds: int | None,
     json_file: Path | None,
+    parts: tuple[str, ...],
+    published: bool,
     profiled: str | None,
 ) -> None:
     """Measure the named cases, or all of them, and hold them against their targets."""
     bench = context.obj or Bench()
-    cases = _chosen(bench.cases, names)
+    if published and (names or parts or profiled):
+        raise _usage(f"--publish measures {', '.join(CASES)}: name no case, no part and no variant with it")
+    cases = _narrowed(_chosen(bench.cases, CASES if published else names), parts)
+    full = published if full is None else full
     if json_file is not None and not json_file.absolute().parent.is_dir():
         raise _usage(f"--json: there is no folder {json_file.absolute().parent}")
     if listing:
@@ -68,10 +88,14 @@ def main(
     elif profiled is not None:
         _profile(cases, profiled, full)
     else:
-        sys.exit(_run(bench, cases, Settings(full=full, rounds=rounds), json_file))
+        report = _run(bench, cases, Settings(full=full, rounds=rounds), json_file)
+        if published:
+            for path in publish(report, bench.pages):
+                click.echo(f"written: {path}", err=True)
+        sys.exit(0 if report.holds else 1)
 
 
-def _run(bench: Bench, cases: Sequence[Case], settings: Settings, json_file: Path | None) -> int:
+def _run(bench: Bench, cases: Sequence[Case], settings: Settings, json_file: Path | None) -> Report:
     out, machine = console(), look()
     print_machine(out, machine, "full" if settings.full else "quick")
     results, ticker = [], Ticker()
@@ -84,7 +108,7 @@ def _run(bench: Bench, cases: Sequence[Case], settings: Settings, json_file: Pat
     for path in filter(None, (result_path(bench.home, machine), json_file)):
         write_json(report, path)
     print_targets(out, [target for case in results for target in case.targets])
-    return 0 if report.holds else 1
+    return report
 
 
 def _chosen(found: Catalogue, names: Sequence[str]) -> list[Case]:
@@ -92,6 +116,18 @@ def _chosen(found: Catalogue, names: Sequence[str]) -> list[Case]:
         if name not in found:
             raise _usage(f"there is no case {name!r}; there are: {', '.join(sorted(found))}")
     return [found[name]() for name in dict.fromkeys(names or found)]
+
+
+def _narrowed(cases: Sequence[Case], parts: Sequence[str]) -> list[Case]:
+    if not parts:
+        return list(cases)
+    wanted = [[part.strip() for part in group.split(",")] for group in parts]
+    kept = [case for case in (each.only(wanted) for each in cases) if case.variants]
+    if not kept:
+        names = [variant.name for case in cases for variant in case.variants]
+        there_are = ", ".join(dict.fromkeys(part for name in names for part in name.split(", ")))
+        raise _usage(f"--only: no variant has {' and '.join(parts)}; the parts there are: {there_are}")
+    return kept
 
 
 def _profile(cases: Sequence[Case], wanted: str, full: bool) -> None:

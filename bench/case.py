@@ -5,7 +5,7 @@ A case file in `bench/cases/` has one `CASE`. It declares and does nothing at im
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, overload
 
 from bench.peers import Peer
@@ -76,7 +76,8 @@ class Case:
     """Variants that do the same job, and the targets drawn from them.
 
     `name` is the name of its file. `records` counts for every variant that names no number of its own, and
-    `rounds` replaces the harness' number for a case whose rounds are long.
+    `rounds` replaces the harness' number for a case whose rounds are long. Without `warm_up` there is no
+    round before the first: for variants that warm up in their setup.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Case:
     targets: Sequence[Target] = ()
     records: int | Size = 1
     rounds: int | Size | None = None
+    warm_up: bool = True
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -98,6 +100,20 @@ class Case:
                     raise ValueError(
                         f"target {self.name}.{target.name} names {name!r}, which is no variant of it"
                     )
+
+    def only(self, wanted: Sequence[Sequence[str]]) -> "Case":
+        """Return the case with those variants that have a part of each group, and the targets they allow.
+
+        The parts of a name stand between commas: "Penstock, 100/s" has two.
+        """
+        kept = [
+            variant
+            for variant in self.variants
+            if all(not set(group).isdisjoint(variant.name.split(", ")) for group in wanted)
+        ]
+        names = {variant.name for variant in kept}
+        targets = [target for target in self.targets if names.issuperset(target.of.variants)]
+        return replace(self, variants=kept, targets=targets)
 
     def run(self, variant: Variant[Any], shared: Shared, *, full: bool, round: int) -> Run:
         """Return what one execution of a variant is handed."""

@@ -3,8 +3,8 @@
 These are the JSON file. Decode undoes encode.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 import msgspec
@@ -73,6 +73,7 @@ class CaseResult:
     rounds: int
     variants: list[VariantResult]
     targets: list[TargetResult]
+    versions: dict[str, str] = field(default_factory=dict)  # of what the numbers depend on, by name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,13 +100,31 @@ class Report:
         return msgspec.json.decode(text, type=cls)
 
 
-def case_result(case: Case, rounds: int, measured: Rounds, reasons: dict[str, str]) -> CaseResult:
-    """Return a case's result from the rounds of the measured variants and the reasons of the others."""
+def case_result(
+    case: Case,
+    rounds: int,
+    measured: Rounds,
+    reasons: dict[str, str],
+    versions: Mapping[str, str] | None = None,
+) -> CaseResult:
+    """Return a case's result from the rounds of the measured variants and the reasons of the others.
+
+    Beside the versions that were noted stand those of the peers.
+    """
+    peers = [variant.peer for variant in case.variants if variant.peer is not None]
+    pinned = {peer.name: ", ".join(peer.requirements) for peer in peers if peer.requirements}
     variants = [
         _variant_result(variant.name, measured, reasons.get(variant.name)) for variant in case.variants
     ]
     targets = [_judge(case.name, target, measured, reasons) for target in case.targets]
-    return CaseResult(name=case.name, about=case.about, rounds=rounds, variants=variants, targets=targets)
+    return CaseResult(
+        name=case.name,
+        about=case.about,
+        rounds=rounds,
+        variants=variants,
+        targets=targets,
+        versions={**(versions or {}), **pinned},
+    )
 
 
 def _variant_result(name: str, measured: Rounds, reason: str | None) -> VariantResult:

@@ -6,6 +6,8 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
+from bench.words import plain
+
 T = TypeVar("T")
 
 _PROCESS_NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -30,6 +32,7 @@ class Shared:
     """Things that all variants of one case share, each opened at its first use and closed with the case."""
 
     def __init__(self) -> None:
+        self.versions: dict[str, str] = {}  # of what was used, by name
         self._stack = ExitStack()
         self._open: dict[Hashable, Any] = {}
 
@@ -65,6 +68,10 @@ class Run:
     def once(self, opened: "Callable[[Run], AbstractContextManager[T]]") -> T:
         """Return what a context manager gives, entered once per case: a server, a filled table."""
         return self.shared.get(opened, lambda: opened(self))
+
+    def note(self, name: str, version: str) -> None:
+        """Write down the version of something that the numbers depend on."""
+        self.shared.versions[name] = plain(version)
 
     def watch(self, name: str, pid: int) -> None:
         """Count the CPU of another process and its descendants too, from the setup on.

@@ -43,7 +43,7 @@ class Runner:
         reasons = self._missing_peers(case)
         measured: dict[str, list[dict[str, float]]] = {variant.name: [] for variant in case.variants}
         with Shared() as shared:
-            for round in range(rounds + 1):
+            for round in range(0 if case.warm_up else 1, rounds + 1):
                 for variant in rotated(case.variants, max(0, round - 1)):
                     if variant.name in reasons:
                         continue
@@ -54,7 +54,8 @@ class Runner:
                         continue
                     if round > 0:
                         measured[variant.name].append(measures)
-        return case_result(case, rounds, measured, reasons)
+            versions = dict(shared.versions)
+        return case_result(case, rounds, measured, reasons, versions)
 
     def _measure(self, case: Case, variant: Variant[Any], shared: Shared, round: int) -> dict[str, float]:
         self._watcher.step(round, variant.name)

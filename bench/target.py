@@ -116,6 +116,56 @@ class Difference:
 
 
 @dataclass(frozen=True)
+class Paired:
+    """One variant divided by the best of others, round by round; the result is the median of the rounds.
+
+    Round k of all of them ran within the same moments, so that a busy minute is in both parts of a ratio.
+    With `floor`, a measure and its least value, who is below it in a round is left out of that round.
+    """
+
+    over: str
+    under: tuple[str, ...]
+    measure: str
+    floor: tuple[str, float] | None = None
+    unit: str = "x"
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The variants it needs."""
+        return (self.over, *self.under)
+
+    @property
+    def label(self) -> str:
+        """What a target line says it is."""
+        return f"{self.over} / {' or '.join(self.under)}"
+
+    def work_out(self, rounds: Rounds) -> Quantity:
+        """Return the median ratio. Raises NotMeasured, also when a divisor is not above zero."""
+        over, *others = (self._comparable(rounds, name) for name in self.variants)
+        pairs = []
+        for above, *beside in zip(over, *others, strict=True):
+            below = [value for value in beside if value is not None]
+            if above is not None and below:
+                if min(below) <= 0:
+                    raise NotMeasured(f"{self.measure} of {' or '.join(self.under)} is not above zero")
+                pairs.append(above / min(below))
+        if not pairs and self.floor is not None:
+            raise NotMeasured(
+                f"in no round had {self.label} both {self.floor[0]} of at least {self.floor[1]:g}"
+            )
+        return Quantity(median(pairs), min(pairs), max(pairs))
+
+    def _comparable(self, rounds: Rounds, variant: str) -> list[float | None]:
+        """Return the measure of each round, or None where the variant was below the floor."""
+        column = _column(rounds, variant, self.measure)
+        if self.floor is None:
+            return list(column)
+        measure, least = self.floor
+        reached = _column(rounds, variant, measure)
+        return [value if at >= least else None for value, at in zip(column, reached, strict=True)]
+
+
+@dataclass(frozen=True)
 class Value:
     """A measure of one variant as it is."""
 
@@ -176,7 +226,8 @@ def unit_of(measure: str) -> str:
 
 
 def _column(rounds: Rounds, variant: str, measure: str) -> list[float]:
-    column = [one[measure] for one in rounds.get(variant, ()) if measure in one]
+    parts = measure.split(" + ")  # a measure may be a sum of others
+    column = [sum(one[part] for part in parts) for one in rounds.get(variant, ()) if set(parts) <= one.keys()]
     if not column or len(column) != len(rounds[variant]):
         raise NotMeasured(f"{variant} gave no {measure} in every round")
     return column

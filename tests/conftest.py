@@ -52,6 +52,21 @@ EVERY_KIND = tuple(
         "unit/worker/test_running",
     )
 )
+# What a log in files could do otherwise than one in lists; the long set asks it everything.
+ON_FILES = tuple(
+    f"{ROOT}/tests/{each}.py"
+    for each in (
+        "conformance/test_erase",
+        "conformance/test_growing",
+        "conformance/test_log",
+        "conformance/test_outbox",
+        "conformance/test_retention",
+        "conformance/test_topics",
+        "kafka/test_confluent",
+        "kafka/test_kills",
+        "kafka/test_producers",
+    )
+)
 KEPT_VARIABLES = {"PENSTOCK_BUDGET", "PENSTOCK_SEED"}
 
 run_folder = pytest.StashKey[Path]()
@@ -107,9 +122,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is slow by its folder or by its kind of store, before `-m` chooses."""
+    if level_from_environment() != "long":
+        items[:] = [
+            item for item in items if "files" not in _parameters(item) or item.path.as_posix() in ON_FILES
+        ]
     on_sqlite = {_test_of(item) for item in items if "sqlite" in _parameters(item)}
     for item in items:
-        others = {"postgres", "lists"} & _parameters(item) and item.path.as_posix() not in EVERY_KIND
+        others = {"postgres", "lists", "files"} & _parameters(item) and item.path.as_posix() not in EVERY_KIND
         repeats = _test_of(item) in on_sqlite and (others or "memory" in _parameters(item))
         if repeats or str(item.path).startswith(SLOW_FOLDERS):
             item.add_marker(pytest.mark.slow)

@@ -1,9 +1,9 @@
 """Build the documentation site: `python -m tools.site [--to FOLDER] [--serve [--port N]]`.
 
 The pages are the project's Markdown files: those in docs/, those at its root and the READMEs of the examples.
-They are copied, their links are changed to match, and Zensical makes HTML with search from them. A link to a
-file that is no page (code, tests) becomes plain text. The menu is docs/README.md: a section for each of its
-headings, an entry for each link in a list. Nothing is fetched from the network.
+They and their pictures are copied, links are changed to match, and Zensical makes HTML with search from them.
+A link to a file that is neither (code, tests) becomes plain text. The menu is docs/README.md: a section for
+each of its headings, an entry for each link in a list. Nothing is fetched from the network.
 """
 
 import argparse
@@ -81,6 +81,11 @@ def pages(project: Path = PROJECT) -> dict[str, str]:
     return {START: "index.md", **docs, **examples, **root}
 
 
+def pictures(project: Path = PROJECT) -> dict[str, str]:
+    """Return where each picture of the documentation, by its path, stands in the site."""
+    return {path: path.removeprefix("docs/") for path in _below(project, "docs/**/*.svg")}
+
+
 def turned(text: str, path: str, places: dict[str, str]) -> str:
     """Return a page's text with its links as they are in the site."""
     lines, fence = list[str](), ""
@@ -120,12 +125,14 @@ def build(to: Path = SITE, project: Path = PROJECT) -> None:
     """
     if to.exists() and any(to.iterdir()) and not (to / "search.json").exists():
         raise NotBuilt(f"{to} holds something else than a site; name another folder")
-    places = pages(project)
+    places, plates = pages(project), pictures(project)
     with tempfile.TemporaryDirectory() as folder:
         for path, place in places.items():
             copy = Path(folder, "pages", place)
             copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_text(turned((project / path).read_text("utf-8"), path, places), "utf-8")
+            copy.write_text(turned((project / path).read_text("utf-8"), path, places | plates), "utf-8")
+        for path, place in plates.items():
+            shutil.copyfile(project / path, Path(folder, "pages", place))
         nav = json.dumps(menu((project / START).read_text("utf-8"), places), ensure_ascii=False)
         Path(folder, "zensical.toml").write_text(CONFIG.format(nav=nav.replace('": ', '" = ')), "utf-8")
         command = [sys.executable, "-m", "zensical", "build", "--strict"]

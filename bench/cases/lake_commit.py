@@ -9,9 +9,10 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 
 from bench import Case, Ratio, Run, Target, Variant
+from penstock.pipeline.committing import AppendFiles, TablePart, commit
 from penstock.pipeline.identity import ByOffsets
 from penstock.pipeline.offsets import Range
-from penstock.pipeline.table import DataFile, commit
+from penstock.pipeline.routing import OneTable
 from penstock.pipeline.writing import FileWriter
 
 _SCHEMA = pa.schema([("partition", pa.int32()), ("offset", pa.int64())])
@@ -21,9 +22,10 @@ _PARTITIONS = 256
 def put(table: Path, epoch: int) -> None:
     """Commit one batch: a row of each partition."""
     rows = pa.table({"partition": range(_PARTITIONS), "offset": [epoch] * _PARTITIONS}, schema=_SCHEMA)
-    files: list[DataFile] = FileWriter(table, _SCHEMA, None).write(iter(rows.to_batches()))
+    files = FileWriter(table, OneTable(_SCHEMA)).write(iter(rows.to_batches()))
     starts, ends = (dict.fromkeys(range(_PARTITIONS), n) for n in (epoch, epoch + 1))
-    assert commit(table, _SCHEMA, files, ByOffsets((Range("log", "rows", 1, starts, ends),)))
+    part = TablePart(table, _SCHEMA, tuple(files))
+    assert commit(part, ByOffsets((Range("log", "rows", 1, starts, ends),)), AppendFiles())
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""One business row and one event a transaction, beside the business row alone; and an event's whole life.
+"""One business row and one event a transaction, beside the same two INSERTs by hand, and the row alone.
 
 Eight processes with a connection each, fsync on, the sequencing service beside them in a process of its own.
 Two measures are held against the bound: the wall time per transaction over all eight (`wall_us`), and the CPU
@@ -27,6 +27,7 @@ _RETENTION = (
     ' topic_id, partition, "offset" LIMIT 10000)'
 )
 _LONGEST_SECONDS = 120
+_OVER_BARE, _OVER_ROW = 1.08, 1.5
 
 
 @dataclass
@@ -116,10 +117,16 @@ CASE = Case(
         Variant("an event's life", life, setup=quiet),
     ],
     targets=[
-        Target("wall", Ratio("row and event", "row alone", "wall_us"), at_most=1.5),
-        Target("cpu", Ratio("row and event", "row alone", "transaction_cpu_us"), at_most=1.5),
         Target(
-            "cpu_over_bare", Ratio("row and event", "row and bare INSERT", "transaction_cpu_us"), at_most=1.5
+            "wall_over_bare", Ratio("row and event", "row and bare INSERT", "wall_us"), at_most=_OVER_BARE
         ),
+        Target(
+            "cpu_over_bare",
+            Ratio("row and event", "row and bare INSERT", "transaction_cpu_us"),
+            at_most=_OVER_BARE,
+        ),
+        # What any outbox in the same transaction costs: most of it is the INSERT itself.
+        Target("wall", Ratio("row and event", "row alone", "wall_us"), at_most=_OVER_ROW),
+        Target("cpu", Ratio("row and event", "row alone", "transaction_cpu_us"), at_most=_OVER_ROW),
     ],
 )

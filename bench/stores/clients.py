@@ -144,11 +144,14 @@ def _event(conn: Any, outbox: Outbox, at: int) -> None:
 
 
 def _row_and_insert(conn: Any, outbox: Outbox, at: int) -> None:
-    """Stage the event by hand, ready made: the least that any outbox in the transaction can cost."""
+    """Stage the event by hand, ready made: the least that any outbox in the transaction can cost.
+
+    Its columns are as long as those that `publish` writes.
+    """
     conn.execute(_ROW, (f"customer-{at % _KEYS}", at))
-    conn.execute(
-        _STAGE, (at % 256, at % 256, "events", f"id-{at}", b"k", "order.placed", _VALUE, None, at, None)
-    )
+    id, hashed, now_ms = f"01900000-0000-7000-8000-{at:012}", at % _KEYS * 214_748, 1_750_000_000_000 + at
+    row = (hashed % 256, hashed, "events", id, b"customer-1234", "order.placed", _VALUE, None, now_ms, None)
+    conn.execute(_STAGE, row)
     conn.commit()
 
 

@@ -122,6 +122,10 @@ class PostgresEngine:
         """Count the server and all its processes."""
         run.watch("postgres", self.pid)
 
+    def version(self) -> str:
+        """Return the server's version."""
+        return str(self._rows("SHOW server_version")[0][0])
+
     def wal_bytes(self) -> int:
         """Return how much the server has written to its write-ahead log so far."""
         return int(self._rows("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')")[0][0])
@@ -141,4 +145,7 @@ def postgres(run: Run) -> Iterator[PostgresEngine]:
     except PostgresUnavailable as exc:
         raise NotMeasured(f"no PostgreSQL: {exc}") from exc
     with server:
-        yield PostgresEngine(server)
+        engine = PostgresEngine(server)
+        run.note("PostgreSQL", engine.version())
+        run.note("psycopg", psycopg.__version__)
+        yield engine

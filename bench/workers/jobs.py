@@ -92,6 +92,15 @@ def stamp(outbox: Outbox, tally: Tally) -> None:
         tally.add()
 
 
+def follow(outbox: Outbox, tally: Tally) -> None:
+    """Note which event it is and the moment the handler starts, in a group that begins at the earliest."""
+
+    @outbox.handler(group=GROUP)
+    def handle(record: Record) -> None:
+        tally.seen.append((record.value["order_id"], time.monotonic_ns()))
+        tally.add()
+
+
 def first(outbox: Outbox, tally: Tally) -> None:
     """Note the moment the handler starts, in a group that begins at the earliest record."""
 
@@ -170,6 +179,7 @@ _ALL = (
     park,
     storm,
     stamp,
+    follow,
     first,
     doze,
     linger,

@@ -8,13 +8,15 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from bench.errors import NotMeasured
 from bench.workers.counting import StatementCount
 from bench.workers.jobs import JOBS
 from bench.workers.tally import Tally
 from penstock import Outbox
+
+T = TypeVar("T")
 
 _SPAWN = multiprocessing.get_context("spawn")  # a fresh Python: nothing of ours in its memory
 _ANSWER_SECONDS = 60
@@ -58,6 +60,10 @@ class WorkerProcess:
     def stamps(self) -> list[int]:
         """Return the moments its handlers have noted, and forget them."""
         return list(self._ask("stamps"))
+
+    def seen(self) -> list[tuple[int, int]]:
+        """Return the number and the moment of each event its handlers have noted, and forget them."""
+        return list(self._ask("seen"))
 
     def held(self) -> int:
         """Return how many of its calls take their time now."""
@@ -113,6 +119,7 @@ def _serve(url: str, job: str, words: Connection) -> None:
         "handled": tally.count,
         "wait": tally.wait,
         "stamps": lambda: _emptied(tally.stamps),
+        "seen": lambda: _emptied(tally.seen),
         "held": lambda: len(tally.held),
         "statements": statements.count,
         "stop": worker.stop,
@@ -130,7 +137,7 @@ def _serve(url: str, job: str, words: Connection) -> None:
                 worker.stop()
 
 
-def _emptied(stamps: list[int]) -> list[int]:
-    found = list(stamps)
-    del stamps[: len(found)]
+def _emptied(noted: list[T]) -> list[T]:
+    found = list(noted)
+    del noted[: len(found)]
     return found

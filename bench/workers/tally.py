@@ -15,6 +15,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.stamps: list[int] = []
+        self.seen: list[tuple[int, int]] = []  # which event, and when
         self.held: list[None] = []  # as long as so many calls take their time
         self._handled: list[None] = []
         self._goal = _NEVER

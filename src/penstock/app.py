@@ -8,10 +8,10 @@ from typing import TypeVar
 from penstock.backoff import PollingSettings
 from penstock.clock import SYSTEM, Clock
 from penstock.delivery.retention_rule import RetentionSettings
-from penstock.errors import InvalidInput, StoreUnreachable, shown
+from penstock.errors import InvalidInput, NoOutbox, StoreUnreachable, shown
 from penstock.log.contract import Log
 from penstock.log.sql.address import without_password
-from penstock.log.sql.bell_listener import notify_others, staged_word
+from penstock.log.sql.bell_listener import flood_word, notify_others, staged_word
 from penstock.log.sql.database import Database
 from penstock.log.sql.migrations import check, migrate
 from penstock.log.sql.naming import DEFAULT_PREFIX, Names
@@ -118,8 +118,9 @@ class Outbox(PeriodicPublisher):
             clock,
             allow_autocommit=allow_autocommit,
         )
+        self._has_outbox = self._store.has_outbox
         if database.dialect.notifies and bell.enabled:
-            self._bell = Bell(self._ring)  # else nobody hears it, unless a worker runs here
+            self._bell = Bell(self._ring, self._ring_in_flood)  # else only a worker here hears it
         self._handlers = Handlers(self._event_types, retry=retry)
         self._workers: list[Worker] = []
 
@@ -160,6 +161,9 @@ class Outbox(PeriodicPublisher):
         before. Raises InvalidHandler, DuplicateHandler.
         """
 
+        if options.transaction and not self._has_outbox:
+            raise NoOutbox(self._database.where, "transaction=True")
+
         def register(function: H) -> H:
             self._handlers.declare(function, options)
             return function
@@ -180,7 +184,8 @@ class Outbox(PeriodicPublisher):
 
         Ticks of its schedules that are due are published first.
 
-        Raises SchemaMissing, SchemaBehind, SchemaTooNew.
+        Raises SchemaMissing, SchemaBehind, SchemaTooNew; LogMismatch, before anything is delivered; Damaged,
+        once all that can be read is.
         """
         check(self._database)
         return Drain(self._store, self._handlers, self._clock, self._tick_source()).run()
@@ -228,7 +233,7 @@ class Outbox(PeriodicPublisher):
         worker = self._worker(partitions, dedicated=dedicated)
         self._workers.append(worker)
         if self._bell is None and BellSettings.load().enabled:
-            self._bell = Bell(self._ring)
+            self._bell = Bell(self._ring, self._ring_in_flood)
         try:
             yield worker
         finally:
@@ -257,6 +262,12 @@ class Outbox(PeriodicPublisher):
             worker.staged(slots)
         if self._database.dialect.notifies:
             notify_others(self._database, staged_word(slots))
+
+    def _ring_in_flood(self, seconds: float) -> None:
+        for worker in list(self._workers):
+            worker.flooded(seconds)
+        if self._database.dialect.notifies:
+            notify_others(self._database, flood_word(seconds))
 
     @property
     def log(self) -> Log:
@@ -290,7 +301,7 @@ class Outbox(PeriodicPublisher):
         self._listeners.close()
         if self._bell is not None:
             self._bell.close()
-        self._database.close()
+        self._store.close()
 
 
 def run_together(

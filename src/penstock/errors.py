@@ -21,6 +21,7 @@
     │   ├── InvalidName             a table prefix or schema that is not a plain identifier
     │   ├── InvalidPage             a limit or a place to go on from that no listing has
     │   ├── InvalidRetention        how long or how much of a topic is kept
+    │   ├── InvalidBatch            bytes that are no whole record batch
     │   └── InvalidSelection        nothing is selected, or in two ways
     ├── EventTypeError              the registry of typed events
     │   ├── NotAnEventClass
@@ -29,6 +30,7 @@
     │   └── InvalidTracking         a model, or the writes to it, cannot be tracked so
     ├── Undecodable                 stored bytes that cannot be decoded
     ├── ConnectionRefused           a connection `publish` cannot work on
+    │   ├── NoOutbox                a store whose log is in files
     │   ├── UnsupportedConnection
     │   └── NoTransaction           autocommit, and no transaction open
     ├── SchemaError                 the tables in the database
@@ -49,6 +51,10 @@
     │   ├── StoreBusy               members are at work, so its tables are not dropped
     │   ├── StoreReplaced           its tables were made again while a member runs
     │   ├── StoreUnsupported        a kind of store that this Python does not support
+    │   ├── WriterElsewhere         another process writes this log in files
+    │   ├── LogMismatch             a log in files and the SQLite file beside it do not belong together
+    │   ├── PartitionUnwritable     the disk refused a partition of a log in files
+    │   ├── BufferFull              more waits for the disk than may
     │   └── BellUnheard             notifications do not come through: a pooler stands in between
     ├── LogError                    topics, partitions and offsets
     │   ├── UnknownTopic
@@ -59,11 +65,22 @@
     │   ├── OffsetOutOfRange
     │   ├── ProducerFenced          a producer of a later epoch has appended
     │   ├── OutOfSequence           a producer's batch neither follows its last one nor repeats it
+    │   ├── Damaged                 stored bytes are not what was written; they are not served
     │   ├── StillNeeded             a group has come back to records that were about to be deleted
     │   ├── TopicBusy               members serve it, so it is not deleted
     │   ├── UnknownScheduled        no event of that id waits for its time
     │   ├── UnknownEvent            no event of that id was found
+    │   ├── MapChanged              a topic has grown while records were on their way to it; tried again
     │   └── TopicVanished           deleted while records were on their way to it; tried again
+    ├── RequestError                what a client sent over a connection
+    │   ├── InvalidRequest          bytes that are no request; the connection ends
+    │   ├── FrameTooLarge           a request of more bytes than are taken; the connection ends
+    │   ├── NotAllowed              who asks may not do that
+    │   ├── BatchTooLarge           records of more bytes than are taken, as they come or unpacked
+    │   ├── ForeignPartition        a key in a partition where the topic's own rule does not put it
+    │   ├── UnknownProducer         a producer id that nobody was given
+    │   ├── InvalidTransaction      a transaction that is not open, or cannot do that now
+    │   └── InvalidConfig           a topic cannot be set to that
     ├── GroupError                  groups and what they have put aside
     │   ├── UnknownGroup
     │   ├── GroupKindDiffers        a group of handlers, used by a client, or the other way round
@@ -94,6 +111,9 @@
     │   ├── SparkNotStarted
     │   ├── InvalidOption           an option of a source or a sink
     │   ├── InvalidPipeline         what was named is not a pipeline
+    │   ├── NoColumns               a class cannot be turned into columns
+    │   ├── KeyInTwoPartitions      an upsert cannot know which record of a key is the last
+    │   ├── RowWithoutKey           an upsert cannot know which row it replaces
     │   ├── RecordsRemoved          retention was faster than the pipeline
     │   ├── RangesDiffer            the table does not end where the batch begins
     │   ├── AnotherLog              a checkpoint or a table was made from another log or topic
@@ -101,6 +121,7 @@
     │   ├── StateWithoutPast        a new checkpoint cannot continue the results in a table
     │   ├── TableDiffers            the columns of a table are not those of the batch
     │   ├── TableMissing            a table that a lake had is gone
+    │   ├── MarkMissing             the mark of a lake is gone
     │   ├── TableDamaged            a table points to a file that is not there
     │   ├── FilesUnseen             the driver does not see what tasks wrote
     │   ├── PipelineFailed          what Spark says, in one line
@@ -358,6 +379,18 @@ class InvalidRetention(InvalidInput):
         super().__init__(f"{what} {shown(value)} must be {wanted}")
 
 
+class InvalidBatch(InvalidInput):
+    """Bytes that should be a record batch are none, or are not whole."""
+
+    code = "invalid_batch"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"a record batch is refused: {why}; send it again, or look at what changed it on its way"
+        )
+        self.why = why
+
+
 class InvalidSelection(InvalidInput):
     """Nothing is selected to act on, or it is selected in two ways that contradict each other."""
 
@@ -431,6 +464,19 @@ class ConnectionRefused(Error):
 
     code = "connection_refused"
     fault = Fault.CALLER
+
+
+class NoOutbox(ConnectionRefused):
+    """The log is in files: there is no transaction of the caller's that could hold an event."""
+
+    code = "no_outbox"
+    fault = Fault.CALLER
+
+    def __init__(self, where: str, what: str) -> None:
+        super().__init__(
+            f"{what} needs an outbox in a database, and the log beside {where} is in files; add records with "
+            "outbox.log.append(topic, records), or keep the outbox where your own tables are"
+        )
 
 
 class UnsupportedConnection(ConnectionRefused):
@@ -656,6 +702,56 @@ class StoreUnsupported(StoreError):
         super().__init__(f"{store} needs {needs}")
 
 
+class WriterElsewhere(StoreError):
+    """Another process writes this log: only it may append, trim or erase."""
+
+    code = "writer_elsewhere"
+
+    def __init__(self, where: str, pid: str) -> None:
+        super().__init__(
+            f"the log in {where} is written by process {pid}, and only that one may append to it, trim it or "
+            "erase from it; do it there, or stop that process first"
+        )
+        self.pid = pid
+
+
+class LogMismatch(StoreError):
+    """A log in files and the SQLite file beside it are not of the same log, or not of the same time."""
+
+    code = "log_mismatch"
+
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__(
+            f"the segments in {where} and the SQLite file beside them do not belong together: {why}; restore "
+            "both from the same backup, or accept them as they are: penstock restored"
+        )
+
+
+class PartitionUnwritable(StoreError):
+    """The disk refused a write or a sync: nothing more is acknowledged there until it takes a new segment."""
+
+    code = "partition_unwritable"
+    retryable = True
+
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__(
+            f"{where} takes no records: {why}; what was acknowledged is kept and read, look at the disk, "
+            "and it goes on by itself once a new segment can be written"
+        )
+
+
+class BufferFull(StoreError):
+    """More bytes wait for the disk than may; nothing was taken."""
+
+    code = "buffer_full"
+    retryable = True
+
+    def __init__(self, waiting: int, most: int) -> None:
+        super().__init__(
+            f"{waiting} bytes wait for the disk, and files.buffer_bytes is {most}; send it again later"
+        )
+
+
 class BellUnheard(StoreError):
     """A notification of our own did not come back: listeners on that connection hear nothing."""
 
@@ -771,6 +867,27 @@ class OutOfSequence(LogError):
         )
 
 
+class Damaged(LogError):
+    """Stored bytes of a log are not what was written there: they are not served, and nothing is deleted.
+
+    `until` is the offset behind it, where that is known.
+    """
+
+    code = "damaged"
+    fault = Fault.OUTSIDE
+
+    def __init__(self, where: str, position: int, offset: int, why: str, until: int | None = None) -> None:
+        _, _, behind = where.partition("/")
+        number = behind.partition("/")[0]
+        super().__init__(
+            f"{where} is damaged at byte {position}, from offset {offset} on: {why}; the other records are "
+            "served and nothing was deleted; put a backup of that file in its place, or let a group go on "
+            "behind it, at the offset that penstock log verify names: penstock groups reset GROUP "
+            f"--partition {number if number.isdecimal() else 'N'} --to OFFSET"
+        )
+        self.where, self.position, self.offset, self.why, self.until = where, position, offset, why, until
+
+
 class StillNeeded(LogError):
     """A group has come back to records that were about to be deleted: none is."""
 
@@ -815,6 +932,16 @@ class UnknownEvent(LogError):
         super().__init__(why)
 
 
+class MapChanged(LogError):
+    """A topic has grown while records were on their way to it: they are placed again."""
+
+    code = "map_changed"
+    fault, retryable = Fault.OURS, True
+
+    def __init__(self) -> None:
+        super().__init__("the topic has grown meanwhile; its records are placed again")
+
+
 class TopicVanished(LogError):
     """A topic was deleted while records were on their way to it; the work is tried again."""
 
@@ -823,6 +950,98 @@ class TopicVanished(LogError):
 
     def __init__(self) -> None:
         super().__init__("a topic was deleted while records were on their way to it; the work is tried again")
+
+
+class RequestError(Error):
+    """What a client sent over a connection cannot be done."""
+
+    code = "request"
+    fault = Fault.CALLER
+
+
+class InvalidRequest(RequestError):
+    """Bytes that came over a connection are no request; what follows them cannot be understood either."""
+
+    code = "invalid_request"
+    closes = True
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the bytes are no request: {why}")
+
+
+class FrameTooLarge(RequestError):
+    """A request announces more bytes than are taken."""
+
+    code = "frame_too_large"
+    closes = True
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(
+            f"a request of {size} bytes is announced, the limit broker.frame_bytes is {limit}; send smaller "
+            "batches, or raise the limit"
+        )
+
+
+class NotAllowed(RequestError):
+    """Who asks may not do that."""
+
+    code = "not_allowed"
+
+    def __init__(self, principal: str, action: str, resource: str) -> None:
+        super().__init__(f"{principal} may not {action} {resource}")
+
+
+class BatchTooLarge(RequestError):
+    """Records have more bytes than are taken."""
+
+    code = "batch_too_large"
+
+    def __init__(self, topic: str, partition: int, size: int, limit: int) -> None:
+        super().__init__(
+            f"a batch for {topic}/{partition} was refused: it has {size} bytes or more, the limit is "
+            f"{limit}; send smaller batches, or raise broker.batch_bytes"
+        )
+
+
+class ForeignPartition(RequestError):
+    """A record with a key came for a partition where the topic's own rule does not put that key."""
+
+    code = "foreign_partition"
+
+    def __init__(self, topic: str, partition: int, own: int) -> None:
+        super().__init__(
+            f"topic {topic} keeps keys where murmur3 puts them, and a record for partition {partition} has a "
+            f"key of partition {own}; set the client's partitioner to murmur3 (penstock.partition_of), leave "
+            "the key out, or give up the order between outbox and Kafka: set penstock.foreign.keys=allowed "
+            "on the topic"
+        )
+
+
+class UnknownProducer(RequestError):
+    """Nobody was given that producer id."""
+
+    code = "unknown_producer"
+
+    def __init__(self, producer: object) -> None:
+        super().__init__(f"producer {shown(producer)} is not known; ask for an id again")
+
+
+class InvalidTransaction(RequestError):
+    """A transaction is not open, or cannot do now what is asked."""
+
+    code = "invalid_transaction"
+
+    def __init__(self, id: str, why: str) -> None:
+        super().__init__(f"transaction {shown(id)}: {why}")
+
+
+class InvalidConfig(RequestError):
+    """A topic cannot be set to that."""
+
+    code = "invalid_config"
+
+    def __init__(self, name: str, value: object, wanted: str) -> None:
+        super().__init__(f"{name}={shown(value)}: it must be {wanted}")
 
 
 class GroupError(Error):
@@ -1134,6 +1353,40 @@ class InvalidPipeline(PipelineError):
         super().__init__(f"{shown(name)} is not a pipeline: {why}")
 
 
+class NoColumns(PipelineError):
+    """A class cannot be turned into columns of a table."""
+
+    code = "no_columns"
+
+    def __init__(self, cls: object, why: str) -> None:
+        super().__init__(f"{getattr(cls, '__qualname__', cls)} has no columns: {why}")
+
+
+class KeyInTwoPartitions(PipelineError):
+    """A key was written to two partitions of a topic: which of its records is the last cannot be known."""
+
+    code = "key_in_two_partitions"
+
+    def __init__(self, key: str, one: int, other: int) -> None:
+        super().__init__(
+            f"key {shown(key)} is in partition {one} and in partition {other} of the topic, so which record "
+            "is the last cannot be known; an upsert needs a topic whose keys are placed by its own "
+            "partitioner: let one kind of client write it, or append instead (--mode append)"
+        )
+
+
+class RowWithoutKey(PipelineError):
+    """A row that is to be upserted has no key."""
+
+    code = "row_without_key"
+
+    def __init__(self, table: str, key: str) -> None:
+        super().__init__(
+            f"a row for table {table} has no {key}, so it cannot be upserted; leave such rows "
+            "out of the pipeline"
+        )
+
+
 class RecordsRemoved(PipelineError):
     """Records that a query has not read yet are gone from the log."""
 
@@ -1182,7 +1435,8 @@ class HistoryTakenBack(PipelineError):
             f"the history of topic {topic} was taken back, as by a restored backup, so nothing more is read: "
             f"{ranges}; what tables hold beyond the backup is not in the log, and other records may stand "
             "there. Compare them (penstock reconcile --lake), then go on where they still agree: "
-            "penstock pipeline reset --from-table, or make the tables again: the same with --rebuild"
+            "penstock pipeline reset --from-table, or make the tables again from what the log still holds, "
+            "as tables of upserts must be: the same with --rebuild"
         )
 
 
@@ -1225,6 +1479,19 @@ class TableMissing(PipelineError):
             f"{lake} has lost {what}{f' and {len(names) - 3} more' * (len(names) > 3)}, so nothing was "
             f"written: a new one would begin at this batch. Put it back, or make it again from the log: "
             f"penstock pipeline {remedy}"
+        )
+
+
+class MarkMissing(PipelineError):
+    """The mark of a lake is gone, so nobody knows up to where all of its tables hold the log."""
+
+    code = "mark_missing"
+
+    def __init__(self, lake: str) -> None:
+        super().__init__(
+            f"{lake} has lost its mark, the folder _penstock/mark, which says up to where all of its tables "
+            "hold the log, so nothing was written. Put it back, or make the tables again from the log: "
+            f"penstock pipeline reset {lake} --rebuild"
         )
 
 

@@ -10,6 +10,8 @@ as there are stores, topics, groups and handlers.
 """
 
 from bisect import bisect_left
+from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from threading import Lock
@@ -17,6 +19,7 @@ from typing import Any
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)  # seconds
 Labels = tuple[str, ...]
+_MOST_NOTED = 256  # before they are counted
 
 
 class SeriesKind(Enum):
@@ -45,6 +48,16 @@ class Series:
         self.name, self.kind, self.help, self.labels = name, kind, help, labels
         self._values: dict[Labels, Any] = {}
         self._lock = Lock()
+        self._noted: deque[tuple[Labels, float]] = deque()
+
+    def note(self, amount: float, *labels: str) -> None:
+        """Raise a counter, or add an observation, when the series is read or many are noted.
+
+        For what is done once an event by the caller's own thread: together they cost a fraction.
+        """
+        self._noted.append((labels, amount))
+        if len(self._noted) >= _MOST_NOTED:
+            self._count_noted()
 
     def add(self, amount: float = 1, **labels: str) -> None:
         """Raise a counter."""
@@ -76,6 +89,7 @@ class Series:
 
     def values(self) -> dict[Labels, Any]:
         """Return the values by label values, as they are now."""
+        self._count_noted()
         with self._lock:
             return {
                 key: Buckets(list(value.counts), value.total) if isinstance(value, Buckets) else value
@@ -84,8 +98,22 @@ class Series:
 
     def reset(self) -> None:
         """Forget all values, for tests."""
+        self._noted.clear()
         with self._lock:
             self._values.clear()
+
+    def _count_noted(self) -> None:
+        gathered: dict[Labels, list[float]] = {}
+        with suppress(IndexError):  # another thread counts them, too
+            for _ in range(len(self._noted)):
+                values, amount = self._noted.popleft()
+                gathered.setdefault(values, []).append(amount)
+        for values, amounts in gathered.items():
+            labels = dict(zip(self.labels, values, strict=True))
+            if self.kind is SeriesKind.COUNTER:
+                self.add(sum(amounts), **labels)
+            else:
+                self.observe(*amounts, **labels)
 
     def _key(self, labels: dict[str, str]) -> Labels:
         assert len(labels) == len(self.labels), (

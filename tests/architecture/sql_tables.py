@@ -7,10 +7,24 @@ from pathlib import Path
 from penstock.log.sql.statements import split
 
 OWNERS = {
-    "log": {"meta", "topic", "generation", "head", "log", "log_time", "hold", "producer"},
+    "log": {
+        "meta",
+        "topic",
+        "generation",
+        "head",
+        "log",
+        "log_time",
+        "hold",
+        "producer",
+        "topic_config",
+        "kafka_producer",
+        "kafka_sequence",
+        "pending",
+    },
     "outbox": {"staged", "scheduled", "token", "periodic"},
     "membership": {"member", "slot", "domain"},
-    "delivery": {"group", "cursor", "lane", "lane_entry", "dead", "note", "fallback"},
+    "delivery": {"group", "cursor", "lane", "lane_entry", "dead", "note", "fallback", "pending_offset"},
+    "broker": {"kafka_group", "broker"},
     "operate": {"audit"},
 }
 # A statement that touches more than its room owns, the tables, and why it may.

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from penstock import errors
+from penstock.broker.error_codes import ERROR_NUMBERS
 from penstock.cli.exit_codes import EXIT_CODES
 from penstock.errors import Error, tree
 from tests.architecture.source import assert_none
@@ -57,6 +58,10 @@ def test_every_error_is_in_the_one_file() -> None:
 
 def test_every_code_has_an_exit_code_and_no_row_is_stale() -> None:
     assert_none(table_breaches({cls.code for cls in CLASSES}, EXIT_CODES))
+
+
+def test_every_code_has_a_number_of_kafkas_and_no_row_is_stale() -> None:
+    assert_none(table_breaches({cls.code for cls in CLASSES}, ERROR_NUMBERS))
 
 
 def test_the_drawn_tree_is_the_real_one() -> None:

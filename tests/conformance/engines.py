@@ -16,11 +16,13 @@ from penstock import Outbox, Record
 from penstock.clock import Clock
 from penstock.log.contract import Log, Position
 from penstock.log.entry import Entry
+from penstock.log.files.log import FileLog
 from penstock.log.sql.contract import Result
 from penstock.log.sql.database import Database
 from penstock.log.store import Store, open_store
 from penstock.testing import FakeClock
 from penstock.testing.list_log import ListLog
+from tests.conformance.file_damage import change_records
 
 NAMES = ("memory", "sqlite", "postgres")
 DATABASES = ("sqlite", "postgres")  # memory is SQLite without a disk: the shipped suites show it
@@ -85,7 +87,10 @@ class StoreEngine:
 
     def lose(self, *offsets: int) -> None:
         """Lose records of all topics: nothing but damage does that."""
-        if self._log is not None:
+        if isinstance(self._log, FileLog):
+            for topic in self._log.topics():
+                change_records(self._log, topic, dict.fromkeys(offsets))
+        elif self._log is not None:
             assert isinstance(self._log, ListLog)
             for topic in self._log.topics():
                 places = [
@@ -98,7 +103,9 @@ class StoreEngine:
 
     def enlarge(self, *offsets: int, size: int) -> None:
         """Give records of partition 0 another value, of so many zeros: nothing but damage does that."""
-        if self._log is not None:
+        if isinstance(self._log, FileLog):
+            change_records(self._log, self._log.topic("events"), dict.fromkeys(offsets, bytes(size)), {0})
+        elif self._log is not None:
             assert isinstance(self._log, ListLog)
             for each in offsets:
                 self._log.falsify(self._log.topic("events"), Position(0, each), bytes(size))

@@ -1,12 +1,15 @@
 """Fixtures that give a store of each kind, empty or with its tables made; a conftest imports them all."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from penstock.log.contract import Log
+from penstock.log.files.log import FileLog
+from penstock.log.store import open_store
 from penstock.testing.list_log import ListLog
 from tests.conformance.engines import (
     DATABASES,
@@ -25,8 +28,10 @@ from tests.services.postgres import PostgresServer
 __all__ = [
     "_sqlite_template",
     "engine",
+    "file_log",
     "kind",
     "memory_store",
+    "migrated_files",
     "migrated_lists",
     "migrated_memory",
     "migrated_postgres",
@@ -49,14 +54,14 @@ def kind(request: pytest.FixtureRequest) -> str:
     return name
 
 
-@pytest.fixture(name="kind", params=(*DATABASES, "lists"))
+@pytest.fixture(name="kind", params=(*DATABASES, "lists", "files"))
 def kind_or_lists(request: pytest.FixtureRequest) -> str:
-    """Give each database, and a store whose log is not in it but in lists; import it to ask both."""
+    """Give each database, and stores whose log is not in it but in lists or files; import it to ask all."""
     name: str = request.param
     return name
 
 
-on_every_engine = pytest.mark.parametrize("kind", [*NAMES, "lists"], indirect=True)
+on_every_engine = pytest.mark.parametrize("kind", [*NAMES, "lists", "files"], indirect=True)
 
 
 # For a test about the rows of a log in the database: where the log is elsewhere there is nothing to ask.
@@ -162,11 +167,32 @@ def migrated_lists(migrated_sqlite: str) -> str:
 
 
 @pytest.fixture
-def engine(kind: str, migrated_url: str) -> Iterator[StoreEngine]:
+def migrated_files(migrated_sqlite: str) -> str:
+    """Give the database of a store whose log is in files, with tables of its own."""
+    return migrated_sqlite
+
+
+@pytest.fixture
+def engine(kind: str, migrated_url: str, request: pytest.FixtureRequest) -> Iterator[StoreEngine]:
     """Give a store with its tables made and an outbox on it."""
-    opened = StoreEngine(migrated_url, ListLog() if kind == "lists" else None)
+    made: dict[str, Callable[[], Log]] = {
+        "lists": ListLog,
+        "files": lambda: request.getfixturevalue("file_log"),
+    }
+    opened = StoreEngine(migrated_url, made[kind]() if kind in made else None)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def file_log(tmp_path: Path, _sqlite_template: Path) -> Iterator[FileLog]:
+    """Give an empty log in files, with its tables made."""
+    (tmp_path / "log").mkdir(mode=0o700)
+    shutil.copyfile(_sqlite_template, tmp_path / "log" / "penstock.db")
+    store = open_store(f"{tmp_path}/log/")
+    assert isinstance(store.log, FileLog)
+    yield store.log
+    store.close()
 
 
 @pytest.fixture

@@ -320,6 +320,30 @@ def test_the_callers_own_rows_share_the_transaction(caller: Caller, store: Store
     assert drained(store) == ["a"]
 
 
+def test_when_publish_returns_the_server_has_its_statement(
+    caller: Caller, store: StoreEngine, face: Any
+) -> None:
+    """In a pipeline, too: only the answer is awaited later. Nothing is gathered until the commit."""
+    if caller.engine != "postgres":
+        pytest.skip("there is no server: the statement runs in this process")
+    shown = (
+        "SELECT query FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    with store.connect() as watching, caller.transaction(store.url) as conn:
+        watching.autocommit = True
+        face.publish(conn, "t", 1, at=timedelta(hours=1))  # the first asks how durable the session is
+        caller.execute(conn, "SELECT 1")
+        face.publish(conn, "t", 2)
+        wait_until(
+            lambda: any(
+                query.startswith("INSERT INTO penstock_staged")
+                for [query] in watching.execute(shown).fetchall()
+            ),
+            "the server has the INSERT",
+            seconds=10,
+        )
+
+
 def test_missing_tables_are_named_with_the_remedy(caller: Caller, request: pytest.FixtureRequest) -> None:
     if "pipeline" in caller.name:
         pytest.skip("in a pipeline the driver reports at its next synchronisation, in its own words")

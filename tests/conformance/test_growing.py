@@ -19,7 +19,7 @@ from penstock.model.partition import key_hash
 from penstock.model.retry import Fixed
 from penstock.operate import dead, topics
 from penstock.operate.audit import audit
-from penstock.operate.groups import pause, resume
+from penstock.operate.groups import groups, pause, resume
 from penstock.operate.lanes import LaneState, lanes
 from penstock.operate.reset import reset
 from penstock.operate.why import Code, why
@@ -204,6 +204,10 @@ def test_a_worker_of_the_release_before_leaves_before_the_topic_grows(
         before.setattr("penstock.log.sql.schema_watch.known_version", lambda database: 8)
         running = pool.submit(old.run)
         wait_until(lambda: len(seen) == len(KEYS), "it is at work")
+        wait_until(
+            lambda: groups(engine.outbox).items[0].lag == 0,
+            "results of a trickle are settled",
+        )
         topics.grow(engine.outbox, "events", 8)
         writer.publish()
         with pytest.raises(SchemaTooNew, match="can be used from version 9 on, this Penstock knows 8"):

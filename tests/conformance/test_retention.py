@@ -12,6 +12,7 @@ from penstock.delivery.retention_rule import RetentionSettings
 from penstock.delivery.retention_trim import trim
 from penstock.errors import OffsetOutOfRange, UnknownTopic
 from penstock.log.contract import OffsetRange
+from penstock.log.files.log import FileLog
 from penstock.log.sql.database import Database
 from penstock.log.sql.dialects import open_database
 from penstock.log.sql.naming import Names
@@ -233,6 +234,8 @@ def test_only_the_named_topic_is_trimmed(engine: StoreEngine, database: Database
 
 def test_a_pass_is_bounded_and_one_that_was_full_says_so(engine: StoreEngine, database: Database) -> None:
     """T-21: so many in a transaction, so many transactions in a pass, the oldest first."""
+    if isinstance(engine.outbox.log, FileLog):
+        pytest.skip("a log in files unlinks whole segments, whatever the number of their records")
     engine.outbox.log.create_topic("events", partitions=2)
     subscribe(engine.outbox, "g", Seen())
     for key in ("a", "b", "c", "d"):
@@ -253,6 +256,8 @@ def test_a_pass_is_bounded_and_one_that_was_full_says_so(engine: StoreEngine, da
 
 
 def test_a_hot_partition_is_not_slowed_by_the_others(engine: StoreEngine, database: Database) -> None:
+    if isinstance(engine.outbox.log, FileLog):
+        pytest.skip("a log in files unlinks whole segments, whatever the number of their records")
     engine.outbox.log.create_topic("events", partitions=8)
     subscribe(engine.outbox, "g", Seen())
     for key in "abcdefgh":
@@ -573,6 +578,8 @@ def test_old_tokens_go_too(engine: StoreEngine, trimmed: Retain) -> None:
 
 
 def test_the_owner_of_the_first_slot_does_it(engine: StoreEngine, database: Database) -> None:
+    if isinstance(engine.outbox.log, FileLog):
+        pytest.skip("in files the process that writes does it, whoever owns the slot")
     in_one_partition(engine)
     delivered(engine, 1, 2)
     engine.clock.advance(WEEK + SOON)

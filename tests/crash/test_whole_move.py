@@ -18,7 +18,6 @@ from penstock.log.sql.dialects import open_database
 from penstock.log.sql.fence import Fence
 from penstock.log.sql.naming import Names
 from penstock.log.sql.postgres.dialect import PostgresDialect
-from penstock.log.sql.postgres.prepared import PLANNED
 from penstock.log.store import store_of
 from penstock.outbox.sequencer import Pass, Sequencer, SequencerSettings
 from penstock.outbox.whole_move import MOST_RECORDS, Moved, move_whole
@@ -165,7 +164,7 @@ def test_offsets_are_those_of_the_locked_heads(
     )
     with meanwhile(postgres_store, database, fence, raise_heads) as trip:
         done = trip.result()
-    assert [(one.base, one.added) for one in done.raised] == [(5, 1)]
+    assert list(done.ends.values()) == [6]
     assert [row.offset for row in logged(postgres_store)] == [5]
     assert [row[0] for row in postgres_store.rows("SELECT max(next_offset) FROM penstock_head")] == [6]
 
@@ -213,7 +212,7 @@ def test_nothing_is_committed_when_not_all_that_was_removed_was_added(
     postgres_store: Store, database: Database, fence: Fence
 ) -> None:
     postgres_store.publish_committed("three", KEYS)
-    with pytest.raises(psycopg.errors.InvalidTextRepresentation, match="removed 4, added 2"):
+    with pytest.raises(psycopg.errors.InvalidTextRepresentation, match="removed 4, raised by 2"):
         whole(database, fence)
     assert (postgres_store.waiting(), logged(postgres_store)) == (len(KEYS), [])
 
@@ -270,7 +269,7 @@ def test_prepared_statements_that_somebody_dropped_are_done_without(
 ) -> None:
     postgres_store.publish_committed("three", KEYS)
     assert whole(database, fence).moved == len(KEYS)
-    with database.looking() as tx:
+    with database._tripping() as tx:
         assert tx.conn.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() == (2,)
         tx.conn.execute("DISCARD ALL")
     postgres_store.publish_committed("three", KEYS)
@@ -311,15 +310,13 @@ def test_a_database_that_is_serializable_by_default_does_not_matter(
 def test_the_plan_walks_indexes_however_small_the_tables_were(database: Database, fence: Fence) -> None:
     """It was made while they were empty, and is kept: with a million rows it must do as well."""
     assert whole(database, fence).moved == 0
-    with database.looking() as tx:
-        tx.conn.execute("BEGIN" + PLANNED)
+    with database._tripping() as tx:
         ((name, count),) = tx.conn.execute(
             "SELECT name, cardinality(parameter_types) FROM pg_prepared_statements "
             "WHERE statement LIKE '%penstock_log%'"
         ).fetchall()
         nulls = ", ".join(["NULL"] * count)
         plan = "\n".join(row[0] for row in tx.conn.execute(f"EXPLAIN EXECUTE {name}({nulls})"))
-        tx.conn.execute("ROLLBACK")
     assert "Seq Scan" not in plan
 
 

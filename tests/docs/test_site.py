@@ -7,7 +7,7 @@ import pytest
 
 from tests.architecture.source import assert_none
 from tests.docs.site_pages import Page, broken, foreign, read_site
-from tools.site import NotBuilt, build, main, menu, pages, turned
+from tools.site import NotBuilt, build, main, menu, pages, pictures, turned
 
 PLACES = {"docs/README.md": "index.md", "docs/how-to/a.md": "how-to/a.md", "README.md": "project/readme.md"}
 
@@ -31,6 +31,12 @@ def test_every_page_is_there_and_every_link_inside_resolves(site: Path, built: d
         assert (site / place).with_suffix(".html").exists(), place
     assert sum(len(page.links) for page in built.values()) > 1000
     assert_none(broken(site, built))
+
+
+def test_the_pictures_stand_on_their_pages(site: Path, built: dict[Path, Page]) -> None:
+    loaded = {(path.parent / link).resolve() for path, page in built.items() for link in page.loads}
+    assert pictures()
+    assert {(site / place).resolve() for place in pictures().values()} <= loaded
 
 
 def test_nothing_is_loaded_from_another_host(site: Path, built: dict[Path, Page]) -> None:

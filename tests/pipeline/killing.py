@@ -16,6 +16,7 @@ import psutil
 from penstock import points
 from penstock.pipeline.identity import ByOffsets
 from penstock.pipeline.sink import DeltaSink, DeltaStreamWriter
+from penstock.pipeline.upsert.latest import Order
 
 RECORDS_PER_BATCH = 100
 WHERE, DRIVER = "PENSTOCK_TEST_KILL", "PENSTOCK_TEST_DRIVER"
@@ -53,6 +54,24 @@ class UncheckedWriter(DeltaStreamWriter):
             super().commit(messages, batchId)
         finally:
             ByOffsets.is_in = checked  # type: ignore[method-assign]
+
+
+class AppendingSink(DeltaSink):
+    """The sink, without the merge: rows of an upsert are only added."""
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> AppendingWriter:
+        inner: Any = super().streamWriter(schema, overwrite)
+        return AppendingWriter(inner._target, self.options)
+
+
+class AppendingWriter(DeltaStreamWriter):
+    def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
+        last = Order.last
+        Order.last = lambda self, rows: rows  # type: ignore[method-assign]
+        try:
+            super().commit(messages, batchId)
+        finally:
+            Order.last = last  # type: ignore[method-assign]
 
 
 def kill_tree(driver: int) -> None:

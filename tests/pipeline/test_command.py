@@ -54,6 +54,29 @@ def test_vacuum_says_what_goes(lake: Path) -> None:
     assert json.loads(run("vacuum", str(lake), "--json").output)[0]["files"] == []
 
 
+def test_a_young_age_is_asked_about(lake: Path) -> None:
+    (lake / "a" / "part-x.zstd.parquet").write_bytes(b"x")
+    assert run("vacuum", str(lake), "--older-than", "0").exit_code == 2
+    assert (lake / "a" / "part-x.zstd.parquet").exists()
+    assert run("vacuum", str(lake), "--older-than", "0", "--dry-run").exit_code == 0
+    assert run("vacuum", str(lake), "--older-than", "0", "--yes").exit_code == 0
+    assert not (lake / "a" / "part-x.zstd.parquet").exists()
+
+
+def test_optimize_joins_files_and_history_shows_it(lake: Path) -> None:
+    assert "a: 3 files would become about 1" in run("optimize", str(lake), "--dry-run").output
+    assert "a: 3 files became 1" in run("optimize", str(lake)).output
+    assert run("optimize", str(lake)).output == "nothing to join\n"
+    found = json.loads(run("history", str(lake), "--table", "a", "--json").output)
+    assert [(each["operation"], each["files_added"], each["files_removed"]) for each in found] == [
+        ("OPTIMIZE", 1, 3),
+        ("WRITE", 3, 0),
+        ("CREATE TABLE", 0, 0),
+    ]
+    assert found[1]["rows"] == 15
+    assert "optimize" in run("history", str(lake), "--limit", "1").output
+
+
 def test_reset_asks_first(lake: Path) -> None:
     asked = run("reset", str(lake), input="n\n")
     assert asked.exit_code == 2

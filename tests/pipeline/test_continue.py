@@ -15,12 +15,12 @@ from penstock import points
 from penstock.errors import HistoryTakenBack
 from penstock.operate.restored import restored
 from penstock.pipeline.columns import COLUMNS, spark_schema
+from penstock.pipeline.committing import AFTER_COMMIT
 from penstock.pipeline.offsets import Range
 from penstock.pipeline.options import read_options
 from penstock.pipeline.paths import tables_in
 from penstock.pipeline.sink import DeltaSink
 from penstock.pipeline.source import StreamReader
-from penstock.pipeline.table import AFTER_COMMIT
 from tests.pipeline.stores import PARTITIONS, TOPIC, LogStore
 
 

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from tests.pipeline.test_continue import places
 from tests.services.budget import Budget
 
 BEFORE, AFTER = "pipeline.before_table_commit", "pipeline.after_table_commit"
+BEFORE_MARK, AFTER_MARK = "pipeline.before_mark", "pipeline.after_mark"
 BATCHES = 3
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
@@ -39,11 +41,11 @@ def words(store: LogStore, to: Path) -> list[str]:
     return ["pipeline", "lake", *where, "--once", "--batch-records", str(RECORDS_PER_BATCH)]
 
 
-def begin(store: LogStore, to: Path, where: str = "") -> subprocess.Popen[bytes]:
+def begin(store: LogStore, to: Path, where: str = "", more: Sequence[str] = ()) -> subprocess.Popen[bytes]:
     """Start the command as a process of its own, to be killed at a point of a batch."""
     need_java()
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.pipeline.killing", *words(store, to), "--master", "local[2]"],
+        [sys.executable, "-m", "tests.pipeline.killing", *words(store, to), *more, "--master", "local[2]"],
         env=os.environ | {"PYTHONPATH": WORKERS_PATH, WHERE: where},
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
@@ -51,18 +53,18 @@ def begin(store: LogStore, to: Path, where: str = "") -> subprocess.Popen[bytes]
     )
 
 
-def die(store: LogStore, to: Path, point: str, batch: int) -> None:
-    with begin(store, to, f"{point} {batch}") as command:
+def die(store: LogStore, to: Path, point: str, batch: int, more: Sequence[str] = ()) -> None:
+    with begin(store, to, f"{point} {batch}", more) as command:
         _, said = command.communicate(timeout=300)
     assert command.returncode == -signal.SIGKILL, said.decode()[-2000:]
 
 
-def die_at_random(store: LogStore, to: Path, rng: random.Random) -> None:
+def die_at_random(store: LogStore, to: Path, rng: random.Random, more: Sequence[str] = ()) -> None:
     """Kill the command, with all its processes, some time after it has begun to write.
 
     It may have come to the end before.
     """
-    with begin(store, to) as command:
+    with begin(store, to, more=more) as command:
         wait_until(lambda: tables_in(to) or command.poll() is not None, "it writes", seconds=300)
         with suppress(subprocess.TimeoutExpired):
             command.wait(rng.uniform(0, 4))
@@ -101,8 +103,11 @@ def test_a_killed_command_loses_and_doubles_nothing_and_without_the_check_it_doe
             assert len(list(to.glob("*/*.parquet"))) > sum(
                 len(DeltaTable(table).file_uris()) for table in tables_in(to)
             )
-            die(sqlite_store, to, AFTER, 1)
+            die(sqlite_store, to, AFTER, 1)  # one of three tables has the batch
             shutil.copytree(to, tmp_path / "control")
+        elif each.number == 2:
+            for point in (BEFORE_MARK, AFTER_MARK):
+                die(sqlite_store, to, point, 1 + (point == AFTER_MARK))
         else:
             rng = random.Random(each.seed)
             for _ in range(rng.randint(1, 2)):

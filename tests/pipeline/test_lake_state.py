@@ -61,7 +61,7 @@ def test_reset_forgets_the_checkpoint_and_keeps_the_tables_in_mind(lake: Query, 
 
 
 def test_reset_with_rebuild_removes_all_and_knows_nothing_more(lake: Query, to: Path) -> None:
-    assert names(reset(to, rebuild=True)) == ["a", "b", "checkpoint", "tables.json"]
+    assert names(reset(to, rebuild=True)) == ["a", "b", "checkpoint", "mark", "tables.json"]
     assert tables_in(to) == []
     check_tables(to)
 

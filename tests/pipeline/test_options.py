@@ -46,6 +46,8 @@ def test_a_moment_is_milliseconds_or_a_time_with_its_zone(moment: str) -> None:
         ("startingTimestamp", "yesterday"),
         ("maxRecordsPerBatch", "0"),
         ("numPartitions", "many"),
+        ("maxOffsetsPerTrigger", "-1"),
+        ("maxTriggerDelay", "soon"),
         ("failOnDataLoss", "maybe"),
     ],
 )
@@ -53,6 +55,18 @@ def test_a_refusal_names_option_and_value(name: str, value: str) -> None:
     with pytest.raises(InvalidOption, match=name) as refused:
         read_options({"url": URL} | {name: value})
     assert repr(value) in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [("500ms", 0.5), ("5s", 5.0), ("5.0s", 5.0), ("15m", 900.0), ("2 minutes", 120.0), ("1 second", 1.0)],
+)
+def test_words_of_the_kafka_source_shape_batches(said: str, seconds: float) -> None:
+    given = {"maxOffsetsPerTrigger": "7", "minOffsetsPerTrigger": "3", "maxTriggerDelay": said}
+    options = read_options({"url": URL} | given)
+    assert (options.max_records, options.min_records, options.wait_seconds) == (7, 3, seconds)
+    with pytest.raises(InvalidOption, match="left out when maxRecordsPerBatch"):
+        read_options({"url": URL, "maxOffsetsPerTrigger": "7", "maxRecordsPerBatch": "8"})
 
 
 def test_offsets_and_a_moment_do_not_go_together() -> None:

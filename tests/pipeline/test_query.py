@@ -128,6 +128,11 @@ def test_a_batch_says_up_to_where_the_tables_hold_the_topic() -> None:
         ("IO: [libpq] COPY failed: server closed the connection unexpectedly", True, "lost"),
         ("Traceback ...\nModuleNotFoundError: No module named 'penstock'", False, "has no Penstock; install"),
         (THEIRS, False, "division by zero"),
+        (
+            "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected.",
+            False,
+            "another driver runs the same pipeline into the same folder",
+        ),
     ],
 )
 def test_a_failure_passes_or_not(said: str, passes: bool, words: str) -> None:

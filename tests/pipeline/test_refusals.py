@@ -91,6 +91,40 @@ def test_a_folder_that_is_none_of_this_machine(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("below", ["", "/lake"])
+def test_a_file_where_the_folder_should_be(penstock: Command, tmp_path: Path, below: str) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    to = f"{tmp_path}/notes.txt{below}"
+    done = penstock("pipeline", "lake", "--url", f"sqlite:///{tmp_path}/x.db", "--to", to, "--once")
+    assert done.code == 2
+    assert f"it must be a folder, or one to be made; {tmp_path}/notes.txt is a file" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--mode", "complete"], "append or upsert; complete is for a pipeline of your own"),
+        (["--mode", "upsert", "--key", "order_id"], "key, that of the record"),
+    ],
+)
+def test_what_no_lake_can_be_is_refused_before_anything_is_made(
+    sqlite_store: LogStore, penstock: Command, tmp_path: Path, words: list[str], said: str
+) -> None:
+    where = ["--url", sqlite_store.url, "--topic", TOPIC, "--to", f"{tmp_path}/lake"]
+    done = penstock("pipeline", "lake", *where, "--once", *words)
+    assert done.code == 2
+    assert said in done.err
+    assert "starting Spark" not in done.err
+    assert not (tmp_path / "lake").exists()
+
+
+def test_a_folder_without_a_table_is_not_optimized(penstock: Command, tmp_path: Path) -> None:
+    done, known = (penstock("pipeline", word, str(tmp_path)) for word in ("optimize", "history"))
+    assert done == known
+    assert done.code == 2
+    assert "a folder with Delta tables, or one Delta table" in done.err
+
+
 def test_a_deleted_checkpoint_is_made_anew_where_the_tables_end(lake: Lake, tmp_path: Path) -> None:
     held = places(lake.to)
     reset(lake.to, rebuild=False)

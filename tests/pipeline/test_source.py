@@ -375,3 +375,43 @@ def test_an_unreachable_server_says_so() -> None:
     with pytest.raises(StoreUnreachable) as refused:
         open_fetcher(url, read_options({"url": url}).names)
     assert "secret" not in str(refused.value)
+
+
+class Hand:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.seconds = 100.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+def test_small_batches_keep_apart_and_the_first_after_a_pause_does_not_wait(
+    sqlite_store: LogStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Hand()
+    monkeypatch.setattr("penstock.pipeline.source.SYSTEM", clock)
+    reader = stream(sqlite_store, minOffsetsPerTrigger=20, maxTriggerDelay="5s")
+    place = reader.initialOffset()
+
+    def taken() -> int:
+        nonlocal place
+        end = reader.latestOffset(place, ReadAllAvailable())
+        many, place = (0 if end == place else Range.from_json(end).count()), end
+        return many
+
+    sqlite_store.fill(3)
+    assert taken() == 3, "nothing came before it"
+    sqlite_store.fill(3)
+    assert taken() == 0
+    sqlite_store.fill(17)
+    assert taken() == 20, "enough of them"
+    sqlite_store.fill(2)
+    clock.seconds += 4.9
+    assert taken() == 0
+    clock.seconds += 0.2
+    assert taken() == 2, "they have waited long enough"
+    sqlite_store.fill(1)
+    reader.prepareForTriggerAvailableNow()
+    assert taken() == 1, "a query that runs once takes what there is"

@@ -18,10 +18,11 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 from penstock import points
 from penstock.errors import FilesUnseen, InvalidOption, RangesDiffer, StateWithoutPast, TableDiffers
+from penstock.pipeline.committing import AFTER_COMMIT
 from penstock.pipeline.offsets import Range
 from penstock.pipeline.paths import folder_of, tables_in
 from penstock.pipeline.sink import DeltaSink
-from penstock.pipeline.table import AFTER_COMMIT, LakeTable
+from penstock.pipeline.table import LakeTable
 from penstock.pipeline.tables import describe, vacuum
 
 SCHEMA = StructType(
@@ -42,9 +43,9 @@ class Query:
     def __init__(self, folder: Path, to: Path, **options: str) -> None:
         self.folder = folder
         self.options = {"path": str(to), "checkpointLocation": str(folder), **options}
-        (folder / "offsets").mkdir(parents=True)
+        (folder / "offsets").mkdir(parents=True, exist_ok=True)
         (folder / "metadata").write_text(json.dumps({"id": folder.name}))
-        self.batches = 0
+        self.batches = len(list((folder / "offsets").iterdir()))
 
     def keeps_state(self) -> Query:
         (self.folder / "state").mkdir()

@@ -21,6 +21,9 @@ from .exit_codes import FAILED, exit_code
 COMMANDS = {
     "demo": "Run a small shop on SQLite and show that nothing is lost.",
     "worker": "Run the handlers of an outbox until it is stopped.",
+    "serve": "Serve a store to Kafka clients until it is stopped.",
+    "tail": "Print the records of a topic, and those that come, until it is stopped.",
+    "produce": "Add the lines of standard input to a topic, a record each, as they come.",
     "handlers": "List the handlers of an outbox, each with its match, its retry policy and its bounds.",
     "check": "Compare the handlers of an outbox with its store, and show what nobody would handle.",
     "migrate": "Bring Penstock's tables in a database up to date.",
@@ -39,6 +42,7 @@ COMMANDS = {
     "lab": "Kill your handlers at every commit point, and show which are not idempotent.",
     "restored": "Say that this store was restored from a backup, or failed over with a loss.",
     "retain": "Delete the records that need not be kept any longer.",
+    "log": "Verify, index or dump the segments of a log in files.",
     "erase": "Erase all events that were published with this owner tag, in every state.",
     "doctor": "Show what this machine has and what each missing part would enable.",
 }

@@ -144,10 +144,10 @@ def _lake(shop: Shop, folder: Path) -> int | None:
     None, with the reason said, where Spark or Java is missing: the shop works without.
     """
     try:
-        from .demo_lake import Lake
+        from .demo_lake import DemoLake
 
         click.echo("Spark starts; it takes the log into Delta tables, each record once")
-        lake = Lake(shop.outbox.url, folder)
+        lake = DemoLake(shop.outbox.url, folder)
     except (ImportError, MissingExtra, PipelineError) as exc:
         why = MissingExtra("the lake", "spark") if isinstance(exc, ImportError) else exc
         click.echo(f"the lake is left out: {why}")

@@ -12,7 +12,7 @@ from penstock.pipeline.session import spark_session
 _ORDER = "cents BIGINT, placed_at TIMESTAMP"
 
 
-class Lake:
+class DemoLake:
     """A Spark session and the folder it fills. Raises NoJava, SparkNotStarted."""
 
     def __init__(self, url: str, folder: Path) -> None:

@@ -2,12 +2,14 @@
 
 import click
 
+from penstock.log.files.url import directory_in
 from penstock.log.sql.naming import Names
+from penstock.log.sql.url import plain_url
 from penstock.operate.drop import Losses, drop, losses
 
 from .asking import ask_for
 from .options import json_option, opened, store_options
-from .output import print_json
+from .output import line, print_json
 
 
 @click.command("drop")
@@ -32,6 +34,9 @@ def command(url: str, prefix: str, schema: str | None, force: bool, yes: bool, a
         print_json(lost)
     else:
         click.echo(f"dropped, with {_lost(lost)}")
+        directory = directory_in(plain_url(url))
+        if directory is not None:
+            click.echo(f"the segments stay in {line(directory)}, unreadable: remove the directory")
 
 
 def _lost(lost: Losses) -> str:

@@ -11,6 +11,7 @@ from penstock.operate import groups
 from penstock.operate.catch_up import PassedOverType, catch_up
 from penstock.operate.groups import GroupPartition
 from penstock.operate.groups_shown import Group
+from penstock.operate.kafka_cluster import KafkaCluster, is_kafka
 from penstock.operate.readers import KIND
 from penstock.operate.reset import EARLIEST, LATEST, Reset, reset
 
@@ -39,11 +40,26 @@ def command() -> None:
 def list_groups(url: str, prefix: str, schema: str | None, as_json: bool, **paged: Any) -> None:
     """List groups by name: how far they are behind, and what waits.
 
-    lag: records they have not passed. waiting and held: keys that wait by themselves, or for a person.
+    lag: records they have not passed. waiting and held: keys that wait by themselves, or for a person. Of a
+    Kafka cluster (kafka://host:port) all groups by name and kind.
     """
+    if is_kafka(url):
+        _list_of_cluster(url, as_json=as_json)
+        return
     with opened(url, prefix, schema) as store:
         found = groups.groups(store, **paged)
     print_page("groups", found, _COLUMNS, _row, none="no groups", as_json=as_json)
+
+
+def _list_of_cluster(url: str, *, as_json: bool) -> None:
+    with KafkaCluster(url) as cluster:
+        found = cluster.groups()
+    if as_json:
+        print_json({"groups": [each._asdict() for each in found], "after": None})
+    elif not found:
+        click.echo("no groups")
+    else:
+        print_table(("group", "kind"), [(cell(each.name), cell(each.protocol_type)) for each in found])
 
 
 @command.command("show")

@@ -9,10 +9,9 @@ import click
 from .asking import confirm
 from .options import Decorator, json_option, opened, prefix_option, schema_option, url_option
 from .output import cell, print_json
+from .pipeline_upkeep import optimize_tables, path_argument, show_history, vacuum_tables
 from .tables import print_table
 from .target import load
-
-path_argument: Decorator = click.argument("path", type=click.Path(file_okay=False, path_type=Path))
 
 
 def _folder(ctx: click.Context, param: click.Parameter, given: str) -> Path:
@@ -20,6 +19,14 @@ def _folder(ctx: click.Context, param: click.Parameter, given: str) -> Path:
     from penstock.pipeline.paths import table_path
 
     return table_path("--to", given)
+
+
+def _partitioning(ctx: click.Context, param: click.Parameter, given: str | None) -> str | None:
+    """Return what was given if it can be read."""
+    from penstock.pipeline.partitioning import Partitioning
+
+    Partitioning.parse(given)
+    return given
 
 
 to_option: Decorator = click.option(
@@ -50,6 +57,31 @@ def _job_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "--allow-loss", is_flag=True, help="Go on when retention has removed what was not read yet."
         ),
         click.option("--batch-records", type=click.IntRange(1), help="The most records in one micro-batch."),
+        click.option(
+            "--small-batch-seconds",
+            type=click.FloatRange(0),
+            help="Least time between two micro-batches when little comes.  "
+            "[default: the setting pipeline.small_batch_seconds]",
+        ),
+        click.option(
+            "--partition-by",
+            metavar="UNIT(COLUMN)",
+            callback=_partitioning,
+            help="Cut new tables into parts by time: year, month, day or hour of a column, "
+            "as in day(timestamp).",
+        ),
+        click.option(
+            "--mode",
+            type=click.Choice(["append", "upsert", "complete"]),
+            default="append",
+            show_default=True,
+            help="Add every row; keep the latest of each key; or (run) replace all by each result.",
+        ),
+        click.option(
+            "--key",
+            metavar="COLUMN[,COLUMN]",
+            help="With --mode upsert: what tells rows apart.  [lake: key, that of the record]",
+        ),
         click.option("--master", help="Where Spark runs.  [default: the setting pipeline.master]"),
         click.option("--conf", "conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's own."),
     ]
@@ -64,12 +96,25 @@ def command() -> None:
 
 
 @command.command("lake")
+@click.option(
+    "--types",
+    metavar="MODULE:OUTBOX",
+    help="The fields of the types registered there become columns; what does not fit goes to table rejected.",
+)
 @_job_options
-def lake(**given: Any) -> None:
+def lake(types: str | None, **given: Any) -> None:
     """Put a topic into Delta tables, one for each event type."""
     from .pipeline_course import run_lake
 
-    run_lake(given)
+    run_lake(given | {"types": None if types is None else _registered(types)})
+
+
+def _registered(target: str) -> Any:
+    """Return the event types of an outbox."""
+    found = getattr(load(target, "shop:outbox"), "event_types", None)
+    if found is None:
+        raise click.UsageError(f"{target} is no Outbox")
+    return found
 
 
 @command.command("run")
@@ -86,7 +131,7 @@ def run(pipeline: str, **given: Any) -> None:
     function = load(pipeline, "pipelines:revenue")
     if not callable(function):
         raise click.UsageError(f"{pipeline} is {type(function).__name__}, not a function")
-    run_function(pipeline, function, given)
+    run_function(pipeline, function, given | {"types": None})
 
 
 @command.command("list")
@@ -128,31 +173,9 @@ def show(path: Path, as_json: bool) -> None:
     print_table(("table", "topic", "partition", "up to"), rows)
 
 
-@command.command("vacuum")
-@path_argument
-@click.option(
-    "--older-than",
-    "hours",
-    type=click.IntRange(0),
-    default=24,
-    show_default=True,
-    help="Hours; what is younger may belong to a batch under way.",
-)
-@click.option("--dry-run", is_flag=True, help="Remove nothing; show what would go.")
-@json_option
-def vacuum_tables(path: Path, hours: int, dry_run: bool, as_json: bool) -> None:
-    """Remove files that crashes left and that no table points to."""
-    from penstock.pipeline.tables import vacuum
-
-    done = vacuum(path.absolute(), older_than_hours=hours, dry_run=dry_run)
-    if as_json:
-        print_json(done)
-        return
-    for each in done:
-        for file in each.files:
-            click.echo(f"{each.table}/{file}")
-    word = "would go" if dry_run else "removed"
-    click.echo(f"{sum(len(each.files) for each in done)} files {word}")
+command.add_command(optimize_tables)
+command.add_command(vacuum_tables)
+command.add_command(show_history)
 
 
 @command.command("reset")

@@ -6,20 +6,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 from typing import Any
+from urllib.parse import quote
 
 import click
 
 from penstock.clock import SYSTEM
 from penstock.errors import Error
+from penstock.log.contract import Log
+from penstock.log.files.url import directory_in
 from penstock.log.sql.naming import Names
 from penstock.log.sql.url import plain_url
 from penstock.pipeline.lake_state import finish_reset
+from penstock.pipeline.modes import APPEND, Mode, check_lake
 from penstock.pipeline.query import FrameFunction, Job, Progress, Running, start_function, start_lake
 from penstock.pipeline.reader import PipelineReader
 from penstock.pipeline.rebuild import make_again
 from penstock.pipeline.retrying import Retrying
 from penstock.pipeline.session import session
 from penstock.pipeline.settings import PipelineSettings
+from penstock.pipeline.upkeep import LakeUpkeep
 from penstock.signals import hearing
 
 from .options import opened
@@ -30,6 +35,7 @@ _LOOK_SECONDS = 0.2
 
 def run_lake(given: dict[str, Any]) -> None:
     """Put a topic into one table for each event type, as the options say."""
+    check_lake(_mode(given, ()))  # before Spark starts
     _run("lake", start_lake, given)
 
 
@@ -41,8 +47,9 @@ def run_function(name: str, function: FrameFunction, given: dict[str, Any]) -> N
 def _run(title: str, start: PipelineStart, given: dict[str, Any]) -> None:
     """Start Spark and the query, tell how it goes, and stop it cleanly when asked to."""
     conf = _conf(given["conf"])
-    with opened(given["url"], given["prefix"], given["schema"]):
-        pass  # what is wrong with the store is said before anything is looked at, in the words of commands
+    with opened(given["url"], given["prefix"], given["schema"]) as store:
+        # What is wrong with the store is said before anything is looked at, in the words of commands.
+        counts = _partition_counts(store.log, given["topic"]) if given["mode"] != APPEND else ()
     job = Job(
         url=_absolute(given["url"]),
         topic=given["topic"],
@@ -52,6 +59,9 @@ def _run(title: str, start: PipelineStart, given: dict[str, Any]) -> None:
         once=given["once"],
         fail_on_loss=not given["allow_loss"],
         batch_records=given["batch_records"],
+        small_batch_seconds=given["small_batch_seconds"],
+        partition_by=given["partition_by"],
+        mode=_mode(given, counts),
     )
     for each in finish_reset(job.to):
         click.echo(f"a reset was cut short: removed {each}", err=True)
@@ -70,7 +80,29 @@ def _run(title: str, start: PipelineStart, given: dict[str, Any]) -> None:
         session(name, master=given["master"], conf=conf) as spark,
         _asked_to_stop() as asked,
     ):
-        _Course(asked, lambda each: reader.moved(each.ends)).run(lambda: begin(spark))
+        upkeep = LakeUpkeep(job.to)
+        upkeep.start()
+        try:
+            _Course(asked, lambda each: reader.moved(each.ends)).run(lambda: begin(spark))
+        finally:
+            upkeep.stop()
+        if job.once:
+            upkeep.look()  # a run by cron is too short for the thread to look
+
+
+def _mode(given: dict[str, Any], counts: tuple[int, ...]) -> Mode:
+    key = tuple(name.strip() for name in (given["key"] or "").split(",") if name.strip())
+    if key and given["mode"] == APPEND:
+        raise click.UsageError("--key is for --mode upsert")
+    if given["mode"] != APPEND and given["partition_by"]:
+        raise click.UsageError("--partition-by is for --mode append; tables of upserts are cut by key")
+    return Mode(given["mode"], given["types"], key, counts)
+
+
+def _partition_counts(log: Log, name: str) -> tuple[int, ...]:
+    """Return how many partitions a topic had and has."""
+    topic = log.topic(name)
+    return (*(len(each.ends) for each in log.growths(topic)), topic.partitions)
 
 
 class _Course:
@@ -157,8 +189,11 @@ def _asked_to_stop() -> Iterator[Event]:
 
 
 def _absolute(url: str) -> str:
-    """Return a URL that means the same file in Spark's processes."""
+    """Return a URL that means the same files in Spark's processes."""
     plain = plain_url(url)
+    directory = directory_in(plain)
+    if directory is not None:
+        return f"file://{quote(directory)}"
     path = plain.removeprefix("sqlite:///")
     return plain if path == plain else f"sqlite:///{Path(path).absolute()}"
 

@@ -72,4 +72,9 @@ def _tables(store: Store, lake: Path | None, topic: str, *, values: bool) -> lis
     from penstock.pipeline.figures import lake_figures
 
     found = lake_figures(lake.absolute(), store.log, topic, values=values)
-    return [TableFigures("table", each.rows, each.held, each.changed, each.faults) for each in found]
+    return [
+        TableFigures(
+            "table", each.rows, each.held, each.changed, each.faults, each.superseded, notes=each.notes
+        )
+        for each in found
+    ]

@@ -9,6 +9,7 @@ import click
 from penstock.log.contract import OUTBOX_PARTITIONS
 from penstock.operate import topics
 from penstock.operate.clear import Cleared, clear
+from penstock.operate.kafka_cluster import KafkaCluster, is_kafka
 from penstock.operate.topics import UNLIMITED, TopicShown
 
 from .asking import confirm
@@ -32,10 +33,27 @@ def command() -> None:
 @after_option
 @json_option
 def list_topics(url: str, prefix: str, schema: str | None, as_json: bool, **paged: Any) -> None:
-    """List topics by name: partitions, records, what is kept, and the groups that read them."""
+    """List topics by name: partitions, records, what is kept, and the groups that read them.
+
+    Of a Kafka cluster (kafka://host:port) all topics with their partitions.
+    """
+    if is_kafka(url):
+        _list_of_cluster(url, as_json=as_json)
+        return
     with opened(url, prefix, schema) as store:
         found = topics.topics(store, **paged)
     print_page("topics", found, _COLUMNS, _row, none="no topics", as_json=as_json)
+
+
+def _list_of_cluster(url: str, *, as_json: bool) -> None:
+    with KafkaCluster(url) as cluster:
+        found = cluster.topics()
+    if as_json:
+        print_json({"topics": [each._asdict() for each in found], "after": None})
+    elif not found:
+        click.echo("no topics")
+    else:
+        print_table(("topic", "partitions"), [(cell(each.name), str(each.partitions)) for each in found])
 
 
 @command.command("show")
@@ -134,6 +152,14 @@ def grow_topic(name: str, url: str, prefix: str, schema: str | None, partitions:
 @click.option("--max-bytes", help="Keep at most this much of each partition: 10GB, 512MiB, or unlimited.")
 @click.option("--max-records", help="Keep at most this many records of each partition, or unlimited.")
 @click.option("--default", is_flag=True, help="Keep what the settings specify.")
+@click.option(
+    "--compact/--no-compact",
+    default=None,
+    help="Keep the last record of each key (a log in files only); without --retention for ever.",
+)
+@click.option(
+    "--tombstones", default="1d", show_default=True, help="With --compact: how long tombstones are kept."
+)
 @json_option
 def set_topic(
     name: str,
@@ -144,6 +170,8 @@ def set_topic(
     max_bytes: str | None,
     max_records: str | None,
     default: bool,
+    compact: bool | None,
+    tombstones: str,
     as_json: bool,
 ) -> None:
     """Say how long and how much of a topic is kept.
@@ -151,22 +179,43 @@ def set_topic(
     Limits that are not given stay as they are. Whatever they are, nothing goes that a group has yet to read.
     A retention of 0 keeps no more than that.
     """
-    if not default and retention is max_bytes is max_records is None:
-        raise click.UsageError("say what is kept: --retention, --max-bytes, --max-records, or --default")
+    if not default and compact is None and retention is max_bytes is max_records is None:
+        raise click.UsageError(
+            "say what is kept: --retention, --max-bytes, --max-records, --compact, or --default"
+        )
+    tombstone_age = duration(tombstones)
     age: timedelta | int | None = _or_unlimited(retention, duration, "--retention")
     with opened(url, prefix, schema) as store:
-        topic = topics.set_retention(
-            store,
-            name,
-            age=age,
-            max_bytes=_or_unlimited(max_bytes, size, "--max-bytes"),
-            max_records=_or_unlimited(max_records, count, "--max-records"),
-            default=default,
-        )
+        if compact is not None:
+            topics.set_compaction(store, name, tombstone_age if compact else None)
+            age = UNLIMITED if compact and age is None and not default else age
+        if not default and age is None and max_bytes is max_records is None:
+            topic = topics.show(store, name)
+        else:
+            topic = _set(store, name, age, max_bytes, max_records, default)
     if as_json:
         print_json(whole(topic))
     else:
-        click.echo(f"topic {name} keeps: {_kept(topic)}")
+        compacted = "" if compact is None else ", compacted" if compact else ", not compacted"
+        click.echo(f"topic {name} keeps: {_kept(topic)}{compacted}")
+
+
+def _set(
+    store: Any,
+    name: str,
+    age: timedelta | int | None,
+    max_bytes: str | None,
+    max_records: str | None,
+    default: bool,
+) -> TopicShown:
+    return topics.set_retention(
+        store,
+        name,
+        age=age,
+        max_bytes=_or_unlimited(max_bytes, size, "--max-bytes"),
+        max_records=_or_unlimited(max_records, count, "--max-records"),
+        default=default,
+    )
 
 
 @command.command("clear")

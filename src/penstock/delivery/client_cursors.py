@@ -4,7 +4,7 @@ A client group has no owners, lanes or done sets: its clients commit where they 
 last commit counts; who may commit is for the coordinator above to decide.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from penstock.clock import Clock, own_ms
@@ -57,3 +57,67 @@ class ClientCursors:
             return {partition: ClientCommit(offset, metadata) for partition, offset, metadata in rows}
 
         return self._store.database.look(look)
+
+
+class ClientPlace(NamedTuple):
+    """A partition of a topic that a client group has committed on."""
+
+    topic_id: int
+    partition: int
+
+
+def commit_places(tx: Transaction, group_id: int, commits: Mapping[ClientPlace, ClientCommit]) -> None:
+    """Store where a client group is in partitions of several topics, in a transaction of the caller."""
+    by_topic: dict[int, dict[int, ClientCommit]] = {}
+    for (topic_id, partition), commit in sorted(commits.items()):
+        by_topic.setdefault(topic_id, {})[partition] = commit
+    for topic_id, some in by_topic.items():
+        table = Rows(
+            partition=list(some),
+            place=[each.offset for each in some.values()],
+            metadata=[each.metadata for each in some.values()],
+        )
+        tx.change("delivery", "cursors_commit", commits=table, group_id=group_id, topic_id=topic_id)
+
+
+def committed_places(tx: Transaction, group_id: int) -> dict[ClientPlace, ClientCommit]:
+    """Return all that a client group has committed."""
+    rows = tx.rows("delivery", "cursors_of_client", group_id=group_id)
+    return {ClientPlace(*row[:2]): ClientCommit(*row[2:]) for row in rows}
+
+
+def forget_places(tx: Transaction, group_id: int, places: Iterable[ClientPlace]) -> None:
+    """Forget where a client group is in some partitions."""
+    table = Rows.of("topic_id partition", sorted(places))
+    tx.change("delivery", "cursors_forget", group_id=group_id, places=table)
+
+
+def hold_places(
+    tx: Transaction, producer_id: int, group_id: int, commits: Mapping[ClientPlace, ClientCommit]
+) -> None:
+    """Hold back what a transaction will commit; the last word for a partition counts."""
+    rows = [(*place, *commit) for place, commit in sorted(commits.items())]
+    if rows:
+        table = Rows.of("topic_id partition place metadata", rows)
+        params = {"producer_id": producer_id, "group_id": group_id, "commits": table}
+        tx.change("delivery", "pending_offsets_forget", **params)
+        tx.change("delivery", "pending_offsets_add", **params)
+
+
+def settle_places(tx: Transaction, producer_id: int, *, committed: bool) -> None:
+    """Commit what a transaction held back, or drop it."""
+    if committed:
+        held: dict[int, dict[ClientPlace, ClientCommit]] = {}
+        for group_id, *place, offset, metadata in tx.rows(
+            "delivery", "pending_offsets", producer_id=producer_id
+        ):
+            held.setdefault(group_id, {})[ClientPlace(*place)] = ClientCommit(offset, metadata)
+        for group_id, commits in held.items():
+            commit_places(tx, group_id, commits)
+    tx.change("delivery", "pending_offsets_delete", producer_id=producer_id)
+
+
+def pending_places(tx: Transaction, group_id: int) -> set[ClientPlace]:
+    """Return the partitions that open transactions will commit for a group."""
+    rows = tx.rows("delivery", "pending_offsets_of", group_id=group_id)
+    return {ClientPlace(*row) for row in rows}

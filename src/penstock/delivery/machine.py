@@ -39,6 +39,7 @@ LANE_AHEAD = 100  # records of a stored lane that go out beyond the last that is
 
 # Flags are the digits of a binary number, so that C code finds the base and makes the bitmap.
 _OPEN, _PASSED = ord("0"), ord("1")
+_PASSED_VERDICT = Passed()
 
 
 class Delivery(NamedTuple):
@@ -489,6 +490,24 @@ class Partition:
         """Return the records that are handed out."""
         return set(self._out)
 
+    @property
+    def has_skipped(self) -> bool:
+        """Whether records that no handler wants are passed and that is not confirmed yet."""
+        return bool(self._skipped)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing is to be handed out, waited for or written until something is fed."""
+        return not (
+            self._lanes
+            or self._dirty
+            or self._out
+            or self._holes
+            or self._skipped
+            or self._behind
+            or self._late
+        )
+
     def idle(self, now_ms: int) -> bool:
         """Return whether nothing is out and nothing may be handed out now."""
         return not self._out and not self._ready and not (self._due and self._due[0][0] <= now_ms)
@@ -521,6 +540,25 @@ class Partition:
                 self._park(lane, verdict)
         if self._beside and not lane.out and lane.key in self._beside:
             self._ready.appendleft(self._beside.pop(lane.key))
+
+    def finish_passed(self, offset: int) -> None:
+        """As `finish` of a record that has simply passed: what most of them do, in a flood."""
+        lane = self._out[offset]
+        if lane.stored or self._last or self._beside:
+            self.finish(offset, _PASSED_VERDICT)
+            return
+        del self._out[offset]
+        waiting = lane.waiting
+        assert waiting[0] == offset, "a run is finished in its order"
+        del waiting[0]
+        lane.out -= 1
+        self._dirty = True
+        if offset >= self._base:
+            self._passed[offset - self._base] = _PASSED
+        if not waiting:
+            del self._lanes[lane.key]
+        elif not lane.out:
+            self._ready.append(lane)
 
     def pass_over(self, offset: int, type: str, *, again: bool) -> None:
         """Pass a record that was handed out of a lane that waited, and note it: its handler is gone.

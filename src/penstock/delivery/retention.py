@@ -21,8 +21,9 @@ from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 
 from .retention_rule import AsSet, Limits, RetentionRule, RetentionSettings
-from .retention_trim import behind, trim
+from .retention_trim import behind, copy_waiting, trim
 
+_SEGMENT_FACTOR = 1000  # as many records go at once where whole segments are removed, not rows
 AFTER_BATCH = points.declare("retention.after_batch", "A batch is deleted and committed; more may follow.")
 
 
@@ -99,7 +100,10 @@ class Retention:
 
     def run(self, topic: str | None = None) -> Trimmed:
         """Delete up to a pass's worth of one topic, or of all."""
-        budget = self._settings.batch_size * self._settings.batches_per_pass
+        size = self._settings.batch_size
+        if self._store.log.trims_here is not None:
+            size *= _SEGMENT_FACTOR
+        budget = size * self._settings.batches_per_pass
         deleted: dict[str, int] = {}
         full = False
         for plan in self._in_turn(self._plans(topic)):
@@ -108,7 +112,7 @@ class Retention:
                 break
             ranges, more = self._ranges(plan, budget)
             full |= more
-            for batch in _batches(ranges, self._settings.batch_size):
+            for batch in _batches(ranges, size):
                 try:
                     count = self._trim(plan, batch)
                 except StillNeeded:
@@ -118,7 +122,25 @@ class Retention:
                 deleted[name] = deleted.get(name, 0) + count
                 metrics.TRIMMED.add(count, topic=name)
             budget -= sum(each.high - each.low for each in ranges)
+            full |= self._tend(plan)
         return Trimmed(deleted, full)
+
+    def _tend(self, plan: _Plan) -> bool:
+        """Let the log keep itself small besides; return whether there is more to do.
+
+        No record goes that a reader has yet to pass; what waits in lanes is copied before.
+        """
+        store = self._store
+        if store.log.trims_here is None:
+            return False
+        return store.log.tend(
+            plan.topic,
+            {head.partition: head.ceiling for head in self._heads(plan)},
+            leaving=lambda ranges: store.database.run(
+                lambda tx: copy_waiting(tx, store.log, plan.topic, ranges)
+            ),
+            now_ms=plan.now_ms,
+        )
 
     def planned(self, topic: str | None = None) -> dict[str, int]:
         """Return how many records of each topic would be deleted now, all passes together."""
@@ -181,10 +203,14 @@ class Retention:
         """Return the partitions whose oldest record is too old."""
         if plan.limits.older_than_ms is None:
             return set()
-        firsts = [Position(head.partition, head.start) for head in heads]
-        found = self._store.log.at(plan.topic, firsts, bare=True)
-        young = {each.partition for each in found if each.timestamp_ms >= plan.limits.older_than_ms}
-        return {head.partition for head in heads} - young
+        starts = [Position(head.partition, head.start) for head in heads]
+        found = self._store.log.at(plan.topic, starts, bare=True)
+        known = {each.partition for each in found}
+        void = [each for each in starts if each.partition not in known]
+        if void:  # of an aborted transaction, or compacted away: what comes behind it says how old
+            firsts = self._store.log.first_offsets(plan.topic, void).items()
+            found += self._store.log.at(plan.topic, [Position(*each) for each in firsts], bare=True)
+        return {each.partition for each in found if each.timestamp_ms < plan.limits.older_than_ms}
 
     def _goes(self, plan: _Plan, head: _KeptPartition, excess: dict[int, int], aged: set[int]) -> bool:
         return (

@@ -106,6 +106,7 @@ class GroupStore:
         self._store, self._database, self._clock = store, store.database, clock
         self.topic, self._owner, self._filter, self._touch = topic, owner, filter, touch
         self._group, self._was_paused = group, False
+        store.log.check_parts()
         self.group_id: int = store.database.run(
             lambda tx: _join(tx, store, group, topic, own_ms(clock), from_start)
         )

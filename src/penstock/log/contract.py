@@ -10,14 +10,24 @@ meanwhile holds nothing: what reads returns nothing, what writes raises UnknownT
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.errors import OffsetOutOfRange, OutOfSequence, ProducerFenced, UnknownPartition, UnknownTopic
+from penstock.errors import (
+    OffsetOutOfRange,
+    OutOfSequence,
+    ProducerFenced,
+    StoreUnsupported,
+    UnknownPartition,
+    UnknownTopic,
+)
 from penstock.model.limits import ERASED, check_topic
 from penstock.model.partition import MURMUR3, SLOTS
 from penstock.model.record import Record
 
 from .entry import Content, Entry, content_of, record_of
+
+if TYPE_CHECKING:
+    from .sql.database import Transaction
 
 OUTBOX_PARTITIONS = SLOTS  # of a topic that is created by publishing to it
 DEFAULT_MAX_BYTES = 16 * 1024 * 1024
@@ -31,6 +41,12 @@ class Keep(NamedTuple):
     age_ms: int | None = None
     bytes: int | None = None
     records: int | None = None
+
+
+class Compaction(NamedTuple):
+    """A topic of which the last record of each key is kept, and a tombstone so long, at least."""
+
+    tombstone_ms: int
 
 
 class Topic(NamedTuple):
@@ -131,7 +147,20 @@ class LogIdentity(NamedTuple):
 class Log(ABC):
     """Topics of records. A name that no topic can have raises InvalidTopic wherever a name is taken."""
 
+    def within(self, tx: "Transaction") -> "Log":
+        """Return this log for use inside a transaction of the database that it has its tables in."""
+        return self
+
+    def close(self) -> None:  # noqa: B027  # most have nothing to end
+        """End what this log has begun in this process; another call begins it again or is refused."""
+
     # -- topics
+
+    def check_parts(self) -> None:  # noqa: B027  # most are of one part
+        """Make sure that records and tables are of one log and of one time, before anything is settled.
+
+        Raises LogMismatch.
+        """
 
     @abstractmethod
     def identity(self) -> LogIdentity:
@@ -144,6 +173,13 @@ class Log(ABC):
         One that is higher already was raised by another. A raised one was never used before, whatever a
         backup says.
         """
+
+    def skip_to(self, topic: Topic, offsets: Mapping[int, int]) -> None:
+        """Give no offset below these again, by partition: somebody has passed them already.
+
+        For a log whose history was taken back while that of its readers was not. Nothing where both are one.
+        """
+        return None
 
     @abstractmethod
     def create_topic(
@@ -288,6 +324,14 @@ class Log(ABC):
     def first_offsets(self, topic: Topic, positions: Sequence[Position]) -> dict[int, int]:
         """Return where partitions go on: the first offset that is held at or after a position, if any."""
 
+    def voids(self, topic: Topic, ranges: Sequence[OffsetRange]) -> list[OffsetRange]:
+        """Return what of some ranges was given and is not for readers: it is no fault that nothing is there.
+
+        Marks of transactions, records of transactions that were taken back, offsets of refused batches and of
+        batches that a crash has lost before the disk had them, and what compaction has removed.
+        """
+        return []
+
     @abstractmethod
     def offsets_at(
         self, topic: Topic, timestamp_ms: int, ranges: Sequence[OffsetRange] | None = None
@@ -399,6 +443,41 @@ class Log(ABC):
         In a transaction of the database `delete_topic` and `clear` put it off: call this after its commit. It
         may be cut short and called again.
         """
+
+    def claim(self) -> None:  # noqa: B027  # most can be changed by anyone
+        """Make sure that this process may change the log: ask before tables and log change together.
+
+        Raises WriterElsewhere where another process writes it.
+        """
+
+    @property
+    def trims_here(self) -> bool | None:
+        """Whether it is this process that trims and tends; None: any may, as they agree."""
+        return None
+
+    def compaction(self, topic: Topic) -> Compaction | None:
+        """Return how a topic is compacted; None if it is not."""
+        return None
+
+    def compact(self, topic: Topic, compaction: Compaction | None) -> None:
+        """Say whether, and how, a topic is compacted from now on. Raises StoreUnsupported."""
+        if compaction is not None:
+            raise StoreUnsupported("compaction by key", "a log in files, in a directory")
+
+    def tend(
+        self,
+        topic: Topic,
+        below: Mapping[int, int],
+        *,
+        leaving: Callable[[Sequence[OffsetRange]], None],
+        now_ms: int,
+    ) -> bool:
+        """Do a bounded part of what keeps a topic small besides trimming; return whether there is more.
+
+        Compaction leaves records out that later ones replace, before the offsets that are given for
+        partitions; `leaving` is told of ranges that it will go through. Offsets stay as they are.
+        """
+        return False
 
     @abstractmethod
     def erase(self, topic: Topic, positions: Collection[Position], *, owner: str | None = None) -> int:

@@ -62,7 +62,12 @@ def entry_of(position: tuple[int, int], content: Content) -> Entry:
 
 def is_cut(entries: Iterable[Entry], max_bytes: int) -> bool:
     """Return whether a read up to that many bytes may have left some out after its last record."""
-    return sum(each.size for each in entries) >= max_bytes
+    size = 0
+    for _, _, _, key, _, value, headers, _, _ in entries:
+        size += ENTRY_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
+        if headers:
+            size += len(headers)
+    return size >= max_bytes
 
 
 def content_of(record: Record) -> Content:

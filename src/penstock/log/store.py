@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from penstock.clock import SYSTEM, Clock
+from penstock.errors import InvalidName
 
 from .contract import Log
+from .files.url import directory_in
 from .sql.address import short_name
 from .sql.database import Database, Transaction
 from .sql.dialects import open_database
@@ -38,16 +40,22 @@ class Store:
         """Whether log and database are one, so that one transaction can change both."""
         return isinstance(self.log, SqlLog) and self.log.database is self.database
 
+    @property
+    def has_outbox(self) -> bool:
+        """Whether events can be published here: not beside a log in files, where no data of a user's are."""
+        return self.is_one or getattr(self.log, "database", None) is not self.database
+
     def log_in(self, tx: Transaction) -> Log:
         """Return the log for use inside a transaction of the database.
 
         Where both are one, it reads and writes in that transaction. Elsewhere each of its calls stands for
         itself, at once: call what changes it last, so that a crash before the commit does no harm.
         """
-        return self.log.within(tx) if isinstance(self.log, SqlLog) and self.is_one else self.log
+        return self.log.within(tx) if getattr(self.log, "database", None) is self.database else self.log
 
     def close(self) -> None:
-        """Close the connections that were opened."""
+        """Close the connections that were opened, and end writing files."""
+        self.log.close()
         self.database.close()
 
 
@@ -76,8 +84,21 @@ def open_store(
     `limit_seconds` and `listen_url` as for `open_database`. Raises InvalidUrl, InvalidName, MissingExtra.
     """
     plain = plain_url(url)
+    directory = directory_in(plain)
+    if directory is not None:
+        return _open_files(directory, names or Names(), clock)
     database = open_database(plain, names or Names(), limit_seconds=limit_seconds, listen_url=listen_url)
     return Store(SqlLog(database, clock), database, plain)
+
+
+def _open_files(directory: str, names: Names, clock: Clock) -> Store:
+    from .files.log import open_file_log
+    from .files.tables import TablesDialect
+
+    if names.schema is not None:
+        raise InvalidName("schema", names.schema, "cannot be had in this store; set a prefix instead")
+    database = Database(TablesDialect(directory), names)
+    return Store(open_file_log(directory, database, clock), database, f"file://{directory}")
 
 
 def store_of(source: StoreLike, clock: Clock = SYSTEM) -> Store:

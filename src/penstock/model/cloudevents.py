@@ -153,10 +153,10 @@ def from_json(text: bytes, received_ms: int) -> Envelope:
 
 def format_time(ms: int) -> str:
     """Return milliseconds since 1970 as RFC 3339 text. Raises InvalidEnvelope outside the years 1 to 9999."""
-    try:
-        return from_ms(ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    except OverflowError as exc:
-        raise InvalidEnvelope("time", f"{ms} ms since 1970 is out of range") from exc
+    moment = from_ms(ms)
+    if to_ms(moment) != ms:  # beyond the calendar it gives the first or last moment there is
+        raise InvalidEnvelope("time", f"{ms} ms since 1970 is out of range")
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def parse_time(text: str) -> int:

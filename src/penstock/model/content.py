@@ -29,10 +29,11 @@ def encode_value(type_name: str, value: Any) -> tuple[bytes | None, str]:
 
     Raises InvalidValue when it has no JSON form; `type_name` is the event's, for the message.
     """
-    if value is None:
-        return None, JSON
-    if isinstance(value, _BYTES):
-        return bytes(value), BINARY
+    if type(value) is not dict:  # which most are: the questions cost more than the answer
+        if value is None:
+            return None, JSON
+        if isinstance(value, _BYTES):
+            return bytes(value), BINARY
     try:
         data = _encode(value)
         if b"null" in data:  # msgspec's word for NaN and the infinities, too

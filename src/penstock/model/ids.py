@@ -24,8 +24,13 @@ os.register_at_fork(after_in_child=_lot.clear)  # a child must not give out what
 
 def new_id(now_ms: int) -> str:
     """Return a new id of the given moment; random enough to be made in any process, also after a fork."""
-    time = f"{now_ms & 0xFFFF_FFFF_FFFF:012x}"  # as text: half the cost of putting it together as numbers
-    return f"{time[:8]}-{time[8:]}-7{_random()}"
+    try:
+        random = _lot.pop()  # taking from a list is safe between threads
+    except IndexError:
+        fetched = _fetch()
+        random = fetched.pop()  # not from the list again: another thread may have emptied it
+        _lot.extend(fetched)
+    return f"{now_ms >> 16 & 0xFFFF_FFFF:08x}-{now_ms & 0xFFFF:04x}-7{random}"
 
 
 def repeatable_id(moment_ms: int, name: str) -> str:
@@ -42,18 +47,8 @@ def draw_from(source: Callable[[int], bytes]) -> None:
     _lot.clear()
 
 
-def _random() -> str:
-    """Return what follows the version digit; taking from a list is safe between threads."""
-    try:
-        return _lot.pop()
-    except IndexError:
-        fetched = _fetch()
-        mine = fetched.pop()  # not from the list again: another thread may have emptied it
-        _lot.extend(fetched)
-        return mine
-
-
 def _fetch() -> list[str]:
+    """Return some lots of randomness, each as what follows the version digit."""
     digits = (_source or os.urandom)(_RANDOM_BYTES * _LOT).hex()
     size = _RANDOM_BYTES * 2
     parts = (digits[start : start + size] for start in range(0, len(digits), size))

@@ -28,6 +28,12 @@ def slot(hashed: int) -> int:
     return hashed & (SLOTS - 1)
 
 
+def place(key: str | bytes) -> tuple[int, int]:
+    """Return the slot of a key, and its hash."""
+    hashed = _murmur3(key) & 0x7FFFFFFF
+    return hashed & (SLOTS - 1), hashed
+
+
 def partition(hashed: int, partitions: int) -> int:
     """Return the partition of a hash in a topic of that many partitions."""
     return hashed % partitions

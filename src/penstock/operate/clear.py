@@ -38,7 +38,8 @@ class Cleared:
 def clear(
     store: Store, name: str, *, dry_run: bool = False, clock: Clock = SYSTEM, actor: str | None = None
 ) -> Cleared:
-    """Empty a topic; safe beside publishers and workers. Raises UnknownTopic, InvalidTopic.
+    """Empty a topic; safe beside publishers and workers. Raises UnknownTopic, InvalidTopic,
+    WriterElsewhere.
 
     What commits while it runs may be in the topic afterwards.
     """
@@ -67,6 +68,8 @@ def clear(
 
     if dry_run:
         return store.database.look(count)
+    store.log.topic(name)
+    store.log.claim()
     cleared, topic = store.database.run(empty)
     store.log.sweep(topic)
     return cleared

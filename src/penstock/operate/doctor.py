@@ -72,6 +72,7 @@ EXTRAS = (
     Extra("protobuf", "protobuf", "google.protobuf", "typed events as Protobuf messages"),
     Extra("avro", "fastavro", "fastavro", "typed events in Avro"),
     Extra("reload", "watchfiles", "watchfiles", "`penstock worker --reload`, for development"),
+    Extra("kafka", "aiokafka", "aiokafka", "a log in files, and a port for Kafka clients"),
     Extra("spark", "pyspark", "pyspark", "pipelines from topics into lakehouse tables"),
 )
 

@@ -36,9 +36,12 @@ def losses(store: Store, *, clock: Clock = SYSTEM) -> Losses:
 def drop(store: Store, *, force: bool = False, clock: Clock = SYSTEM) -> Losses:
     """Drop every table of Penstock, of this prefix and schema only; return what was lost.
 
-    Raises SchemaMissing, SchemaBehind, SchemaTooNew, and StoreBusy while members live, unless forced.
+    Raises SchemaMissing, SchemaBehind, SchemaTooNew, and StoreBusy while members live, or WriterElsewhere,
+    unless forced.
     """
     check(store.database)
+    if not force:
+        store.log.claim()
     database = store.database
 
     def work(tx: Transaction) -> Losses:
@@ -71,7 +74,8 @@ def losses_in(tx: Transaction, store: Store, *, force: bool = False, clock: Cloc
 
 def _counted(tx: Transaction, store: Store, clock: Clock) -> Losses:
     log = store.log_in(tx)
-    topics = log.topics() if store.is_one else []  # elsewhere it stays
+    goes = store.is_one or not store.has_outbox  # a log in files cannot be read without its tables
+    topics = log.topics() if goes else []  # elsewhere it stays
     records = sum(end - start for each in topics for start, end in log.all_bounds(each).values())
     ((staged, scheduled),) = tx.rows("outbox", "unlogged_count")
     ((groups, dead),) = tx.rows("delivery", "group_counts")

@@ -95,9 +95,10 @@ def _waiting_uncopied(tx: Transaction, log: Log, owner: str) -> int:
 def erase(store: Store, owner: str, *, clock: Clock = SYSTEM) -> Erased:
     """Erase all events of an owner; return how many. Safe while workers run, and to run again.
 
-    Raises InvalidOwner.
+    Raises InvalidOwner, WriterElsewhere.
     """
     check_owner(owner, LimitsSettings.load())
+    store.log.claim()
     eraser = _Eraser(store, owner, clock)
     total = Erased()
     while (done := eraser.round()).count:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 from zlib import crc32
 
-from penstock.errors import InvalidInput, StoreUnreachable, UnknownTopic
-from penstock.log.contract import Bounds, Log, Topic
+from penstock.errors import Damaged, InvalidInput, StoreUnreachable, UnknownTopic
+from penstock.log.contract import Bounds, Log, OffsetRange, Topic
 from penstock.log.entry import Entry
 from penstock.log.sql.contract import Row
 from penstock.log.sql.database import Database
@@ -43,6 +43,7 @@ class TableFigures:
     """What tables hold of a topic, as runs of places without gaps; `rows` above their number are doubled.
 
     `changed`: places whose rows say something else than the log. `faults`: what else is wrong, in words.
+    `superseded`: places that need not be held, for a later record of the key is. `notes` are not faults.
     """
 
     name: str
@@ -50,6 +51,8 @@ class TableFigures:
     held: Sequence[tuple[int, int, int]]
     changed: Sequence[tuple[int, int, int]] = ()
     faults: Sequence[str] = ()
+    superseded: Sequence[tuple[int, int, int]] = ()
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +98,9 @@ def reconcile(
 
     `against` is a SELECT of the user's, run on the same store, whose first column is the record's id, or
     its key if `by` says so. `type`: it is compared with the records of that type only, and these are counted
-    apart. Raises UnknownTopic.
+    apart. Raises UnknownTopic, LogMismatch, Damaged.
     """
+    store.log.check_parts()
     found = store.log.topic(topic)
     bounds = store.log.all_bounds(found)
     if not bounds:
@@ -109,11 +113,16 @@ def reconcile(
     figures.append(_logged(counted))
     if type is not None:
         figures.append(Figure(f"logged[{type}]", counted.of_type))
-    figures += _delivered(store, found, bounds, groups, counted.erased)
-    figures += [_table(each, bounds, counted.erased) for each in tables]
+    excused = counted.erased.keys() | counted.void
+    figures += _delivered(store, found, bounds, groups, excused)
+    for each in tables:
+        figures += _table(each, bounds, excused)
     if counted.erased:
         runs = [Gap(*run) for run in _runs(counted.erased)]
         figures.append(Figure("erased", len(counted.erased), notes=_said("is erased", runs)))
+    if counted.void:
+        runs = [Gap(*run) for run in _runs(counted.void)]
+        figures.append(Figure("void", len(counted.void), notes=_said("is no record", runs)))
     return Reconciliation(topic, figures)
 
 
@@ -146,6 +155,7 @@ class _Counted:
     doubled: int = 0
     missing: list[Gap] = field(default_factory=list)
     erased: dict[tuple[int, int], str] = field(default_factory=dict)
+    void: set[tuple[int, int]] = field(default_factory=set)  # given, and not for readers
     names: Counter[tuple[str, bytes | None]] = field(default_factory=Counter)  # id and key
 
 
@@ -158,7 +168,12 @@ def _counted(log: Log, topic: Topic, bounds: dict[int, Bounds], *, names: bool, 
         if sum(high - low for _, low, high in held) != end - start:
             start = min(log.all_bounds(topic).get(number, Bounds(end, end)).start, end)
             bounds[number] = Bounds(start, end)
-        found.missing += gaps(held, {number: bounds[number]})
+        absent = gaps(held, {number: bounds[number]})
+        if absent:
+            voids = log.voids(topic, [OffsetRange(*each) for each in absent])
+            found.void |= {(number, offset) for _, low, high in voids for offset in range(low, high)}
+            absent = gaps([*held, *voids], {number: bounds[number]})
+        found.missing += absent
         found.records += sum(high - max(low, start) for _, low, high in held if high > start)
     return found
 
@@ -211,8 +226,17 @@ class _Shares:
 
 
 def _entries(log: Log, topic: Topic, number: int, bounds: Bounds) -> Iterator[Entry]:
-    for entries in walk(log, topic, number, bounds):
-        yield from entries
+    """Yield what can be read; where a segment is missing, what it held is. Raises Damaged at other damage."""
+    low, high = bounds
+    while low < high:
+        try:
+            for entries in walk(log, topic, number, Bounds(low, high)):
+                yield from entries
+            return
+        except Damaged as exc:
+            if exc.until is None:
+                raise
+            low = exc.until
 
 
 def _runs(places: Iterable[tuple[int, int]]) -> list[tuple[int, int, int]]:
@@ -256,10 +280,11 @@ def _delivered(
     return figures + [Figure(f"delivered[{name}]", 0, ["no such group reads this topic"]) for name in missing]
 
 
-def _table(table: TableFigures, bounds: dict[int, Bounds], erased: Iterable[tuple[int, int]]) -> Figure:
+def _table(table: TableFigures, bounds: dict[int, Bounds], erased: Iterable[tuple[int, int]]) -> list[Figure]:
     within = [(p, start, end) for p, start, end in table.held if p in bounds]
     distinct = sum(end - start for _, start, end in table.held)
-    faults = [*table.faults, *_said("is not in the tables", gaps([*within, *_runs(erased)], bounds))]
+    excused = [*within, *((p, start, end) for p, start, end in table.superseded if p in bounds)]
+    faults = [*table.faults, *_said("is not in the tables", gaps([*excused, *_runs(erased)], bounds))]
     if table.rows != distinct:
         faults.append(f"{table.rows - distinct} rows are doubled")
     ends = {partition: each.end for partition, each in bounds.items()}
@@ -267,9 +292,11 @@ def _table(table: TableFigures, bounds: dict[int, Bounds], erased: Iterable[tupl
         Gap(p, max(start, ends.get(p, start)), end) for p, start, end in table.held if end > ends.get(p, 0)
     ]
     faults += _said("is in the tables and not in the log", beyond)
-    return Figure(
-        table.name, distinct, faults + _said("differs from the log", [Gap(*each) for each in table.changed])
-    )
+    faults += _said("differs from the log", [Gap(*each) for each in table.changed])
+    figures = [Figure(table.name, distinct, faults, list(table.notes))]
+    if table.superseded and not table.notes:
+        figures.append(Figure("superseded", sum(end - start for _, start, end in table.superseded)))
+    return figures
 
 
 def _committed(store: Store, counted: _Counted, bounds: dict[int, Bounds], against: str, by: str) -> Figure:

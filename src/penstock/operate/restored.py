@@ -19,6 +19,9 @@ def restored(store: Store, *, clock: Clock = SYSTEM, actor: str | None = None) -
     def change(tx: Transaction) -> int:
         log = store.log_in(tx)
         raised = log.raise_incarnation(log.identity().incarnation).incarnation
+        for topic in log.topics():
+            # Where the log was taken back and its readers were not: what is new comes behind all they passed.
+            log.skip_to(topic, dict(tx.rows("delivery", "cursors_highest", topic_id=topic.id)))
         audit.write(tx, "restored", {"incarnation": raised}, 1, own_ms(clock), actor=actor)
         return raised
 

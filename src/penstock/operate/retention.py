@@ -16,10 +16,11 @@ from .operation import operation
 def retain(store: Store, topic: str | None = None, *, clock: Clock = SYSTEM) -> Trimmed:
     """Delete all that need not be kept, in passes, of one topic or of all; return how many records of each.
 
-    Safe beside workers and publishers, and to run again. Raises UnknownTopic.
+    Safe beside workers and publishers, and to run again. Raises UnknownTopic, WriterElsewhere.
     """
     if topic is not None:
         store.log.topic(topic)
+    store.log.claim()
     housekeeping = Housekeeping(store, clock)
     total = housekeeping.run(topic)
     while total.full:

@@ -14,7 +14,7 @@ from penstock.delivery import retention_rule
 from penstock.delivery.forget import forget_readers
 from penstock.delivery.former import OLDEST_VERSION, add_cursors
 from penstock.errors import InvalidRetention, InvalidSelection, TopicBusy
-from penstock.log.contract import OUTBOX_PARTITIONS, Bounds, Keep, Log, OffsetRange
+from penstock.log.contract import OUTBOX_PARTITIONS, Bounds, Compaction, Keep, Log, OffsetRange
 from penstock.log.contract import Topic as LogTopic
 from penstock.log.growth import check_growth
 from penstock.log.sql.contract import Rows
@@ -23,6 +23,7 @@ from penstock.log.sql.migrations import raise_usable_from
 from penstock.log.store import Store
 from penstock.membership.hearing import wait_until_heard
 from penstock.model.limits import check_topic
+from penstock.model.partition import MURMUR3
 
 from . import audit
 from .operation import operation
@@ -114,6 +115,7 @@ def create(
     name: str,
     *,
     partitions: int = OUTBOX_PARTITIONS,
+    partitioner: str = MURMUR3,
     clock: Clock = SYSTEM,
     actor: str | None = None,
 ) -> bool:
@@ -126,7 +128,7 @@ def create(
     def make(tx: Transaction) -> bool:
         log = store.log_in(tx)
         is_new = name not in {each.name for each in log.topics()}
-        log.create_topic(name, partitions=partitions)
+        log.create_topic(name, partitions=partitions, partitioner=partitioner)
         if is_new:
             subject = {"topic": name, "partitions": partitions}
             audit.write(tx, "topic create", subject, 1, own_ms(clock), actor=actor)
@@ -143,11 +145,12 @@ def grow(
 
     The order of every key stays, also with a backlog. Programs of a release that knows nothing of growing may
     no longer use the tables: it waits until all workers have had a heartbeat, and with it heard that. Raises
-    UnknownTopic, InvalidTopic, InvalidPartitions, InvalidGrowth.
+    UnknownTopic, InvalidTopic, InvalidPartitions, InvalidGrowth, WriterElsewhere.
     """
     topic = store.log.topic(name)
     if check_growth(topic, partitions) == topic.partitions:
         return show(store, name)
+    store.log.claim()
     store.database.run(lambda tx: raise_usable_from(tx, OLDEST_VERSION))
     wait_until_heard(store.database, clock)
 
@@ -209,14 +212,37 @@ def set_retention(
 
 
 @operation
+def set_compaction(
+    store: Store,
+    name: str,
+    tombstones: timedelta | None,
+    *,
+    clock: Clock = SYSTEM,
+    actor: str | None = None,
+) -> None:
+    """Keep the last record of each key of a topic, and tombstones so long at least; None: all records again.
+
+    Raises StoreUnsupported where the log is not in files, InvalidRetention, UnknownTopic.
+    """
+    if tombstones is not None and tombstones < timedelta(0):
+        raise InvalidRetention("the age of tombstones", str(tombstones), "0 or more")
+    kept_ms = None if tombstones is None else tombstones // timedelta(milliseconds=1)
+    store.log.compact(store.log.topic(name), None if kept_ms is None else Compaction(kept_ms))
+    subject = {"topic": name, "compact": kept_ms is not None, "tombstone_ms": kept_ms}
+    store.database.run(lambda tx: audit.write(tx, "topic set", subject, 1, own_ms(clock), actor=actor))
+
+
+@operation
 def delete(
     store: Store, name: str, *, force: bool = False, clock: Clock = SYSTEM, actor: str | None = None
 ) -> int:
     """Remove a topic with all its records and every group's place in it; return how many records it had.
 
-    What is staged or scheduled for it stays, and makes it again. Raises UnknownTopic, InvalidTopic, and
-    TopicBusy while living members serve it, unless forced.
+    What is staged or scheduled for it stays, and makes it again. Raises UnknownTopic, InvalidTopic, TopicBusy
+    while living members serve it, unless forced, and WriterElsewhere.
     """
+    store.log.topic(name)
+    store.log.claim()  # before anything is forgotten
 
     def forget(tx: Transaction) -> tuple[LogTopic, int]:
         log = store.log_in(tx)

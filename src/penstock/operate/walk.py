@@ -9,9 +9,13 @@ _READ = 1000  # records looked at together
 
 
 def walk(log: Log, topic: Topic, partition: int, bounds: Bounds) -> Iterator[list[Entry]]:
-    """Yield what a partition holds within bounds, without values and headers, so many together."""
+    """Yield what a partition holds within bounds, without values and headers, so many together.
+
+    Raises Damaged.
+    """
     low, high = bounds
     while low < high:
         wanted = OffsetRange(partition, low, min(high, low + _READ))
-        yield list(log.read_ranges(topic, [wanted], max_bytes=LAST_OFFSET, bare=True).entries)
-        low = wanted.high
+        entries, cut = log.read_ranges(topic, [wanted], max_bytes=LAST_OFFSET, bare=True)
+        yield list(entries)
+        low = entries[-1].offset + 1 if cut else wanted.high  # only damage cuts it: what follows is it

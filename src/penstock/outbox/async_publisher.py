@@ -1,10 +1,10 @@
 """`AsyncPublisher`: publishing on async connections, beside the sync ones."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, overload
 
-from penstock import metrics, tracing
+from penstock import metrics, points, tracing
 from penstock.errors import NoTransaction
 from penstock.model.connections import AsyncConnection
 from penstock.model.event_objects import EventObject
@@ -16,10 +16,10 @@ from .adapters.driver_errors import is_conflict, is_lost
 from .contract import AsyncAdapter
 from .durability import durability_steps
 from .event import DEFAULT_TOPIC, NOT_GIVEN, StagedEvent
-from .publisher import At, Moment, Publisher
+from .publisher import NO_CALLS, At, Moment, Publisher
 from .replay import Begin, arun_in_tx
 from .scheduled import cancel_steps, reschedule_steps
-from .staging import stage_steps
+from .staging import AFTER_STAGE, BEFORE_STAGE, plain_step, stage_steps
 from .steps import Step, Steps, arun
 from .tokens import find_steps
 from .tracking import declaration
@@ -62,7 +62,7 @@ class AsyncPublisher(Publisher):
         """Write one event in the open transaction of an async connection; else as `publish`."""
         with tracing.span("penstock.publish", events=1) as span:
             context = self._context.headers(traced=span is not None)
-            event = self._checked(type, value, options, self._clock.now_ms(), context)
+            event = self._checked(type, value, options, self._now_ms(), context)
             return (await self._astage(conn, [event]))[0]
 
     async def apublish_many(
@@ -184,26 +184,36 @@ class AsyncPublisher(Publisher):
             owner=owner,
         )
 
-    async def _astage(self, conn: Any, events: list[StagedEvent]) -> list[str]:
+    async def _astage(self, conn: Any, events: Sequence[StagedEvent]) -> list[str]:
+        self._check_outbox()
         began = self._clock.monotonic()
         adapter = async_adapter_for(conn, self._database.dialect.name)
         try:
             await adapter.acheck(conn)
         except NoTransaction as refusal:
             self._refuse(refusal, events)
-        execute = self._aexecute(conn, adapter)
-        staged = await arun(stage_steps(events, self._window_ms), execute)
-        calls = await arun(self._listeners.mark_steps(staged.events), execute) if self._listeners.all else ()
-        self._was_staged(conn, adapter, staged, calls)
-        if self._durability is not None and staged.events:
-            driver = adapter.driver_connection(conn)
-            if self._durability.is_due(driver):
-                self._durability.judge(driver, await arun(durability_steps(), execute))
-        metrics.PUBLISH_SECONDS.observe(self._clock.monotonic() - began)
-        return staged.ids
+        step, calls = plain_step(events), NO_CALLS
+        if step is not None:
+            points.reach(BEFORE_STAGE)
+            await adapter.arun(conn, step, self._names)
+            points.reach(AFTER_STAGE)
+            ids, staged = [events[0].id], events
+        else:
+            execute = self._aexecute(conn, adapter)
+            ids, staged, tokens = await arun(stage_steps(events, self._window_ms), execute)
+            self._note_tokens(conn, tokens)
+        if self._listeners.all:
+            calls = await arun(self._listeners.mark_steps(staged), self._aexecute(conn, adapter))
+        unknown = self._was_staged(conn, adapter, staged, calls) if staged else None
+        if unknown is not None and self._durability is not None:
+            answer = await arun(durability_steps(), self._aexecute(conn, adapter))
+            self._durability.judge(unknown, answer)
+        metrics.PUBLISH_SECONDS.note(self._clock.monotonic() - began)
+        return ids
 
     async def _aon(self, conn: Any, steps: Steps[T]) -> T:
         """Run steps on the caller's async connection."""
+        self._check_outbox()
         adapter = async_adapter_for(conn, self._database.dialect.name)
         try:
             await adapter.acheck(conn)

@@ -17,6 +17,8 @@ from .steps import Step
 class Adapter(Protocol):
     """One kind of connection."""
 
+    dialect: str | None  # of all its connections, if it is the same
+
     def dialect_of(self, conn: Any) -> str:
         """Return the dialect of the database behind the connection."""
 
@@ -47,6 +49,8 @@ class Adapter(Protocol):
 
 class AsyncAdapter(Protocol):
     """One kind of async connection; what does no I/O is as in `Adapter`."""
+
+    dialect: str | None
 
     def dialect_of(self, conn: Any) -> str:
         """Return the dialect of the database behind the connection."""

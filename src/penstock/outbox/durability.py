@@ -45,6 +45,9 @@ class DurabilityCheck:
 
     def is_due(self, driver_connection: Any) -> bool:
         """Return whether the session behind a connection is to be asked; in a pipeline that would wait."""
+        known = self._known.get(id(driver_connection))
+        if known is not None and known() is driver_connection:
+            return False  # the usual way
         session = session_of(driver_connection)
         key = id(session)
         changes = getattr(session, "total_changes", None)

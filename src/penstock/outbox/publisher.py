@@ -12,9 +12,9 @@ from operator import attrgetter
 from threading import Event
 from typing import Any, TypeVar, overload
 
-from penstock import metrics, tracing
+from penstock import metrics, points, tracing
 from penstock.clock import Clock
-from penstock.errors import MissingExtra, NoTransaction
+from penstock.errors import MissingExtra, NoOutbox, NoTransaction
 from penstock.log.sql.database import Database
 from penstock.log.sql.naming import Names
 from penstock.model.codec import Codec
@@ -22,7 +22,7 @@ from penstock.model.connections import Connection
 from penstock.model.content import CONTENT_TYPE
 from penstock.model.event_objects import EventObject
 from penstock.model.event_types import Aliases, EventTypes, Parents
-from penstock.model.limits import Headers, LimitsSettings
+from penstock.model.limits import Headers, LimitsSettings, check_type
 from penstock.model.paths import HeadersOf, KeyOf
 from penstock.model.record import RawHeaders
 from penstock.model.token import GivenToken, check_token
@@ -36,7 +36,7 @@ from .event import DEFAULT_TOPIC, NOT_GIVEN, StagedEvent, check_options, parts_o
 from .listeners import ListenerCall, Listeners
 from .replay import TokensUsed, run_in_tx
 from .scheduled import cancel_steps, reschedule_steps
-from .staging import Staged, stage_steps
+from .staging import AFTER_STAGE, BEFORE_STAGE, plain_step, stage_steps
 from .steps import Step, Steps, run
 from .tokens import TokensSettings, find_steps, look_up
 from .tracking import block, declaration
@@ -46,6 +46,7 @@ T = TypeVar("T")
 P = TypeVar("P", bound=Provider)
 Moment = datetime | timedelta
 At = Moment | None
+NO_CALLS: Sequence[ListenerCall] = ()
 _TOPIC_OF = attrgetter("topic")
 _ALLOW = "or let single events be published in autocommit: Outbox(..., allow_autocommit=True)"
 _ONE_STATEMENT = "allow_autocommit is for one event without a token: more are several writes"
@@ -68,6 +69,7 @@ class Publisher:
         """`allow_autocommit`: what is one statement may be written where it commits by itself."""
         self._allow_autocommit = allow_autocommit
         self._database, self._names, self._limits, self._clock = database, names, limits, clock
+        self._dialect, self._now_ms = database.dialect.name, clock.now_ms
         self._event_types = EventTypes()
         self._bell: Bell | None = None
         self._window_ms = TokensSettings.load().window_ms
@@ -76,7 +78,13 @@ class Publisher:
         self._tokens_used: TokensUsed = {}
         self._durability = DurabilityCheck() if PublishingSettings.load().check_durability else None
         self._closing = Event()
+        self._has_outbox = True  # unless the store says otherwise
         self._tracker: Any = None  # of the ORM whose models are tracked
+
+    @property
+    def event_types(self) -> EventTypes:
+        """The types that `event` has registered."""
+        return self._event_types
 
     def event(
         self,
@@ -200,10 +208,12 @@ class Publisher:
         content it is refused, by TokenReused. Raises a subclass of InvalidInput or ConnectionRefused before
         anything is written, SchemaMissing, or the driver's own error.
         """
-        with tracing.span("penstock.publish", events=1) as span:
-            context = self._context.headers(traced=span is not None)
-            event = self._checked(type, value, options, self._clock.now_ms(), context)
-            return self._stage(conn, [event])[0]
+        if tracing.is_on():
+            with tracing.span("penstock.publish", events=1):
+                context = self._context.headers(traced=True)
+                return self._stage(conn, [self._checked(type, value, options, self._now_ms(), context)])[0]
+        context = self._context.headers(traced=False)
+        return self._stage(conn, [self._checked(type, value, options, self._now_ms(), context)])[0]
 
     def publish_many(
         self,
@@ -313,6 +323,7 @@ class Publisher:
             return staged_event(type, value, now_ms=now_ms, limits=self._limits, context=context, **options)
         except TypeError:
             check_options(options)  # asked only now: for every event it would cost as much as its hash
+            check_type(type)  # what has no hash, too
             raise
 
     def _all_checked(
@@ -341,24 +352,37 @@ class Publisher:
             {"key": kind.key_of(event), "topic": kind.topic, "headers": headers} | options,
         )
 
-    def _stage(self, conn: Any, events: list[StagedEvent]) -> list[str]:
+    def _stage(self, conn: Any, events: Sequence[StagedEvent]) -> list[str]:
+        self._check_outbox()
         began = self._clock.monotonic()
-        adapter = adapter_for(conn, self._database.dialect.name)
+        adapter = adapter_for(conn, self._dialect)
         try:
             adapter.check(conn)
         except NoTransaction as refusal:
             self._refuse(refusal, events)
-        execute = self._execute(conn, adapter)
-        staged = run(stage_steps(events, self._window_ms), execute)
-        calls = run(self._listeners.mark_steps(staged.events), execute) if self._listeners.all else ()
-        self._was_staged(conn, adapter, staged, calls)
-        if self._durability is not None and staged.events:
-            driver = adapter.driver_connection(conn)
-            if self._durability.is_due(driver):
-                asking = self._execute(adapter.beneath(conn))
-                self._durability.judge(driver, run(durability_steps(), asking))
-        metrics.PUBLISH_SECONDS.observe(self._clock.monotonic() - began)
-        return staged.ids
+        step, calls = plain_step(events), NO_CALLS
+        if step is not None:  # without a generator, which costs as much as the event's id and hash
+            points.reach(BEFORE_STAGE)
+            adapter.run(conn, step, self._names)
+            points.reach(AFTER_STAGE)
+            ids, staged = [events[0].id], events
+        else:
+            execute = self._execute(conn, adapter)
+            ids, staged, tokens = run(stage_steps(events, self._window_ms), execute)
+            self._note_tokens(conn, tokens)
+        if self._listeners.all:
+            calls = run(self._listeners.mark_steps(staged), self._execute(conn, adapter))
+        unknown = self._was_staged(conn, adapter, staged, calls) if staged else None
+        if unknown is not None and self._durability is not None:
+            asking = self._execute(adapter.beneath(conn))
+            self._durability.judge(unknown, run(durability_steps(), asking))
+        metrics.PUBLISH_SECONDS.note(self._clock.monotonic() - began)
+        return ids
+
+    def _check_outbox(self) -> None:
+        """Raise NoOutbox where the store has none."""
+        if not self._has_outbox:
+            raise NoOutbox(self._database.where, "publish")
 
     def _refuse(self, refusal: NoTransaction, events: Sequence[StagedEvent] = ()) -> None:
         """Refuse a connection that commits by itself, unless that is allowed and all is one statement."""
@@ -367,28 +391,39 @@ class Publisher:
         if len(events) > 1 or any(each.token is not None for each in events):
             raise NoTransaction(f"{refusal.remedy}; {_ONE_STATEMENT}") from None
 
-    def _was_staged(
-        self, conn: Any, adapter: Adapter | AsyncAdapter, staged: Staged, calls: Sequence[ListenerCall]
-    ) -> None:
-        """Let the bell and the listeners watch for the end of the transaction, and count."""
-        events = staged.events
+    def _note_tokens(self, conn: Any, tokens: Sequence[GivenToken]) -> None:
+        """Keep the tokens of a transaction of `run_in_tx`: if its commit is in doubt, they tell."""
         if self._tokens_used and id(conn) in self._tokens_used:
-            self._tokens_used[id(conn)].extend(staged.tokens)
-        if not events:
-            return
+            self._tokens_used[id(conn)].extend(tokens)
+
+    def _was_staged(
+        self,
+        conn: Any,
+        adapter: Adapter | AsyncAdapter,
+        events: Sequence[StagedEvent],
+        calls: Sequence[ListenerCall],
+    ) -> Any:
+        """Let the bell and the listeners watch for the end of the transaction, and count.
+
+        Return the driver's connection if nobody has asked yet how durable its commits are, else None.
+        """
+        driver = adapter.driver_connection(conn)
         if calls:
-            self._listeners.watch(events[0].id, calls, adapter.driver_connection(conn), adapter.is_open)
-        if self._bell is not None:
-            slots = [each.slot for each in events] if len(events) <= MOST_SLOTS else UNKNOWN_SLOTS
-            self._bell.watch(adapter.driver_connection(conn), adapter.is_open, slots)
+            self._listeners.watch(events[0].id, calls, driver, adapter.is_open)
         if len(events) == 1:  # a Counter costs more than the event
-            metrics.PUBLISHED.add(1, topic=events[0].topic)
+            slots: Sequence[int] = (events[0].slot,)
+            metrics.PUBLISHED.note(1, events[0].topic)
         else:
+            slots = [each.slot for each in events] if len(events) <= MOST_SLOTS else UNKNOWN_SLOTS
             for topic, count in Counter(map(_TOPIC_OF, events)).items():
-                metrics.PUBLISHED.add(count, topic=topic)
+                metrics.PUBLISHED.note(count, topic)
+        if self._bell is not None:
+            self._bell.watch(driver, adapter.is_open, slots)
+        return driver if self._durability is not None and self._durability.is_due(driver) else None
 
     def _on(self, conn: Any, steps: Steps[T]) -> T:
         """Run steps on the caller's connection."""
+        self._check_outbox()
         adapter = adapter_for(conn, self._database.dialect.name)
         try:
             adapter.check(conn)

@@ -199,5 +199,4 @@ class Sequencer:
 
 
 def _pass_of(found: Moved, *, asked: int) -> Pass:
-    ends = {HeadKey(one.topic_id, one.partition): one.base + one.added for one in found.raised}
-    return Pass(found.moved, asked - found.slots, False, ends, found.entries)
+    return Pass(found.moved, asked - found.slots, False, found.ends, found.entries)

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from penstock.clock import Clock, own_ms
 from penstock.log.entry import Entry
-from penstock.log.sql.contract import Call, Row
+from penstock.log.sql.contract import Call
 from penstock.log.sql.database import Database
-from penstock.log.sql.fence import Fence, locked
-from penstock.log.sql.heads import MARK_EVERY, Raised
+from penstock.log.sql.fence import Fence
+from penstock.log.sql.heads import MARK_EVERY, HeadKey
 from penstock.model.partition import MURMUR3
 
 MOST_RECORDS = 200  # of one trip
@@ -26,7 +26,7 @@ class Moved(NamedTuple):
     moved: int
     picked: int  # more than was moved: the rest has no topic yet, or somebody took it
     is_due: bool  # something is due, so nothing was picked
-    raised: list[Raised]
+    ends: dict[HeadKey, int]  # where the partitions it added to now end
     entries: list[tuple[int, Entry]]  # what was moved, each with the id of its topic; none if it was too much
 
 
@@ -48,11 +48,9 @@ def move_whole(
     }
     first, second = database.run_whole([lock, Call("log", "move_at_once", params)])
     told, *rest = second.rows
-    raised = [Raised(*row[:5]) for row in rest if row[5] is None]
-    entries = [_entry(row) for row in rest if row[5] is not None]
-    return Moved(len(locked(first)), told[0], told[1], bool(told[2]), raised, entries)
-
-
-def _entry(row: Row) -> tuple[int, Entry]:
-    topic_id, partition, offset, _, _, id, key, type, value, headers, timestamp_ms = row
-    return topic_id, Entry(partition, offset, id, key, type, value, headers, timestamp_ms)
+    ends = dict[HeadKey, int]()
+    for topic_id, partition, offset, *_ in rest:
+        head = HeadKey(topic_id, partition)
+        ends[head] = max(offset + 1, ends.get(head, 0))
+    entries = [(row[0], Entry(*row[1:])) for row in rest if row[3] is not None]
+    return Moved(len(first.rows), told[0], told[1], bool(told[2]), ends, entries)

@@ -1,5 +1,28 @@
 """Pipelines on Spark: topics as a source, lakehouse tables as a sink, exactly once.
 
 Thin and picklable: Spark carries what is here to its workers. `register(spark)` makes the formats `penstock`
-and `penstock-delta` known to a session of your own; `spark_session()` makes a session that has them.
+and `penstock-delta` known to a session of your own; `spark_session()` makes a session that has them;
+`decode(df, OrderPlaced)` gives the fields of an event class as columns. They are imported when they are asked
+for: a task of Spark imports this package, and needs none of them.
 """
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .session import register, spark_session
+    from .typed.decoding import decode
+
+__all__ = ["decode", "register", "spark_session"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used. Raises MissingExtra."""
+    if name == "decode":
+        from .typed.decoding import decode
+
+        return decode
+    if name in __all__:
+        from . import session
+
+        return getattr(session, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

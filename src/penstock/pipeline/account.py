@@ -12,10 +12,9 @@ from pathlib import Path
 from penstock.errors import MissingExtra
 
 from .identity import Source
+from .lake import Lake
 from .offsets import Ends, Piece
-from .paths import tables_in
 from .places import Places
-from .table import LakeTable
 
 try:
     import pyarrow as pa
@@ -45,8 +44,7 @@ class Account:
 
 def sources(path: Path) -> list[Source]:
     """Return the topics that feed a lake or a table."""
-    found = {source: None for table in tables_in(path) for source in LakeTable(table).sources()}
-    return list(found)
+    return Lake(path).sources()
 
 
 def account(path: Path, source: Source) -> Account:
@@ -54,9 +52,9 @@ def account(path: Path, source: Source) -> Account:
 
     Raises TableDamaged.
     """
-    tables = [LakeTable(each) for each in tables_in(path)]
-    fed = [table for table in tables if source in table.sources()]
-    topics = {each.topic for table in fed for each in table.sources()}
+    lake = Lake(path)
+    fed = lake.fed_by(source)
+    topics = {each.topic for each in lake.sources()}
     places, strays = Places(), Counter[str]()
     gathered = list[pa.RecordBatch]()
     for table in fed:
@@ -67,8 +65,7 @@ def account(path: Path, source: Source) -> Account:
                 if sum(each.num_rows for each in gathered) >= _GATHERED_ROWS:
                     _add(places, gathered, strays)
         _add(places, gathered, strays)
-    ends = _least([table.ends(source) for table in fed])
-    return Account(places.rows, places.distinct, tuple(places.runs()), ends, dict(strays))
+    return Account(places.rows, places.distinct, tuple(places.runs()), lake.ends(source), dict(strays))
 
 
 def _of_topic(batch: pa.RecordBatch, topic: str, topics: set[str], strays: Counter[str]) -> pa.RecordBatch:
@@ -89,8 +86,3 @@ def _add(places: Places, gathered: list[pa.RecordBatch], strays: Counter[str]) -
         columns = (placed.column(name).cast(pa.int64()).to_numpy() for name in PLACE)
         places.add(*columns)
     gathered.clear()
-
-
-def _least(ends: list[Ends]) -> Ends:
-    """Return how far all have come."""
-    return {p: min(each.get(p, 0) for each in ends) for p in (ends[0] if ends else ())}

@@ -18,8 +18,8 @@ from penstock.wire.kafka.headers import decode_headers
 
 from .account import PLACE
 from .identity import Source
+from .lake import Lake
 from .offsets import Ends, Piece
-from .paths import tables_in
 from .table import LakeTable
 
 try:
@@ -33,6 +33,7 @@ _READ_BYTES = 16 << 20
 _ROWS = 2048
 _TOGETHER = 64  # blocks that are compared row by row at a time
 _COLUMNS = (*PLACE, "topic", "type", "key", "value", "headers", "timestamp")
+_TYPED_COLUMNS = tuple(name for name in _COLUMNS if name != "value")
 
 BlockNumber = tuple[int, int]  # partition, and offset // _BLOCK
 Sums = dict[BlockNumber, int]
@@ -41,24 +42,32 @@ RowPlace = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A topic in the log, and the tables of a lake that have whole records of it."""
+    """A topic in the log, and the tables of a lake that have whole records of it; or those without values."""
 
     log: Log
     topic: Topic
     tables: list[LakeTable]
     within: Mapping[int, Bounds]  # what both should hold
+    values: bool = True
 
     @classmethod
-    def of(cls, path: Path, source: Source, log: Log, topic: Topic) -> "Compared":
-        """Return what can be compared: tables that have the columns of the source, as far as they say."""
-        tables = [LakeTable(each) for each in tables_in(path)]
-        fed = [table for table in tables if source in table.sources() and table.has_columns(_COLUMNS)]
-        ends = [table.ends(source) for table in fed]
+    def of(cls, path: Path, source: Source, log: Log, topic: Topic, *, values: bool = True) -> "Compared":
+        """Return what can be compared: tables that have the columns of the source, as far as they say.
+
+        Without `values`: those that have all of them but the value, whose fields are columns.
+        """
+        lake = Lake(path)
+        fed = [
+            table
+            for table in lake.fed_by(source)
+            if table.has_columns(_TYPED_COLUMNS) and table.has_columns(["value"]) == values
+        ]
+        ends = lake.ends(source)
         within = {
-            p: Bounds(start, max(start, min([end, *(each.get(p, 0) for each in ends)])))
+            p: Bounds(start, max(start, min(end, ends.get(p, 0))))
             for p, (start, end) in log.all_bounds(topic).items()
         }
-        return cls(log, topic, fed, within)
+        return cls(log, topic, fed, within, values)
 
     def changed(self, at_most: int) -> list[Piece]:
         """Return places whose rows say something else than the log, up to so many. Raises TableDamaged."""
@@ -106,7 +115,8 @@ class Compared:
                 entries, cut = self.log.read_ranges(self.topic, [part], max_bytes=_READ_BYTES)
                 for each in entries:
                     if each.type != ERASED:
-                        yield (each.partition, each.offset), _of_entry(each)
+                        said = each if self.values else each._replace(value=None)
+                        yield (each.partition, each.offset), _of_entry(said)
                 low = entries[-1].offset + 1 if cut and entries else wanted.high
 
     def _ranges(self, blocks: Collection[BlockNumber] | None) -> Iterator[OffsetRange]:
@@ -117,10 +127,15 @@ class Compared:
 
     def _rows(self, blocks: Collection[BlockNumber] | None = None) -> Iterator[tuple[RowPlace, int]]:
         """Yield place and checksum of the topic's rows in the tables."""
+        names = _COLUMNS if self.values else _TYPED_COLUMNS
         for table in self.tables:
-            for batch in table.batches(_COLUMNS, _ROWS):
+            for batch in table.batches(names, _ROWS):
                 mine = batch.filter(pc.equal(batch.column("topic"), self.topic.name))
-                columns = [mine.column(name) for name in _COLUMNS if name != "topic"]
+                columns = [
+                    mine.column(name) if name in names else pa.nulls(mine.num_rows)
+                    for name in _COLUMNS
+                    if name != "topic"
+                ]
                 columns[-1] = columns[-1].cast(pa.int64())  # the moment, in microseconds
                 for row in zip(*(column.to_pylist() for column in columns), strict=True):
                     place = row[:2]

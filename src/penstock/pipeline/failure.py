@@ -8,6 +8,9 @@ from penstock.errors import Error, PipelineFailed, PipelineInterrupted
 _OURS = re.compile(r"penstock\.errors\.(?P<name>\w+): (?P<said>.+)")
 _PYTHON = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception): .+$", re.MULTILINE)
 _NO_PENSTOCK = re.compile(r"No module named '?\"?penstock")
+_TWO_DRIVERS = re.compile(
+    r"CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming queries are concurrently using|CONCURRENT_QUERY\b"
+)
 _JAVA_GONE = "Spark's Java process has ended"
 # What Spark says when a process or a connection was lost, most specific first; none of it is about the data.
 _PASSES = (
@@ -41,6 +44,11 @@ def failure(said: str) -> Error:
         return PipelineFailed(
             "the Python of Spark's workers has no Penstock; install penstock[spark] there, or name one that "
             "has it: --conf spark.pyspark.python=PATH"
+        )
+    if _TWO_DRIVERS.search(said):
+        return PipelineFailed(
+            "another driver runs the same pipeline into the same folder and was first with this batch; "
+            "nothing is lost or doubled. Let one of them run"
         )
     for pattern, what in _PASSES:
         if pattern.search(said):

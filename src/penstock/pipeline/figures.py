@@ -10,21 +10,26 @@ from .account import account, sources
 from .compare import Compared
 from .history import LogNow, Past, check_past, mark_of
 from .identity import Source
-from .offsets import Piece
-from .paths import tables_in
-from .table import LakeTable, pasts_of
+from .lake import Lake
+from .offsets import Piece, said
+from .upsert.superseded import Superseded, superseded
 
 _SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
 class LakeFigures:
-    """The rows of a topic in a lake. `changed`: places whose rows say something else than the log."""
+    """The rows of a topic in a lake. `changed`: places whose rows say something else than the log.
+
+    `superseded`: places that tables of upserts need not hold. `notes`: what is not checked, in words.
+    """
 
     rows: int
     held: tuple[Piece, ...]
     changed: tuple[Piece, ...]
     faults: tuple[str, ...]
+    superseded: tuple[Piece, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def lake_figures(path: Path, log: Log, topic: str, *, values: bool) -> list[LakeFigures]:
@@ -45,12 +50,18 @@ def _figures(path: Path, log: Log, source: Source, values: bool) -> LakeFigures:
         for topic, count in sorted(counted.strays.items())
     ]
     wrong = _wrong_past(path, log, source)
-    changed = list[Piece]()
+    changed, replaced = list[Piece](), Superseded()
     if wrong:
         faults.append(wrong)
-    if values and not isinstance(wrong, _Another):
-        changed = Compared.of(path, source, log, log.topic(source.topic)).changed(_SHOWN + 1)
-    return LakeFigures(counted.rows, counted.held, tuple(changed), tuple(faults))
+    if not isinstance(wrong, _Another):
+        topic = log.topic(source.topic)
+        replaced = superseded(path, source, log, topic)
+        changed = Compared.of(path, source, log, topic).changed(_SHOWN + 1) if values else []
+    if replaced.stale:
+        faults.append(f"{said(replaced.stale)}: superseded by later records of the log, and still there")
+    notes = [] if replaced.unchecked is None else [replaced.unchecked]
+    figures = counted.rows, counted.held, tuple(changed), tuple(faults)
+    return LakeFigures(*figures, replaced.places, tuple(notes))
 
 
 class _Another(str):
@@ -61,17 +72,14 @@ def _wrong_past(path: Path, log: Log, source: Source) -> str | None:
     """Return what a table knows that is not so, if there is such a table."""
     topic = log.topic(source.topic)
     bounds = log.all_bounds(topic)
-    for each in tables_in(path):
-        for past in pasts_of(LakeTable(each), source.topic):
-            if (past.log_id, past.topic_id) == (source.log_id, source.topic_id):
-                try:
-                    check_past(
-                        past, LogNow(log.identity(), topic, bounds, _marks(log, past, source, topic.id))
-                    )
-                except AnotherLog as exc:
-                    return _Another(exc)
-                except HistoryTakenBack as exc:
-                    return str(exc)
+    for past in Lake(path).pasts(source.topic):
+        if (past.log_id, past.topic_id) == (source.log_id, source.topic_id):
+            try:
+                check_past(past, LogNow(log.identity(), topic, bounds, _marks(log, past, source, topic.id)))
+            except AnotherLog as exc:
+                return _Another(exc)
+            except HistoryTakenBack as exc:
+                return str(exc)
     return None
 
 

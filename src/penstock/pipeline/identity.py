@@ -14,7 +14,7 @@ from typing import Protocol
 from penstock.errors import InvalidOption, RangesDiffer, StateWithoutPast
 
 from .checkpoint import MicroBatch
-from .offsets import Ends, Range
+from .offsets import Ends, Piece, Range
 
 Transactions = list[tuple[str, int]]
 
@@ -57,6 +57,10 @@ class BatchIdentity(Protocol):
     def is_nothing(self) -> bool:
         """Return whether a batch without data need not be written down."""
 
+    @property
+    def of_lake(self) -> bool:
+        """Whether the table is one of several, whose common place is kept by the lake's mark."""
+
 
 def application(log_id: str, topic_id: int, partition: int) -> str:
     """Return the application transaction id of a source partition."""
@@ -70,9 +74,14 @@ def mark_application(log_id: str, topic_id: int, partition: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ByOffsets:
-    """A batch that is a function of the ranges it was made from."""
+    """A batch that is a function of the ranges it was made from.
+
+    `of_lake`: for a table that is one of several. It is committed to only when a batch has rows for it, so it
+    may be behind; that the batch begins where the last one ended is then asked of the lake's mark.
+    """
 
     ranges: tuple[Range, ...]
+    of_lake: bool = False
 
     def is_in(self, table: Known) -> bool:
         """Compare where the table ends with where the batch begins and ends."""
@@ -104,11 +113,18 @@ class ByOffsets:
         pieces = batch.pieces()
         since = 0 if _knows(table, batch) else None  # a partition that came when the topic grew
         ends = {piece.partition: _reached(table, batch, piece.partition, since) for piece in pieces}
-        if all(end is None for end in ends.values()) or all(ends[p.partition] == p.start for p in pieces):
+        if all(end is None for end in ends.values()) or all(
+            self._may_follow(ends[piece.partition], piece) for piece in pieces
+        ):
             return False
         if all(ends[piece.partition] == piece.end for piece in pieces):
             return True
         raise RangesDiffer(table.path, "; ".join(_differences(batch, ends)))
+
+    def _may_follow(self, end: int | None, piece: Piece) -> bool:
+        if self.of_lake:
+            return end is None or end <= piece.start
+        return end == piece.start
 
     def _ends(self, table: Known, batch: Range) -> Iterator[tuple[str, int]]:
         moved = [piece.partition for piece in batch.pieces()]
@@ -128,6 +144,7 @@ class ByEpoch:
     name: str
     epoch: int
     continues: bool = True
+    of_lake = False
 
     def is_in(self, table: Known) -> bool:
         """Compare with the last number that is in the table; a query must have begun with an empty one."""
@@ -180,7 +197,8 @@ def _reached(table: Known, batch: Range, partition: int, otherwise: int | None) 
 
 
 def _differences(batch: Range, ends: dict[int, int | None], at_most: int = 4) -> Iterator[str]:
-    wrong = [piece for piece in batch.pieces() if ends[piece.partition] != piece.start]
+    wrong = [piece for piece in batch.pieces() if ends[piece.partition] not in (piece.start, piece.end)]
+    wrong = wrong or batch.pieces()  # some partitions hold the batch and others do not
     for piece in wrong[:at_most]:
         end = ends[piece.partition]
         yield (

@@ -5,6 +5,7 @@
 | `tables.json`   | the folders of the tables that were committed to (`.`: the folder itself is one), and   |
 |                 | which of them are to be made again from the log                                        |
 | `reader.json`   | the name under which retention, `groups` and `why` know the pipeline; a reset keeps it   |
+| `mark/`         | up to where all tables hold the log; a Delta table (`lake.py`)                          |
 | `reset.json`    | what a reset removes; written before it removes anything, and gone when it has done so  |
 
 A table that is known and not there was deleted: a new one would begin at the batch that comes next. Files are
@@ -24,10 +25,11 @@ import msgspec
 from penstock.errors import InvalidOption, TableMissing
 
 from .paths import CONTROL, is_table, tables_in
+from .routing import ITSELF
 
-ITSELF = "."  # a pipeline into one table: the folder is the table
 Form = TypeVar("Form", bound=msgspec.Struct)
 _TABLES, _READER, _RESET, _CHECKPOINT = "tables.json", "reader.json", "reset.json", "checkpoint"
+_MARK = "mark"
 
 
 class KnownTables(msgspec.Struct, frozen=True):
@@ -118,7 +120,8 @@ def finish_reset(path: Path) -> list[Path]:
     if intent.again:
         _write(control / _TABLES, KnownTables(known_tables(path).tables, intent.again))
     else:
-        gone += [control / _CHECKPOINT, *([control / _TABLES] if intent.whole else [])]
+        gone += [control / _CHECKPOINT]
+        gone += [control / _MARK, control / _TABLES] if intent.whole else []
     removed = [each for each in gone if each.exists()]
     for each in removed:
         shutil.rmtree(each) if each.is_dir() else each.unlink()

@@ -1,6 +1,7 @@
 """The options of the source, read once and checked; a refusal names option, value and what it must be."""
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,6 +19,10 @@ from .columns import COLUMNS
 EARLIEST, LATEST = "earliest", "latest"
 _DEFAULT_TOPIC = "events"
 _WORDS = {"true": True, "false": False}
+_LONGEST_DELAY = 900.0  # of Spark's Kafka source
+_INTERVAL = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m|h|(?:milli)?seconds?|minutes?|hours?)")
+_UNITS = {"m": 60.0, "s": 1.0, "h": 3600.0, "ms": 0.001, "millisecond": 0.001, "second": 1.0}
+_UNITS |= {"minute": 60.0, "hour": 3600.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,8 @@ class SourceOptions:
     starting: ReadingPlace
     ending: ReadingPlace
     max_records: int | None
+    min_records: int | None
+    wait_seconds: float
     tasks: int
     may_cut: bool
     fail_on_loss: bool
@@ -63,7 +70,9 @@ def read_options(given: Mapping[str, str]) -> SourceOptions:
         columns=_columns(given.get("columns")),
         starting=_place(given, "starting", topic, EARLIEST),
         ending=_place(given, "ending", topic, LATEST),
-        max_records=_number(given, "maxRecordsPerBatch"),
+        max_records=_most(given),
+        min_records=_number(given, "minOffsetsPerTrigger"),
+        wait_seconds=_interval(given, "maxTriggerDelay", _LONGEST_DELAY),
         tasks=tasks or _number(given, "tasks") or os.cpu_count() or 1,
         may_cut=tasks is not None,
         fail_on_loss=_word(given, "failOnDataLoss", True),
@@ -87,6 +96,26 @@ def _number(given: Mapping[str, str], name: str) -> int | None:
     if not value.strip().isdigit() or int(value) < 1:
         raise InvalidOption(name, value, "a whole number of at least 1")
     return int(value)
+
+
+def _most(given: Mapping[str, str]) -> int | None:
+    """Return how many records a batch may have, by our name or by that of Spark's Kafka source."""
+    ours, theirs = _number(given, "maxRecordsPerBatch"), _number(given, "maxOffsetsPerTrigger")
+    if None not in (ours, theirs) and ours != theirs:
+        raise InvalidOption("maxOffsetsPerTrigger", str(theirs), "left out when maxRecordsPerBatch is given")
+    return theirs if ours is None else ours
+
+
+def _interval(given: Mapping[str, str], name: str, default: float) -> float:
+    """Read a length of time as Spark writes it: 500ms, 5s, 15m, 2 minutes."""
+    value = given.get(name)
+    if value is None:
+        return default
+    found = _INTERVAL.fullmatch(value.strip().lower())
+    if found is None:
+        raise InvalidOption(name, value, "a number and a unit: 500ms, 5s, 15m, 1h")
+    unit = found["unit"]
+    return float(found["number"]) * _UNITS[unit if unit in _UNITS else unit.removesuffix("s")]
 
 
 def _word(given: Mapping[str, str], name: str, default: bool) -> bool:

@@ -1,5 +1,6 @@
 """Folders of tables: which paths are taken, and the folder that an event type's table has in a lake."""
 
+import os
 from hashlib import sha256
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
@@ -22,10 +23,13 @@ def local_path(option: str, given: str) -> Path:
 
 
 def table_path(option: str, given: str) -> Path:
-    """Return the path of a table or lake. Raises InvalidOption for one that readers would not find."""
+    """Return the path of a table or lake. Raises InvalidOption for a file, or where no reader looks."""
     path = local_path(option, given)
     if "%" in str(path):
         raise InvalidOption(option, given, "a path without %, which readers of Delta tables decode")
+    there = next(each for each in (path, *path.parents) if os.path.exists(each))
+    if not there.is_dir():
+        raise InvalidOption(option, given, f"a folder, or one to be made; {there} is a file")
     return path
 
 

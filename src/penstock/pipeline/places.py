@@ -46,6 +46,17 @@ class Places:
         self.distinct += int(bits.sum()) - before
         self._blocks[partition, number] = np.packbits(bits)
 
+    def has(self, partitions: Numbers, offsets: Numbers) -> npt.NDArray[np.bool_]:
+        """Return which of some places were met."""
+        found = np.zeros(len(offsets), np.bool_)
+        numbers = offsets // _BLOCK
+        for partition, number in {*zip(partitions.tolist(), numbers.tolist(), strict=True)}:
+            block = self._blocks.get((partition, number))
+            if block is not None:
+                here = np.flatnonzero((partitions == partition) & (numbers == number))
+                found[here] = np.unpackbits(block)[offsets[here] % _BLOCK]
+        return found
+
     def runs(self) -> Iterator[Piece]:
         """Yield the places that were met, as runs without gaps, in order."""
         run: Piece | None = None

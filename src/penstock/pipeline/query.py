@@ -15,8 +15,10 @@ import msgspec
 from penstock.errors import InvalidPipeline, MissingExtra
 from penstock.log.sql.naming import Names
 
+from .batches import batch_by_batch
 from .failure import failure, java_gone
-from .lake_state import check_tables
+from .lake_state import check_tables, reader_name
+from .modes import Mode, function_rows, lake_rows
 from .offsets import Ends
 from .paths import CONTROL
 from .settings import PipelineSettings
@@ -44,6 +46,9 @@ class Job:
     once: bool = False
     fail_on_loss: bool = True
     batch_records: int | None = None
+    small_batch_seconds: float | None = None
+    partition_by: str | None = None
+    mode: Mode = Mode()
 
     @property
     def checkpoint(self) -> Path:
@@ -80,9 +85,13 @@ def source_options(job: Job) -> dict[str, str]:
 
 def events(spark: SparkSession, job: Job) -> DataFrame:
     """Return the topic of a job as a streaming DataFrame. Raises PipelineFailed."""
-    settings = PipelineSettings.load(batch_records=job.batch_records)
+    settings = PipelineSettings.load(
+        batch_records=job.batch_records, small_batch_seconds=job.small_batch_seconds
+    )
     options = source_options(job) | {
         "maxRecordsPerBatch": str(settings.batch_records),
+        "minOffsetsPerTrigger": str(settings.small_batch_records),
+        "maxTriggerDelay": f"{settings.small_batch_seconds}s",
         "continueFrom": str(job.to),
         "tasks": str(spark.sparkContext.defaultParallelism),  # the cluster's cores, not the driver's
     }
@@ -92,7 +101,9 @@ def events(spark: SparkSession, job: Job) -> DataFrame:
 
 def start_lake(spark: SparkSession, job: Job) -> "Running":
     """Start the query that puts a topic into one table for each event type."""
-    return _start(events(spark, job), job, {"tableBy": "type"})
+    with asking():
+        rows, options = lake_rows(events(spark, job), job.mode)
+    return _start(rows, job, options)
 
 
 def start_function(spark: SparkSession, job: Job, name: str, function: FrameFunction) -> "Running":
@@ -107,13 +118,23 @@ def start_function(spark: SparkSession, job: Job, name: str, function: FrameFunc
         raise InvalidPipeline(name, f"it returned {type(made).__name__}, not a DataFrame")
     if not made.isStreaming:
         raise InvalidPipeline(name, "it returned a DataFrame that does not come from the one it was given")
-    return _start(made, job, {})
+    with asking():
+        rows, options = function_rows(made, job.mode)
+    return _start(rows, job, options, each_batch=job.mode.upserts)
 
 
-def _start(frame: DataFrame, job: Job, options: dict[str, str]) -> "Running":
+def _start(frame: DataFrame, job: Job, options: dict[str, str], *, each_batch: bool = False) -> "Running":
     check_tables(job.to)
+    if job.partition_by:
+        options = options | {"partitionBy": job.partition_by}
     writer = frame.writeStream.format("penstock-delta").outputMode("append").options(**options)
-    writer = writer.option("path", str(job.to)).option("checkpointLocation", str(job.checkpoint))
+    if each_batch:
+        writer = batch_by_batch(frame, job.mode, options | {"path": str(job.to)}, str(job.checkpoint))
+    writer = (
+        writer.queryName(reader_name(job.to))
+        .option("path", str(job.to))
+        .option("checkpointLocation", str(job.checkpoint))
+    )
     if job.once:
         writer = writer.trigger(availableNow=True)
     else:

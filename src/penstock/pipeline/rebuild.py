@@ -12,6 +12,7 @@ import msgspec
 from penstock.errors import MissingExtra
 
 from .lake_state import known_tables, made_again
+from .modes import lake_rows
 from .offsets import Range
 from .query import Job, asking, source_options
 from .source import continued
@@ -33,8 +34,11 @@ def make_again(spark: SparkSession, job: Job) -> list[str]:
     source = source_options(job) | {"startingOffsets": "earliest", "endingOffsets": offsets}
     with asking():
         frame = spark.read.format("penstock").options(**source).load()
-        writer = frame.write.format("penstock-delta").mode("append").option("tableBy", "type")
+        rows, how = lake_rows(frame, job.mode)
+        writer = rows.write.format("penstock-delta").mode("append").options(**how)
         writer = writer.option("path", str(job.to)).option("onlyTables", "/".join(names))
+        if job.partition_by:
+            writer = writer.option("partitionBy", job.partition_by)
         writer.option("batchRange", msgspec.json.encode(batch.to_json()).decode()).save()
     made_again(job.to)
     return list(names)

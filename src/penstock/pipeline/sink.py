@@ -1,13 +1,13 @@
 """The sink `format("penstock-delta")`: Delta tables, append only, each batch once.
 
-Tasks write Parquet files; the driver commits them with the batch's identity in the table's own transaction
-(`identity.py`, `table.py`). Streaming needs `checkpointLocation` as an option of the writer, for it is where
-a batch's range stands; a batch write names itself by `txnAppId` and `txnVersion`. `tableBy` spreads rows over
-one table for each value of a column: all tables of the lake move together, each in a transaction of its own.
+Tasks write Parquet files, to as many tables as their rows go to (`routing.py`); the driver commits them with
+the batch's identity in each table's own transaction (`identity.py`, `committing.py`), and then moves the mark
+of the lake (`lake.py`). Streaming needs `checkpointLocation` as an option of the writer, for it is where a
+batch's range stands; a batch write names itself by `txnAppId` and `txnVersion`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,16 @@ import msgspec
 from penstock.errors import InvalidOption, MissingExtra
 
 from .checkpoint import read_batch
+from .committing import Committing, TablePart, commit, committing_of, discard
 from .identity import BatchIdentity, ByOffsets, by_application, identity_of
-from .lake_state import ITSELF, check_tables, remember
+from .lake import Lake
+from .lake_state import check_tables, remember
 from .offsets import Range
-from .paths import is_table, table_path, tables_in
-from .table import DataFile, LakeTable, commit, discard
+from .partitioning import Partitioning
+from .paths import is_table, table_path
+from .python_worker import settle_in
+from .routing import ITSELF, Routing, routing_of
+from .table import DataFile
 from .writing import FileWriter
 
 try:
@@ -38,7 +43,7 @@ except ImportError as exc:
 
 
 @dataclass
-class Written(WriterCommitMessage):
+class WrittenFiles(WriterCommitMessage):
     """What a task wrote."""
 
     files: list[DataFile] = field(default_factory=list)
@@ -63,40 +68,48 @@ class DeltaSink(DataSource):
 
 @dataclass(frozen=True)
 class Target:
-    """Where rows go, and in which columns."""
+    """Where rows go, and how tables take them."""
 
     root: Path
-    schema: pa.Schema
-    by: str | None
-    only: tuple[str, ...] = ()  # of the tables of a lake: the others get nothing
+    routing: Routing
+    committing: Committing
+    partitioning: Partitioning
+    only: tuple[str, ...] = ()  # tables that are made again: they alone, and up to where the lake is
 
-    def write(self, batches: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, batches: Iterator[pa.RecordBatch]) -> WrittenFiles:
         """Write a task's rows as files."""
-        return Written(FileWriter(self.root, self.schema, self.by, self.only).write(batches))
+        return WrittenFiles(FileWriter(self.root, self.routing, self.partitioning).write(batches))
 
-    def commit(self, messages: Sequence[WriterCommitMessage | None], identity: BatchIdentity) -> list[str]:
-        """Put a batch's files into their tables; return the tables, as the lake knows them."""
-        files = files_of(messages)
-        if self.by is None:
-            done = commit(self.root, self.schema, files, identity)
-            return [ITSELF] if done else []
+    def commit(self, messages: Sequence[WriterCommitMessage | None], identity: BatchIdentity) -> None:
+        """Put a batch's files into their tables."""
+        parts = self._parts(files_of(messages))
+        if not self.routing.several:
+            (part,) = parts or [self._part(ITSELF, [])]
+            if commit(part, identity, self.committing):
+                remember(self.root, [ITSELF])
+            return
         if not isinstance(identity, ByOffsets):
-            raise InvalidOption(
-                "tableBy", self.by, "left out for a query that keeps state or has other sources"
-            )
-        fed = [self.root / name for name in self.only] or self._tables(identity)
-        by_table: dict[Path, list[DataFile]] = {each: [] for each in fed}
-        for each in files:
-            by_table.setdefault(Path(each.table), []).append(each)
-        for path in sorted(by_table):
-            commit(path, self.schema, by_table[path], identity)
-        return [path.name for path in by_table]
-
-    def _tables(self, identity: ByOffsets) -> list[Path]:
-        """Return the tables of the lake that this topic feeds: all of them end where the batch ends."""
+            raise InvalidOption("tableBy", "", "left out for a query that keeps state or has other sources")
         if is_table(self.root):
             raise InvalidOption("path", str(self.root), "a folder of tables, and it is a table")
-        return [path for path in tables_in(self.root) if identity.feeds(LakeTable(path))]
+        if not self.only:
+            Lake(self.root).commit(parts, identity, self.committing)
+            return
+        named = {part.path.name: part for part in parts}
+        for name in self.only:  # also one that has no rows any more
+            part = named.get(name) or self._part(name, [])
+            commit(part, replace(identity, of_lake=True), self.committing)
+
+    def _parts(self, files: Sequence[DataFile]) -> list[TablePart]:
+        by_table: dict[str, list[DataFile]] = {}
+        for each in files:
+            by_table.setdefault(Path(each.table).relative_to(self.root).as_posix(), []).append(each)
+        return [self._part(table, by_table[table]) for table in sorted(by_table)]
+
+    def _part(self, table: str, files: Sequence[DataFile]) -> TablePart:
+        schema = self.routing.schema_of(table)
+        columns = tuple(self.partitioning.columns(schema))
+        return TablePart(self.root / table, self.partitioning.whole(schema), tuple(files), columns)
 
 
 class DeltaBatchWriter(DataSourceArrowWriter):
@@ -104,9 +117,12 @@ class DeltaBatchWriter(DataSourceArrowWriter):
 
     def __init__(self, target: Target, options: Mapping[str, str]) -> None:
         self._target = target
+        self._batch = options.get("checkpointLocation"), options.get("batchNumber")
         ranged = options.get("batchRange")  # of a table that is made again: as if the stream had written it
-        self._identity: BatchIdentity = (
-            ByOffsets((Range.from_json(msgspec.json.decode(ranged)),))
+        self._identity: BatchIdentity | None = (
+            None  # a batch of a stream that was given out: the checkpoint tells when it has run
+            if all(self._batch)
+            else ByOffsets((Range.from_json(msgspec.json.decode(ranged)),))
             if ranged
             else by_application(options.get("txnAppId"), options.get("txnVersion"))
         )
@@ -117,7 +133,9 @@ class DeltaBatchWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Put them into the table, unless this very write is there."""
-        self._target.commit(messages, self._identity)
+        checkpoint, number = self._batch
+        identity = self._identity or identity_of(read_batch(checkpoint or "", int(number or 0)))
+        self._target.commit(messages, identity)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what was written."""
@@ -142,8 +160,7 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Put a micro-batch into the table, unless it is there."""
         check_tables(self._target.root)
-        tables = self._target.commit(messages, identity_of(read_batch(self._checkpoint, batchId)))
-        remember(self._target.root, tables)
+        self._target.commit(messages, identity_of(read_batch(self._checkpoint, batchId)))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Remove what was written."""
@@ -152,7 +169,7 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
 
 def files_of(messages: Sequence[Any]) -> list[DataFile]:
     """Return the files of all tasks that ended well."""
-    return [each for message in messages if isinstance(message, Written) for each in message.files]
+    return [each for message in messages if isinstance(message, WrittenFiles) for each in message.files]
 
 
 def _target(options: Mapping[str, str], schema: StructType, overwrite: bool) -> Target:
@@ -160,12 +177,12 @@ def _target(options: Mapping[str, str], schema: StructType, overwrite: bool) -> 
         raise InvalidOption(
             "mode", "overwrite", "append; to make a table again: penstock pipeline reset --rebuild"
         )
-    by = options.get("tableBy") or None
+    settle_in()
     arrow = _nullable(to_arrow_schema(schema, timezone="UTC"))
-    if by is not None and by not in arrow.names:
-        raise InvalidOption("tableBy", by, f"one of the columns {', '.join(arrow.names)}")
     only = tuple(name for name in (options.get("onlyTables") or "").split("/") if name)
-    return Target(table_path("path", options.get("path") or ""), arrow, by, only)
+    root = table_path("path", options.get("path") or "")
+    partitioning = Partitioning.parse(options.get("partitionBy"))
+    return Target(root, routing_of(options, arrow), committing_of(options), partitioning, only)
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from penstock.clock import SYSTEM
 from penstock.errors import MissingExtra
 from penstock.log.contract import Position
 
@@ -18,10 +19,11 @@ from .columns import record_batch, spark_schema
 from .fetch import open_fetcher
 from .fetch.contract import Request
 from .history import Past, check_past
+from .lake import Lake
 from .offsets import Ends, Piece, Range, admit, before_barriers, split
 from .options import SourceOptions, read_options
-from .paths import table_path, tables_in
-from .table import LakeTable, pasts_of
+from .paths import table_path
+from .python_worker import settle_in
 from .view import Heads, TopicView, removed, report_removed
 
 try:
@@ -35,6 +37,8 @@ try:
     )
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
+
+_TASK_RECORDS = 2_000  # a second task costs two more Python workers, and a file for each table
 
 
 class PenstockSource(DataSource):
@@ -71,6 +75,7 @@ def read_task(options: SourceOptions, task: Task) -> Iterator[pa.RecordBatch]:
 
     Offsets that are missing for another reason (erased, deleted by hand) are skipped; `reconcile` lists them.
     """
+    settle_in()
     with closing(open_fetcher(options.url, options.names)) as fetcher:
         wanted = sum(piece.end - piece.start for piece in task.pieces)
         for batch in fetcher.batches(Request(task.topic_id, task.pieces, options.columns)):
@@ -84,8 +89,11 @@ def read_task(options: SourceOptions, task: Task) -> Iterator[pa.RecordBatch]:
 
 
 def plan(options: SourceOptions, topic_id: int, pieces: list[Piece]) -> list[InputPartition]:
-    """Return the tasks of a batch."""
-    return [Task(topic_id, given) for given in split(pieces, options.tasks, cut=options.may_cut)]
+    """Return the tasks of a batch; few records are not worth several, unless the user wants them."""
+    tasks = options.tasks
+    if not options.may_cut:
+        tasks = min(tasks, -(-sum(piece.end - piece.start for piece in pieces) // _TASK_RECORDS) or 1)
+    return [Task(topic_id, given) for given in split(pieces, tasks, cut=options.may_cut)]
 
 
 class BatchReader(DataSourceReader):
@@ -119,6 +127,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._until: Ends | None = None
         self._checked: dict[str, Any] | None = None  # the last place that was held against the log
         self._planned: dict[str, Any] | None = None
+        self._planned_at: float | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return where a new query begins: where its table ends, or at `startingOffsets`."""
@@ -153,13 +162,26 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if before.pending is None:
             lost = removed(dict.fromkeys(batch.ends, 0) | before.ends, self._ends(heads), heads.starts())
             report_removed(before.topic, lost, fail=self._options.fail_on_loss)
-        if not batch.count():
+        if not batch.count() or self._waits(before, heads):
             return start
         marks = {place.partition: present.marks[place] for place in _lasts(batch) if place in present.marks}
         kept = {partition: mark for partition, mark in before.marks.items() if not batch.moves(partition)}
         batch = replace(batch, incarnation=present.identity.incarnation, marks=kept | marks)
         self._checked = self._planned = batch.to_json()
+        self._planned_at = SYSTEM.monotonic()
         return self._planned
+
+    def _waits(self, before: Range, heads: Heads) -> bool:
+        """Return whether a batch is put off, because it would be small and comes soon after another.
+
+        The first record after a pause goes at once. A query that runs once, and the rest of a batch that was
+        cut short, do not wait.
+        """
+        least, last = self._options.min_records, self._planned_at
+        if least is None or last is None or self._until is not None or before.pending is not None:
+            return False
+        waiting = before.next(before_barriers(before.ends, heads.ends(), heads.growths)).count()
+        return waiting < least and SYSTEM.monotonic() - last < self._options.wait_seconds
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return the end of the log, so that progress can show the lag."""
@@ -206,9 +228,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def continued(path: Path, view: TopicView, heads: Heads) -> Range | None:
     """Return where tables end in a topic; None if they have nothing of it.
 
-    A batch that only some of them hold is pending. Raises AnotherLog, HistoryTakenBack.
+    A batch that only some of them hold is pending. Raises AnotherLog, HistoryTakenBack, MarkMissing.
     """
-    pasts = [past for table in tables_in(path) for past in pasts_of(LakeTable(table), heads.topic.name)]
+    lake = Lake(path)
+    lake.check_mark()
+    pasts = lake.pasts(heads.topic.name)
     if not pasts:
         return None
     identity, topic = view.identity(), heads.topic

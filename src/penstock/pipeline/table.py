@@ -1,46 +1,47 @@
-"""A Delta table: its transactions, and the commit of a batch that happens once.
+"""A Delta table as it stands at one moment: what it holds, what it knows, and its transactions.
 
-Single writer by rule, not by lock: before each commit the table is asked whether it ends where the batch
-begins, and the commit is refused by Delta itself if anyone committed in between; then the table is asked
-again. A crash before the commit leaves files that no one points to (`vacuum` removes them); after it, the
-batch is found to be there and its new files are dropped.
+When a batch is committed, and that it is committed once, is in `committing.py`.
 """
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+from urllib.parse import unquote
 
 import msgspec
 
-from penstock import points
 from penstock.clock import SYSTEM
-from penstock.errors import FilesUnseen, MissingExtra, PipelineFailed, TableDamaged, TableDiffers
+from penstock.errors import MissingExtra, TableDamaged, TableDiffers
 
+from .delta_log import applications
 from .history import Past
-from .identity import BatchIdentity, Source, application, ends_in, mark_application, marks_in
+from .identity import (
+    BatchIdentity,
+    Source,
+    Transactions,
+    application,
+    ends_in,
+    mark_application,
+    marks_in,
+)
 from .offsets import Ends
 from .paths import is_table
 
 try:
     import pyarrow as pa
-    from deltalake import DeltaTable, Schema
-    from deltalake.exceptions import CommitFailedError, DeltaError
-    from deltalake.transaction import AddAction, CommitProperties, Transaction
+    from deltalake import DeltaTable, Schema, WriterProperties
+    from deltalake.exceptions import DeltaError
+    from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
-BEFORE_COMMIT = points.declare(
-    "pipeline.before_table_commit", "The files of a batch are written; no table points to them."
-)
-AFTER_COMMIT = points.declare(
-    "pipeline.after_table_commit", "The table holds the batch; Spark's checkpoint does not know it yet."
-)
-_TRIES = 20
 _SCAN_ROWS = 1 << 15
+ROWS, FILES = "penstock.rows", "penstock.files"  # in each commit: how many it brought
 _SOURCES = "penstock.sources"  # in each commit: which topics feed the table, so that it can be asked for them
+_OF_LAKE = "penstock.lake"  # in each commit to a table whose place is kept by the mark of a lake
 # A reader of the log walks all commits since the last checkpoint, so that a commit costs the same at any age.
 _CONFIGURATION = {"delta.checkpointInterval": "10"}
 
@@ -64,6 +65,7 @@ class DataFile:
     rows: int
     size: int
     stats: str
+    part: Mapping[str, str | None] = field(default_factory=dict)
 
 
 class LakeTable:
@@ -72,32 +74,83 @@ class LakeTable:
     def __init__(self, path: Path) -> None:
         self.path = str(path)
         self._table = DeltaTable(self.path)
+        self._applications: dict[str, int] | None = None
+
+    @classmethod
+    def opened(
+        cls,
+        path: Path,
+        schema: pa.Schema,
+        configuration: Mapping[str, str] | None = None,
+        partition_by: Sequence[str] = (),
+    ) -> Self:
+        """Return the table at a path, made with these columns if there is none."""
+        if not is_table(path):
+            path.mkdir(parents=True, exist_ok=True)
+            settings = _CONFIGURATION | dict(configuration or {})
+            with suppress(DeltaError):  # another driver made it at the same moment
+                DeltaTable.create(
+                    str(path),
+                    schema,
+                    mode="ignore",
+                    partition_by=list(partition_by),
+                    configuration=settings,
+                )
+        return cls(path)
 
     def version_of(self, application: str) -> int | None:
         """Return the version that an application has reached."""
-        return self._table.transaction_version(application)
+        if self._applications is None:
+            self._applications = applications(Path(self.path), self._table.version())
+        if self._applications is None:
+            return self._table.transaction_version(application)
+        return self._applications.get(application)
 
     def is_empty(self) -> bool:
         """Return whether the table holds no files."""
         return not self._table.file_uris()
 
+    def file_names(self) -> set[str]:
+        """Return the files that the table points to, as paths below its folder."""
+        return {unquote(name) for name in pa.table(self._table.get_add_actions()).column("path").to_pylist()}
+
     def sources(self) -> list[Source]:
         """Return the topics that feed the table, as its last commit of ours says."""
+        said = self._last_notes().get(_SOURCES)
+        return [] if said is None else msgspec.json.decode(said, type=list[Source])
+
+    def is_of_lake(self) -> bool:
+        """Return whether it was committed to as one of several, whose common place a mark keeps."""
+        return _OF_LAKE in self._last_notes()
+
+    def _last_notes(self) -> dict[str, Any]:
         for limit in (1, 50, None):  # mostly it is the last one, and the others are many
             for entry in self._table.history(limit):
                 if _SOURCES in entry:
-                    return msgspec.json.decode(entry[_SOURCES], type=list[Source])
-        return []
+                    return entry
+        return {}
 
     def ends(self, source: Source) -> Ends:
         """Return where the table ends in each partition of a topic."""
         return ends_in(self, source.log_id, source.topic_id, source.partitions) or {}
+
+    def is_fed_by(self, source: Source) -> bool:
+        """Return whether the table has something of a topic."""
+        return self.version_of(application(source.log_id, source.topic_id, 0)) is not None
 
     def size(self) -> "Size":
         """Return how much the table holds."""
         files = pa.table(self._table.get_add_actions())
         rows = files.column("num_records").to_pylist()
         return Size(self._table.version(), sum(rows), len(rows), sum(files.column("size_bytes").to_pylist()))
+
+    def partition_columns(self) -> list[str]:
+        """Return the columns by which the table is cut into parts."""
+        return list(self._table.metadata().partition_columns)
+
+    def configuration(self) -> dict[str, str]:
+        """Return the properties that the table was made with."""
+        return dict(self._table.metadata().configuration)
 
     def has_columns(self, names: Sequence[str]) -> bool:
         """Return whether the table has columns of these names."""
@@ -116,6 +169,33 @@ class LakeTable:
         except (OSError, pa.ArrowException, DeltaError) as exc:
             raise TableDamaged(self.path, str(exc).partition("\n")[0]) from exc
 
+    def file_sizes(self) -> list[int]:
+        """Return the bytes of each file that the table points to."""
+        files = pa.table(self._table.get_add_actions())
+        return [int(size) for size in files.column("size_bytes").to_pylist()]
+
+    def compact(self, file_bytes: int) -> tuple[int, int]:
+        """Join files smaller than a size; return how many, and into how many. Raises CommitFailedError.
+
+        The old files stay until they are vacuumed, so that readers of an older version find them. Until the
+        new ones are on the disk, which is here, a power cut is mended with them (`DeltaTable.restore`).
+        """
+        before = self.file_names()
+        done = self._table.optimize.compact(
+            target_size=file_bytes,
+            max_concurrent_tasks=1,
+            writer_properties=WriterProperties(compression="ZSTD"),
+        )
+        if done["numFilesAdded"]:
+            for name in self.file_names() - before:
+                _sync(Path(self.path) / name)
+            self.sync()
+        return int(done["numFilesRemoved"]), int(done["numFilesAdded"])
+
+    def commits(self, at_most: int) -> list[dict[str, Any]]:
+        """Return the last commits, the newest first, as Delta's log has them."""
+        return self._table.history(at_most)
+
     def vacuum(self, older_than_hours: int, *, dry_run: bool) -> list[str]:
         """Remove files that no commit points to and that are older than an age; return their names."""
         return self._table.vacuum(
@@ -125,7 +205,8 @@ class LakeTable:
     def check_schema(self, schema: pa.Schema) -> None:
         """Refuse a batch with other columns. Raises TableDiffers.
 
-        Names and types count; comments, properties and the order that another engine gave them do not.
+        Also one of another partitioning, for its parts are columns. Names and types count; comments,
+        properties and the order that another engine gave them do not.
         """
         found, wanted = _columns(self._table.schema()), _columns(Schema.from_arrow(schema))
         if found != wanted:
@@ -134,20 +215,95 @@ class LakeTable:
     def append(self, files: Sequence[DataFile], schema: pa.Schema, identity: BatchIdentity) -> None:
         """Add files and the batch's identity in one transaction. Raises CommitFailedError."""
         now_ms = SYSTEM.now_ms()
-        transactions = [Transaction(name, version, now_ms) for name, version in identity.transactions(self)]
         self._table.create_write_transaction(
-            actions=[AddAction(each.name, each.size, {}, now_ms, True, each.stats) for each in files],
+            actions=[
+                AddAction(each.name, each.size, dict(each.part), now_ms, True, each.stats) for each in files
+            ],
             mode="append",
             schema=schema,
-            partition_by=[],
-            # No retry by itself: what came in between must be looked at first.
-            commit_properties=CommitProperties(
-                app_transactions=transactions,
-                max_commit_retries=0,
-                custom_metadata={_SOURCES: msgspec.json.encode(identity.sources()).decode()},
-            ),
+            partition_by=self.partition_columns(),
+            commit_properties=self.properties(identity, sum(each.rows for each in files), len(files)),
         )
+        self.sync()
+        self._applications = None
+
+    def files_by(self, column: str) -> dict[str, list[str]]:
+        """Return the files that the table points to, by the value of a partition column."""
+        actions = pa.table(self._table.get_add_actions(flatten=True))
+        values = (
+            actions.column(f"partition.{column}").cast(pa.string()).to_pylist() if actions.num_rows else []
+        )
+        found: dict[str, list[str]] = {}
+        for name, value in zip(actions.column("path").to_pylist(), values, strict=True):
+            found.setdefault(value, []).append(unquote(name))
+        return found
+
+    def replace(
+        self,
+        added: Sequence[tuple[dict[str, str | None], DataFile]],
+        removed: Sequence[str],
+        schema: pa.Schema,
+        identity: BatchIdentity | None,
+        partition_by: list[str],
+    ) -> None:
+        """Add files, each with its part, and remove others in one transaction. Raises CommitFailedError."""
+        now_ms = SYSTEM.now_ms()
+        actions: list[AddAction | RemoveAction] = [
+            AddAction(each.name, each.size, values, now_ms, True, each.stats) for values, each in added
+        ]
+        actions += [RemoveAction(name, True, now_ms) for name in removed]
+        self._table.create_write_transaction(
+            actions=actions,
+            mode="append",
+            schema=schema,
+            partition_by=partition_by,
+            commit_properties=CommitProperties(max_commit_retries=0)
+            if identity is None
+            else self.properties(identity, sum(each.rows for _, each in added), len(added)),
+        )
+        self.sync()
+        self._applications = None
+
+    def properties(self, identity: BatchIdentity, rows: int = 0, files: int = 0) -> CommitProperties:
+        """Return what the commit of a batch must have besides its rows. It is not retried by itself.
+
+        `rows` and `files` are those it brings, for whoever reads the history.
+        """
+        notes = {_SOURCES: msgspec.json.encode(identity.sources()).decode()}
+        notes |= {ROWS: str(rows), FILES: str(files)}
+        if identity.of_lake:
+            notes[_OF_LAKE] = "true"
+        return self._properties(identity.transactions(self), notes)
+
+    def sync(self) -> None:
+        """Bring the last commit to the disk: Spark's checkpoint must not be ahead after a power cut."""
         _sync(Path(self.path) / "_delta_log" / f"{self._table.version():020}.json")
+
+    def declare(self, source: Source, ends: Ends, marks: Mapping[int, int]) -> None:
+        """Let the table say that it holds a topic up to some ends. Raises CommitFailedError."""
+        self._table.create_write_transaction(
+            actions=[],
+            mode="append",
+            schema=pa.schema(self._table.schema().to_arrow()),
+            partition_by=self.partition_columns(),
+            commit_properties=self._declaring(source, ends, marks),
+        )
+        self.sync()
+        self._applications = None
+
+    def _declaring(self, source: Source, ends: Ends, marks: Mapping[int, int]) -> CommitProperties:
+        where = source.log_id, source.topic_id
+        pairs = [(application(*where, p), end) for p, end in ends.items()]
+        pairs += [(mark_application(*where, p), marks.get(p, 0)) for p in ends]
+        return self._properties(pairs, {_SOURCES: msgspec.json.encode([source]).decode()})
+
+    def _properties(self, transactions: Transactions, notes: dict[str, str]) -> CommitProperties:
+        now_ms = SYSTEM.now_ms()
+        return CommitProperties(
+            app_transactions=[Transaction(name, version, now_ms) for name, version in transactions],
+            max_commit_retries=0,  # what came in between must be looked at first
+            custom_metadata=notes,
+        )
 
     def cut_back(self, source: Source, cuts: Ends, marks: Mapping[int, int]) -> int:
         """Let the table end at other places, which it has passed: remove the rows from there on.
@@ -155,68 +311,16 @@ class LakeTable:
         Return how many. From then on it is of the source's incarnation. Rows and ends go in one commit; what
         a crash leaves is cut back again. Raises CommitFailedError.
         """
-        ends, now_ms = self.ends(source), SYSTEM.now_ms()
-        pairs = [(application(source.log_id, source.topic_id, p), cut) for p, cut in cuts.items()]
-        pairs += [(mark_application(source.log_id, source.topic_id, p), marks.get(p, 0)) for p in cuts]
-        properties = CommitProperties(
-            app_transactions=[Transaction(name, version, now_ms) for name, version in pairs],
-            max_commit_retries=0,
-            custom_metadata={_SOURCES: msgspec.json.encode([source]).decode()},
-        )
+        ends = self.ends(source)
         where = [f"(partition = {p} AND offset >= {cut})" for p, cut in cuts.items() if cut < ends.get(p, 0)]
         removed = 0
         if where:
+            properties = self._declaring(source, cuts, marks)
             done = self._table.delete(" OR ".join(where), commit_properties=properties)
             removed = int(done["num_deleted_rows"] or 0)
-        schema = pa.schema(self._table.schema().to_arrow())
-        self._table.create_write_transaction(
-            actions=[], mode="append", schema=schema, partition_by=[], commit_properties=properties
-        )
+            self._applications = None
+        self.declare(source, cuts, marks)
         return removed
-
-
-def commit(path: Path, schema: pa.Schema, files: Sequence[DataFile], identity: BatchIdentity) -> bool:
-    """Put a batch into a table, made if it is not there; return False if it was there already.
-
-    Raises RangesDiffer, StateWithoutPast, TableDiffers, FilesUnseen; nothing is written then.
-    """
-    if not files and identity.is_nothing():
-        return False
-    _check_seen(path, files)
-    for _ in range(_TRIES):
-        table = _opened(path, schema)
-        table.check_schema(schema)
-        if identity.is_in(table):
-            discard(files)
-            return False
-        points.reach(BEFORE_COMMIT)
-        try:
-            table.append(files, schema, identity)
-        except CommitFailedError:
-            continue
-        points.reach(AFTER_COMMIT)
-        return True
-    raise PipelineFailed(f"table {path} was changed by others {_TRIES} times while a batch was to be written")
-
-
-def _check_seen(path: Path, files: Sequence[DataFile]) -> None:
-    """See that every file is there, whole: an executor with a disk of its own writes where nobody looks."""
-    unseen = [each.name for each in files if _size(Path(each.table) / each.name) != each.size]
-    if unseen:
-        raise FilesUnseen(str(path), len(unseen), unseen[0])
-
-
-def _size(file: Path) -> int | None:
-    with suppress(OSError):
-        return file.stat().st_size
-    return None
-
-
-def discard(files: Sequence[DataFile]) -> None:
-    """Remove files that no table points to."""
-    for each in files:
-        with suppress(OSError):
-            (Path(each.table) / each.name).unlink()
 
 
 def pasts_of(table: LakeTable, topic: str) -> list[Past]:
@@ -229,14 +333,6 @@ def pasts_of(table: LakeTable, topic: str) -> list[Past]:
             keeper = f"table {table.path}"
             found.append(Past(keeper, each.log_id, topic, each.topic_id, each.incarnation, ends, marks))
     return found
-
-
-def _opened(path: Path, schema: pa.Schema) -> LakeTable:
-    if not is_table(path):
-        path.mkdir(parents=True, exist_ok=True)
-        with suppress(DeltaError):  # another driver made it at the same moment
-            DeltaTable.create(str(path), schema, mode="ignore", configuration=_CONFIGURATION)
-    return LakeTable(path)
 
 
 def _columns(schema: Schema) -> dict[str, str]:

@@ -1,14 +1,19 @@
 """What there is to know and to do about the tables of a lake, without Spark."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from penstock.clock import SYSTEM
 from penstock.errors import InvalidOption
 
+from .lake import Lake
 from .offsets import Ends
 from .paths import CONTROL, is_table, tables_in
-from .table import LakeTable, Size
+from .table import FILES, ROWS, LakeTable, Size
 
 _HOUR_SECONDS = 3600
 
@@ -34,6 +39,19 @@ class TableState:
 
 
 @dataclass(frozen=True, slots=True)
+class TableCommit:
+    """One commit of a table. `rows`: how many it brought, where it is known."""
+
+    table: str
+    version: int
+    at_ms: int
+    operation: str
+    rows: int | None
+    files_added: int
+    files_removed: int
+
+
+@dataclass(frozen=True, slots=True)
 class Removed:
     """Files of a table that no commit points to."""
 
@@ -43,31 +61,73 @@ class Removed:
 
 def describe(path: Path) -> list[TableState]:
     """Return the state of each table of a lake, or of the one table that the path is."""
-    return [_state(each) for each in _existing(path)]
+    existing_tables(path)
+    lake = Lake(path)
+    return [_state(lake, each) for each in lake.tables]
 
 
 def vacuum(path: Path, *, older_than_hours: int, dry_run: bool) -> list[Removed]:
     """Remove what crashes left behind in the tables of a lake; younger files may be of a batch under way."""
     done = [
         Removed(each.name, tuple(LakeTable(each).vacuum(older_than_hours, dry_run=dry_run)))
-        for each in _existing(path)
+        for each in existing_tables(path)
     ]
     return done + _unborn(path, older_than_hours, dry_run=dry_run)
 
 
-def _existing(path: Path) -> list[Path]:
+def history(path: Path, *, limit: int, tables: Collection[str] = ()) -> list[TableCommit]:
+    """Return the last commits of each table of a lake, or of some of them, the newest first."""
+    existing = existing_tables(path)
+    unknown = sorted(set(tables) - {each.name for each in existing})
+    if unknown:
+        raise InvalidOption("table", unknown[0], f"one of {', '.join(each.name for each in existing)}")
+    return [
+        _commit(each.name, entry)
+        for each in existing
+        if not tables or each.name in tables
+        for entry in LakeTable(each).commits(limit)
+    ]
+
+
+def _commit(table: str, entry: Mapping[str, Any]) -> TableCommit:
+    said = entry.get("operationMetrics") or {}
+    metrics = {**(msgspec.json.decode(said) if isinstance(said, str) else said), **entry}
+
+    def count(*names: str) -> int | None:
+        found = next((metrics[name] for name in names if name in metrics), None)
+        return None if found is None else int(found)
+
+    return TableCommit(
+        table,
+        int(entry["version"]),
+        int(entry.get("timestamp") or 0),
+        str(entry.get("operation") or ""),
+        count(ROWS, "num_added_rows", "numOutputRows"),
+        count(FILES, "num_added_files", "numFilesAdded", "numAddedFiles") or 0,
+        count("num_removed_files", "numFilesRemoved", "numRemovedFiles") or 0,
+    )
+
+
+def existing_tables(path: Path) -> list[Path]:
+    """Return the tables at a path; none where a pipeline has only begun. Raises InvalidOption."""
     found = tables_in(path)
     if not found and not (path / CONTROL).is_dir():
         raise InvalidOption("path", str(path), "a folder with Delta tables, or one Delta table")
     return found
 
 
-def _state(path: Path) -> TableState:
-    table = LakeTable(path)
+def _state(lake: Lake, table: LakeTable) -> TableState:
     sources = tuple(
-        SourceEnds(each.log_id, each.topic, each.topic_id, table.ends(each)) for each in table.sources()
+        SourceEnds(each.log_id, each.topic, each.topic_id, _furthest(lake.ends(each), table.ends(each)))
+        for each in (lake.sources() if lake.has_mark() else table.sources())
+        if table.is_fed_by(each)
     )
-    return TableState(path.name, str(path), table.size(), sources)
+    return TableState(Path(table.path).name, table.path, table.size(), sources)
+
+
+def _furthest(lake: Ends, table: Ends) -> Ends:
+    """Return up to where a table holds a topic: a batch that was cut short may be in it alone."""
+    return {p: max(lake.get(p, 0), table.get(p, 0)) for p in lake.keys() | table.keys()}
 
 
 def _unborn(path: Path, older_than_hours: int, *, dry_run: bool) -> list[Removed]:

@@ -5,6 +5,7 @@ by the next run. It costs a comparison of all rows, but keeps what retention has
 which a rebuild does not.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,10 +16,11 @@ from .account import sources
 from .compare import Compared
 from .history import mark_of
 from .identity import Source
+from .lake import Lake
 from .lake_state import reset
 from .offsets import Ends, Piece, said
-from .paths import tables_in
 from .table import LakeTable
+from .upsert import KEY_PROPERTY
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,28 +47,48 @@ def cut_back(path: Path, log: Log, topic: Topic) -> CutBack:
         raise AnotherLog(f"{path}", f"log {known[0].log_id}", f"log {identity.id}")
     rows, places = 0, list[Piece]()
     for source in mine:
-        compared = Compared.of(path, source, log, topic)
-        fed = [LakeTable(each) for each in tables_in(path) if source in LakeTable(each).sources()]
-        if len(compared.tables) < len(fed):
+        # Typed tables have no values: there the other columns tell, of which the time is one.
+        compared = [Compared.of(path, source, log, topic, values=each) for each in (True, False)]
+        lake = Lake(path)
+        if sum(len(each.tables) for each in compared) < len(lake.fed_by(source)):
             raise InvalidOption(
-                "--from-table", str(path), "a lake whose tables have the columns of the source"
+                "--from-table", str(path), "a lake whose tables have the columns of the source; use --rebuild"
             )
-        rows += _cut(compared, replace(source, incarnation=identity.incarnation), places)
+        rows += _cut(lake, compared, replace(source, incarnation=identity.incarnation), places)
     if not mine:
         raise InvalidOption("--from-table", str(path), f"a lake that holds topic {topic.name}; use --rebuild")
     reset(path, rebuild=False)
     return CutBack(rows, tuple(places))
 
 
-def _cut(compared: Compared, source: Source, places: list[Piece]) -> int:
-    parted, rows = compared.parted(), 0
-    for table in compared.tables:
+def _cut(lake: Lake, compared: Sequence[Compared], source: Source, places: list[Piece]) -> int:
+    """Cut the mark back first: a crash leaves tables ahead of it, and they are cut back by the next try."""
+    found = [each.parted() for each in compared]
+    parted, rows = {p: min(each[p] for each in found) for p in found[0]}, 0
+    tables = [table for each in compared for table in each.tables]
+    _check_upserts(lake, tables, source, parted)
+    marked = {p: min(parted.get(p, end), end) for p, end in lake.ends(source).items()}
+    lake.cut_back(source, marked, _marks(compared[0], marked))
+    for table in tables:
         ends = table.ends(source)
         cuts = {p: min(parted.get(p, end), end) for p, end in ends.items()}
         places += [Piece(p, cut, ends[p]) for p, cut in cuts.items() if cut < ends[p]]
-        rows += table.cut_back(source, cuts, _marks(compared, cuts))
+        rows += table.cut_back(source, cuts, _marks(compared[0], cuts))
     places[:] = sorted(set(places))
     return rows
+
+
+def _check_upserts(lake: Lake, tables: Sequence[LakeTable], source: Source, parted: Ends) -> None:
+    """Refuse to cut off rows that have replaced others: those would be gone. Raises InvalidOption."""
+    for table in tables:
+        ahead = any(parted.get(p, end) < end for p, end in table.ends(source).items())
+        if ahead and KEY_PROPERTY in table.configuration():
+            raise InvalidOption(
+                "--from-table",
+                str(lake.root),
+                "a lake that rows are appended to: in tables of upserts lost records have replaced others, "
+                "which no table holds any more; use --rebuild, which makes them from what the log holds",
+            )
 
 
 def _marks(compared: Compared, cuts: Ends) -> dict[int, int]:

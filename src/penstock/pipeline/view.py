@@ -40,7 +40,7 @@ class TopicView:
     def __init__(self, url: str, names: Names, topic: str) -> None:
         if url.startswith("memory://"):
             raise StoreUnsupported(
-                "a pipeline", "a log that other processes can reach: in SQLite or PostgreSQL"
+                "a pipeline", "a log that other processes can reach: in SQLite, PostgreSQL or files"
             )
         self._store = open_store(url, names)
         self._log = self._store.log

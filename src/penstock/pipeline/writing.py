@@ -6,29 +6,30 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
-import msgspec
+from penstock.errors import MissingExtra
 
-from penstock.errors import InvalidOption, MissingExtra
-
-from .paths import folder_of
+from .partitioning import Partitioning, PartValues
+from .routing import Routing
+from .statistics import Statistics
 from .table import DataFile
 
 try:
     import pyarrow as pa
-    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
 _GROUP_BYTES = 32 << 20  # rows gathered for one row group of a file
 _HELD_BYTES = 128 << 20  # rows gathered for all files of a task
+NO_PARTS = Partitioning()
 
 
 class OpenFile:
     """One Parquet file of one table, while it is written."""
 
-    def __init__(self, table: Path, schema: pa.Schema) -> None:
-        self.table, self._schema = table, schema
+    def __init__(self, table: Path, schema: pa.Schema, part: PartValues = ()) -> None:
+        self.table, self._schema, self._part = table, schema, part
+        self._statistics = Statistics(schema)
         self._name = f"part-{uuid4()}.zstd.parquet"
         self._held: list[pa.RecordBatch] = []
         self.held_bytes = self._rows = 0
@@ -41,6 +42,7 @@ class OpenFile:
         self._held.append(batch)
         self.held_bytes += batch.nbytes
         self._rows += batch.num_rows
+        self._statistics.add(batch)
         if self.held_bytes >= _GROUP_BYTES:
             self.flush()
 
@@ -59,7 +61,8 @@ class OpenFile:
         os.fsync(self._sink.fileno())
         self._sink.close()
         path = self.table / self._name
-        return DataFile(str(self.table), self._name, self._rows, path.stat().st_size, _stats(self._rows))
+        stats = self._statistics.encode(self._schema)
+        return DataFile(str(self.table), self._name, self._rows, path.stat().st_size, stats, dict(self._part))
 
     def abandon(self) -> None:
         """Remove the file."""
@@ -70,21 +73,19 @@ class OpenFile:
 
 
 class FileWriter:
-    """The files of one task: one, or one for each value of a column (`by`) in a folder of that value.
+    """The files of one task: one for each table that its rows go to, and for each part of it."""
 
-    `only`: rows that belong into other folders are left out.
-    """
-
-    def __init__(self, root: Path, schema: pa.Schema, by: str | None, only: tuple[str, ...] = ()) -> None:
-        self._root, self._schema, self._by, self._only = root, schema, by, only
-        self._open: dict[str, OpenFile] = {}
+    def __init__(self, root: Path, routing: Routing, partitioning: Partitioning = NO_PARTS) -> None:
+        self._root, self._routing, self._partitioning = root, routing, partitioning
+        self._open: dict[tuple[str, PartValues], OpenFile] = {}
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
         """Write all batches; on an error nothing is left behind."""
         try:
             for batch in batches:
-                for folder, rows in self._parts(batch):
-                    self._file(folder).add(rows)
+                for table, whole in self._routing.parts(batch) if batch.num_rows else ():
+                    for part, rows in self._partitioning.parts(whole):
+                        self._file(table, part).add(rows)
                 if sum(each.held_bytes for each in self._open.values()) > _HELD_BYTES:
                     for each in self._open.values():
                         each.flush()
@@ -94,31 +95,7 @@ class FileWriter:
                 each.abandon()
             raise
 
-    def _file(self, folder: str) -> OpenFile:
-        if folder not in self._open:
-            self._open[folder] = OpenFile(self._root / folder if folder else self._root, self._schema)
-        return self._open[folder]
-
-    def _parts(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-        if batch.num_rows == 0:
-            return
-        rows = batch if batch.schema == self._schema else batch.cast(self._schema)
-        if self._by is None:
-            yield "", rows
-            return
-        column = rows.column(self._by)
-        for value in pc.unique(column).to_pylist():
-            if not isinstance(value, str) or not value:
-                raise InvalidOption("tableBy", self._by, "a column of strings that are not empty")
-            folder = folder_of(value)
-            if not self._only or folder in self._only:
-                yield folder, rows.filter(pc.equal(column, value))
-
-
-def _stats(rows: int) -> str:
-    """Return Delta's statistics of a file: its rows, and no bounds.
-
-    Readers (delta-rs 1.6) take a column without bounds, beside columns with some, for one that holds nothing,
-    and leave the file out; and a column of nulls has no bounds.
-    """
-    return msgspec.json.encode({"numRecords": rows}).decode()
+    def _file(self, table: str, part: PartValues) -> OpenFile:
+        if (table, part) not in self._open:
+            self._open[table, part] = OpenFile(self._root / table, self._routing.schema_of(table), part)
+        return self._open[table, part]

@@ -1,15 +1,18 @@
-"""The delivery loop: one thread that reads, hands out, collects and settles for all groups of a process.
+"""The delivery loop: reads, hands out, collects and settles for all groups of a process, turn after turn.
 
-It owns the groups' deliveries; nobody else touches them. Handlers run in the runner's threads and wake it
-when there are results. Others say what it should own (`attend`) and that the log has grown (`ring`). When the
-database is unavailable, the loop waits with back-off, logs it once, and goes on when the database is back.
+It owns the groups' deliveries; nobody else touches them. It has a thread of its own; a turn may also be made
+by the thread that has just moved a few records, which are with their handlers sooner then. One turn at a
+time. Handlers run in the runner's threads and wake it when there are results, except in a trickle: there it
+fetches them by itself, before it settles. Others say what it should own (`attend`) and that the log has grown
+(`ring`). When the database is unavailable, the loop waits with back-off, logs it once, and goes on when the
+database is back.
 """
 
 import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 
 from penstock.backoff import Backoff, PollingSettings
 from penstock.clock import Clock, own_ms
@@ -31,7 +34,7 @@ from .log_fields import about_record
 from .served_groups import AnyDelivery, RunningGroup, ServedGroups
 from .status import status_of
 from .unit.unit_threads import UnitThreads
-from .unsettled import Unsettled
+from .unsettled import FEW_RESULTS, Unsettled
 
 logger = logging.getLogger("penstock.delivery")
 
@@ -82,6 +85,8 @@ class DeliveryLoop:
         self._groups = ServedGroups(member, lease, self._runner, self._cache, self._ends)
         self._unsettled = Unsettled(gathers=own_ms(clock) is None)
         self._units_turn = 0
+        self._one_turn, self._sleeps_until = Lock(), 0.0
+        self._failure: Exception | None = None  # of the last turn that another thread made
         self._grace_ends: float | None = None
         self._abandoned = False
         self._thread: Thread | None = None
@@ -112,12 +117,16 @@ class DeliveryLoop:
         self._ends.ring()
         self._wake.set()
 
-    def grown(self, ends: HeadEnds, entries: Sequence[TopicEntry] = ()) -> None:
-        """Say how far the log has grown, and by what if that is little: no look is needed to know it."""
+    def grown(self, ends: HeadEnds, entries: Sequence[TopicEntry] = (), *, few: bool = False) -> None:
+        """Say how far the log has grown, and by what if that is little: no look is needed to know it.
+
+        If it is by a few records only, they are handed out in the caller's thread.
+        """
         if entries:
             self._moved.put(entries)  # before their ends are known, or they would be read
         self._ends.grown(ends)
-        self._wake.set()
+        if not few or not self._turn_here():
+            self._wake.set()
 
     def running_calls(self) -> Counter[str]:
         """Return how many records of each group are with a handler."""
@@ -162,36 +171,67 @@ class DeliveryLoop:
     # -- the loop
 
     def _run(self) -> None:
+        is_woken = True
         while not self._stopping.is_set():
-            try:
-                pause = self._turn()
-                self._backoff.is_well()
-            except Exception as exc:
-                pause = self._backoff.trouble(exc)
-            self._wake.wait(pause)
+            with self._one_turn:
+                try:
+                    failure, self._failure = self._failure, None
+                    if failure is not None:
+                        raise failure
+                    pause = self._turn(timed=not is_woken)
+                    self._backoff.is_well()
+                except Exception as exc:
+                    pause = self._backoff.trouble(exc)
+                self._sleeps_until = self._clock.monotonic() + pause
+            is_woken = self._wake.wait(pause)
             self._wake.clear()  # before the look at `_stopping`: a stop that comes in between is seen
-        self._wind_down()
+        with self._one_turn:
+            self._wind_down()
 
-    def _turn(self) -> float:
-        """Do what can be done now; return how long there will be nothing to do."""
+    def _turn_here(self) -> bool:
+        """Make a turn in the caller's thread, without settling; return False if the loop's own has to."""
+        if not self._one_turn.acquire(blocking=False):
+            return False
+        try:
+            if self._stopping.is_set():
+                return False
+            pause, self._failure = self._turn(settles=False), None
+            return self._clock.monotonic() + pause >= self._sleeps_until
+        except Exception as exc:
+            self._failure = exc  # instead of one before: the loop waits once, not once for each
+            return False
+        finally:
+            self._one_turn.release()
+
+    def _turn(self, *, settles: bool = True, timed: bool = False) -> float:
+        """Do what can be done now; return how long there will be nothing to do.
+
+        `timed`: nobody has asked for it, it was time for it.
+        """
         now, now_ms = self._clock.monotonic(), self._clock.now_ms()
         self._collect()
         self._cache.tidy()
         self._take_moved()  # what partitions that change hands make doubtful is emptied with the cache
         self._groups.exchange()
-        if self._trials.needs_settling or self._settling_is_due(now):
+        if settles and (self._trials.needs_settling or self._settling_is_due(now, timed=timed)):
             self._settle()
         if not self._groups.is_live():
             return self._pause(now, now_ms)
         filled = self._fill(now)
         self._start()
-        return _BREATH_SECONDS if filled else self._pause(now, now_ms)
+        if filled and any(group.delivery.is_behind for group in self._groups):
+            pause = _BREATH_SECONDS
+        else:
+            pause = self._pause(now, now_ms)
+        return 0.0 if self._runner.expect(awaited=not self._may_gather()) else pause
 
     def _collect(self) -> None:
         """Take note of what has ended. Raises the store's error that undid a unit, after all are noted."""
         results, pressing = self._runner.finished(), False
+        handler, group = None, None
         for task, verdict in results:
-            group = self._groups.of(task)
+            if task.handler is not handler or group is None:  # most often they are all of one
+                handler, group = task.handler, self._groups.of(task)
             group.in_flight -= 1
             pressing |= group.delivery.finish(task, verdict)
         self._unsettled.add(len(results), self._clock.monotonic(), pressing=pressing)
@@ -208,10 +248,21 @@ class DeliveryLoop:
         if trouble is not None:
             raise trouble
 
-    def _settling_is_due(self, now: float) -> bool:
+    def _settling_is_due(self, now: float, *, timed: bool = False) -> bool:
         return bool(self._unsettled) and (
-            self._unsettled.is_due(now, busy=self._is_anything_in_flight())
+            self._unsettled.is_due(now, busy=self._is_anything_in_flight(), timed=timed)
             or any(group.delivery.is_held_up for group in self._groups)
+        )
+
+    def _may_gather(self) -> bool:
+        """Return whether nothing waits for results that simply pass: they are fetched when they are due."""
+        if not self._unsettled.may_wait or self._trials.alone is not None or self._trials.is_asked:
+            return False
+        return all(
+            group.in_flight < FEW_RESULTS
+            and (group.units is None or not group.in_flight)
+            and group.delivery.is_all_out(group.in_flight)
+            for group in self._groups
         )
 
     def _is_anything_in_flight(self) -> bool:
@@ -233,9 +284,13 @@ class DeliveryLoop:
         self._take_moved()
         filled = False
         for group in self._groups:
-            filled |= group.delivery.fill(self._ends.of(group.delivery.topic_id))
-        if filled and not self._unsettled:  # what no handler wants is settled, too
-            self._unsettled.add(1, now, handled=False)
+            topic_id = group.delivery.topic_id
+            filled |= group.delivery.fill(self._ends.of(topic_id), self._ends.news(topic_id))
+        self._ends.told()  # only now: who was not told because another failed is told the next time
+        if filled:  # what no handler wants is settled, too
+            held_back = any(group.delivery.is_held_back for group in self._groups)
+            if held_back or not self._unsettled:
+                self._unsettled.add(1, now, pressing=held_back)
         if looked:
             self._ends.plan_next(now, found=filled)
         return filled
@@ -295,6 +350,8 @@ class DeliveryLoop:
 
     def _pause(self, now: float, now_ms: int) -> float:
         """Return how long until something is due; what is due already waits for a result."""
+        if self._settling_is_due(now):
+            return 0.0
         until = [max(self._ends.next_look, now + _LEAST_WAIT_SECONDS)]
         if (settling := self._unsettled.due(now)) is not None:
             until.append(settling)
@@ -312,6 +369,7 @@ class DeliveryLoop:
 
     def _wind_down(self) -> None:
         """Let what runs come to its end, settle, give back; never fail."""
+        self._runner.expect(awaited=True)
         if self._abandoned:
             self._units.close(0.0)
             self._runner.close(max(0.0, (self._grace_ends or 0.0) - self._clock.monotonic()))

@@ -13,6 +13,7 @@ from penstock.clock import Clock, steady
 from penstock.delivery.store import GroupStore
 from penstock.delivery.unread import measure
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
+from penstock.errors import Damaged
 from penstock.log.contract import Topic
 from penstock.log.store import Store
 from penstock.membership.member import ClusterSettings, Member
@@ -60,13 +61,17 @@ class Drain:
         self._units: dict[GroupDelivery, TransactionalDelivery] = {}
         self._calls, self._counts = InlineCalls(), Counts()
         self._parked: set[tuple[str, str | None, str]] = set()
+        self._damage: Damaged | None = None
         self._next_beat = 0.0
         self._ticker: Ticker | None = None
         if periodic is not None and len(periodic.schedules):
             self._ticker = Ticker(store.database, periodic, self._clock, PeriodicSettings.load())
 
     def run(self) -> Counts:
-        """Drain until a whole round finds nothing to do."""
+        """Drain until a whole round finds nothing to do.
+
+        Raises Damaged where some records cannot be read, once all others are delivered.
+        """
         self._member.join()
         try:
             if self._ticker is not None:
@@ -75,6 +80,8 @@ class Drain:
                 while self._sequence() | self._deliver():
                     pass
             measure(self._store)
+            if self._damage is not None:
+                raise self._damage
         finally:
             self._member.leave()
         return self._counts
@@ -100,7 +107,7 @@ class Drain:
         worked = False
         try:
             delivery.take(self._member.living)
-            while delivery.owns() and delivery.fill(self._log.ends(topic)) | self._work(delivery):
+            while delivery.owns() and self._read_and_work(delivery, topic):
                 worked = True
                 if delivery.is_paused():
                     break
@@ -112,6 +119,21 @@ class Drain:
                 delivery.release()
             raise
         delivery.release()
+        return worked
+
+    def _read_and_work(self, delivery: GroupDelivery, topic: Topic) -> bool:
+        """Read on and hand out what may run; return whether there was anything.
+
+        A read that meets damage ends there, and begins with another partition the next time: so each is tried
+        before it is given up.
+        """
+        worked = False
+        for _ in range(topic.partitions):
+            try:
+                return delivery.fill(self._log.ends(topic)) | self._work(delivery) | worked
+            except Damaged as exc:
+                self._damage = exc
+                worked |= self._work(delivery)
         return worked
 
     def _delivery(self, subscription: Subscription, topic: Topic) -> GroupDelivery:

@@ -1,6 +1,7 @@
 """How far the log goes, as far as this process knows."""
 
 from collections import deque
+from collections.abc import Collection
 
 from penstock.backoff import Backoff
 from penstock.log.contract import Log, Topic
@@ -20,6 +21,7 @@ class LogEnds:
         self._topics: dict[str, Topic] = {}
         self._ends: dict[int, dict[int, int]] = {}  # by the id of the topic: one made anew is another
         self._grown: deque[HeadEnds] = deque()
+        self._news: dict[int, set[int]] = {}  # by the id of the topic: where it has grown since `told`
         self._rung = True
         self.next_look = 0.0
 
@@ -43,6 +45,14 @@ class LogEnds:
         """Return the end of each partition of a topic, if it is known and was not made anew."""
         return self._ends.get(topic_id, {})
 
+    def news(self, topic_id: int) -> Collection[int]:
+        """Return where a topic has grown since all groups were last told."""
+        return self._news.get(topic_id, ())
+
+    def told(self) -> None:
+        """Take note that all groups know how far it goes."""
+        self._news.clear()
+
     def refresh(self, now: float) -> bool:
         """Look if that is due, and take in what was told; return whether there was a look."""
         looked = self._rung or now >= self.next_look
@@ -57,8 +67,9 @@ class LogEnds:
         while self._grown:
             for (topic_id, partition), end in self._grown.popleft().items():
                 known = self._ends.get(topic_id)
-                if known is not None:
-                    known[partition] = max(end, known.get(partition, 0))
+                if known is not None and end > known.get(partition, 0):
+                    known[partition] = end
+                    self._news.setdefault(topic_id, set()).add(partition)
         return looked
 
     def plan_next(self, now: float, *, found: bool) -> None:

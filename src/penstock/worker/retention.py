@@ -1,7 +1,8 @@
 """The retention service: a thread of the worker that deletes what need not be kept, tokens included.
 
-One worker of all does it: the one that owns slot 0. Two at once, while that changes hands, delete the same
-records once. Every worker notes, before each pass, that its groups have a member.
+One worker of all does it: the one that owns slot 0; of a log that one process writes, that process. Two at
+once, while that changes hands, delete the same records once. Every worker notes, before each pass, that its
+groups have a member.
 """
 
 from collections.abc import Collection
@@ -52,13 +53,13 @@ class RetentionService:
         store: Store,
         clock: Clock,
         *,
-        member: Member,
+        member: Member | None,
         groups: Collection[str],
         settings: RetentionSettings | None = None,
         polling: PollingSettings | None = None,
     ) -> None:
         self._settings = settings or RetentionSettings.load()
-        self._database, self._clock = store.database, clock
+        self._database, self._log, self._clock = store.database, store.log, clock
         self._member, self._groups = member, groups
         self._housekeeping = Housekeeping(store, clock, self._settings)
         self._backoff = Backoff("retention", polling or PollingSettings.load())
@@ -84,7 +85,14 @@ class RetentionService:
         """Do what is due; return whether more is to be done at once."""
         if self._groups:  # before the pass: if the clock has jumped, groups at work would look abandoned
             self._database.run(lambda tx: note_seen(tx, self._groups, self._clock))
-        return _SLOT in self._member.fence.epochs and self._housekeeping.run().full
+        return self._is_ours() and self._housekeeping.run().full
+
+    def _is_ours(self) -> bool:
+        """Return whether this process is the one of all: who writes the log, or else who owns the slot."""
+        here = self._log.trims_here
+        if here is not None or self._member is None:
+            return bool(here)
+        return _SLOT in self._member.fence.epochs
 
     def _run(self) -> None:
         pause = self._settings.interval.total_seconds()

@@ -1,13 +1,15 @@
 """The sequencing service: a thread that moves what is staged in the slots of a member.
 
-When the database is unavailable, the service waits with back-off, logs it once, and goes on by itself when
-the database is back.
+Who hears that something was staged may make a pass in its own thread, if none is under way: that saves the
+time until another thread is awake. When the database is unavailable, the service waits with back-off, logs it
+once, and goes on by itself when the database is back.
 """
 
 import logging
+import math
 from collections import deque
 from collections.abc import Callable
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 
 from penstock.backoff import Backoff, PollingSettings
 from penstock.clock import Clock
@@ -17,6 +19,12 @@ from penstock.outbox.sequencer import Pass, Sequencer, SequencerSettings
 from penstock.redaction import traced, words
 
 logger = logging.getLogger("penstock.sequencing")
+
+_AT_ONCE = _LONG_AGO = -math.inf  # not 0: a clock may show less
+# Between two looks while others publish fast and do not ring: after one that moved something, and doubled
+# after each that did not, up to the longer; longer than these on a busy machine, where a look takes longer.
+_FLOOD_PAUSE, _LONGEST_FLOOD_PAUSE = 0.001, 0.004
+_PAUSE_OF_LOOK, _LONGEST_PAUSE_OF_LOOK = 0.5, 4
 
 
 class SequencingService:
@@ -52,7 +60,11 @@ class SequencingService:
         )
         self._clock, self._sequenced = clock, sequenced
         self._told: deque[frozenset[int] | None] = deque()
+        self._flood_until, self._flood_pause = _LONG_AGO, _FLOOD_PAUSE
+        self._look_seconds = math.inf  # of the last look in a flood
         self._stopping, self._bell = Event(), Event()
+        self._one_pass, self._next_beat, self._next_look = Lock(), _AT_ONCE, _AT_ONCE
+        self._joined, self._sleeps_until = False, 0.0
         self._thread: Thread | None = None
         self._backoff = Backoff("sequencing", polling or PollingSettings.load(), is_told)
 
@@ -67,6 +79,26 @@ class SequencingService:
         """Say that something was staged, and where if that is known; the next pass comes at once."""
         self._told.append(slots)
         self._bell.set()
+
+    def move(self, slots: frozenset[int] | None) -> None:
+        """Say that something was staged, and move it in this thread; if that fails, the other one tries."""
+        self._told.append(slots)
+        if self._one_pass.acquire(blocking=False):
+            try:
+                if not self._stopping.is_set():
+                    self._pass()
+            except Exception:
+                self._told.append(None)  # a commit may be in doubt
+            finally:
+                self._one_pass.release()
+            if not self._told and self._next_look >= self._sleeps_until:
+                return
+        self._bell.set()
+
+    def flooded(self, seconds: float) -> None:
+        """Say that events are staged for so long, without a ring for each: it looks by itself meanwhile."""
+        self._flood_until = max(self._flood_until, self._clock.monotonic() + seconds)
+        self.ring()
 
     @property
     def trouble(self) -> str:
@@ -83,36 +115,63 @@ class SequencingService:
             self._thread = None
 
     def _run(self) -> None:
-        next_beat, next_look, joined = 0.0, 0.0, False
+        waited = False
         while not self._stopping.is_set():
             try:
-                if self._is_own and self._clock.monotonic() >= next_beat:
-                    next_beat = self._clock.monotonic() + self._cluster.heartbeat_interval.total_seconds()
-                    self._beat(joined)
-                    joined = True
-                told, asked = self._heard()
-                looks = asked or not told or self._clock.monotonic() >= next_look
-                done = self._sequencer.sequence(self._member.fence, None if looks else told)
-                self._backoff.is_well()
+                with self._one_pass:
+                    if waited and self._next_look <= self._sleeps_until:
+                        # Nobody has put the look off since, so it is due: a wait may end a little early,
+                        # and a clock may stand still.
+                        self._next_look = _AT_ONCE
+                    self._sleeps_until = self._pass()
             except Exception as exc:
-                next_beat = next_look = 0.0
+                self._next_beat = self._next_look = _AT_ONCE
                 self._told.append(None)  # a commit may be in doubt: look everywhere, and tell the groups
                 self._stopping.wait(self._backoff.trouble(exc))
                 continue
-            if done.moved or asked:
-                self._sequenced(done)
-            if looks or done.moved:
-                rung = bool(told) or asked
-                pause = self._backoff.active(rung=rung) if done.moved else self._backoff.idle()
-                look = 0.0 if done.full else self._clock.monotonic() + pause
-                # A pass over named slots does not postpone the look at all: events in slots that nobody
-                # named would have to wait until the named ones are quiet.
-                next_look = look if looks else min(look, next_look)
-            until = min(next_look, next_beat) if self._is_own else next_look
-            self._bell.wait(max(until - self._clock.monotonic(), 0.0))
+            waited = not self._bell.wait(max(self._sleeps_until - self._clock.monotonic(), 0.0))
             self._bell.clear()
-        if joined:
+        if self._joined:
             self._leave()
+
+    def _pass(self) -> float:
+        """Make a pass if it is time for one, or something was staged; return until when there is none."""
+        if self._is_own and self._clock.monotonic() >= self._next_beat:
+            self._next_beat = self._clock.monotonic() + self._cluster.heartbeat_interval.total_seconds()
+            self._beat(self._joined)
+            self._joined = True
+        told, asked = self._heard()
+        is_time = self._clock.monotonic() >= self._next_look
+        if told or asked or is_time:
+            self._sequence(told, asked=asked, looks=asked or is_time)
+        return min(self._next_look, self._next_beat) if self._is_own else self._next_look
+
+    def _sequence(self, told: set[int], *, asked: bool, looks: bool) -> None:
+        began = self._clock.monotonic()
+        done = self._sequencer.sequence(self._member.fence, None if looks else told)
+        seconds = self._clock.monotonic() - began
+        self._backoff.is_well()
+        if done.moved or asked:
+            self._sequenced(done)
+        if looks or done.moved:
+            rung = bool(told) or asked
+            pause = self._backoff.active(rung=rung) if done.moved else self._backoff.idle()
+            if self._clock.monotonic() < self._flood_until:
+                pause = self._pause_in_flood(seconds, moved=bool(done.moved))
+            look = _AT_ONCE if done.full else self._clock.monotonic() + pause
+            # A pass over named slots does not postpone the look at all: events in slots that nobody
+            # named would have to wait until the named ones are quiet.
+            self._next_look = look if looks else min(look, self._next_look)
+
+    def _pause_in_flood(self, seconds: float, *, moved: bool) -> float:
+        """Return the pause after a look that took so long; a single slow one among others does not count."""
+        seconds, self._look_seconds = min(seconds, self._look_seconds), seconds
+        if moved:
+            self._flood_pause = max(_FLOOD_PAUSE, seconds * _PAUSE_OF_LOOK)
+        else:
+            longest = max(_LONGEST_FLOOD_PAUSE, seconds * _LONGEST_PAUSE_OF_LOOK)
+            self._flood_pause = min(self._flood_pause * 2, longest)
+        return self._flood_pause
 
     def _heard(self) -> tuple[set[int], bool]:
         """Return in which slots something was staged, and whether a look everywhere was asked for."""

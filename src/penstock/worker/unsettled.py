@@ -3,58 +3,71 @@
 _MOST_RESULTS = 2000  # results that are settled at once,
 _BUSY_SECONDS = 0.02  # and how long the first of them waits while handlers are busy
 FEW_RESULTS = 100  # fewer that have passed may wait for others,
-GATHER_SECONDS = 0.1  # so long since the last settling. If the process dies meanwhile, they come again
+GATHER_SECONDS = 0.1  # so long since they were handed out. If the process dies meanwhile, they come again
 
 
 class Unsettled:
-    """Counts results and says when they are due. One thread, the delivery loop's.
+    """Counts results and says when they are due. One thread at a time, the delivery loop's.
 
     A settling is a transaction. In a trickle there would be one for each record, so a few that have simply
-    passed wait for others if there was a settling just before. What has failed, or may be a repetition, does
-    not wait: it is settled as soon as nothing else is about to end.
+    passed wait for others, no longer than a moment after the first of them was handed out. What has failed,
+    or may be a repetition, does not wait: it is settled as soon as nothing else is about to end.
     """
 
     def __init__(self, *, gathers: bool = True) -> None:
         """`gathers`: whether results may wait for others; not by a clock that a test moves."""
         self._gather_seconds = GATHER_SECONDS if gathers else 0.0
         self._count, self._since, self._is_pressing = 0, 0.0, False
-        self._settled, self._has_results = -self._gather_seconds, False
+        self._begun: float | None = None  # when the first that is not settled was handed out
+        self._settled = -1.0
 
     def __bool__(self) -> bool:
         return self._count > 0
 
-    def add(self, count: int, now: float, *, pressing: bool = False, handled: bool = True) -> None:
-        """Take note of results; pressing ones let nothing wait for others.
+    def begin(self, now: float) -> None:
+        """Take note that records are handed out: their results are due a moment after."""
+        if self._begun is None:
+            self._begun = now
 
-        `handled`: by a handler; else they are records that no handler wants, if there are any.
-        """
-        if count and not self._count:
-            self._since = now
+    def add(self, count: int, now: float, *, pressing: bool = False) -> None:
+        """Take note of results; pressing ones let nothing wait for others."""
+        if count:
+            self.begin(now)
+            if not self._count:
+                self._since = now
         self._count += count
         self._is_pressing |= pressing
-        self._has_results |= handled and count > 0
 
     def clear(self, now: float) -> None:
         """Take note that all is settled."""
-        if self._has_results:
-            self._settled = now
-        self._count, self._is_pressing, self._has_results = 0, False, False
+        self._count, self._is_pressing, self._begun, self._settled = 0, False, None, now
 
-    def is_due(self, now: float, *, busy: bool) -> bool:
-        """Return whether it is time to settle; busy: other results are on their way."""
+    @property
+    def may_wait(self) -> bool:
+        """Whether what is there, and a little more, waits for others; then it is due at a certain time."""
+        return 0 < self._count < FEW_RESULTS and not self._is_pressing and self._gather_seconds > 0
+
+    def is_due(self, now: float, *, busy: bool, timed: bool = False) -> bool:
+        """Return whether it is time to settle; busy: other results are on their way.
+
+        `timed`: nobody but the time has asked for this look, so that another one may be saved.
+        """
         if not self._count:
             return False
-        if now < self._waits_until():
-            return False
+        if self.may_wait:
+            assert self._begun is not None
+            return now >= self._begun + self._gather_seconds * (0.5 if timed else 1.0)
         return not busy or self._count >= _MOST_RESULTS or now >= self._since + _BUSY_SECONDS
 
     def due(self, now: float) -> float | None:
-        """Return when to ask again whether it is time, if there is anything."""
-        if not self._count:
-            return None
-        return max(self._waits_until(), self._since + _BUSY_SECONDS if now >= self._waits_until() else 0.0)
+        """Return when to ask again whether it is time.
 
-    def _waits_until(self) -> float:
-        """Return until when the results wait for others."""
-        may_wait = self._count < FEW_RESULTS and not self._is_pressing
-        return self._settled + self._gather_seconds if may_wait else 0.0
+        Also a moment after a settling: in a trickle there is something again.
+        """
+        if self.may_wait:
+            assert self._begun is not None
+            return self._begun + self._gather_seconds
+        if self._count:
+            return self._since + _BUSY_SECONDS
+        again = self._settled + self._gather_seconds
+        return again if now < again else None

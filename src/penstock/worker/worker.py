@@ -16,7 +16,14 @@ from penstock.clock import Clock, steady
 from penstock.delivery.store import GroupStore
 from penstock.errors import Error, GroupsGivenUp, SchemaError
 from penstock.log.contract import Topic
-from penstock.log.sql.bell_listener import LOGGED, BellListener, is_test, notify_others, staged_slots
+from penstock.log.sql.bell_listener import (
+    LOGGED,
+    BellListener,
+    flood_seconds,
+    is_test,
+    notify_others,
+    staged_slots,
+)
 from penstock.log.sql.schema_watch import SchemaWatch
 from penstock.log.store import Store
 from penstock.membership.domain import touch
@@ -26,6 +33,7 @@ from penstock.membership.sharing import SharingMember
 from penstock.membership.status import MemberStatus
 from penstock.outbox.bell import BellSettings
 from penstock.outbox.sequencer import Pass
+from penstock.outbox.whole_move import MOST_RECORDS
 
 from .banner import tell_start
 from .calling.runner import ProcessingSettings
@@ -180,6 +188,13 @@ class Worker:
         else:
             self._sequencing.ring(slots)
 
+    def flooded(self, seconds: float) -> None:
+        """Say that this process publishes for so long, without a word for each transaction."""
+        if self._listener is not None and not self._database.dialect.notifies:
+            self._listener.hurry()  # then it looks often enough by itself
+        else:
+            self._sequencing.flooded(seconds)
+
     def stop(self, grace_seconds: float | None = None) -> None:
         """Tell the others, let what runs end within the grace, settle, release, leave; return then.
 
@@ -255,18 +270,26 @@ class Worker:
         self._refusal = error
 
     def _heard(self, words: Sequence[str]) -> None:
+        told: frozenset[int] | None = frozenset()
+        is_staged = False
         for word in words:
             if word == LOGGED:
                 self._delivery.ring()
+            elif seconds := flood_seconds(word):
+                self._sequencing.flooded(seconds)
             elif not is_test(word):
-                self._sequencing.ring(staged_slots(word))
+                slots = staged_slots(word)
+                told = None if slots is None or told is None else told | slots
+                is_staged = True
+        if is_staged:
+            self._sequencing.move(told)
 
     def _sequenced(self, done: Pass) -> None:
         """Hand over what was sequenced: to the delivery loop here, and to those of other processes."""
         if not done.moved:  # somebody wrote, and it was not staged: perhaps another sequencer
             self._delivery.ring()
             return
-        self._delivery.grown(done.ends, done.entries)
+        self._delivery.grown(done.ends, done.entries, few=done.moved <= MOST_RECORDS)
         self._membership.moved(done.ends)
         if self._listener is not None and self._database.dialect.notifies and self._member.has_neighbours:
             notify_others(self._database, LOGGED)

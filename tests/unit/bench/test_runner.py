@@ -1,5 +1,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -183,3 +184,26 @@ def test_the_command_line_outweighs_the_rounds_of_a_case() -> None:
 
     assert Runner(Settings(), SpentTime(), Journal()).run(case).rounds == 2
     assert Runner(Settings(rounds=7), SpentTime(), Journal()).run(case).rounds == 7
+
+
+def test_a_case_that_warms_up_by_itself_has_no_round_before_the_first() -> None:
+    time = SpentTime()
+    case = replace(a_case(time.variant("A", 3), time.variant("B", 1)), warm_up=False)
+
+    result = results_of(case, time, rounds=2)
+
+    assert "".join(line for line in time.journal if len(line) == 1) == "ABBA"
+    assert [len(variant.rounds) for variant in result.variants] == [2, 2]
+
+
+def test_versions_stay_with_the_numbers() -> None:
+    def body(run: Run) -> None:
+        run.note("Abacus", "7 PASS")
+
+    pinned = Peer(name="rival", requirements=("rival==1.6", "loop==2"))
+    time = SpentTime()
+    case = a_case(Variant("A", body), Variant("B", body, peer=pinned))
+    runner = Runner(Settings(rounds=1), time, Journal())
+    runner._peers[str(pinned.folder)] = "cannot be installed here"
+
+    assert runner.run(case).versions == {"Abacus": "7 pass", "rival": "rival==1.6, loop==2"}

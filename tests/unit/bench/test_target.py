@@ -1,6 +1,6 @@
 import pytest
 
-from bench import Difference, NotMeasured, Ratio, Target, Value, Variant
+from bench import Difference, NotMeasured, Paired, Ratio, Target, Value, Variant
 from bench.target import Quantity, Rounds
 from tests.unit.bench.fakes import a_case
 
@@ -18,6 +18,43 @@ def test_a_ratio_divides_the_medians_and_spreads_over_the_pairs() -> None:
 def test_a_ratio_to_zero_is_not_measured() -> None:
     with pytest.raises(NotMeasured, match="cpu_us of idle is zero"):
         Ratio("A", "idle", "cpu_us").work_out(ROUNDS)
+
+
+def test_a_paired_ratio_is_the_median_of_the_rounds_to_the_best_of_each() -> None:
+    rounds: Rounds = {
+        "A": [{"ms": 4.0}, {"ms": 30.0}, {"ms": 9.0}],
+        "B": [{"ms": 2.0}, {"ms": 40.0}, {"ms": 6.0}],
+        "C": [{"ms": 8.0}, {"ms": 10.0}, {"ms": 7.0}],
+    }
+    assert Paired("A", ("B", "C"), "ms").work_out(rounds) == Quantity(2.0, 1.5, 3.0)
+    assert Paired("A", ("B",), "ms").work_out(rounds) == Quantity(1.5, 0.75, 2.0)
+
+
+def test_a_measure_may_be_a_sum_of_others() -> None:
+    rounds: Rounds = {
+        "A": [{"worker_us": 2.0, "database_us": 4.0}],
+        "B": [{"worker_us": 1.0, "database_us": 2.0}],
+    }
+    assert Paired("A", ("B",), "worker_us + database_us").work_out(rounds) == Quantity(2.0, 2.0, 2.0)
+    with pytest.raises(NotMeasured, match=r"A gave no worker_us \+ wal_us in every round"):
+        Paired("A", ("B",), "worker_us + wal_us").work_out(rounds)
+
+
+def test_who_is_below_the_floor_is_left_out_of_the_round() -> None:
+    rounds: Rounds = {
+        "A": [{"ms": 4.0, "rate": 100.0}, {"ms": 6.0, "rate": 95.0}, {"ms": 1.0, "rate": 94.0}],
+        "B": [{"ms": 1.0, "rate": 50.0}, {"ms": 2.0, "rate": 100.0}, {"ms": 1.0, "rate": 100.0}],
+        "C": [{"ms": 4.0, "rate": 100.0}, {"ms": 9.0, "rate": 100.0}, {"ms": 1.0, "rate": 100.0}],
+    }
+    assert Paired("A", ("B", "C"), "ms", ("rate", 95)).work_out(rounds) == Quantity(2.0, 1.0, 3.0)
+    assert Paired("A", ("B",), "ms", ("rate", 95)).work_out(rounds) == Quantity(3.0, 3.0, 3.0)
+    with pytest.raises(NotMeasured, match="in no round had A / B both rate of at least 101"):
+        Paired("A", ("B",), "ms", ("rate", 101)).work_out(rounds)
+
+
+def test_a_paired_ratio_to_nothing_is_not_measured() -> None:
+    with pytest.raises(NotMeasured, match="cpu_us of B or idle is not above zero"):
+        Paired("A", ("B", "idle"), "cpu_us").work_out(ROUNDS)
 
 
 def test_a_difference_subtracts_the_medians() -> None:

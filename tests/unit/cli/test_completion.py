@@ -10,7 +10,14 @@ import pytest
 from penstock.cli import group, main
 from penstock.testing.refusal import refusal
 
-WITHOUT_JSON = {"demo", "worker", "pipeline lake", "pipeline run", "pipeline reset"}  # they list nothing
+WITHOUT_JSON = {
+    "demo",
+    "worker",
+    "serve",
+    "pipeline lake",
+    "pipeline run",
+    "pipeline reset",
+}  # they list nothing
 
 
 def leaves(command: click.Command, path: str = "") -> Iterator[tuple[str, click.Command]]:

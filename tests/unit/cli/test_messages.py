@@ -173,7 +173,7 @@ def test_the_doctor_shows_foreign_text_as_it_is(run: Run, shop: Outbox, path: Pa
     [
         (["groups", "show", "nope"], 1, "`penstock groups list` shows those there are"),
         (["groups", "reset", "mailer", "--to", "5"], 2, "say which by --partition"),
-        (["topics", "set", "events"], 2, "--retention, --max-bytes, --max-records, or --default"),
+        (["topics", "set", "events"], 2, "--retention, --max-bytes, --max-records, --compact, or --default"),
         (["dead", "requeue", "--group", "mailer"], 2, "--id, --key, --type, --since, --before, or --all"),
         (["scheduled", "cancel"], 2, "--id, --topic, --key, --owner, --before, or --all"),
         (["audit", "--since", "2x"], 2, "'2x' is neither a duration back from now such as 2h"),

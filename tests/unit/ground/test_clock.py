@@ -110,3 +110,9 @@ def test_the_system_clock_tells_the_time_and_does_not_run_backwards() -> None:
 def test_a_statement_gets_the_time_of_a_test_clock_and_else_asks_the_database() -> None:
     assert own_ms(SYSTEM) is None
     assert own_ms(Stopped()) == 5
+
+
+@pytest.mark.parametrize(("ms", "year"), [(1 << 62, 9999), (-(1 << 62), 1), ((1 << 63) - 1, 9999)])
+def test_a_time_beyond_the_calendar_is_its_end(ms: int, year: int) -> None:
+    moment = from_ms(ms)
+    assert (moment.year, moment.tzinfo) == (year, UTC)

@@ -1,6 +1,7 @@
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -175,3 +176,38 @@ def test_series_have_names_of_their_own_and_say_what_they_are() -> None:
 
 def test_a_new_histogram_has_a_place_above_the_last_bound() -> None:
     assert len(Buckets().counts) == len(metrics.BOUNDS) + 1
+
+
+def test_what_was_noted_is_there_when_it_is_read(counter: Series, histogram: Series) -> None:
+    label = ["a"] * len(counter.labels)
+    for _ in range(1000):
+        counter.note(2, *label)
+        histogram.note(0.003, *["a"] * len(histogram.labels))
+    assert counter.values() == {tuple(label): 2000}
+    [buckets] = histogram.values().values()
+    assert (sum(buckets.counts), buckets.total) == (1000, pytest.approx(3.0))
+
+
+def test_noting_keeps_few(counter: Series) -> None:
+    for _ in range(10_000):
+        counter.note(1, *["a"] * len(counter.labels))
+    assert len(counter._noted) < 1000
+
+
+def test_a_reset_forgets_what_was_noted(counter: Series) -> None:
+    counter.note(1, *["a"] * len(counter.labels))
+    counter.reset()
+    assert counter.values() == {}
+
+
+def test_two_threads_that_note_lose_nothing(counter: Series) -> None:
+    def noting() -> None:
+        for _ in range(5000):
+            counter.note(1, *["a"] * len(counter.labels))
+
+    threads = [Thread(target=noting) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        counter.values()
+    assert sum(counter.values().values()) == 20_000

@@ -24,7 +24,6 @@ NO_URLS = [
     "sqlite:///shop\x00.db",
     "postgresql:/x",
     "mysql://u:secret@h/db",
-    "file:///tmp",
     "memory:",
     None,
     Path("shop.db"),

@@ -15,6 +15,8 @@ from penstock.log.sql import bell_listener as bell_module
 from penstock.log.sql.bell_listener import (
     LOGGED,
     BellListener,
+    flood_seconds,
+    flood_word,
     is_test,
     listen,
     notify_others,
@@ -92,6 +94,20 @@ def test_slots_cross_in_a_word(slots: set[int]) -> None:
 )
 def test_a_word_that_names_no_slots_means_all(word: str) -> None:
     assert staged_slots(word) is None
+
+
+def test_how_long_a_flood_lasts_crosses_in_a_word() -> None:
+    assert flood_seconds(flood_word(0.3)) == 0.3
+    assert staged_slots(flood_word(0.3)) is None  # so a version that does not know it looks everywhere
+
+
+@pytest.mark.parametrize("word", [staged_word(None), staged_word([7]), "", LOGGED, "staged flood x"])
+def test_other_words_tell_of_no_flood(word: str) -> None:
+    assert flood_seconds(word) == 0.0
+
+
+def test_a_flood_is_believed_for_a_second_at_most() -> None:
+    assert flood_seconds("staged flood 86400000") == 1.0
 
 
 # --- hearing -----------------------------------------------------------------------------------

@@ -9,8 +9,9 @@ from threading import Event, current_thread
 
 import pytest
 
+from penstock.clock import SYSTEM
 from penstock.outbox import bell as bell_module
-from penstock.outbox.bell import MOST_SLOTS, UNKNOWN_SLOTS, Bell
+from penstock.outbox.bell import MOST_SLOTS, UNKNOWN_SLOTS, Bell, WakeUp
 from tests.crash.waiting import wait_until
 
 
@@ -223,3 +224,164 @@ def test_the_more_is_published_the_longer_it_gathers(publishes: int, seconds: fl
         bell.watch(Conn(), is_open)
     assert bell._resting_seconds() == seconds
     assert bell._resting_seconds() == 0.002  # counted anew
+
+
+# --- floods --------------------------------------------------------------------------------------
+
+
+class Floods(list[float]):
+    """For how long each word said that events come."""
+
+    def __call__(self, seconds: float) -> None:
+        self.append(seconds)
+
+
+@pytest.fixture
+def floods() -> Floods:
+    return Floods()
+
+
+@pytest.fixture
+def flooded(rings: Rings, floods: Floods, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bell]:
+    """Give a bell that takes whatever is published for a flood, and goes on until nothing is."""
+    monkeypatch.setattr(bell_module, "_MEASURED_SECONDS", 0.0)
+    monkeypatch.setattr(bell_module, "_LEAST_FLOOD_RATE", 1e-9)
+    monkeypatch.setattr(bell_module, "_MOST_FLOOD_RATE", 1e-9)
+    made = Bell(rings, floods)
+    yield made
+    made.close()
+
+
+def test_in_a_flood_it_looks_at_nothing_and_says_for_how_long(
+    flooded: Bell, rings: Rings, floods: Floods
+) -> None:
+    first, conn = Conn(), Conn()
+    flooded.watch(first, is_open)
+    first.open = False
+    wait_until(lambda: floods, "it says that events come")
+    flooded.watch(conn, is_open)
+    looks, said, rung = conn.looks, len(floods), len(rings)
+    for _ in range(3):
+        said = len(floods)
+        flooded.watch(conn, is_open)
+        wait_until(lambda said=said: len(floods) > said, "it says so again")  # type: ignore[misc]
+    assert (conn.looks, len(rings)) == (looks, rung)
+    assert all(seconds > bell_module._FIRST_FLOOD_REST for seconds in floods)
+
+
+def test_after_a_flood_it_rings_for_the_last_and_watches_what_is_open(
+    flooded: Bell, rings: Rings, floods: Floods
+) -> None:
+    first, conn = Conn(), Conn()
+    flooded.watch(first, is_open)
+    first.open = False
+    wait_until(lambda: floods, "the flood begins")
+    flooded.watch(conn, is_open)
+    rung = len(rings)
+    wait_until(lambda: len(rings) > rung, "it rings when the flood is over")
+    assert rings.slots[-1] is None
+    rung = len(rings)
+    conn.open = False
+    wait_until(lambda: len(rings) > rung, "it rings for the one that was open")
+
+
+def test_a_trickle_is_no_flood(rings: Rings, floods: Floods) -> None:
+    bell = Bell(rings, floods)
+    for count in range(3):
+        conn = Conn()
+        bell.watch(conn, is_open)
+        conn.open = False
+        wait_until(lambda count=count: len(rings) > count, "it rings")  # type: ignore[misc]
+    bell.close()
+    assert floods == []
+
+
+@pytest.mark.parametrize(
+    ("ring_seconds", "rate"), [(0.0, 200), (0.0005, 200), (0.0015, 100), (0.005, 30), (0.1, 20)]
+)
+def test_where_a_ring_takes_long_a_flood_begins_early(
+    ring_seconds: float, rate: float, rings: Rings, floods: Floods
+) -> None:
+    bell = Bell(rings, floods)
+    bell._ring_seconds = ring_seconds
+    assert bell._flood_rate() == pytest.approx(rate)
+
+
+def is_at_rest(bell: Bell) -> bool:
+    """Return whether it has rung for all; else it would ring for the next together with what is left."""
+    return bell._asleep and not bell._watched and not bell._again
+
+
+def test_a_bell_nobody_tells_of_floods_rings_on(rings: Rings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Listeners are called when it rings: they cannot look by themselves."""
+    monkeypatch.setattr(bell_module, "_MEASURED_SECONDS", 0.0)
+    bell = Bell(rings)
+    for _ in range(1000):
+        bell.watch(Conn(), is_open)
+    wait_until(lambda: rings and is_at_rest(bell), "it has rung for all those that are gone")
+    conn = Conn()
+    bell.watch(conn, is_open, [8])
+    conn.open = False
+    wait_until(lambda: frozenset({8}) in rings.slots, "and for the next")
+    bell.close()
+
+
+def test_a_process_forked_in_a_flood_has_a_bell_of_its_own(
+    flooded: Bell, rings: Rings, floods: Floods
+) -> None:
+    conn = Conn()
+    flooded.watch(conn, is_open)
+    conn.open = False
+    wait_until(lambda: floods, "the flood begins")
+    flooded.watch(conn, is_open)
+    pid = os.fork()
+    if pid == 0:
+        rings.clear()
+        flooded.watch(conn, is_open)
+        for _ in range(6000):
+            if rings:
+                os._exit(0)
+            Event().wait(0.01)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_the_older_a_transaction_the_less_often_it_is_looked_at(rings: Rings) -> None:
+    bell, conn = Bell(rings), Conn()
+    bell.close()  # no thread: this test is its thread
+    bell._asleep = False
+    bell.watch(conn, is_open)
+    pauses = []
+    for age in (0.0, 0.01, 0.1, 1.0):
+        [(key, (reference, asked, _, slots))] = bell._watched.items()
+        bell._watched[key] = (reference, asked, SYSTEM.monotonic() - age, slots)
+        pauses.append(bell._look())
+    assert pauses[0] == 0.0002
+    assert pauses[1:] == pytest.approx([0.002, 0.02, 0.1], rel=0.5)
+
+
+def test_the_first_look_comes_when_transactions_usually_end(rings: Rings) -> None:
+    """A short one is believed at once: what is late delays an event, what is early costs a look."""
+    bell = Bell(rings)
+    for _ in range(100):
+        bell._note_age(0.010)
+    assert bell._usual_seconds == pytest.approx(0.010, rel=0.01)
+    for _ in range(5):
+        bell._note_age(0.001)
+    assert bell._usual_seconds < 0.0015
+
+
+@pytest.mark.parametrize(("share", "words"), [(0.6, 1), (0.9, 5)])
+def test_a_flood_ends_when_what_comes_is_none(share: float, words: int) -> None:
+    """A stream of half as much, or a little more, is no flood: it was one because of a burst."""
+    said = list[float]()
+    bell = Bell(lambda slots: None, said.append)
+
+    class Rest(WakeUp):
+        def wait(self, seconds: float = -1) -> None:
+            bell._published = round(seconds * bell._flood_rate() * share)
+            bell._closed = len(said) == 5
+
+    bell._rest = Rest()
+    bell._flow()
+    assert len(said) == words

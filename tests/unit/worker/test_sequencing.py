@@ -20,6 +20,7 @@ from penstock.log.sql.sqlite.dialect import SqliteConnection, SqliteDialect
 from penstock.log.store import store_of
 from penstock.worker.sequencing import SequencingService
 from tests.conformance.engines import StoreEngine
+from tests.crash.clocks import SleepwalkingClock
 from tests.crash.waiting import wait_until
 
 QUICK = PollingSettings(shortest_seconds=0.001, longest_seconds=0.02)
@@ -79,6 +80,18 @@ def test_a_running_service_moves_what_is_staged(engine: StoreEngine, database: D
     wait_until(lambda: staged(engine) == 0, "the others are moved")
     service.stop()
     assert values(engine.outbox) == [1, 2, 3]
+
+
+def test_it_looks_after_each_wait_also_if_its_clock_stands_still(
+    engine: StoreEngine, database: Database
+) -> None:
+    service = SequencingService(store_of(database), SleepwalkingClock(), polling=QUICK)
+    service.start()
+    for value in (1, 2):
+        publish(engine, value)
+        wait_until(lambda: staged(engine) == 0, "it is moved", seconds=30)
+    service.stop()
+    assert values(engine.outbox) == [1, 2]
 
 
 def test_a_ring_makes_it_look_at_once(engine: StoreEngine, database: Database) -> None:

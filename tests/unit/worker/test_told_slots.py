@@ -7,6 +7,8 @@ from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from penstock.backoff import PollingSettings
 from penstock.errors import StoreUnreachable
 from penstock.log.store import Store
@@ -99,3 +101,53 @@ def test_after_a_failure_it_looks_everywhere_and_says_so_though_it_moves_nothing
     service.ring(frozenset({7}))
     service._run()
     assert (failing.looks, said) == ([2], [Pass(0, 0, full=False)])
+
+
+class Flooded(Busy):
+    """One that nobody rings for: it finds something in the first passes, then nothing."""
+
+    def __init__(self, clock: FakeClock, finds: int) -> None:
+        super().__init__(clock)
+        self.finds, self.at = finds, list[float]()
+
+    def sequence(self, fence: object, told: Collection[int] | None = None) -> Pass:
+        assert self.service is not None
+        self.passes += 1
+        self.at.append(self.clock.monotonic())
+        if self.passes == self.finds + 8:
+            self.service._stopping.set()
+        return Pass(int(self.passes <= self.finds), 0, full=False)
+
+
+def test_in_a_flood_it_looks_by_itself_and_less_often_once_it_finds_nothing() -> None:
+    clock = FakeClock()
+    flooded, member = Flooded(clock, finds=5), SimpleNamespace(fence=None)
+    nothing: Any = Store(None, None)  # type: ignore[arg-type]
+    service = SequencingService(
+        nothing,
+        clock,
+        polling=POLLING,
+        member=member,  # type: ignore[arg-type]
+        is_told=lambda: True,
+    )
+    service._sequencer, flooded.service = flooded, service  # type: ignore[assignment]
+    service._bell = Waking(clock)  # type: ignore[assignment]
+    service.flooded(0.02)
+    service._run()
+    pauses = [later - former for former, later in zip(flooded.at, flooded.at[1:], strict=False)]
+    assert pauses[:8] == pytest.approx([0.001] * 5 + [0.002, 0.004, 0.004])
+    assert pauses[-1] > 0.05, "when the flood is over, it relies on the bell again"
+
+
+class Waking:
+    """An event whose waits move the clock, and end at once."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self._clock = clock
+
+    def set(self) -> None: ...
+
+    def clear(self) -> None: ...
+
+    def wait(self, seconds: float) -> None:
+        self._clock.advance(timedelta(seconds=seconds))

@@ -232,6 +232,39 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition;
 SELECT partition, "offset", metadata FROM penstock_cursor WHERE group_id = :group_id AND topic_id = :topic_id
 ORDER BY partition;
 
+-- name: cursors_of_client
+-- All that a client group has committed; walks the primary key, locks nothing.
+SELECT topic_id, partition, "offset", metadata FROM penstock_cursor WHERE group_id = :group_id ORDER BY topic_id, partition;
+
+-- name: cursors_forget
+-- Forget where a client group is in some partitions; walks the primary key, locks those rows.
+DELETE FROM penstock_cursor WHERE group_id = :group_id AND (topic_id, partition) IN (
+    SELECT w.topic_id, w.partition FROM rows(:places, topic_id integer, partition integer) AS w);
+
+-- name: pending_offsets
+-- What an open transaction will commit; walks the primary key, locks nothing: its producer is locked.
+SELECT group_id, topic_id, partition, "offset", metadata FROM penstock_pending_offset
+WHERE producer_id = :producer_id ORDER BY group_id, topic_id, partition;
+
+-- name: pending_offsets_of
+-- The partitions that open transactions will commit for a group; reads the table, which holds open transactions only.
+SELECT DISTINCT topic_id, partition FROM penstock_pending_offset WHERE group_id = :group_id;
+
+-- name: pending_offsets_add
+-- Hold back what a transaction will commit; what it said before is deleted already, its producer is locked.
+INSERT INTO penstock_pending_offset (producer_id, group_id, topic_id, partition, "offset", metadata)
+SELECT :producer_id, :group_id, c.topic_id, c.partition, c.place, c.metadata
+FROM rows(:commits, topic_id integer, partition integer, place bigint, metadata text) AS c WHERE true;
+
+-- name: pending_offsets_forget
+-- Delete what a transaction said before of some partitions; walks the primary key. Its producer is locked.
+DELETE FROM penstock_pending_offset WHERE producer_id = :producer_id AND group_id = :group_id AND (topic_id, partition) IN (
+    SELECT c.topic_id, c.partition FROM rows(:commits, topic_id integer, partition integer, place bigint, metadata text) AS c);
+
+-- name: pending_offsets_delete
+-- Forget what a transaction would have committed; walks the primary key. Its producer is locked.
+DELETE FROM penstock_pending_offset WHERE producer_id = :producer_id;
+
 -- == Dead letters: records that a group has given up
 
 -- name: dead_find
@@ -719,6 +752,10 @@ SELECT :name, now_ms(:now_ms), :kind, :holds WHERE NOT EXISTS (SELECT 1 FROM pen
 -- A group's id; walks the unique index on name, locks nothing.
 SELECT id, kind FROM penstock_group WHERE name = :name;
 
+-- name: client_groups
+-- The names of all groups of clients; reads the table, which is small, locks nothing.
+SELECT id, name FROM penstock_group WHERE kind = 'client' ORDER BY name;
+
 -- name: group_lock
 -- Wait for the turn to take a group's cursors; locks its row, so that each taker sees what the one before it took. And the
 -- filters of its handlers, the present one first, and since when it is paused.
@@ -1091,6 +1128,10 @@ WHERE (e.group_id, e.topic_id, e.partition, e."offset")
   AND (:group_id::integer IS NULL OR e.group_id = :group_id::integer)
 ORDER BY e.group_id, e.topic_id, e.partition, e."offset"
 LIMIT :limit;
+
+-- name: cursors_highest
+-- How far the foremost group is in each partition of a topic; walks the cursors, locks nothing.
+SELECT partition, max("offset") FROM penstock_cursor WHERE topic_id = :topic_id GROUP BY partition;
 
 -- name: cursors_lowest
 -- The lowest cursor of all groups in each partition of a topic; walks the groups and, for each, the primary key, locks

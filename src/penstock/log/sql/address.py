@@ -9,6 +9,8 @@ FORMS = (
     "sqlite:////absolute/file.db",
     "postgresql://user@host/database",
     "memory://",
+    "./directory",
+    "file:///directory",
 )
 Options = Sequence[tuple[str, str]]
 

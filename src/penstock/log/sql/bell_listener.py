@@ -21,9 +21,11 @@ from .database import Database
 
 LOGGED = "logged"  # the text of a notification: records came into the log
 _STAGED = "staged"  # or events were staged; the slots follow if they are known
+_FLOOD = "staged flood "  # or are staged for so many milliseconds, without a word for each
 _TEST = "test "
 
 _WAIT_SECONDS = 0.5
+_LONGEST_FLOOD_SECONDS = 1.0  # whatever a text says
 _TEST_SECONDS, _LAST_LOOK_SECONDS = 1.0, 0.01
 _TEST_AGAIN_SECONDS, _LONGEST_AGAIN_SECONDS = 5.0, 300.0
 
@@ -39,6 +41,18 @@ def staged_slots(word: str) -> frozenset[int] | None:
     if kind != _STAGED or not names.replace(",", "").isdecimal():
         return None
     return frozenset(int(name) for name in names.split(",") if name)
+
+
+def flood_word(seconds: float) -> str:
+    """Return the text that says events will be staged for so long; older versions look everywhere, once."""
+    return f"{_FLOOD}{seconds * 1000:.0f}"
+
+
+def flood_seconds(word: str) -> float:
+    """Return for how long events will be staged without a word for each; 0 if a text does not say that."""
+    milliseconds = word.removeprefix(_FLOOD)
+    is_flood = milliseconds != word and milliseconds.isdecimal()
+    return min(int(milliseconds) / 1000, _LONGEST_FLOOD_SECONDS) if is_flood else 0.0
 
 
 def is_test(word: str) -> bool:

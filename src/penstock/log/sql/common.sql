@@ -143,6 +143,15 @@ SELECT partition, start_offset, next_offset FROM penstock_head WHERE topic_id = 
 SELECT topic_id, partition, start_offset, next_offset FROM penstock_head WHERE topic_id = ANY(:topics::integer[])
 ORDER BY topic_id, partition;
 
+-- name: head_put_end
+-- Write down where a partition ends whose records are in files; walks the primary key, locks that head.
+UPDATE penstock_head SET next_offset = :end WHERE topic_id = :topic_id AND partition = :partition;
+
+-- name: head_put_start
+-- Write down where a partition begins whose records are in files; walks the primary key, locks that head.
+UPDATE penstock_head SET start_offset = :start
+WHERE topic_id = :topic_id AND partition = :partition AND start_offset < :start;
+
 -- name: heads_pin
 -- Let nobody append to some partitions or trim them until the transaction ends; walks the primary key, locks the rows in
 -- order.
@@ -316,6 +325,14 @@ DELETE FROM penstock_log_time WHERE (topic_id, partition, "offset") IN (
 -- One fact about this store; walks the primary key.
 SELECT value FROM penstock_meta WHERE name = :name;
 
+-- name: meta_forget
+-- Forget a fact about the store, to say it anew in the same transaction; walks the primary key.
+DELETE FROM penstock_meta WHERE name = :name;
+
+-- name: meta_add
+-- Say a fact about the store that is not said yet; walks the primary key.
+INSERT INTO penstock_meta (name, value) VALUES (:name, :value);
+
 -- name: incarnation_raise
 -- Give the log a new incarnation, unless another has done so; walks the primary key, locks that row.
 UPDATE penstock_meta SET value = :raised WHERE name = 'incarnation' AND value = :known;
@@ -397,6 +414,149 @@ WHERE id = :id;
 -- The second form of producers_put, for one that is new; walks the primary key. The heads' locks are held already.
 INSERT INTO penstock_producer (id, epoch, sequence, topic_id, positions, ids)
 VALUES (:id, :epoch, :sequence, :topic_id, :positions, :ids);
+
+-- == Through the Kafka port: producers, their last batches, and records of open transactions
+
+-- name: heads_every
+-- Where all partitions of all topics begin and end; reads the table, which has a small row for each, locks nothing.
+SELECT topic_id, partition, start_offset, next_offset FROM penstock_head;
+
+-- name: kafka_producers_lock
+-- Some producers, locked in order until the transaction ends; walks the primary key.
+SELECT id, epoch, state, partitions, transactional_id FROM penstock_kafka_producer WHERE id = ANY(:ids::bigint[])
+ORDER BY id FOR UPDATE;
+
+-- name: kafka_sequences
+-- The last batches of some producers in some partitions; walks the primary key once for each, locks nothing: the heads'
+-- locks are held already.
+SELECT s.topic_id, s.partition, s.producer_id, s.epoch, s.batches
+FROM rows(:places, topic_id integer, partition integer, producer_id bigint) AS w
+CROSS JOIN penstock_kafka_sequence s
+ ON s.topic_id = w.topic_id AND s.partition = w.partition AND s.producer_id = w.producer_id;
+
+-- name: kafka_sequences_put
+-- Write down the last batches of producers; walks the primary key. The heads' locks are held already.
+-- without on_conflict: update_or_insert_each(sequences, kafka_sequences_put_update, kafka_sequences_put_insert)
+INSERT INTO penstock_kafka_sequence (topic_id, partition, producer_id, epoch, batches, used_ms)
+SELECT s.topic_id, s.partition, s.producer_id, s.epoch, s.batches, now_ms(:now_ms)
+FROM rows(:sequences, topic_id integer, partition integer, producer_id bigint, epoch integer, batches text) AS s
+WHERE true
+ON CONFLICT (topic_id, partition, producer_id)
+DO UPDATE SET epoch = excluded.epoch, batches = excluded.batches, used_ms = excluded.used_ms;
+
+-- name: kafka_sequences_put_update
+-- The second form of kafka_sequences_put, for one that is there already; walks the primary key, locks that row.
+UPDATE penstock_kafka_sequence SET epoch = :epoch, batches = :batches, used_ms = now_ms(:now_ms)
+WHERE topic_id = :topic_id AND partition = :partition AND producer_id = :producer_id;
+
+-- name: kafka_sequences_put_insert
+-- The second form of kafka_sequences_put, for one that is new; walks the primary key. The heads' locks are held already.
+INSERT INTO penstock_kafka_sequence (topic_id, partition, producer_id, epoch, batches, used_ms)
+VALUES (:topic_id, :partition, :producer_id, :epoch, :batches, now_ms(:now_ms));
+
+-- name: kafka_sequences_of
+-- The producers of a partition, with their last batches; walks the primary key, locks nothing.
+SELECT s.producer_id, s.epoch, s.batches, s.used_ms, p.state, p.partitions
+FROM penstock_kafka_sequence s LEFT JOIN penstock_kafka_producer p ON p.id = s.producer_id
+WHERE s.topic_id = :topic_id AND s.partition = :partition ORDER BY s.producer_id;
+
+-- name: kafka_sequences_expire
+-- Forget the batches of producers that were not heard of for long; reads the table, locks those rows.
+DELETE FROM penstock_kafka_sequence WHERE used_ms < now_ms(:now_ms) - :age_ms;
+
+-- name: kafka_sequences_forget
+-- Forget the batches of deleted topics; reads the table, locks those rows.
+DELETE FROM penstock_kafka_sequence WHERE topic_id <> ALL(:topics::integer[]);
+
+-- name: kafka_producer_add
+-- Give out a producer id; locks nothing.
+-- without returning: instead(kafka_producer_add_plain)
+INSERT INTO penstock_kafka_producer (epoch, transactional_id, timeout_ms, used_ms)
+VALUES (0, :transactional_id, :timeout_ms, now_ms(:now_ms))
+RETURNING id;
+
+-- name: kafka_producer_add_plain
+-- The second form of kafka_producer_add: gives no rows, the id is looked up; locks nothing.
+INSERT INTO penstock_kafka_producer (epoch, transactional_id, timeout_ms, used_ms)
+VALUES (0, :transactional_id, :timeout_ms, now_ms(:now_ms));
+
+-- name: kafka_producer_newest
+-- The producer id that was given out last; walks the primary key, locks nothing.
+SELECT max(id) FROM penstock_kafka_producer;
+
+-- name: kafka_producer_of
+-- The producer of a transactional id, locked until the transaction ends; walks the unique index.
+SELECT id, epoch, state, partitions, timeout_ms, started_ms FROM penstock_kafka_producer
+WHERE transactional_id = :transactional_id FOR UPDATE;
+
+-- name: kafka_producer_put
+-- Write down the state of a producer; walks the primary key. Its lock is held already.
+UPDATE penstock_kafka_producer
+SET epoch = :epoch, state = :state, partitions = :partitions, timeout_ms = :timeout_ms,
+    started_ms = CASE WHEN :state NOT IN ('open', 'committing', 'aborting') THEN NULL
+                      ELSE coalesce(started_ms, now_ms(:now_ms)) END,
+    used_ms = now_ms(:now_ms)
+WHERE id = :id;
+
+-- name: kafka_producer_rename
+-- Give a transactional id to another producer, whose epochs are not used up; walks the primary key. Its lock is held already.
+UPDATE penstock_kafka_producer SET transactional_id = NULL, state = 'empty', partitions = '[]', started_ms = NULL
+WHERE id = :id;
+
+-- name: kafka_producers_late
+-- The transactions that have been open for longer than they may, and those that are decided and not finished; walks
+-- ix_penstock_kafka_producer_started, locks nothing.
+SELECT transactional_id FROM penstock_kafka_producer
+WHERE started_ms IS NOT NULL AND transactional_id IS NOT NULL
+  AND (started_ms + timeout_ms < now_ms(:now_ms) OR state IN ('committing', 'aborting'))
+ORDER BY started_ms LIMIT 100;
+
+-- name: kafka_producers_expire
+-- Forget producers that were not heard of for long and have nothing open; reads the table, locks those rows.
+DELETE FROM penstock_kafka_producer WHERE used_ms < now_ms(:now_ms) - :age_ms AND started_ms IS NULL;
+
+-- name: kafka_transactions
+-- All transactional ids; reads the table, locks nothing.
+SELECT transactional_id, id, state, started_ms, now_ms(:now_ms) FROM penstock_kafka_producer
+WHERE transactional_id IS NOT NULL ORDER BY transactional_id;
+
+-- name: pending_add
+-- Hold one record of an open transaction back; its producer's lock is held already.
+INSERT INTO penstock_pending (producer_id, topic_id, partition, id, key, type, value, headers, timestamp_ms)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: pending_counts
+-- How many records of an open transaction wait for each partition; walks the records of its producer, which is locked.
+SELECT p.topic_id, p.partition, count(*), max(p.timestamp_ms) FROM penstock_pending p
+WHERE p.producer_id = :producer_id AND EXISTS (SELECT 1 FROM penstock_topic t WHERE t.id = p.topic_id)
+GROUP BY p.topic_id, p.partition ORDER BY p.topic_id, p.partition;
+
+-- name: pending_move
+-- Copy the records of a transaction into the log, numbered from where its partitions end; producer and heads are locked
+-- already. Walks the records of the producer.
+INSERT INTO penstock_log (topic_id, partition, "offset", id, key, type, value, headers, timestamp_ms)
+SELECT p.topic_id, p.partition,
+       h.next_offset + row_number() OVER (PARTITION BY p.topic_id, p.partition ORDER BY p.seq) - 1,
+       p.id, p.key, p.type, p.value, p.headers, p.timestamp_ms
+FROM penstock_pending p
+JOIN penstock_head h ON h.topic_id = p.topic_id AND h.partition = p.partition
+WHERE p.producer_id = :producer_id;
+
+-- name: pending_delete
+-- Take away the records of a transaction; walks those of its producer, which is locked.
+DELETE FROM penstock_pending WHERE producer_id = :producer_id;
+
+-- name: topic_configs
+-- What some topics were set to through the Kafka port; walks the primary key, locks nothing.
+SELECT topic_id, name, value FROM penstock_topic_config WHERE topic_id = ANY(:topics::integer[]) ORDER BY topic_id, name;
+
+-- name: topic_config_delete
+-- Forget what a topic was set to, all of it or one thing; walks the primary key, locks those rows.
+DELETE FROM penstock_topic_config WHERE topic_id = :topic_id AND (:name::text IS NULL OR name = :name::text);
+
+-- name: topic_config_add
+-- Write down what a topic is set to; what was there is deleted already. Locks nothing else.
+INSERT INTO penstock_topic_config (topic_id, name, value) VALUES (:topic_id, :name, :value);
 
 -- == The move: from staging into the log, in one statement
 

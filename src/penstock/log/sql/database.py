@@ -93,6 +93,7 @@ class Database:
     def __init__(self, dialect: Dialect, names: Names) -> None:
         self.dialect, self.names = dialect, names
         self._idle: list[Any] = []
+        self._on_trips: list[Any] = []  # idle ones of `run_whole`: their sessions may be set up for it
         self._pid = os.getpid()
         self._inherited: list[Any] = []
         self._lock = Lock()
@@ -144,6 +145,16 @@ class Database:
         self._give_back(conn)
 
     @contextmanager
+    def _tripping(self) -> Iterator[Transaction]:
+        conn = self._take(self._on_trips)
+        try:
+            yield Transaction(self, conn)
+        except BaseException as exc:
+            self._give_up(conn, exc, self._on_trips)
+            raise
+        self._give_back(conn, self._on_trips)
+
+    @contextmanager
     def _snapshot(self) -> Iterator[Transaction]:
         with self.looking() as tx:
             self.dialect.begin_looking(tx.conn)
@@ -177,7 +188,7 @@ class Database:
         """
         texts = self.texts(calls)
         try:
-            return self._repeat(self.looking, lambda tx: self.dialect.run_whole(tx.conn, texts))
+            return self._repeat(self._tripping, lambda tx: self.dialect.run_whole(tx.conn, texts))
         except StoreUnreachable:
             self._drop_idle()  # they may have died with this one
             raise
@@ -216,7 +227,9 @@ class Database:
     def _drop_idle(self) -> None:
         with self._lock:
             self._disown()
-            idle, self._idle = self._idle, []
+            idle = [*self._idle, *self._on_trips]
+            self._idle.clear()
+            self._on_trips.clear()
         for conn in idle:
             self.dialect.close(conn)
 
@@ -247,11 +260,13 @@ class Database:
         place = getattr(self.dialect, "url", None) or getattr(self.dialect, "path", self.dialect.name)
         return without_password(str(place))
 
-    def _take(self) -> Any:
+    def _take(self, idle: list[Any] | None = None) -> Any:
+        if idle is None:
+            idle = self._idle
         while True:
             with self._lock:
                 self._disown()
-                conn = self._idle.pop() if self._idle else None
+                conn = idle.pop() if idle else None
             if conn is None:
                 return self.dialect.connect()
             try:
@@ -266,17 +281,20 @@ class Database:
     def _disown(self) -> None:
         """After a fork the idle connections are the parent's: keep them, so that nothing here closes them."""
         if self._pid != os.getpid():
-            self._inherited, self._idle, self._pid = self._inherited + self._idle, [], os.getpid()
+            self._inherited += [*self._idle, *self._on_trips]
+            self._idle.clear()
+            self._on_trips.clear()
+            self._pid = os.getpid()
 
-    def _give_back(self, conn: Any) -> None:
+    def _give_back(self, conn: Any, idle: list[Any] | None = None) -> None:
         if self.dialect.may_keep(conn):
             with self._lock:
                 if not self._closed.is_set():
-                    self._idle.append(conn)
+                    (self._idle if idle is None else idle).append(conn)
                     return
         self.dialect.close(conn)
 
-    def _give_up(self, conn: Any, error: BaseException) -> None:
+    def _give_up(self, conn: Any, error: BaseException, idle: list[Any] | None = None) -> None:
         """Roll back after an error and keep the connection only when it is surely sound.
 
         One that was opened while the store was read-only stays so when the store no longer is, and may keep
@@ -288,7 +306,7 @@ class Database:
         except Exception:
             sound = False
         if sound:
-            self._give_back(conn)
+            self._give_back(conn, idle)
         else:
             self.dialect.close(conn)
         if isinstance(error, Exception) and isinstance(self.dialect.translate(error), StoreReadOnly):

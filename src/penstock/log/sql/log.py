@@ -63,7 +63,8 @@ class SqlLog(Log):
     def _run(self, work: Callable[[Transaction], T]) -> T:
         return self.database.run(work) if self._tx is None else work(self._tx)
 
-    def _rows(self, name: str, topic: Topic, **params: Any) -> list[Row]:
+    def rows(self, name: str, topic: Topic, **params: Any) -> list[Row]:
+        """Run a statement of this room that reads of one topic."""
         return self._look(lambda tx: tx.rows("log", name, topic_id=topic.id, **params))
 
     # -- topics
@@ -153,13 +154,13 @@ class SqlLog(Log):
 
     def ends(self, topic: Topic) -> dict[int, int]:
         """Return the next offset of every partition that ever held something."""
-        return {partition: end for partition, _, end in self._rows("heads_list", topic)}
+        return {partition: end for partition, _, end in self.rows("heads_list", topic)}
 
     def all_bounds(self, topic: Topic, *, pinned: Collection[int] = ()) -> dict[int, Bounds]:
         """Return what every partition holds."""
         if pinned:
-            self._rows("heads_pin", topic, partitions=sorted(pinned))
-        rows = self._rows("heads_all", topic)
+            self.rows("heads_pin", topic, partitions=sorted(pinned))
+        rows = self.rows("heads_all", topic)
         return {partition: Bounds(start, end) for partition, start, end in rows}
 
     def bounds_of(self, topics: Sequence[Topic]) -> dict[int, dict[int, Bounds]]:
@@ -189,8 +190,8 @@ class SqlLog(Log):
         """Return the records of several ranges in one look; bare ones are never cut."""
         table = ranges_table(ranges)
         if bare:
-            return Chunk([Entry(*row) for row in self._rows("read_bare", topic, ranges=table)], cut=False)
-        rows = self._rows("read_ranges", topic, ranges=table, max_bytes=max(1, max_bytes))
+            return Chunk([Entry(*row) for row in self.rows("read_bare", topic, ranges=table)], cut=False)
+        rows = self.rows("read_ranges", topic, ranges=table, max_bytes=max(1, max_bytes))
         entries = [Entry(*row) for row in rows]
         return Chunk(entries, is_cut(entries, max_bytes))
 
@@ -200,7 +201,7 @@ class SqlLog(Log):
             return []
         partitions, offsets = (list(column) for column in zip(*sorted(set(positions)), strict=True))
         places = Rows(partition=partitions, place=offsets)
-        return [Entry(*row) for row in self._rows("at", topic, places=places, bare=bare)]
+        return [Entry(*row) for row in self.rows("at", topic, places=places, bare=bare)]
 
     def times_at(self, places: Mapping[Topic, Collection[Position]]) -> dict[int, dict[Position, int]]:
         """Return when the records at some positions of several topics were published, in one look."""
@@ -217,7 +218,7 @@ class SqlLog(Log):
     def first_offsets(self, topic: Topic, positions: Sequence[Position]) -> dict[int, int]:
         """Return where partitions go on."""
         partitions, lows = (list(column) for column in zip(*positions, strict=True))
-        return dict(self._rows("first_offsets", topic, places=Rows(partition=partitions, low=lows)))
+        return dict(self.rows("first_offsets", topic, places=Rows(partition=partitions, low=lows)))
 
     def offsets_at(
         self, topic: Topic, timestamp_ms: int, ranges: Sequence[OffsetRange] | None = None
@@ -227,7 +228,7 @@ class SqlLog(Log):
             ranges = [OffsetRange(number, *each) for number, each in self.all_bounds(topic).items()]
         if not ranges:
             return {}
-        return dict(self._rows("offsets_at", topic, ranges=ranges_table(ranges), cutoff_ms=timestamp_ms))
+        return dict(self.rows("offsets_at", topic, ranges=ranges_table(ranges), cutoff_ms=timestamp_ms))
 
     def find_id(
         self, topic: Topic, id: str, *, since_ms: int | None, walk: int | None, partition: int | None = None
@@ -241,19 +242,19 @@ class SqlLog(Log):
     ) -> list[Entry]:
         """Return records of a key in a range."""
         params = {**within._asdict(), "key": key, "limit": limit}
-        rows = self._rows("find_key_last" if last else "find_key", topic, **params)
+        rows = self.rows("find_key_last" if last else "find_key", topic, **params)
         return [Entry(*row) for row in rows]
 
     # -- keeping less
 
     def sizes(self, topic: Topic, ranges: Sequence[OffsetRange]) -> dict[int, int]:
         """Return the bytes in each range."""
-        return dict(self._rows("sizes", topic, ranges=ranges_table(ranges)))
+        return dict(self.rows("sizes", topic, ranges=ranges_table(ranges)))
 
     def reach(self, topic: Topic, ranges: Sequence[OffsetRange], sizes: Sequence[int]) -> dict[int, int]:
         """Return how far each range goes to hold that many bytes."""
         table = Rows(**ranges_table(ranges).columns, bytes=list(sizes))
-        return dict(self._rows("reach", topic, ranges=table))
+        return dict(self.rows("reach", topic, ranges=table))
 
     def trim(
         self, topic: Topic, ranges: Sequence[OffsetRange], *, unless: Callable[[], bool] = lambda: False
@@ -310,7 +311,7 @@ class SqlLog(Log):
     def holds(self, topic: Topic) -> dict[str, dict[int, int]]:
         """Return what is held of a topic."""
         found: dict[str, dict[int, int]] = {}
-        for reader, partition, offset in self._rows("holds_list", topic):
+        for reader, partition, offset in self.rows("holds_list", topic):
             found.setdefault(reader, {})[partition] = offset
         return found
 

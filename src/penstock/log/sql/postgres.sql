@@ -8,6 +8,15 @@ INSERT INTO penstock_log (topic_id, partition, "offset", id, key, type, value, h
 SELECT * FROM unnest(?::integer[], ?::integer[], ?::bigint[], ?::text[], ?::bytea[], ?::text[], ?::bytea[],
                      ?::bytea[], ?::bigint[], ?::text[]);
 
+-- name: pending_add
+-- Hold records of open transactions back; their producers' locks are held already.
+INSERT INTO penstock_pending (producer_id, topic_id, partition, id, key, type, value, headers, timestamp_ms)
+SELECT producer_id, topic_id, partition, id, key, type, value, headers, timestamp_ms
+FROM unnest(?::bigint[], ?::integer[], ?::integer[], ?::text[], ?::bytea[], ?::text[], ?::bytea[],
+                     ?::bytea[], ?::bigint[]) WITH ORDINALITY AS p (producer_id, topic_id, partition, id, key, type, value,
+                     headers, timestamp_ms, place)
+ORDER BY place;
+
 -- name: erase_records
 -- Take all content out of some records of an owner, keeping their offsets; walks the primary key
 -- once for each (LATERAL, LIMIT), locks those rows. The cursors' locks are held already.
@@ -257,13 +266,13 @@ RETURNING h.topic_id, h.partition, h.next_offset - c.count, c.count, h.max_ms;
 
 -- name: move_at_once
 -- Move what is staged in some slots into the log; the slots are locked already, by the statement before. What is returned: a line
--- of what was found, a line for each head that was raised, and the records that were moved, if they are no more than so many bytes.
+-- of what was found, and a line for each record that was moved, with all it holds if they are no more than so many bytes.
 -- Each step is there because the move went wrong without it:
 -- owned: a fence that locked nothing does not stop this statement, so owner and epoch are compared again.
 -- picked, placed: what is more than the limit is left as it is, so that what is moved together keeps its order. While something is due in one of the slots nothing is moved: it goes before what is staged, by the other form.
 -- topics, heads: joined before the delete, so what has none yet stays staged, for the other form. Locked in order, once
 -- (MATERIALIZED), topics against growth and deletion; offsets are taken from the locked rows, not from the snapshot.
--- gone: only what the delete returned is numbered. The first line fails if not all of it was inserted.
+-- gone: only what the delete returned is numbered. The first line fails if the heads were not raised by as much: by what was inserted.
 -- Walks the primary keys, and ix_penstock_scheduled_due up to now.
 WITH owned AS MATERIALIZED (
     SELECT o.slot
@@ -285,7 +294,7 @@ WITH owned AS MATERIALIZED (
     LIMIT :limit::integer + 1
 ), topics AS MATERIALIZED (
     SELECT t.id, t.name, t.partitions FROM penstock_topic t
-    WHERE t.name = ANY(ARRAY(SELECT DISTINCT p.topic FROM picked p)) AND t.partitioner = :partitioner::text
+    WHERE t.name = ANY(ARRAY(SELECT p.topic FROM picked p)) AND t.partitioner = :partitioner::text
     ORDER BY t.id FOR KEY SHARE
 ), placed AS MATERIALIZED (
     SELECT p.tid, t.id AS topic_id, mod(p.key_hash, t.partitions) AS partition
@@ -304,12 +313,11 @@ WITH owned AS MATERIALIZED (
 ), added AS (
     INSERT INTO penstock_log (topic_id, partition, "offset", id, key, type, value, headers, timestamp_ms, owner)
     SELECT h.topic_id, h.partition,
-           h.next_offset - 1 + row_number() OVER (PARTITION BY h.topic_id, h.partition ORDER BY g.seq) AS place,
+           h.next_offset - 1 + row_number() OVER (PARTITION BY h.topic_id, h.partition ORDER BY g.seq),
            g.id, g.key, g.type, g.value, g.headers, g.timestamp_ms, g.owner
     FROM gone g
     JOIN topics t ON t.name = g.topic
     JOIN heads h ON h.topic_id = t.id AND h.partition = mod(g.key_hash, t.partitions)
-    ORDER BY h.topic_id, h.partition, place
     RETURNING topic_id, partition, "offset", id, key, type, value, headers, timestamp_ms
 ), counted AS (
     SELECT topic_id, partition, min("offset") AS base, count(*) AS added, max(timestamp_ms) AS max_ms
@@ -325,22 +333,21 @@ WITH owned AS MATERIALIZED (
     SELECT topic_id, partition, base + added, max_ms FROM raised
     WHERE base / :mark_every::integer <> (base + added) / :mark_every::integer
     ON CONFLICT DO NOTHING
-), told AS (
-    SELECT (SELECT count(*) FROM picked) AS picked, (SELECT count(*) FROM gone) AS gone, (SELECT count(*) FROM added) AS added,
+), told AS MATERIALIZED (
+    SELECT (SELECT count(*) FROM picked) AS picked, (SELECT count(*) FROM gone) AS gone,
            (SELECT coalesce(sum(r.added), 0) FROM raised r) AS raised, (SELECT w.due FROM waiting w) AS due
 )
-SELECT CASE WHEN t.gone = t.added AND t.gone = t.raised THEN t.gone
-            ELSE ('removed ' || t.gone || ', added ' || t.added || ', raised by ' || t.raised)::bigint END,
-       t.picked, t.due::integer::bigint, NULL::bigint, NULL::bigint, NULL::text, NULL::bytea, NULL::text, NULL::bytea,
-       NULL::bytea, NULL::bigint
+SELECT CASE WHEN t.gone = t.raised THEN t.gone ELSE ('removed ' || t.gone || ', raised by ' || t.raised)::bigint END,
+       t.picked, t.due::integer::bigint, NULL::text, NULL::bytea, NULL::text, NULL::bytea, NULL::bytea, NULL::bigint
 FROM told t
 UNION ALL
-SELECT r.topic_id, r.partition, r.base, r.added, r.max_ms, NULL, NULL, NULL, NULL, NULL, NULL FROM raised r
-UNION ALL
-SELECT a.topic_id, a.partition, a."offset", NULL, NULL, a.id, a.key, nullif(a.type, ''), a.value, a.headers, a.timestamp_ms
-FROM added a
-WHERE (SELECT sum(coalesce(octet_length(b.value), 0) + coalesce(octet_length(b.key), 0)
-                  + coalesce(octet_length(b.headers), 0) + 64) FROM added b) <= :hand_over::bigint;
+SELECT a.topic_id, a.partition, a."offset", CASE WHEN a.is_little THEN a.id END, CASE WHEN a.is_little THEN a.key END,
+       CASE WHEN a.is_little THEN nullif(a.type, '') END, CASE WHEN a.is_little THEN a.value END,
+       CASE WHEN a.is_little THEN a.headers END, CASE WHEN a.is_little THEN a.timestamp_ms END
+FROM (
+    SELECT b.*, sum(coalesce(octet_length(b.value), 0) + coalesce(octet_length(b.key), 0)
+                    + coalesce(octet_length(b.headers), 0) + 64) OVER () <= :hand_over::bigint AS is_little
+    FROM added b) AS a;
 
 -- == For pipelines: read by their own drivers, as Arrow
 

@@ -118,4 +118,5 @@ def remove_topic(tx: Transaction, name: str) -> Topic:
     for statement in _FORGET:
         reader = {"reader": None} if statement == "holds_delete" else {}
         tx.change("log", statement, topic_id=topic.id, **reader)
+    tx.change("log", "topic_config_delete", topic_id=topic.id, name=None)
     return topic

@@ -28,6 +28,7 @@ class Code(Enum):
     DISCARDED = "discarded"  # a person let its dead letter go
     BEHIND = "behind"  # an earlier record of its key comes first
     GROWN = "grown"  # its topic has grown, and what came before it in another partition comes first
+    BEYOND_END = "beyond_end"  # the group stands behind the end of the log, which was taken back
     PAUSED = "paused"  # a person has paused the group
     NO_MEMBER = "no_member"  # no living process works on its partition
     GIVEN_UP = "given_up"  # the process that did has given the group up: too many of its calls hang

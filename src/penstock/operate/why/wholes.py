@@ -170,7 +170,7 @@ class Wholes:
         places: list[PartitionStanding],
         passed_over: list[PassedOverType],
     ) -> Reason:
-        found = _waiting(group, places, self._now_ms)
+        found = _beyond(topic, places) + _waiting(group, places, self._now_ms)
         working = [place for place in places if place.has_work]
         hindered = hindrances(group, *_worst(topic, working or places), self._now_ms)
         rest = [
@@ -283,6 +283,20 @@ def _waiting(group: StoredGroup, places: list[PartitionStanding], now_ms: int) -
         text += f" before the topic grew, in others (such as {one.waits_for}), is done"
         found.append(Reason(Code.GROWN, text))
     return found
+
+
+def _beyond(topic: Topic, places: list[PartitionStanding]) -> list[Reason]:
+    """Return that the log ends before where the group stands: a part of it that was read is lost."""
+    beyond = [each for each in places if each.cursor.offset > max(each.bounds)]
+    if not beyond:
+        return []
+    one, more = beyond[0], f" (and {counted(len(beyond) - 1, 'more partition')})" if len(beyond) > 1 else ""
+    text = (
+        f"it stands at offset {one.cursor.offset:,} of {topic.name}/{one.partition}{more}, and the log ends "
+        f"at {one.bounds.end:,}: the log was taken back, by a restored backup or a crash before the disk had "
+        f"it; what is appended below offset {one.cursor.offset:,} would be passed over"
+    )
+    return [Reason(Code.BEYOND_END, text, commands=("penstock restored",))]
 
 
 def _lost(places: list[PartitionStanding]) -> list[Reason]:

@@ -42,7 +42,8 @@ def adapter_for(conn: Any, dialect: str) -> Adapter:
     adapter = _found.get(cls)
     if adapter is None:
         adapter = _found[cls] = _load(conn, _KINDS, _ASYNC_KINDS, _IS_ASYNC)
-    _check_dialect(conn, adapter.dialect_of(conn), dialect)
+    if adapter.dialect != dialect:  # another database's, or that of a library, which knows several
+        _check_dialect(conn, adapter.dialect_of(conn), dialect)
     return adapter
 
 
@@ -52,7 +53,8 @@ def async_adapter_for(conn: Any, dialect: str) -> AsyncAdapter:
     adapter = _found_async.get(cls)
     if adapter is None:
         adapter = _found_async[cls] = _load(conn, _ASYNC_KINDS, _KINDS, _IS_SYNC)
-    _check_dialect(conn, adapter.dialect_of(conn), dialect)
+    if adapter.dialect != dialect:
+        _check_dialect(conn, adapter.dialect_of(conn), dialect)
     return adapter
 
 

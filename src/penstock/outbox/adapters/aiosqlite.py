@@ -25,6 +25,8 @@ T = TypeVar("T")
 class AiosqliteAdapter:
     """Runs staging on the standard library's driver, in aiosqlite's thread."""
 
+    dialect = "sqlite"
+
     def dialect_of(self, conn: aiosqlite.Connection) -> str:
         """Return the dialect behind the connection."""
         return "sqlite"

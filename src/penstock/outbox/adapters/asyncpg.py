@@ -19,6 +19,8 @@ from .postgres_calls import missing_relation, numbered_sql, postgres_call
 class AsyncpgAdapter:
     """Runs staging on asyncpg."""
 
+    dialect = "postgres"
+
     def dialect_of(self, conn: Any) -> str:
         """Return the dialect behind the connection."""
         return "postgres"

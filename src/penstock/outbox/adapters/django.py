@@ -27,6 +27,8 @@ _DIALECTS = {"sqlite": "sqlite", "postgresql": "postgres"}
 class DjangoAdapter:
     """Runs staging through Django, on the driver of its database backend."""
 
+    dialect = None  # whichever it was given
+
     def dialect_of(self, conn: Any) -> str:
         """Return the dialect behind the connection. Raises UnsupportedConnection."""
         vendor = getattr(conn, "vendor", None)

@@ -15,6 +15,7 @@ from penstock.log.sql.statements import statement
 from ..steps import Step
 
 _UNDEFINED_TABLE = "42P01"
+_last: dict[str, tuple[Names, str]] = {}  # by statement, the names it was last wanted with, and its text
 _QUOTED = re.compile(r'"([^"]+)"')
 
 
@@ -27,7 +28,12 @@ def postgres_call(step: Step) -> tuple[str, tuple[Any, ...]]:
 
 def postgres_sql(name: str, names: Names) -> str:
     """Return a statement with `%s` as its placeholders."""
-    return statement("outbox", "postgres", name, names)
+    last = _last.get(name)
+    if last is not None and last[0] is names:  # a program has one set of names: no need to hash them
+        return last[1]
+    text = statement("outbox", "postgres", name, names)
+    _last[name] = (names, text)
+    return text
 
 
 @lru_cache(maxsize=1024)

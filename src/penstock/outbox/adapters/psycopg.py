@@ -20,6 +20,8 @@ from .postgres_calls import missing_relation, postgres_call, postgres_sql
 class PsycopgAdapter:
     """Runs staging on psycopg 3."""
 
+    dialect = "postgres"
+
     def dialect_of(self, conn: "psycopg.Connection[Any]") -> str:
         """Return the dialect behind the connection."""
         return "postgres"

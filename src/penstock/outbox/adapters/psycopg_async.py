@@ -18,6 +18,8 @@ from .postgres_calls import missing_relation, postgres_call, postgres_sql
 class PsycopgAsyncAdapter:
     """Runs staging on psycopg 3, async."""
 
+    dialect = "postgres"
+
     def dialect_of(self, conn: "psycopg.AsyncConnection[Any]") -> str:
         """Return the dialect behind the connection."""
         return "postgres"

@@ -34,6 +34,8 @@ SEVERAL = (
 class SqlalchemyAdapter:
     """Runs staging through SQLAlchemy, on whatever driver it uses."""
 
+    dialect = None  # whichever it was given
+
     def dialect_of(self, conn: Conn) -> str:
         """Return the dialect behind the connection."""
         return dialect_named(conn, _connection(conn).dialect.name)

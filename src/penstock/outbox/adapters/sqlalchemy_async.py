@@ -23,6 +23,8 @@ AsyncConn = AsyncConnection | AsyncSession | async_scoped_session[AsyncSession]
 class SqlalchemyAsyncAdapter:
     """Runs staging through SQLAlchemy, on whatever async driver it uses."""
 
+    dialect = None  # whichever it was given
+
     def dialect_of(self, conn: AsyncConn) -> str:
         """Return the dialect behind the connection; a session says it without opening one."""
         if isinstance(conn, AsyncConnection):

@@ -18,6 +18,8 @@ from ..steps import Step
 class SqliteAdapter:
     """Runs staging on the standard library's SQLite driver."""
 
+    dialect = "sqlite"
+
     def dialect_of(self, conn: sqlite3.Connection) -> str:
         """Return the dialect behind the connection."""
         return "sqlite"

@@ -1,6 +1,7 @@
 """From a store's address to its fetcher; a task imports only the driver it needs."""
 
 from penstock.errors import StoreUnsupported
+from penstock.log.files.url import directory_in
 from penstock.log.sql.naming import Names
 
 from .contract import Fetcher
@@ -8,6 +9,11 @@ from .contract import Fetcher
 
 def open_fetcher(url: str, names: Names) -> Fetcher:
     """Open the fetcher of a store. Raises MissingExtra, InvalidUrl, StoreUnreachable, StoreUnsupported."""
+    directory = directory_in(url)
+    if directory is not None:
+        from .files import FilesFetcher
+
+        return FilesFetcher(directory)
     scheme = url.partition("://")[0]
     if scheme in ("postgresql", "postgres"):
         from .postgres import PostgresFetcher
@@ -17,4 +23,6 @@ def open_fetcher(url: str, names: Names) -> Fetcher:
         from .sqlite import SqliteFetcher
 
         return SqliteFetcher(url, names)
-    raise StoreUnsupported("a pipeline", "a log that other processes can reach: in SQLite or PostgreSQL")
+    raise StoreUnsupported(
+        "a pipeline", "a log that other processes can reach: in SQLite, PostgreSQL or files"
+    )

@@ -30,9 +30,23 @@ class Results:
         self.put = self._waiting.append  # not a method of ours: it is called for every record
         self.is_told = False  # the delivery loop is awake, or about to be
         self.is_promised = False
+        self._is_awaited = True
 
-    def tell(self, more: bool) -> None:
-        """Wake the delivery loop, at once or soon; `more`: other results are likely to follow."""
+    def expect(self, *, awaited: bool) -> bool:
+        """Say whether the loop is woken for results that have simply passed, or fetches them by itself soon.
+
+        Return whether some wait that it would have been woken for.
+        """
+        self._is_awaited = awaited
+        return awaited and bool(self._waiting)  # asked last: what comes after it wakes the loop
+
+    def tell(self, more: bool, *, plain: bool = False) -> None:
+        """Wake the delivery loop, at once or soon; `more`: other results are likely to follow.
+
+        `plain`: it has simply passed, at its first try.
+        """
+        if plain and not self._is_awaited and len(self._waiting) < _MANY:
+            return
         if not more or len(self._waiting) >= _MANY:
             self.is_told = True
             self._wake()
@@ -50,19 +64,19 @@ class Results:
     def take(self) -> list[tuple[HandlerTask, Verdict | None]]:
         """Remove and return what has come in since the last call, and count it in the metrics."""
         self.is_told = False  # before the look: a result that comes after it wakes the loop again
-        waiting, found = self._waiting, list[tuple[HandlerTask, Verdict | None]]()
+        popleft = self._waiting.popleft
+        results = [popleft() for _ in range(len(self._waiting))]
         by_handler: dict[Handler, tuple[list[Verdict], list[float]]] = {}
-        for _ in range(len(waiting)):
-            task, verdict, seconds = waiting.popleft()
-            found.append((task, verdict))
+        handler, verdicts, durations = None, list[Verdict](), list[float]()
+        for task, verdict, seconds in results:
             if verdict is None:
                 continue
-            counted = by_handler.get(task.handler)
-            if counted is None:
-                counted = by_handler[task.handler] = ([], [])
-            counted[0].append(verdict)
-            counted[1].append(seconds)
+            if task.handler is not handler:  # most often they are all of one
+                handler = task.handler
+                verdicts, durations = by_handler.setdefault(handler, ([], []))
+            verdicts.append(verdict)
+            durations.append(seconds)
         for handler, (verdicts, durations) in by_handler.items():
             count(handler, verdicts)
             metrics.HANDLER_SECONDS.observe(*durations, group=handler.group, handler=handler.id)
-        return found
+        return [(task, verdict) for task, verdict, _ in results]

@@ -160,6 +160,10 @@ class Runner:
         self._outstanding -= len(found)
         return found
 
+    def expect(self, *, awaited: bool) -> bool:
+        """Say whether to be woken for results that have simply passed; return whether some wait already."""
+        return self._results.expect(awaited=awaited)
+
     def take_back(self, wanted: Callable[[HandlerTask], bool] | None = None) -> list[HandlerTask]:
         """Remove the tasks that have not begun, all or those that match, and return them."""
         wanted = wanted or _any

@@ -97,7 +97,7 @@ class SyncCalls:
                 results.put((call, verdict, now - began))
                 following = call.next
                 if not results.is_told:
-                    results.tell(following is not None or bool(queue))
+                    results.tell(following is not None or bool(queue), plain=not call.failures)
             else:
                 state.verdicts.leave_out(call)
                 state.verdicts.finish(call, verdict, now - began)

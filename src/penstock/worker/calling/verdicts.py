@@ -10,7 +10,7 @@ from penstock.redaction import words
 
 from ..log_fields import about_handler
 from ..task import HandlerTask
-from .attempt import after_answers, after_error, needs_last_try
+from .attempt import PASSED, after_answers, after_error, needs_last_try
 from .limiter import LimitedCall, Limiter
 from .results import Results
 from .thread_queue import ThreadQueue
@@ -90,7 +90,8 @@ class Verdicts:
         """Hand a verdict to the delivery loop."""
         self._results.put((task, verdict, seconds))
         if not self._results.is_told:
-            self._results.tell(bool(self._queue) or (limiter is not None and len(limiter) > 0))
+            more = bool(self._queue) or (limiter is not None and len(limiter) > 0)
+            self._results.tell(more, plain=verdict is PASSED and not task.failures)
 
     def hand_back(self, tasks: list[HandlerTask]) -> None:
         """Hand back tasks that are not called here: their group is given up."""

@@ -15,7 +15,7 @@ worker).
 | `Barriers`        | which partitions and keys wait since the topic has grown      |
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from penstock.clock import Clock
 from penstock.delivery.store import GroupStore, Living
@@ -90,6 +90,33 @@ class GroupDelivery:
         """Whether it reads on in some partition only once what is done there is settled."""
         return self.reader.is_held_up
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether it may read on at once: the last time it has not read all that there is."""
+        return self.reader.is_behind
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether records that no handler wants are to be settled before others of their keys go on."""
+        return any(work.machine.has_skipped for work in self.partitions.awake())
+
+    def is_all_out(self, in_flight: int) -> bool:
+        """Return whether so many in flight are all there is, and nothing waits for their results.
+
+        What the log holds beyond them waits: a partition is read on only so far ahead of what has ended.
+        """
+        held = 0
+        for work in self.partitions.awake():
+            owned, end = work.owned, self.reader.end(work)
+            if end is None or work.machine.position < end:
+                return False
+            if work.leaving or owned.crashes or work.doubtful or work.machine.stored_count:
+                return False
+            if not owned.trial.is_empty:
+                return False
+            held += len(work.records)
+        return held == in_flight
+
     def read_through(self, cache: ReadCache) -> None:
         """Share what is read with other groups."""
         self.reader.read_through(cache)
@@ -153,15 +180,20 @@ class GroupDelivery:
 
     # -- records in, tasks out
 
-    def fill(self, ends: dict[int, int]) -> bool:
-        """Read what the log holds beyond what is known; return whether there was anything."""
+    def fill(self, ends: dict[int, int], grown: Collection[int] = ()) -> bool:
+        """Read what the log holds beyond what is known; return whether there was anything.
+
+        `grown`: where it has grown since the last time, if these are the same ends.
+        """
         self.barriers.refresh()
-        filled = self.reader.fill(ends)
+        filled = self.reader.fill(ends, grown)
         if self.reader.untold:
             self.late.tell(self.reader.untold)
             self.reader.untold, filled = [], True  # also what waited and was passed over is settled soon
-        if any(work.owned.late for work in self.partitions) and not self.reader.is_full():
-            filled |= self.late.feed()
+        if any(work.owned.late for work in self.partitions.awake()) and not self.reader.is_full():
+            fed = self.late.feed()
+            self.reader.is_behind |= fed
+            filled |= fed
         return filled
 
     def start(self, limit: int, run: int = 1) -> list[HandlerTask]:
@@ -200,7 +232,9 @@ class GroupDelivery:
     def next_due_ms(self) -> int | None:
         """Return when the next waiting lane is due, if one waits."""
         due = [
-            work.machine.next_due_ms() for work in self.partitions if not work.leaving and not work.borrowed
+            work.machine.next_due_ms()
+            for work in self.partitions.awake()
+            if not work.leaving and not work.borrowed
         ]
         return min((each for each in due if each is not None), default=None)
 
@@ -219,15 +253,13 @@ class GroupDelivery:
         work = self.partitions.of_task(task)
         if work is None:
             return False  # it was lost meanwhile, and its new owner will do it again
-        pressing = (
-            not isinstance(verdict, Passed)
-            or verdict.by_fallback
-            or task.failures > 0
-            or work.leaving
-            or work.owned.crashes > 0
-            or work.has_suspects
-            or bool(work.doubtful)
-        )
+        passed = isinstance(verdict, Passed) and not verdict.by_fallback
+        pressing = not passed or task.failures > 0 or work.is_pressing
+        if passed and not pressing and not work.owned.trial.at_work:
+            work.machine.finish_passed(offset)
+            self.records.drop(work, offset)
+            work.finished.append(offset)
+            return False
         if work.owned.trial.at_work:
             self.suspects.end(work, offset, survived=not verdict.timed_out)
         work.machine.finish(offset, verdict)
@@ -259,6 +291,7 @@ class GroupDelivery:
         """
         self.late.count()
         self.settling.settle()
+        self.reader.let_rest()
 
 
 def topic_of(log: Log, subscription: Subscription) -> Topic | None:

@@ -1,7 +1,7 @@
 """What a group's delivery reads of the log."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from penstock.delivery.lane_names import lane_of
 from penstock.delivery.machine import WINDOW
@@ -48,6 +48,7 @@ class GroupReader:
         self._takes = 0  # how often partitions had been taken then
         self._first = self._incarnation = 0
         self.is_held_up = False  # it reads on in some partition once what is done there is settled
+        self.is_behind = False  # what it knows of the log is not all read, or may not be
         self.untold: list[str] = []  # the types of what was passed over since it was last told
 
     def read_through(self, cache: ReadCache) -> None:
@@ -61,21 +62,30 @@ class GroupReader:
         """
         return None if self._ends is None or work.take > self._takes else self._ends.get(work.number, 0)
 
-    def fill(self, ends: dict[int, int]) -> bool:
-        """Read what the log holds beyond what is known; return whether there was anything."""
-        former, self.is_held_up = self._ends, False
+    def fill(self, ends: dict[int, int], grown: Collection[int] = ()) -> bool:
+        """Read what the log holds beyond what is known; return whether there was anything.
+
+        `grown`: where it has grown since the last time, if these are the same ends; others are looked at one
+        by one.
+        """
+        former, self.is_held_up, self.is_behind = self._ends, False, False
         self._takes = self._partitions.takes
         if former is None:
             self._incarnation = self._log.identity().incarnation
         elif former is not ends and ends:  # one that was deleted has none
             self._look_back(former, ends)
+        if former is ends:
+            self._partitions.wake(grown)
+        else:
+            self._partitions.wake_all()
+            self._partitions.rest(ends)
         self._ends = ends
         if self.is_full():
             return False
-        holes = self._fill_holes()
+        self.is_behind = holes = self._fill_holes()
         behind = [
             work
-            for work in self._partitions
+            for work in self._partitions.awake()
             if not work.borrowed
             and ends.get(work.number, 0) > work.machine.position
             and not work.leaving
@@ -94,7 +104,9 @@ class GroupReader:
             ahead = work.settled_to + bounds.AHEAD - position
             if ahead <= 0 and (len(work.finished) >= bounds.AHEAD // 2 or not machine.out()):
                 self.is_held_up = True
-            count = min(share, ahead, machine.room(), ends[number] - position)
+            left = ends[number] - position
+            count = min(share, ahead, machine.room(), left)
+            self.is_behind |= 0 < count < left
             if count > 0:
                 ranges.append(OffsetRange(number, position, position + count))
         records, is_cut = self._read(ranges)
@@ -102,7 +114,14 @@ class GroupReader:
             self._feed(record, error)
         read = {record.partition for record, _ in records}
         empty = [] if is_cut else [Position(number, low) for number, low, _ in ranges if number not in read]
-        return self._jump(empty, ends) or holes or bool(records)
+        jumped = self._jump(empty, ends)
+        self.is_behind |= is_cut or jumped or len(records) < sum(high - low for _, low, high in ranges)
+        return jumped or holes or bool(records)
+
+    def let_rest(self) -> None:
+        """Look no more at partitions in which all is read, done and settled, until something comes."""
+        if self._ends is not None and self._takes == self._partitions.takes:
+            self._partitions.rest(self._ends)
 
     def fetch(self, taken: Sequence[Taken]) -> set[tuple[int, int]]:
         """Read the records of lanes that waited: from their own copies if they have some, or from the log.
@@ -141,7 +160,7 @@ class GroupReader:
     def is_full(self) -> bool:
         """Return whether nothing more is read until some of what waits is done."""
         lanes = entries = 0
-        for work in self._partitions:  # in each turn of the loop: one walk for both
+        for work in self._partitions.awake():  # the others have none
             machine = work.machine
             lanes += machine.stored_count
             entries += machine.entry_count
@@ -180,7 +199,7 @@ class GroupReader:
         """Feed what a former owner had not settled below the place it had reached."""
         with_holes = [
             work
-            for work in self._partitions
+            for work in self._partitions.awake()
             if work.has_holes
             and not work.borrowed
             and not work.machine.is_stopped
@@ -254,7 +273,8 @@ class GroupReader:
 
     def _records_of(self, chunk: Chunk) -> tuple[Read, bool]:
         """Return what was read as handlers see it, with the epoch of each record's partition."""
-        topic, fences = self._store.topic.name, self._partitions.fences()
+        topic = self._store.topic.name
+        fences = self._partitions.fences({each.partition for each in chunk.entries})
         return [readable(topic, each, fences[each.partition]) for each in chunk.entries], chunk.cut
 
     def _work(self, number: int) -> PartitionWork:

@@ -44,6 +44,7 @@ class HeldRecords:
 def _size(record: Record) -> int:
     """Return about how many bytes a record takes: headers are held like values."""
     size = len(record.data or b"")
-    for name, value in record.raw_headers:
-        size += len(name) + len(value or b"")
+    if record.raw_headers:
+        for name, value in record.raw_headers:
+            size += len(name) + len(value or b"")
     return size

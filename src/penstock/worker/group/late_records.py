@@ -47,7 +47,7 @@ class LateRecords:
         """Read on in what was passed over, where there is room for it; return whether there was anything."""
         works = [
             work
-            for work in self._partitions
+            for work in self._partitions.awake()
             if work.owned.late
             and not (work.leaving or work.borrowed)
             and work.machine.late_count < bounds.LATE_RECORDS
@@ -65,8 +65,8 @@ class LateRecords:
 
     def _is_crowded(self) -> bool:
         """Return whether so much waits already that live records might soon have to."""
-        lanes = sum(work.machine.stored_count for work in self._partitions)
-        entries = sum(work.machine.entry_count for work in self._partitions)
+        lanes = sum(work.machine.stored_count for work in self._partitions.awake())
+        entries = sum(work.machine.entry_count for work in self._partitions.awake())
         return 2 * lanes > bounds.LANES_BOUND or 2 * entries > bounds.ENTRIES_BOUND
 
     def _deliver(self, work: PartitionWork, entries: list[Entry], high: int) -> None:
@@ -122,6 +122,7 @@ class LateRecords:
         """Have the counts of what was passed over written with the next settlement, now and then."""
         if now or self._clock.monotonic() >= self._next_tell:
             self._next_tell = self._clock.monotonic() + _TELL_SECONDS
+            self._partitions.wake_all()
             for work in self._partitions:
                 if not work.borrowed:
                     work.machine.flush_passed_over()

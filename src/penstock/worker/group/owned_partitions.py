@@ -1,6 +1,6 @@
 """The partitions of a group that this process owns: how they come, and how they go."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from penstock.clock import Clock
 from penstock.delivery.former import OPEN
@@ -18,6 +18,10 @@ class OwnedPartitions:
     It remembers what was handed out, and not settled, when a partition was lost: those records are marked as
     redelivered if the partition comes back. It also says whose turn it is, so that no partition is served
     first every time. One thread, the delivery loop's.
+
+    Most partitions have nothing to do most of the time. Those that may have are `awake`: the others are not
+    looked at in each turn. Whoever gives one something to do that was at rest wakes it; a look at the log
+    wakes all.
     """
 
     def __init__(
@@ -26,6 +30,7 @@ class OwnedPartitions:
         """`one_lane`: all records of a partition are one lane, whatever their keys."""
         self._store, self._records, self._clock, self._one_lane = store, records, clock, one_lane
         self._works: dict[int, PartitionWork] = {}
+        self._awake: dict[int, PartitionWork] = {}
         self.get = self._works.get  # not a method of ours: it is called for every record
         self._lost_out: dict[int, set[int]] = {}  # what was handed out, and not settled, when one was lost
         self._in_doubt: set[int] = set()  # lost here, but perhaps still ours: a commit is in doubt
@@ -47,22 +52,42 @@ class OwnedPartitions:
             return None
         return work
 
+    def awake(self) -> Collection[PartitionWork]:
+        """Return the partitions that may have something to do."""
+        return self._awake.values()
+
+    def wake(self, numbers: Iterable[int]) -> None:
+        """Look at some partitions again, as far as they are owned: there may be something to do."""
+        for number in numbers:
+            if number not in self._awake and number in self._works:
+                self._awake[number] = self._works[number]
+
+    def wake_all(self) -> None:
+        """Look at all partitions again."""
+        self._awake = dict(self._works)
+
+    def rest(self, ends: Mapping[int, int]) -> None:
+        """Look no more at partitions without anything to do, if the log goes so far; until they are woken."""
+        resting = [number for number, work in self._awake.items() if work.is_at_rest(ends.get(number, 0))]
+        for number in resting:
+            del self._awake[number]
+
     def in_turn(self) -> Iterable[PartitionWork]:
-        """Return the partitions, beginning with the one that is to be first."""
+        """Return the partitions that may have something to do, beginning with the one to be first."""
         if not self._turn:
-            return list(self._works.values())
-        numbers = sorted(self._works)
+            return list(self._awake.values())
+        numbers = sorted(self._awake)
         later = [n for n in numbers if n >= self._turn]
         self._turn = 0
-        return [self._works[n] for n in later + numbers[: len(numbers) - len(later)]]
+        return [self._awake[n] for n in later + numbers[: len(numbers) - len(later)]]
 
     def begin_next_with(self, number: int) -> None:
         """Let this partition, or the next one there is, be first in the next turn."""
         self._turn = number
 
-    def fences(self) -> dict[int, int]:
-        """Return the epoch of each partition."""
-        return {number: work.owned.epoch for number, work in self._works.items()}
+    def fences(self, numbers: Iterable[int]) -> dict[int, int]:
+        """Return the epoch of each of some partitions."""
+        return {number: self._works[number].owned.epoch for number in numbers}
 
     def share(self) -> float:
         """Return which part of the topic's partitions is owned, and not about to be let go."""
@@ -86,7 +111,7 @@ class OwnedPartitions:
                 machine.work_as_one_lane()
             crashed = owned.crashes > 0
             reach = machine.position
-            self._works[number] = PartitionWork(
+            self._works[number] = self._awake[number] = PartitionWork(
                 number,
                 owned,
                 machine,
@@ -120,17 +145,19 @@ class OwnedPartitions:
                 work.leaving = True
             if lanes_version != work.owned.lanes_version:
                 work.lanes_changed = True
+        self.wake_all()
 
     def let_go(self) -> None:
         """Begin to give everything back: nothing more is started."""
         for work in self._works.values():
             work.leaving = True
+        self.wake_all()
 
     def idle(self) -> list[int]:
         """Return those that are to be let go and have nothing out."""
         return [
             number
-            for number, work in self._works.items()
+            for number, work in self._awake.items()
             if work.leaving and not work.borrowed and not work.machine.out()
         ]
 
@@ -152,6 +179,7 @@ class OwnedPartitions:
     def lose(self, number: int) -> None:
         """Drop a partition; what was handed out of it may come a second time."""
         work = self._works.pop(number)
+        self._awake.pop(number, None)
         self.grown.pop(number, None)
         work.lost = True
         self.note_lost(number, work.machine.out_offsets().union(work.finished, work.doubtful))

@@ -37,6 +37,28 @@ class PartitionWork:
     lost: bool = False
     lanes_changed: bool = False  # a person has decided on its dead letters; the next settling tells what
 
+    def is_at_rest(self, end: int) -> bool:
+        """Return whether there is nothing to do until the log goes on beyond this end, or others decide."""
+        machine, owned = self.machine, self.owned
+        return not (
+            self.borrowed
+            or not machine.is_at_rest
+            or machine.position < end
+            or self.has_holes
+            or self.leaving
+            or self.lanes_changed
+            or self.finished
+            or owned.crashes
+            or owned.late
+            or not owned.trial.is_empty
+            or not owned.barrier.is_open
+        )
+
+    @property
+    def is_pressing(self) -> bool:
+        """Whether it must be known who was handed what: an owner was lost, or it is to be let go."""
+        return self.leaving or self.owned.crashes > 0 or bool(self.doubtful) or self.has_suspects
+
     @property
     def has_suspects(self) -> bool:
         """Whether some of its records go by few, alone, or not at all for now."""

@@ -35,7 +35,7 @@ class Settling:
         Raises what the store raises; then the next call begins with the same writing again.
         """
         self._write()
-        for work in self._partitions:
+        for work in self._partitions.awake():
             if work.borrowed:
                 continue
             if work.lanes_changed:

@@ -24,7 +24,7 @@ from penstock.errors import (
 
 from ..address import without_password
 from ..contract import Params, Result, Row, Rows, TransactionState
-from .prepared import PLANNED, PreparedStatements
+from .prepared import PreparedStatements
 from .time_limits import read_limits, why_ended
 
 try:
@@ -276,24 +276,23 @@ class PostgresDialect:
         no time limit ends.
         """
         if conn.statements is None:
-            conn.statements = PreparedStatements(conn)
+            conn.statements = PreparedStatements(conn, self._bounds[1:].replace("SET LOCAL", "SET"))
         statements = conn.statements
         if not statements.are_allowed:
-            return self._run_whole(conn, "", _texts(conn, calls))
-        flat = [(sql, _flat(params)) for sql, params in calls]
+            return self._run_whole(conn, self._bounds, _texts(conn, calls))
         try:
-            return self._run_whole(conn, PLANNED, [statements.execute(*each) for each in flat])
+            return self._run_whole(conn, "", [statements.execute(*each) for each in calls])
         except statements.LOST:
             conn.execute("ROLLBACK")  # nothing has been committed
             statements.are_allowed = False
-            return self._run_whole(conn, "", _texts(conn, calls))
+            return self._run_whole(conn, self._bounds, _texts(conn, calls))
 
     def _run_whole(self, conn: PostgresConnection, settings: str, statements: list[str]) -> list[Result]:
         """Return what the statements gave; only the word COMMIT says that they have committed."""
         conn.guarded = False
         cursor = psycopg.Cursor(conn, row_factory=tuple_row)
-        begin = "BEGIN ISOLATION LEVEL READ COMMITTED" + self._bounds + settings
-        cursor.execute(";".join([begin, *statements, "COMMIT"]))
+        begin = "BEGIN ISOLATION LEVEL READ COMMITTED" + settings
+        cursor.execute(";".join([begin, *statements, "COMMIT"]), prepare=False)
         results = [_result(cursor)]
         while cursor.nextset():
             results.append(_result(cursor))
@@ -353,6 +352,9 @@ class PostgresListener:
 
     def __init__(self, conn: "psycopg.Connection[Any]", channel: str) -> None:
         self._conn = conn
+        self._said = select.poll() if hasattr(select, "poll") else None  # there is none on Windows
+        if self._said is not None:
+            self._said.register(conn.fileno(), select.POLLIN)
         try:
             conn.execute(SQL("LISTEN {}").format(Identifier(channel)))
         except BaseException:
@@ -360,8 +362,19 @@ class PostgresListener:
             raise
 
     def wait(self, seconds: float) -> list[str]:
-        """Wait for the first notification; return its word, and those of others that came with it."""
-        return [each.payload for each in self._conn.notifies(timeout=seconds, stop_after=1)]
+        """Wait for the first notification; return its word, and those of others that came with it.
+
+        What came while a statement was run here is lost; nothing is, once it listens.
+        """
+        if self._said is None:
+            return [each.payload for each in self._conn.notifies(timeout=seconds, stop_after=1)]
+        if not self._said.poll(seconds * 1000):
+            return []
+        heard, words = self._conn.pgconn, list[str]()  # the driver's own way takes ten times as long
+        heard.consume_input()
+        while (each := heard.notifies()) is not None:
+            words.append(each.extra.decode())
+        return words
 
     def hurry(self) -> None:
         """Nothing to do: notifications come by themselves."""
@@ -409,7 +422,8 @@ def _run_all(conn: "psycopg.Connection[Any]", statements: Sequence[str]) -> list
 
 
 def _result(cursor: "psycopg.Cursor[Row]") -> Result:
-    return Result(cursor.fetchall() if cursor.description else [], cursor.rowcount)
+    result = cursor.pgresult  # not the description: that makes an object for each column
+    return Result(cursor.fetchall() if result is not None and result.nfields else [], cursor.rowcount)
 
 
 def missing_table(error: Exception) -> SchemaMissing | None:

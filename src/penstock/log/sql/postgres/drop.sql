@@ -26,4 +26,11 @@ DROP TABLE IF EXISTS
     penstock_dead,
     penstock_token,
     penstock_periodic,
+    penstock_topic_config,
+    penstock_kafka_producer,
+    penstock_kafka_sequence,
+    penstock_pending,
+    penstock_pending_offset,
+    penstock_kafka_group,
+    penstock_broker,
     penstock_audit;

@@ -7,7 +7,7 @@ CREATE TABLE penstock_meta (
     value text NOT NULL
 );
 INSERT INTO penstock_meta (name, value)
-VALUES ('schema_version', '10'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', gen_random_uuid()::text);
+VALUES ('schema_version', '11'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', gen_random_uuid()::text);
 
 -- Events that committed and have no offset yet. seq is the order of staging: CACHE 1, or sessions would hand
 -- out numbers in another order than they were asked for.
@@ -320,6 +320,89 @@ CREATE TABLE penstock_periodic (
     failures   integer NOT NULL DEFAULT 0,
     error      text,
     failed_ms  bigint
+);
+
+-- What a topic was set to through the Kafka port, beyond its own columns.
+CREATE TABLE penstock_topic_config (
+    topic_id integer NOT NULL,
+    name     text NOT NULL,
+    value    text NOT NULL,
+    PRIMARY KEY (topic_id, name)
+);
+
+-- Producers that were given an id through the Kafka port. transactional_id: NULL where it has no transactions. state: empty,
+-- open, or what was decided last: committing and aborting (markers are to be written), committed, aborted. partitions:
+-- those of the transaction, as JSON. started_ms: when it began; used_ms: when the producer was last heard of.
+CREATE TABLE penstock_kafka_producer (
+    id               bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    epoch            integer NOT NULL,
+    transactional_id text UNIQUE,
+    timeout_ms       integer NOT NULL,
+    state            text NOT NULL DEFAULT 'empty',
+    partitions       text NOT NULL DEFAULT '[]',
+    started_ms       bigint,
+    used_ms          bigint NOT NULL
+);
+CREATE INDEX ix_penstock_kafka_producer_started ON penstock_kafka_producer (started_ms) WHERE started_ms IS NOT NULL;
+
+-- The last batches of a producer in a partition, as JSON, so that one that is sent again is added once. Read and written under
+-- the lock of the head.
+CREATE TABLE penstock_kafka_sequence (
+    topic_id    integer NOT NULL,
+    partition   integer NOT NULL,
+    producer_id bigint NOT NULL,
+    epoch       integer NOT NULL,
+    batches     text NOT NULL,
+    used_ms     bigint NOT NULL,
+    PRIMARY KEY (topic_id, partition, producer_id)
+);
+
+-- Records of open transactions: nobody reads them. A commit moves them into the log in the order of seq, an abort deletes them.
+CREATE TABLE penstock_pending (
+    producer_id  bigint NOT NULL,
+    seq          bigint GENERATED ALWAYS AS IDENTITY,
+    topic_id     integer NOT NULL,
+    partition    integer NOT NULL,
+    id           text NOT NULL,
+    key          bytea,
+    type         text NOT NULL,
+    value        bytea,
+    headers      bytea,
+    timestamp_ms bigint NOT NULL,
+    PRIMARY KEY (producer_id, seq)
+);
+
+-- Where groups are once an open transaction commits.
+CREATE TABLE penstock_pending_offset (
+    producer_id bigint NOT NULL,
+    group_id    integer NOT NULL,
+    topic_id    integer NOT NULL,
+    partition   integer NOT NULL,
+    "offset"    bigint NOT NULL,
+    metadata    text,
+    PRIMARY KEY (producer_id, group_id, topic_id, partition)
+);
+
+-- Groups of Kafka clients: who belongs to the present generation, and what each was given, as JSON. owner: the member that
+-- coordinates it; every change of owner raises the epoch, and a write is conditional on it.
+CREATE TABLE penstock_kafka_group (
+    group_id      integer NOT NULL PRIMARY KEY,
+    owner         text NOT NULL,
+    epoch         bigint NOT NULL,
+    generation    integer NOT NULL DEFAULT 0,
+    protocol_type text NOT NULL DEFAULT '',
+    protocol      text NOT NULL DEFAULT '',
+    leader        text NOT NULL DEFAULT '',
+    members       text NOT NULL DEFAULT '[]'
+);
+
+-- Members that serve the Kafka port, and where clients reach them. An address keeps its number.
+CREATE TABLE penstock_broker (
+    node_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    host    text NOT NULL,
+    port    integer NOT NULL,
+    member  text NOT NULL,
+    UNIQUE (host, port)
 );
 
 -- Who did what to this store, and to how much of it. subject: what it was done to, as JSON; never a payload.

@@ -1,0 +1,54 @@
+"""A topic into a typed table beside the same topic as it is: what decoding by Spark's own functions costs."""
+
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+
+from bench import Case, Ratio, Run, Size, Target, Variant
+from bench.lakes import TOPIC, Rows, rows
+from bench.stores import sqlite
+from penstock.model.event_types import EventTypes
+from penstock.pipeline.modes import Mode, lake_rows
+
+
+class OrderPlaced(msgspec.Struct):
+    """The rows of the benches."""
+
+    order_id: int
+    noise: str
+    note: str
+
+
+TYPES = EventTypes()
+TYPES.register(OrderPlaced, "order.placed")
+
+
+def lake(at: Rows, mode: Mode) -> None:
+    """Write the topic into a new lake, to its end."""
+    events: Any = at.spark.readStream.format("penstock").options(url=at.url, topic=TOPIC).load()
+    frame, options = lake_rows(events, mode)
+    with TemporaryDirectory(prefix="penstock-bench-") as to:
+        writer = frame.writeStream.format("penstock-delta").options(**options).option("path", f"{to}/lake")
+        writer = writer.option("checkpointLocation", f"{to}/checkpoint").trigger(availableNow=True)
+        writer.start().awaitTermination()
+
+
+def raw(run: Run, at: Rows) -> None:
+    """The records as they are."""
+    lake(at, Mode())
+
+
+def typed(run: Run, at: Rows) -> None:
+    """Their fields as columns."""
+    lake(at, Mode(types=TYPES))
+
+
+CASE = Case(
+    name="lake_typed",
+    about="a topic of 1 KB rows into a typed table beside a raw one, local[2]",
+    records=Size(quick=300_000, full=1_000_000),
+    rounds=Size(quick=3, full=3),
+    variants=[Variant("raw", raw, setup=rows(sqlite)), Variant("typed", typed, setup=rows(sqlite))],
+    targets=[Target("typed", Ratio("typed", "raw", "cpu_us"), at_most=1.5)],
+)

@@ -1,0 +1,285 @@
+"""Topics made, deleted, grown, set and trimmed by clients; each is visible before its answer goes out."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from penstock.delivery.retention_rule import RetentionSettings
+from penstock.errors import Error, NotAllowed, OffsetOutOfRange
+from penstock.log.contract import Topic
+from penstock.wire.kafka.apis.configs import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS
+from penstock.wire.kafka.apis.records import DELETE_RECORDS
+from penstock.wire.kafka.apis.topics import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS
+from penstock.wire.kafka.error_numbers import ErrorNumber as E
+from penstock.wire.kafka.layout import Message
+
+from . import access
+from .access import CLUSTER, AccessRight
+from .call import ClientCall, Reply, RequestHandler
+from .error_codes import number_of
+from .refusal import Refused
+from .topic_configs import TopicConfig, read_configs, shown_configs
+
+if TYPE_CHECKING:
+    from .broker import Broker
+
+_TOPIC, _BROKER = 2, 4  # kinds of things that have configs
+_OF_TOPIC, _DEFAULT = 1, 5  # where a config is from
+_SET, _DELETE = 0, 1  # what an incremental change does
+ReadConfigs = Callable[[Message], dict[str, str | None]]
+
+
+class Administering:
+    """Answers what changes topics. Lives in the loop's thread."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+
+    def handlers(self) -> dict[int, RequestHandler]:
+        """Return what answers which request."""
+        return {
+            CREATE_TOPICS.key: self.create,
+            DELETE_TOPICS.key: self.delete,
+            CREATE_PARTITIONS.key: self.grow,
+            DELETE_RECORDS.key: self.trim,
+            DESCRIBE_CONFIGS.key: self.describe,
+            ALTER_CONFIGS.key: self.alter,
+            INCREMENTAL_ALTER_CONFIGS.key: self.alter_some,
+        }
+
+    async def _done(self, work: Callable[[], Any]) -> Message:
+        """Run a change; return what its answer says of errors."""
+        try:
+            await self._broker.run(work)
+        except (Error, Refused) as exc:
+            return said(exc)
+        return {"error_code": 0, "error_message": None}
+
+    # -- topics
+
+    async def create(self, call: ClientCall) -> Reply:
+        """Make topics."""
+        topics = []
+        names = [each["name"] for each in call.body["topics"]]
+        for each in call.body["topics"]:
+            if names.count(each["name"]) > 1:
+                twice = {"error_code": int(E.INVALID_REQUEST), "error_message": "it is named twice"}
+                topics.append({"name": each["name"], **twice})
+                continue
+            answer = await self._done(partial(self._create, call, each))
+            await self._broker.refresh_topics()
+            topics.append({"name": each["name"], **answer, **self._created(call, each, answer)})
+        return {"topics": topics}
+
+    def _create(self, call: ClientCall, asked: Message) -> None:
+        name = asked["name"]
+        call.check(AccessRight.CREATE, access.topic(name))
+        if asked["replication_factor"] not in (-1, 1) or asked["assignments"]:
+            raise Refused(E.INVALID_REPLICATION_FACTOR, "the store replicates, topics do not: use 1 or -1")
+        setting = read_configs({each["name"]: each["value"] for each in asked["configs"]})
+        self._broker.topics.refresh()
+        if name in self._broker.topics.by_name:
+            raise Refused(E.TOPIC_ALREADY_EXISTS, f"topic {name!r} is there already")
+        partitions = asked["num_partitions"]
+        partitions = self._broker.settings.partitions if partitions == -1 else partitions
+        if call.body["validate_only"]:
+            return
+        configs = {key: value for key, value in setting.configs.items() if value is not None}
+        self._broker.administration.create_topic(name, partitions, setting.partitioner, setting.keep, configs)
+
+    def _created(self, call: ClientCall, asked: Message, answer: Message) -> Message:
+        topic = self._broker.topics.by_name.get(asked["name"])
+        if answer["error_code"] or topic is None:
+            return {}
+        return {
+            "topic_id": self._broker.topics.uuid(topic),
+            "num_partitions": topic.partitions,
+            "replication_factor": 1,
+            "configs": [_config(each) for each in self._shown(topic, {})],
+        }
+
+    async def delete(self, call: ClientCall) -> Reply:
+        """Delete topics."""
+        known = self._broker.topics
+        asked = call.body["topics"] or [{"name": name, "topic_id": None} for name in call.body["topic_names"]]
+        by_uuid = {known.uuid(each): each.name for each in known.by_id.values()}
+        responses = []
+        for each in asked:
+            name = each["name"] if each["name"] is not None else by_uuid.get(each["topic_id"])
+            if name is None:
+                responses.append(
+                    {"name": None, "topic_id": each["topic_id"], "error_code": int(E.UNKNOWN_TOPIC_ID)}
+                )
+                continue
+            uuid = {"topic_id": known.uuid(known.by_name[name])} if name in known.by_name else {}
+            answer = await self._done(partial(self._delete, call, name))
+            responses.append({"name": name, **uuid, **answer})
+        await self._broker.refresh_topics()
+        return {"responses": responses}
+
+    def _delete(self, call: ClientCall, name: str) -> None:
+        call.check(AccessRight.DELETE, access.topic(name))
+        self._broker.administration.delete_topic(name)
+
+    async def grow(self, call: ClientCall) -> Reply:
+        """Give topics more partitions."""
+        results = []
+        for each in call.body["topics"]:
+            answer = await self._done(partial(self._grow, call, each))
+            results.append({"name": each["name"], **answer})
+        await self._broker.refresh_topics()
+        return {"results": results}
+
+    def _grow(self, call: ClientCall, asked: Message) -> None:
+        call.check(AccessRight.ALTER, access.topic(asked["name"]))
+        topic = self._broker.topics.get(asked["name"])
+        if asked["assignments"]:
+            raise Refused(E.INVALID_REPLICA_ASSIGNMENT, "partitions are not assigned to brokers by hand")
+        if asked["count"] <= topic.partitions:
+            raise Refused(E.INVALID_PARTITIONS, f"it has {topic.partitions} partitions already")
+        if not call.body["validate_only"]:
+            self._broker.administration.grow_topic(topic.name, asked["count"])
+
+    # -- records
+
+    async def trim(self, call: ClientCall) -> Reply:
+        """Delete the oldest records."""
+        topics = []
+        for each in call.body["topics"]:
+            partitions = []
+            for one in each["partitions"]:
+                number = one["partition_index"]
+                try:
+                    low = await self._broker.run(
+                        partial(self._trim, call, each["name"], number, one["offset"])
+                    )
+                    partitions.append({"partition_index": number, "low_watermark": low})
+                except (Error, Refused) as exc:
+                    failed = {"low_watermark": -1, "error_code": int(said(exc)["error_code"])}
+                    partitions.append({"partition_index": number, **failed})
+            topics.append({"name": each["name"], "partitions": partitions})
+        return {"topics": topics}
+
+    def _trim(self, call: ClientCall, name: str, partition: int, offset: int) -> int:
+        call.check(AccessRight.DELETE, access.topic(name))
+        topic = self._broker.topics.get(name)
+        start, end = self._broker.store.log.bounds(name, partition)
+        before = end if offset == -1 else offset
+        if not 0 <= before <= end:
+            raise OffsetOutOfRange(name, partition, offset, start, end)
+        if before > start:
+            self._broker.administration.trim_topic(topic, partition, before)
+        return max(start, before)
+
+    # -- configs
+
+    async def describe(self, call: ClientCall) -> Reply:
+        """Return what topics and brokers are set to."""
+        results = []
+        for each in call.body["resources"]:
+            kind, name, keys = each["resource_type"], each["resource_name"], each["configuration_keys"]
+            answer: Message = {"resource_type": kind, "resource_name": name, "error_message": None}
+            try:
+                found = await self._broker.run(partial(self._described, call, kind, name))
+                configs = [_config(one, call) for one in found if keys is None or one.name in keys]
+                results.append(answer | {"configs": configs})
+            except (Error, Refused) as exc:
+                results.append(answer | said(exc))
+        return {"results": results}
+
+    def _described(self, call: ClientCall, kind: int, name: str) -> list[TopicConfig]:
+        if kind == _TOPIC:
+            call.check(AccessRight.DESCRIBE, access.topic(name))
+            topic = self._broker.topics.get(name)
+            rows = self._broker.store.database.look(
+                lambda tx: tx.rows("log", "topic_configs", topics=[topic.id])
+            )
+            return self._shown(topic, {name: value for _, name, value in rows})
+        if kind == _BROKER:
+            call.check(AccessRight.DESCRIBE, CLUSTER)
+            settings = self._broker.settings
+            return [
+                TopicConfig("num.partitions", str(settings.partitions), read_only=True),
+                TopicConfig("auto.create.topics.enable", str(settings.auto_create).lower(), read_only=True),
+                TopicConfig("message.max.bytes", str(settings.batch_bytes), read_only=True),
+                TopicConfig("socket.request.max.bytes", str(settings.frame_bytes), read_only=True),
+            ]
+        raise Refused(E.INVALID_REQUEST, f"nothing of kind {kind} has configs here")
+
+    def _shown(self, topic: Topic, stored: dict[str, str]) -> list[TopicConfig]:
+        default_ms = int(RetentionSettings.load().age.total_seconds() * 1000)
+        return shown_configs(topic, stored, default_ms, self._broker.settings.batch_bytes)
+
+    async def alter(self, call: ClientCall) -> Reply:
+        """Set all that is said; what is not said goes back to its default."""
+        return await self._alter(call, self._all)
+
+    async def alter_some(self, call: ClientCall) -> Reply:
+        """Set what is said; the rest stays."""
+        return await self._alter(call, self._some)
+
+    async def _alter(self, call: ClientCall, read: Callable[[Message], dict[str, str | None]]) -> Reply:
+        responses = []
+        for each in call.body["resources"]:
+            answer = await self._done(partial(self._set, call, each, read))
+            kind = {"resource_type": each["resource_type"], "resource_name": each["resource_name"]}
+            responses.append(kind | answer)
+        await self._broker.refresh_topics()
+        return {"responses": responses}
+
+    def _set(
+        self, call: ClientCall, asked: Message, read: Callable[[Message], dict[str, str | None]]
+    ) -> None:
+        name = asked["resource_name"]
+        if asked["resource_type"] != _TOPIC:
+            raise Refused(E.INVALID_REQUEST, "only topics are set here; brokers have settings of their own")
+        call.check(AccessRight.ALTER, access.topic(name))
+        topic = self._broker.topics.get(name)
+        given = read(asked)
+        setting = read_configs(given)
+        if "penstock.partitioner" in given and setting.partitioner != topic.partitioner:
+            raise Refused(E.INVALID_CONFIG, "a topic keeps the partitioner it was made with")
+        if not call.body["validate_only"]:
+            keep = topic.keep._replace(**{field: getattr(setting.keep, field) for field in setting.said})
+            self._broker.administration.set_topic(topic, keep, setting.configs)
+
+    def _all(self, asked: Message) -> dict[str, str | None]:
+        gone = dict.fromkeys(
+            ("retention.ms", "retention.bytes", "penstock.retention.records", "penstock.foreign.keys")
+        )
+        return gone | {each["name"]: each["value"] for each in asked["configs"]}
+
+    def _some(self, asked: Message) -> dict[str, str | None]:
+        given: dict[str, str | None] = {}
+        for each in asked["configs"]:
+            if each["config_operation"] not in (_SET, _DELETE):
+                raise Refused(E.INVALID_CONFIG, f"{each['name']} is no list")
+            given[each["name"]] = None if each["config_operation"] == _DELETE else each["value"]
+        return given
+
+
+def said(error: Error | Refused) -> Message:
+    """Return what an answer says of an error."""
+    number = error.number if isinstance(error, Refused) else number_of(error)
+    if isinstance(error, NotAllowed):
+        number = E.TOPIC_AUTHORIZATION_FAILED
+    return {"error_code": int(number), "error_message": str(error)}
+
+
+def _config(config: TopicConfig, call: ClientCall | None = None) -> Message:
+    source = _DEFAULT if config.is_default else _OF_TOPIC
+    shown: Message = {
+        "name": config.name,
+        "value": config.value,
+        "read_only": config.read_only,
+        "config_source": source,
+        "is_sensitive": False,
+    }
+    if call is not None:
+        synonym = {"name": config.name, "value": config.value, "source": source}
+        shown |= {
+            "synonyms": [synonym] if call.body["include_synonyms"] else (),
+            "config_type": config.kind,
+            "documentation": config.help if call.body["include_documentation"] else None,
+        }
+    return shown

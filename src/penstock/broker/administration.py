@@ -1,0 +1,30 @@
+"""What the Kafka port changes in a store beyond records: handed in from above, where people do the same."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from penstock.log.contract import Keep, Topic
+
+
+class Administration(Protocol):
+    """Topics made, deleted, grown and set; groups deleted. Each call is one operation, with its audit."""
+
+    def create_topic(
+        self, name: str, partitions: int, partitioner: str, keep: Keep, configs: Mapping[str, str]
+    ) -> None:
+        """Make a topic. Raises InvalidTopic, InvalidPartitions, PartitionsDiffer when it is there."""
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic. Raises UnknownTopic, TopicBusy."""
+
+    def grow_topic(self, name: str, partitions: int) -> None:
+        """Give a topic more partitions. Raises UnknownTopic, InvalidGrowth."""
+
+    def set_topic(self, topic: Topic, keep: Keep, configs: Mapping[str, str | None]) -> None:
+        """Set what is kept of a topic, and other configs; None takes one away. Raises UnknownTopic."""
+
+    def trim_topic(self, topic: Topic, partition: int, before: int) -> None:
+        """Delete the records of a partition before an offset. Raises OffsetOutOfRange."""
+
+    def delete_group(self, name: str) -> None:
+        """Delete a group and where it is. Raises UnknownGroup."""

@@ -1,0 +1,373 @@
+"""The broker: listens, keeps connections within bounds, and hands each request to what answers it.
+
+One thread runs the loop and holds all state of connections and groups; what asks the store runs in a pool,
+what is produced in the thread of the log. `start` and `stop` are for any other thread.
+"""
+
+import asyncio
+import logging
+import socket
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event, Thread
+from typing import Any, TypeVar
+
+from penstock.clock import SYSTEM, Clock
+from penstock.errors import AddressRefused, Error, InvalidRequest
+from penstock.log.batches import BatchLog
+from penstock.log.store import Store
+from penstock.redaction import traced
+from penstock.wire.kafka.apis.cluster import API_VERSIONS
+from penstock.wire.kafka.apis.records import FETCH, PRODUCE
+from penstock.wire.kafka.error_numbers import ErrorNumber
+
+from .access import AccessRules, Open
+from .administering import Administering
+from .administration import Administration
+from .call import ClientCall, Reply, RequestHandler
+from .cluster import Cluster
+from .coordinating import Coordinating
+from .describing import Describing
+from .error_codes import number_of
+from .fetching import Fetching
+from .group_listing import GroupListing
+from .group_offsets import GroupOffsets
+from .keeping import Keeping
+from .producing import Producing
+from .quota import Quota
+from .room import Room
+from .session import Session, Slot
+from .settings import BrokerSettings
+from .topics import Topics
+from .transacting import Transacting
+
+try:
+    import uvloop
+except ImportError:
+    uvloop = None  # type: ignore[assignment]
+
+logger = logging.getLogger("penstock.broker")
+T = TypeVar("T")
+
+_TICK_SECONDS = 0.1
+_LOOK_SECONDS = 1.0
+_STOP_SECONDS = 5.0
+
+
+class Broker:
+    """Serves one store on one address, between `start` and `stop`."""
+
+    def __init__(
+        self,
+        store: Store,
+        batches: BatchLog,
+        administration: Administration,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        advertised: tuple[str, int] | None = None,
+        settings: BrokerSettings | None = None,
+        rules: AccessRules | None = None,
+        clock: Clock = SYSTEM,
+    ) -> None:
+        self.store, self.batches, self.clock = store, batches, clock
+        self.settings = settings or BrokerSettings.load()
+        self.rules: AccessRules = rules or Open()
+        self.administration = administration
+        self.topics = Topics(store.log)
+        self.cluster = Cluster(store, clock, self._nodes_changed)
+        self.produce_quota = Quota(self.settings.produce_bytes_per_second, clock)
+        self.fetch_quota = Quota(self.settings.fetch_bytes_per_second, clock)
+        self._host, self._port, self._advertised = host, port, advertised
+        self._socket: socket.socket | None = None
+        self._thread: Thread | None = None
+        self._ready, self._failure = Event(), list[BaseException]()
+        self.sessions: set[Session] = set()
+        self.room = Room(self.settings.total_bytes, lambda work: self.loop.call_soon(work))
+        self._addresses: Counter[str] = Counter()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._pool = ThreadPoolExecutor(self.settings.threads, "penstock-broker")
+        self.is_stopping = False
+        self._looking = False
+        self.fetching, self.producing = Fetching(self), Producing(self)
+        self.describing = Describing(self)
+        self.ticks: list[Callable[[], None]] = []
+        self._stops: list[Callable[[], object]] = []
+        self.groups = Coordinating(self)
+        Keeping(self)
+        offsets = GroupOffsets(self, self.groups)
+        self.handlers: dict[int, RequestHandler] = {
+            **self.describing.handlers(),
+            **self.groups.handlers(),
+            **Administering(self).handlers(),
+            **offsets.handlers(),
+            **Transacting(self, self.groups, offsets).handlers(),
+            **GroupListing(self, self.groups).handlers(),
+        }
+
+    # -- from outside
+
+    @property
+    def address(self) -> str:
+        """Where it listens, with the port that was picked."""
+        host, port = self._bound()
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    def open(self) -> None:
+        """Take the address. Raises AddressRefused."""
+        try:
+            found = socket.getaddrinfo(
+                self._host, self._port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
+            family, *_, place = found[0]
+            self._socket = socket.create_server(place[:2], family=family, backlog=1024)
+        except UnicodeError as exc:
+            raise AddressRefused(self._host, self._port, "that is no name of a host") from exc
+        except OSError as exc:
+            raise AddressRefused(self._host, self._port, exc.strerror or str(exc)) from exc
+
+    def start(self) -> None:
+        """Begin to serve; returns when it does. Raises AddressRefused, and what the store raises."""
+        if self._socket is None:
+            self.open()
+        self.topics.refresh()
+        self._thread = Thread(target=self._run, name="penstock-kafka", daemon=True)
+        self._thread.start()
+        self._ready.wait()
+        if self._failure:
+            raise self._failure[0]
+
+    def stop(self) -> None:
+        """End: waiting fetches are answered, groups are told, what was produced is written."""
+        if self._thread is None:
+            return
+        self.call_soon(self._begin_stop)
+        self._thread.join(_STOP_SECONDS * 2)
+        self._thread = None
+        for stop in self._stops:
+            stop()
+        self._pool.shutdown(wait=True)
+        self.cluster.stop()
+
+    # -- for those who answer
+
+    def call_soon(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Call something in the loop's thread, from any thread; nothing once the loop has ended."""
+        try:
+            self.loop.call_soon_threadsafe(function, *arguments)
+        except RuntimeError:
+            logger.debug("the loop has ended before an answer was ready")
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Run something that asks the store in a thread of the pool."""
+        return await self.loop.run_in_executor(self._pool, work)
+
+    def spawn(self, slot: Slot | None, work: Coroutine[Any, Any, None]) -> None:
+        """Run something that answers later; what it raises ends the connection."""
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(lambda done: self._ended(slot, done))
+
+    def look_for_topics(self) -> None:
+        """Look for topics that may be new, soon; many who ask share a look."""
+        if not self._looking:
+            self._looking = True
+            self.spawn(None, self._refresh())
+
+    async def refresh_topics(self) -> None:
+        """Look for topics now."""
+        await self.run(self.topics.refresh)
+        self.fetching.ends.forget()
+
+    # -- connections
+
+    def admit(self, session: Session) -> bool:
+        """Count a connection, if there is room for one more."""
+        address = session.principal.address
+        settings = self.settings
+        if (
+            self.is_stopping
+            or len(self.sessions) >= settings.connections
+            or self._addresses[address] >= settings.connections_per_address
+        ):
+            logger.warning("a connection of %s is refused: there are as many as may be", address)
+            return False
+        self.sessions.add(session)
+        self._addresses[address] += 1
+        return True
+
+    def dismiss(self, session: Session) -> None:
+        """Forget a connection."""
+        self.room.leave(session)
+        if session in self.sessions:
+            self.sessions.remove(session)
+            self._addresses[session.principal.address] -= 1
+            if not self._addresses[session.principal.address]:
+                del self._addresses[session.principal.address]
+
+    # -- requests
+
+    def begin(self, slot: Slot) -> None:
+        """Let a request be answered. Raises InvalidRequest."""
+        request = slot.request
+        if not request.is_served:
+            self._refuse_version(slot)
+        elif request.key == PRODUCE.key:
+            self.producing.begin(slot)
+        elif request.key == FETCH.key:
+            self.fetching.begin(slot)
+        else:
+            self._call(slot)
+
+    def _call(self, slot: Slot) -> None:
+        request, api = slot.request, slot.request.api
+        assert api is not None
+        body = api.decode_request(request.data, request.version, request.at)
+        call = ClientCall(slot.session.principal, request.client_id, request.version, body, self.rules)
+        try:
+            answer = self.handlers[request.key](call)
+        except Error as exc:
+            self._fail(slot, exc)
+            return
+        if isinstance(answer, dict | bytes):
+            self._fill(slot, answer)
+        else:
+            self.spawn(slot, self._finish(slot, answer))
+
+    def _fill(self, slot: Slot, answer: Reply) -> None:
+        api = slot.request.api
+        assert api is not None
+        data = answer if isinstance(answer, bytes) else api.encode_answer(answer, slot.request.version)
+        slot.fill([data])
+
+    async def _finish(self, slot: Slot, answer: Awaitable[Reply]) -> None:
+        try:
+            message = await answer
+        except InvalidRequest:
+            raise
+        except Error as exc:
+            self._fail(slot, exc)
+            return
+        self._fill(slot, message)
+
+    def _fail(self, slot: Slot, error: Error) -> None:
+        """Reply with an error, where an answer can say one; else the connection ends."""
+        api = slot.request.api
+        assert api is not None
+        if any(field.name == "error_code" and field.is_in(slot.request.version) for field in api.answer):
+            answer = {"error_code": int(number_of(error)), "error_message": str(error)}
+            slot.fill([api.encode_answer(answer, slot.request.version)])
+        else:
+            slot.session.refuse(error)
+
+    def _refuse_version(self, slot: Slot) -> None:
+        """Answer what is not served: ApiVersions in its first version, saying what is; else a number."""
+        number = int(ErrorNumber.UNSUPPORTED_VERSION)
+        if slot.request.key == API_VERSIONS.key:
+            answer = {"error_code": number, "api_keys": self.describing.own_versions()}
+            slot.fill_bare(API_VERSIONS.encode_answer(answer, 0))
+        else:
+            slot.fill_bare(number.to_bytes(2, "big"))
+
+    def _ended(self, slot: Slot | None, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is None:
+            return
+        if not isinstance(error, Error):
+            logger.error("a request failed", exc_info=traced(error))
+        if slot is not None:
+            slot.session.refuse(error if isinstance(error, Error) else Error("a request failed"))
+
+    # -- the loop
+
+    def _run(self) -> None:
+        try:
+            self.loop = _new_loop()
+            asyncio.set_event_loop(self.loop)
+            self.loop.run_until_complete(self._serve())
+        except BaseException as exc:
+            self._failure.append(exc)
+            if self._ready.is_set():
+                logger.error("the Kafka port has ended", exc_info=traced(exc))
+        finally:
+            self._ready.set()
+            self.loop.close()
+
+    async def _serve(self) -> None:
+        self._stopped = asyncio.Event()
+        assert self._socket is not None
+        host, port = self._advertised or self._bound()
+        await self.run(lambda: self.cluster.start(host, port))
+        self._stops.append(self.batches.watch(self.fetching.moved))
+        server = await self.loop.create_server(lambda: Session(self), sock=self._socket)
+        ticking = self.loop.create_task(self._tick())
+        self._ready.set()
+        await self._stopped.wait()
+        server.close()
+        ticking.cancel()
+        await self._wait_for_answers()
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=_STOP_SECONDS)
+            for task in late:
+                task.cancel()
+        for session in tuple(self.sessions):
+            session.close()
+        await asyncio.sleep(0)
+        for session in tuple(self.sessions):
+            session.abort()
+        await server.wait_closed()
+
+    async def _wait_for_answers(self) -> None:
+        """Wait until every request that has begun is answered and sent, for a time."""
+        end = self.clock.monotonic() + _STOP_SECONDS
+        while any(each.pending for each in self.sessions) and self.clock.monotonic() < end:
+            await asyncio.sleep(0.01)
+
+    def _begin_stop(self) -> None:
+        self.is_stopping = True
+        for tick in self.ticks:
+            tick()
+        self.fetching.waiters.wake_all()
+        self._stopped.set()
+
+    async def _tick(self) -> None:
+        looked = self.clock.monotonic()
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            for tick in self.ticks:
+                tick()
+            now = self.clock.monotonic()
+            if now - looked >= _LOOK_SECONDS:
+                looked = now
+                self.look_for_topics()
+                self._close_idle(now)
+
+    def _close_idle(self, now: float) -> None:
+        longest = self.settings.idle.total_seconds()
+        for session in tuple(self.sessions):
+            if not session.pending and now - session.last_active > longest:
+                session.close()
+
+    async def _refresh(self) -> None:
+        try:
+            await self.run(self.topics.refresh)
+        except Error as exc:
+            logger.debug("topics were not read: %s", exc)
+        finally:
+            self._looking = False
+
+    def _nodes_changed(self) -> None:
+        self.describing.forget()
+
+    def _bound(self) -> tuple[str, int]:
+        assert self._socket is not None, "it is not open"
+        host, port = self._socket.getsockname()[:2]
+        return str(host), int(port)
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """Return a loop: uvloop's, where it is installed."""
+    made: asyncio.AbstractEventLoop = asyncio.new_event_loop() if uvloop is None else uvloop.new_event_loop()
+    return made

@@ -1,0 +1,324 @@
+"""What there is: versions, brokers, topics, coordinators, and where partitions begin and end."""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import Error, UnknownPartition, UnknownTopic
+from penstock.log.contract import OffsetRange, Topic
+from penstock.model.limits import check_topic
+from penstock.model.partition import KAFKA
+from penstock.wire.kafka.apis import APIS
+from penstock.wire.kafka.apis.cluster import API_VERSIONS, DESCRIBE_CLUSTER, FIND_COORDINATOR
+from penstock.wire.kafka.apis.records import LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
+from penstock.wire.kafka.apis.topics import METADATA
+from penstock.wire.kafka.error_numbers import ErrorNumber
+from penstock.wire.kafka.layout import Message
+
+from . import access
+from .access import CLUSTER, AccessRight
+from .call import ClientCall, Reply, RequestHandler
+from .error_codes import number_of
+from .fetching import LEADER_EPOCH
+
+if TYPE_CHECKING:
+    from .broker import Broker
+
+_LATEST, _EARLIEST, _LATEST_TIME = -1, -2, -3
+_GROUP, _TRANSACTION = 0, 1
+
+
+class Describing:
+    """Answers what only tells."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._encoded: dict[tuple[str, int], bytes] = {}
+        self._encoded_of: tuple[int, Any] = (-1, None)
+
+    def handlers(self) -> dict[int, RequestHandler]:
+        """Return what answers which request."""
+        return {
+            API_VERSIONS.key: self.api_versions,
+            METADATA.key: self.metadata,
+            DESCRIBE_CLUSTER.key: self.describe_cluster,
+            FIND_COORDINATOR.key: self.find_coordinator,
+            LIST_OFFSETS.key: self.list_offsets,
+            OFFSET_FOR_LEADER_EPOCH.key: self.offset_for_leader_epoch,
+        }
+
+    def forget(self) -> None:
+        """Forget what was encoded, from any thread: leaders may have changed."""
+        self._encoded = {}
+
+    # -- versions and brokers
+
+    def own_versions(self) -> list[Message]:
+        """Return what is served."""
+        return [
+            {"api_key": api.key, "min_version": api.versions[0], "max_version": api.versions[1]}
+            for api in APIS.values()
+            if api.key in self._broker.handlers or api.key in (0, 1)
+        ]
+
+    def api_versions(self, call: ClientCall) -> Reply:
+        """Return what is served."""
+        return {"api_keys": self.own_versions(), "supported_features": ()}
+
+    def _brokers(self, name: str) -> list[Message]:
+        return [
+            {name: node.id, "host": node.host, "port": node.port, "rack": None}
+            for node in self._broker.cluster.nodes
+        ]
+
+    def describe_cluster(self, call: ClientCall) -> Reply:
+        """Return the brokers."""
+        call.check(AccessRight.DESCRIBE, CLUSTER)
+        if call.body["endpoint_type"] != 1:
+            return {
+                "error_code": int(ErrorNumber.UNSUPPORTED_VERSION),
+                "error_message": "there are no controllers to ask",
+            }
+        return {
+            "cluster_id": self._broker.topics.cluster_id,
+            "controller_id": self._broker.cluster.nodes[0].id,
+            "brokers": self._brokers("broker_id"),
+        }
+
+    def find_coordinator(self, call: ClientCall) -> Reply:
+        """Return who coordinates groups or transactional ids."""
+        kind = call.body["key_type"]
+        if call.version < 4:
+            return self._coordinator(call, kind, call.body["key"])
+        return {
+            "coordinators": [
+                self._coordinator(call, kind, each) | {"key": each} for each in call.body["coordinator_keys"]
+            ]
+        }
+
+    def _coordinator(self, call: ClientCall, kind: int, name: str) -> Message:
+        number, message = ErrorNumber.NONE, None
+        if kind == _GROUP:
+            if not call.may(AccessRight.DESCRIBE, access.group(name)):
+                number = ErrorNumber.GROUP_AUTHORIZATION_FAILED
+        elif kind == _TRANSACTION:
+            if not call.may(AccessRight.DESCRIBE, access.transaction(name)):
+                number = ErrorNumber.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        else:
+            number, message = ErrorNumber.INVALID_REQUEST, f"there are no coordinators of kind {kind}"
+        if number is not ErrorNumber.NONE:
+            failed = {"error_code": int(number), "error_message": message}
+            return failed | {"node_id": -1, "host": "", "port": -1}
+        node = self._broker.cluster.coordinator(name)
+        return {
+            "error_code": 0,
+            "error_message": None,
+            "node_id": node.id,
+            "host": node.host,
+            "port": node.port,
+        }
+
+    # -- topics
+
+    async def metadata(self, call: ClientCall) -> Reply:
+        """Return topics with their partitions and leaders."""
+        wanted = call.body["topics"]
+        topics = self._broker.topics
+        if wanted is None or (call.version == 0 and not wanted):
+            found = [self._topic(call, each) for each in topics.by_name.values()]
+        else:
+            names = [each["name"] for each in wanted]
+            if any(name is not None and name not in topics.by_name for name in names):
+                await self._broker.refresh_topics()
+                await self._create_missing(call, names)
+            by_uuid = {topics.uuid(each): each for each in topics.by_id.values()} if None in names else {}
+            found = []
+            for each in wanted:
+                name = each["name"]
+                topic = by_uuid.get(each["topic_id"]) if name is None else topics.by_name.get(name)
+                found.append(
+                    self._topic(call, topic)
+                    if topic is not None
+                    else self._unknown(call, name, each["topic_id"])
+                )
+        answer = {
+            "brokers": self._brokers("node_id"),
+            "cluster_id": topics.cluster_id,
+            "controller_id": self._broker.cluster.nodes[0].id,
+            "topics": [each for each in found if each is not None],
+        }
+        return METADATA.encode_answer(answer, call.version)
+
+    async def _create_missing(self, call: ClientCall, names: list[str | None]) -> None:
+        """Make topics that are asked for, where that is allowed by everybody concerned."""
+        settings, topics = self._broker.settings, self._broker.topics
+        if not settings.auto_create or not call.body["allow_auto_topic_creation"]:
+            return
+        missing = [
+            name
+            for name in names
+            if name is not None
+            and name not in topics.by_name
+            and call.may(AccessRight.CREATE, access.topic(name))
+            and _is_valid(name)
+        ]
+        if missing:
+            await self._broker.run(lambda: self._create(missing))
+            await self._broker.refresh_topics()
+
+    def _create(self, names: list[str]) -> None:
+        for name in names:
+            self._broker.store.log.create_topic(
+                name, partitions=self._broker.settings.partitions, partitioner=KAFKA
+            )
+
+    def _topic(self, call: ClientCall, topic: Topic) -> Any:
+        """Return a topic, encoded; kept until topics or brokers change."""
+        if not call.may(AccessRight.DESCRIBE, access.topic(topic.name)):
+            number = int(ErrorNumber.TOPIC_AUTHORIZATION_FAILED)
+            return {"error_code": number, "name": topic.name, "partitions": ()}
+        of = (self._broker.topics.version, self._broker.cluster.nodes)
+        if of != self._encoded_of:
+            self._encoded, self._encoded_of = {}, of
+        known = self._encoded.get((topic.name, call.version))
+        if known is None:
+            known = METADATA.encode_element("topics", self._described(topic), call.version)
+            self._encoded[topic.name, call.version] = known
+        return known
+
+    def _described(self, topic: Topic) -> Message:
+        leader = self._broker.cluster.leader
+        partitions = []
+        for number in range(topic.partitions):
+            node = leader(topic.id, number)
+            partitions.append(
+                {
+                    "partition_index": number,
+                    "leader_id": node,
+                    "leader_epoch": LEADER_EPOCH,
+                    "replica_nodes": (node,),
+                    "isr_nodes": (node,),
+                }
+            )
+        uuid = self._broker.topics.uuid(topic)
+        return {"name": topic.name, "topic_id": uuid, "is_internal": False, "partitions": partitions}
+
+    def _unknown(self, call: ClientCall, name: str | None, uuid: Any) -> Message:
+        number = ErrorNumber.UNKNOWN_TOPIC_OR_PARTITION
+        if name is None:
+            number = ErrorNumber.UNKNOWN_TOPIC_ID
+        elif not call.may(AccessRight.DESCRIBE, access.topic(name)):
+            number = ErrorNumber.TOPIC_AUTHORIZATION_FAILED
+        elif not _is_valid(name):
+            number = ErrorNumber.INVALID_TOPIC_EXCEPTION
+        return {"error_code": int(number), "name": name or "", "topic_id": uuid, "partitions": ()}
+
+    # -- offsets
+
+    async def list_offsets(self, call: ClientCall) -> Reply:
+        """Return where partitions begin, end, or have the first record at or after a moment."""
+        answers: list[Message] = []
+        for each in call.body["topics"]:
+            asked = each["partitions"]
+            found = await self._broker.run(partial(self._places, call, each["name"], asked))
+            answers.append({"name": each["name"], "partitions": found})
+        return {"topics": answers}
+
+    def _places(self, call: ClientCall, name: str, asked: list[Message]) -> list[Message]:
+        """Return the places of one topic that are asked for. In a thread of the pool."""
+        try:
+            call.check(AccessRight.DESCRIBE, access.topic(name))
+            topic = self._broker.topics.get(name)
+            bounds = self._broker.store.log.all_bounds(topic)
+        except Error as exc:
+            number = _topic_number(exc)
+            return [{"partition_index": each["partition_index"], "error_code": number} for each in asked]
+        found = []
+        for each in asked:
+            partition, moment = each["partition_index"], each["timestamp"]
+            answer: Message = {"partition_index": partition, "leader_epoch": LEADER_EPOCH}
+            if partition not in bounds:
+                answer["error_code"] = int(ErrorNumber.UNKNOWN_TOPIC_OR_PARTITION)
+            elif each["current_leader_epoch"] > LEADER_EPOCH:
+                answer["error_code"] = int(ErrorNumber.UNKNOWN_LEADER_EPOCH)
+            else:
+                start, end = bounds[partition]
+                answer |= self._place(topic, OffsetRange(partition, start, end), moment, call.version)
+            found.append(answer)
+        return found
+
+    def _place(self, topic: Topic, within: OffsetRange, moment: int, version: int) -> Message:
+        log, partition = self._broker.store.log, within.partition
+        if moment == _LATEST:
+            return {"offset": within.high, "timestamp": -1}
+        if moment == _EARLIEST or (moment == -4 and version >= 8):
+            return {"offset": within.low, "timestamp": -1}
+        if moment == _LATEST_TIME and version >= 7:
+            return self._latest(topic, within)
+        if moment == -5 and version >= 9:  # what stands in other storage: nothing does
+            return {"offset": -1, "timestamp": -1, "leader_epoch": -1}
+        if moment < 0:
+            return {"error_code": int(ErrorNumber.UNSUPPORTED_VERSION)}
+        offset = log.offsets_at(topic, moment, [within]).get(partition, within.high)
+        if offset >= within.high:
+            return {"offset": -1, "timestamp": -1, "leader_epoch": -1}
+        return {"offset": offset, "timestamp": self._time_at(topic, partition, offset)}
+
+    def _time_at(self, topic: Topic, partition: int, offset: int) -> int:
+        ranges = [OffsetRange(partition, offset, offset + 1)]
+        chunk = self._broker.store.log.read_ranges(topic, ranges, max_bytes=1, bare=True)
+        return chunk.entries[0].timestamp_ms if chunk.entries else -1
+
+    def _latest(self, topic: Topic, within: OffsetRange) -> Message:
+        """Return where the record of the latest time stands; found by halving the time."""
+        if within.low == within.high:
+            return {"offset": -1, "timestamp": -1, "leader_epoch": -1}
+        log, low, high = self._broker.store.log, 0, 1 << 48
+        while high - low > 1:  # some record is at or after `low`, none at or after `high`
+            middle = (low + high) // 2
+            found = log.offsets_at(topic, middle, [within]).get(within.partition, within.high)
+            low, high = (middle, high) if found < within.high else (low, middle)
+        offset = log.offsets_at(topic, low, [within])[within.partition]
+        return {"offset": offset, "timestamp": self._time_at(topic, within.partition, offset)}
+
+    async def offset_for_leader_epoch(self, call: ClientCall) -> Reply:
+        """Return where an epoch ends: there is one, which ends where the partition does."""
+        answers: list[Message] = []
+        for each in call.body["topics"]:
+            name = each["topic"]
+            bounds = await self._broker.run(partial(self._bounds, name))
+            partitions = []
+            for asked in each["partitions"]:
+                partition = asked["partition"]
+                answer: Message = {"partition": partition}
+                if not call.may(AccessRight.DESCRIBE, access.topic(name)):
+                    answer["error_code"] = int(ErrorNumber.TOPIC_AUTHORIZATION_FAILED)
+                elif partition not in bounds:
+                    answer["error_code"] = int(ErrorNumber.UNKNOWN_TOPIC_OR_PARTITION)
+                elif asked["current_leader_epoch"] > LEADER_EPOCH:
+                    answer["error_code"] = int(ErrorNumber.UNKNOWN_LEADER_EPOCH)
+                elif asked["leader_epoch"] == LEADER_EPOCH:
+                    answer |= {"leader_epoch": LEADER_EPOCH, "end_offset": bounds[partition].end}
+                partitions.append(answer)
+            answers.append({"topic": name, "partitions": partitions})
+        return {"topics": answers}
+
+    def _bounds(self, name: str) -> Any:
+        topic = self._broker.topics.by_name.get(name)
+        return {} if topic is None else self._broker.store.log.all_bounds(topic)
+
+
+def _is_valid(name: str) -> bool:
+    try:
+        check_topic(name)
+    except Error:
+        return False
+    return True
+
+
+def _topic_number(error: Error) -> int:
+    if isinstance(error, UnknownTopic | UnknownPartition):
+        return int(ErrorNumber.UNKNOWN_TOPIC_OR_PARTITION)
+    number = number_of(error)
+    if number is ErrorNumber.CLUSTER_AUTHORIZATION_FAILED:
+        number = ErrorNumber.TOPIC_AUTHORIZATION_FAILED
+    return int(number)

@@ -1,0 +1,178 @@
+"""One group of consumers as its coordinator sees it: members, generations, and who is waited for. No I/O.
+
+| state      | meaning                                                              | ends with           |
+|------------|----------------------------------------------------------------------|---------------------|
+| EMPTY      | nobody belongs to it                                                 | a join              |
+| PREPARING  | all members are to join again; those who have wait for the others    | the last, or time   |
+| COMPLETING | a generation is formed; its leader is to say who gets what           | the leader's word   |
+| STABLE     | everybody has a share                                                | a join, a departure |
+
+Members hold what waits to be answered (`joining`, `syncing`); whoever drives the group answers them.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+NO_GENERATION = -1
+MEMBER_BYTES = 1024  # of a member, beside what it says and is given
+
+
+class GroupState(StrEnum):
+    """What a group does; the values are Kafka's names."""
+
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    COMPLETING = "CompletingRebalance"
+    STABLE = "Stable"
+
+
+class StoredMember(msgspec.Struct, frozen=True):
+    """A member as it stands in the store."""
+
+    id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    session_ms: int
+    rebalance_ms: int
+    protocols: list[tuple[str, bytes]]
+    assignment: bytes
+
+
+@dataclass(slots=True)
+class GroupMember:
+    """A consumer of a group. `deadline`: when it is taken for gone unless it is heard of."""
+
+    id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    session_ms: int
+    rebalance_ms: int
+    protocols: list[tuple[str, bytes]]
+    assignment: bytes = b""
+    deadline: float = 0.0
+    joining: Any = None  # what answers its join, while that waits
+    syncing: Any = None  # what answers its sync, while that waits
+
+    @property
+    def memory_bytes(self) -> int:
+        """About how much memory it takes."""
+        said = sum(len(name) + len(data) for name, data in self.protocols)
+        return MEMBER_BYTES + 2 * len(self.id) + len(self.client_id) + said + len(self.assignment)
+
+    def metadata(self, protocol: str) -> bytes:
+        """Return what it said of a protocol."""
+        return next((data for name, data in self.protocols if name == protocol), b"")
+
+    def stored(self) -> StoredMember:
+        """Return it as it is stored."""
+        return StoredMember(
+            self.id,
+            self.instance_id,
+            self.client_id,
+            self.host,
+            self.session_ms,
+            self.rebalance_ms,
+            self.protocols,
+            self.assignment,
+        )
+
+
+@dataclass(slots=True)
+class ConsumerGroup:
+    """The members of a group and where its rebalance stands."""
+
+    name: str
+    state: GroupState = GroupState.EMPTY
+    generation: int = 0
+    protocol_type: str = ""
+    protocol: str = ""
+    leader: str = ""
+    members: dict[str, GroupMember] = field(default_factory=dict)
+    instances: dict[str, str] = field(default_factory=dict)  # static members: instance id to member id
+    promised: dict[str, float] = field(default_factory=dict)  # ids given out that have not joined yet
+    join_deadline: float = 0.0  # when a rebalance goes on without those who are missing
+    join_from: float = 0.0  # before that it waits for more, whoever is there
+
+    @property
+    def memory_bytes(self) -> int:
+        """About how much memory its members take, with those to come."""
+        return sum(each.memory_bytes for each in self.members.values()) + sum(
+            MEMBER_BYTES + len(id) for id in self.promised
+        )
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody belongs to it or is about to: what is stored says all of it."""
+        return self.state is GroupState.EMPTY and not self.members and not self.promised
+
+    def new_member_id(self, client_id: str, instance_id: str | None) -> str:
+        """Return an id for a new member."""
+        return f"{instance_id or client_id}-{uuid4()}"
+
+    def add(self, member: GroupMember) -> None:
+        """Take a member in."""
+        self.members[member.id] = member
+        self.promised.pop(member.id, None)
+        if member.instance_id is not None:
+            self.instances[member.instance_id] = member.id
+        if not self.leader:
+            self.leader = member.id
+
+    def replace(self, old: GroupMember, id: str) -> GroupMember:
+        """Give a static member another id: it has started again."""
+        del self.members[old.id]
+        was_leader = self.leader == old.id
+        old.id = id
+        self.members[id] = old
+        assert old.instance_id is not None
+        self.instances[old.instance_id] = id
+        if was_leader:
+            self.leader = id
+        return old
+
+    def remove(self, member: GroupMember) -> None:
+        """Let a member go."""
+        self.members.pop(member.id, None)
+        if member.instance_id is not None and self.instances.get(member.instance_id) == member.id:
+            del self.instances[member.instance_id]
+        if self.leader == member.id:
+            self.leader = next(iter(self.members), "")
+
+    def supports(self, protocol_type: str, protocols: Iterable[str]) -> bool:
+        """Return whether a member with these protocols can belong to it."""
+        others = list(self.members.values())
+        if not others:
+            return True
+        common = self._common(others)
+        return protocol_type == self.protocol_type and any(name in common for name in protocols)
+
+    def missing(self) -> list[GroupMember]:
+        """Return the members that have not joined again yet."""
+        return [each for each in self.members.values() if each.joining is None]
+
+    def form(self) -> None:
+        """Begin a generation with the members there are, by a protocol that all support."""
+        self.generation += 1
+        members = list(self.members.values())
+        if not members:
+            self.state, self.protocol = GroupState.EMPTY, ""
+            return
+        common = self._common(members)
+        votes: dict[str, int] = {}
+        for each in members:
+            choice = next(name for name, _ in each.protocols if name in common)
+            votes[choice] = votes.get(choice, 0) + 1
+        self.protocol = max(votes, key=lambda name: (votes[name], name))
+        self.state = GroupState.COMPLETING
+        for each in members:
+            each.assignment = b""
+
+    def _common(self, members: list[GroupMember]) -> set[str]:
+        return set.intersection(*({name for name, _ in each.protocols} for each in members))

@@ -1,0 +1,109 @@
+"""Groups as people see them: listed, described, deleted."""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from penstock.errors import Error
+from penstock.wire.kafka.apis.groups import DELETE_GROUPS, DESCRIBE_GROUPS, LIST_GROUPS
+from penstock.wire.kafka.error_numbers import ErrorNumber as E
+from penstock.wire.kafka.layout import Message
+
+from . import access
+from .access import AccessRight
+from .call import ClientCall, Reply, RequestHandler
+from .coordinating import Coordinating
+from .error_codes import number_of
+from .group import ConsumerGroup, GroupMember, GroupState
+from .refusal import Refused
+
+if TYPE_CHECKING:
+    from .broker import Broker
+
+_DEAD = "Dead"
+
+
+class GroupListing:
+    """Answers what people ask of groups. Lives in the loop's thread."""
+
+    def __init__(self, broker: "Broker", groups: Coordinating) -> None:
+        self._broker, self._groups = broker, groups
+
+    def handlers(self) -> dict[int, RequestHandler]:
+        """Return what answers which request."""
+        return {
+            LIST_GROUPS.key: self.list,
+            DESCRIBE_GROUPS.key: self.describe,
+            DELETE_GROUPS.key: self.delete,
+        }
+
+    async def list(self, call: ClientCall) -> Reply:
+        """Return the groups that are coordinated here."""
+        states = {each.lower() for each in call.body["states_filter"] or ()}
+        found = []
+        for each in await self._broker.run(self._groups.store.listed):
+            if not self._broker.cluster.is_mine(each.name):
+                continue
+            if not call.may(AccessRight.DESCRIBE, access.group(each.name)):
+                continue
+            held = self._groups.held.get(each.name)
+            stored = GroupState.STABLE if each.has_members else GroupState.EMPTY
+            state = stored if held is None else held.group.state
+            if not states or state.lower() in states:
+                kind = each.protocol_type if held is None else held.group.protocol_type
+                found.append({"group_id": each.name, "protocol_type": kind, "group_state": state.value})
+        return {"groups": found}
+
+    async def describe(self, call: ClientCall) -> Reply:
+        """Return groups with their members."""
+        return {"groups": [await self._described(call, name) for name in call.body["groups"]]}
+
+    async def _described(self, call: ClientCall, name: str) -> Message:
+        try:
+            if not await self._broker.run(partial(self._groups.store.is_known, name)):
+                return {"group_id": name, "group_state": _DEAD}
+            held = await self._groups.find(call, name, AccessRight.DESCRIBE)
+        except Refused as exc:
+            return {"group_id": name, "error_code": int(exc.number)}
+        group = held.group
+        return {
+            "group_id": name,
+            "group_state": group.state.value,
+            "protocol_type": group.protocol_type,
+            "protocol_data": group.protocol if group.state is GroupState.STABLE else "",
+            "members": [_member(group, each) for each in group.members.values()],
+        }
+
+    async def delete(self, call: ClientCall) -> Reply:
+        """Delete groups that have no members."""
+        results = []
+        for name in call.body["groups_names"]:
+            try:
+                number = await self._delete(call, name)
+            except Refused as exc:
+                number = exc.number
+            except Error as exc:
+                number = number_of(exc)
+            results.append({"group_id": name, "error_code": int(number)})
+        return {"results": results}
+
+    async def _delete(self, call: ClientCall, name: str) -> E:
+        if not await self._broker.run(partial(self._groups.store.is_known, name)):
+            return E.GROUP_ID_NOT_FOUND
+        held = await self._groups.find(call, name, AccessRight.DELETE)
+        if held.group.state is not GroupState.EMPTY:
+            return E.NON_EMPTY_GROUP
+        self._groups.drop(held)
+        await self._broker.run(partial(self._groups.store.delete, held.hold))
+        await self._broker.run(partial(self._broker.administration.delete_group, name))
+        return E.NONE
+
+
+def _member(group: ConsumerGroup, member: GroupMember) -> Message:
+    return {
+        "member_id": member.id,
+        "group_instance_id": member.instance_id,
+        "client_id": member.client_id,
+        "client_host": f"/{member.host}",
+        "member_metadata": member.metadata(group.protocol),
+        "member_assignment": member.assignment,
+    }

@@ -1,0 +1,232 @@
+"""Where groups are: committed by their members, or by anybody while a group has none."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from penstock.delivery.client_cursors import ClientCommit, ClientPlace
+from penstock.errors import Error
+from penstock.wire.kafka.apis.offsets import OFFSET_COMMIT, OFFSET_DELETE, OFFSET_FETCH
+from penstock.wire.kafka.error_numbers import ErrorNumber as E
+from penstock.wire.kafka.layout import Message
+
+from . import access
+from .access import AccessRight
+from .call import ClientCall, Reply, RequestHandler
+from .coordinating import Coordinating, HeldGroup, checked
+from .error_codes import number_of
+from .group import GroupState
+from .refusal import Refused
+
+if TYPE_CHECKING:
+    from .broker import Broker
+
+METADATA_CHARACTERS = 4096
+_FIRST_WITH_GROUPS = 8
+_NOWHERE = -1
+
+
+class GroupOffsets:
+    """Answers what clients commit and ask. Lives in the loop's thread."""
+
+    def __init__(self, broker: "Broker", groups: Coordinating) -> None:
+        self._broker, self._groups = broker, groups
+
+    def handlers(self) -> dict[int, RequestHandler]:
+        """Return what answers which request."""
+        return {
+            OFFSET_COMMIT.key: self.commit,
+            OFFSET_FETCH.key: self.fetch,
+            OFFSET_DELETE.key: self.delete,
+        }
+
+    # -- committing
+
+    async def commit(self, call: ClientCall) -> Reply:
+        """Store where a group is."""
+        body = call.body
+        commits, numbers = self.sort_out(call)
+        try:
+            held = await self._groups.find(call, body["group_id"])
+            self._check_member(held, body)
+            number = await self._store(held, commits) if commits else E.NONE
+        except Refused as exc:
+            number = exc.number
+        return {"topics": answered(body["topics"], numbers, number)}
+
+    def sort_out(self, call: ClientCall) -> tuple[dict[ClientPlace, ClientCommit], dict[tuple[str, int], E]]:
+        """Return what can be committed, and the numbers of what cannot."""
+        commits: dict[ClientPlace, ClientCommit] = {}
+        numbers: dict[tuple[str, int], E] = {}
+        for each in call.body["topics"]:
+            name = each["name"]
+            topic = self._broker.topics.by_name.get(name)
+            may = call.may(AccessRight.READ, access.topic(name))
+            for one in each["partitions"]:
+                partition, metadata = one["partition_index"], one["committed_metadata"]
+                if not may:
+                    numbers[name, partition] = E.TOPIC_AUTHORIZATION_FAILED
+                elif topic is None or not 0 <= partition < topic.partitions:
+                    numbers[name, partition] = E.UNKNOWN_TOPIC_OR_PARTITION
+                elif metadata is not None and len(metadata) > METADATA_CHARACTERS:
+                    numbers[name, partition] = E.OFFSET_METADATA_TOO_LARGE
+                elif one["committed_offset"] < 0 or "\0" in (metadata or ""):
+                    numbers[name, partition] = E.INVALID_REQUEST
+                else:
+                    commit = ClientCommit(one["committed_offset"], metadata)
+                    commits[ClientPlace(topic.id, partition)] = commit
+        return commits, numbers
+
+    def _check_member(self, held: HeldGroup, body: Message) -> None:
+        """Raise Refused unless who commits belongs to the group, or it has no members."""
+        group, id = held.group, body["member_id"]
+        generation = body["generation_id_or_member_epoch"]
+        if generation < 0 and group.state is GroupState.EMPTY:
+            return
+        member = checked(group, id, body["group_instance_id"], generation)
+        if group.state is GroupState.COMPLETING:
+            raise Refused(E.REBALANCE_IN_PROGRESS)
+        member.deadline = self._broker.clock.monotonic() + member.session_ms / 1000
+
+    async def _store(self, held: HeldGroup, commits: Mapping[ClientPlace, ClientCommit]) -> E:
+        try:
+            if await self._broker.run(partial(self._groups.store.commit, held.hold, commits)):
+                return E.NONE
+        except Error:
+            return E.COORDINATOR_NOT_AVAILABLE
+        self._groups.drop(held)
+        return E.NOT_COORDINATOR
+
+    # -- asking
+
+    async def fetch(self, call: ClientCall) -> Reply:
+        """Return where groups are."""
+        body = call.body
+        stable = body["require_stable"]
+        if call.version < _FIRST_WITH_GROUPS:
+            return await self._fetch(call, body["group_id"], body["topics"], stable)
+        groups = []
+        for each in body["groups"]:
+            found = await self._fetch(call, each["group_id"], each["topics"], stable)
+            groups.append({"group_id": each["group_id"], **found})
+        return {"groups": groups}
+
+    async def _fetch(
+        self, call: ClientCall, name: str, wanted: list[Message] | None, stable: bool
+    ) -> Message:
+        number = E.NONE
+        if not name:
+            number = E.INVALID_GROUP_ID
+        elif not call.may(AccessRight.DESCRIBE, access.group(name)):
+            number = E.GROUP_AUTHORIZATION_FAILED
+        elif self._broker.is_stopping or not self._broker.cluster.is_mine(name):
+            number = E.NOT_COORDINATOR
+        else:
+            try:
+                known, open_places = await self._broker.run(partial(self._groups.store.committed, name))
+                return {"topics": self._places(call, wanted, known, open_places if stable else set())}
+            except Error as exc:
+                number = number_of(exc)
+        return {"error_code": int(number), "topics": _all_failed(wanted, number)}
+
+    def _places(
+        self,
+        call: ClientCall,
+        wanted: list[Message] | None,
+        known: Mapping[ClientPlace, ClientCommit],
+        unstable: set[ClientPlace],
+    ) -> list[Message]:
+        topics = self._broker.topics
+        if wanted is None:
+            by_topic: dict[str, list[int]] = {}
+            for topic_id, partition in sorted(known):
+                topic = topics.by_id.get(topic_id)
+                if topic is not None:
+                    by_topic.setdefault(topic.name, []).append(partition)
+            wanted = [{"name": name, "partition_indexes": some} for name, some in by_topic.items()]
+        found = []
+        for each in wanted:
+            name, topic = each["name"], topics.by_name.get(each["name"])
+            if not call.may(AccessRight.DESCRIBE, access.topic(name)):
+                found += _all_failed([each], E.TOPIC_AUTHORIZATION_FAILED)
+                continue
+            partitions = []
+            for partition in each["partition_indexes"]:
+                place = ClientPlace(-1 if topic is None else topic.id, partition)
+                commit = known.get(place)
+                answer: Message = {
+                    "partition_index": partition,
+                    "committed_offset": _NOWHERE if commit is None else commit.offset,
+                    "committed_leader_epoch": -1,
+                    "metadata": "" if commit is None else commit.metadata or "",
+                }
+                if place in unstable:
+                    answer |= {"error_code": int(E.UNSTABLE_OFFSET_COMMIT), "committed_offset": _NOWHERE}
+                partitions.append(answer)
+            found.append({"name": name, "partitions": partitions})
+        return found
+
+    # -- forgetting
+
+    async def delete(self, call: ClientCall) -> Reply:
+        """Forget where a group without members is in some partitions."""
+        body = call.body
+        try:
+            if not await self._broker.run(partial(self._groups.store.is_known, body["group_id"])):
+                raise Refused(E.GROUP_ID_NOT_FOUND)
+            held = await self._groups.find(call, body["group_id"], AccessRight.DELETE)
+        except Refused as exc:
+            return {"error_code": int(exc.number)}
+        is_used = held.group.state is not GroupState.EMPTY
+        topics, places = [], []
+        for each in body["topics"]:
+            topic = self._broker.topics.by_name.get(each["name"])
+            number = E.GROUP_SUBSCRIBED_TO_TOPIC if is_used else E.NONE
+            if topic is None:
+                number = E.UNKNOWN_TOPIC_OR_PARTITION
+            elif not is_used:
+                places += [ClientPlace(topic.id, one["partition_index"]) for one in each["partitions"]]
+            partitions = [
+                {"partition_index": one["partition_index"], "error_code": int(number)}
+                for one in each["partitions"]
+            ]
+            topics.append({"name": each["name"], "partitions": partitions})
+        if not await self._broker.run(partial(self._groups.store.forget, held.hold, places)):
+            self._groups.drop(held)
+            return {"error_code": int(E.NOT_COORDINATOR)}
+        return {"topics": topics}
+
+
+def answered(topics: list[Message], numbers: Mapping[tuple[str, int], E], rest: E) -> list[Message]:
+    """Return a number for every partition that a request names."""
+    return [
+        {
+            "name": each["name"],
+            "partitions": [
+                {
+                    "partition_index": one["partition_index"],
+                    "error_code": int(numbers.get((each["name"], one["partition_index"]), rest)),
+                }
+                for one in each["partitions"]
+            ],
+        }
+        for each in topics
+    ]
+
+
+def _all_failed(wanted: list[Message] | None, number: E) -> list[Message]:
+    return [
+        {
+            "name": each["name"],
+            "partitions": [
+                {
+                    "partition_index": partition,
+                    "committed_offset": _NOWHERE,
+                    "metadata": "",
+                    "error_code": int(number),
+                }
+                for partition in each["partition_indexes"]
+            ],
+        }
+        for each in wanted or ()
+    ]

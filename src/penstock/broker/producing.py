@@ -1,0 +1,118 @@
+"""Produce: what clients send goes to the log in the order it came, and is answered once durable."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from penstock.errors import Error, UnknownPartition, UnknownTopic
+from penstock.log.batches import Write, WriteResult
+from penstock.wire.kafka.error_numbers import ErrorNumber
+from penstock.wire.kafka.hot import AnsweredPart, Produced, ProducedPart, decode_produce, encode_produced
+from penstock.wire.kafka.record_batch import HEADER_BYTES, MAGIC, Compression
+
+from . import access
+from .access import AccessRight
+from .error_codes import number_of
+from .session import Slot
+
+if TYPE_CHECKING:
+    from .broker import Broker
+
+_MAGIC_AT, _ATTRIBUTES_AT, _CODEC_BITS = 16, 22, 0x07
+_FIRST_WITH_BATCHES, _FIRST_WITH_ZSTD = 3, 7
+
+
+class Producing:
+    """Answers Produce. Lives in the loop's thread; the log calls back from its own."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+
+    def begin(self, slot: Slot) -> None:
+        """Hand what a request holds to the log. Raises InvalidRequest."""
+        request = slot.request
+        produced = decode_produce(request.data, request.version, request.at)
+        answers: list[AnsweredPart | None] = []
+        writes: list[Write] = []
+        for part in produced.parts:
+            found = self._checked(slot, produced, part)
+            if isinstance(found, Write):
+                writes.append(found)
+            answers.append(None if isinstance(found, Write) else found)
+        done = partial(self._done, slot, produced, answers)
+        if writes:
+            self._broker.batches.write(writes, lambda written: self._broker.call_soon(done, written))
+        else:
+            done(())
+
+    def _checked(self, slot: Slot, produced: Produced, part: ProducedPart) -> Write | AnsweredPart:
+        """Return what is written to a partition, or why nothing is."""
+        number, message = ErrorNumber.NONE, None
+        principal, rules = slot.session.principal, self._broker.rules
+        name = produced.transactional_id
+        if produced.acks not in (-1, 0, 1):
+            number = ErrorNumber.INVALID_REQUIRED_ACKS
+        elif name is not None and not rules.allowed(principal, AccessRight.WRITE, access.transaction(name)):
+            number = ErrorNumber.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        elif not rules.allowed(principal, AccessRight.WRITE, access.topic(part.topic)):
+            number = ErrorNumber.TOPIC_AUTHORIZATION_FAILED
+        elif slot.request.version < _FIRST_WITH_BATCHES:
+            number, message = ErrorNumber.UNSUPPORTED_FOR_MESSAGE_FORMAT, None
+        else:
+            number, message = _form(slot.request.version, part)
+        if number is ErrorNumber.NONE:
+            topic = self._broker.topics.by_name.get(part.topic)
+            if topic is not None and 0 <= part.partition < topic.partitions:
+                assert part.records is not None
+                return Write(topic, part.partition, part.records)
+            error = (
+                UnknownTopic(part.topic)
+                if topic is None
+                else UnknownPartition(topic.name, part.partition, topic.partitions)
+            )
+            self._broker.look_for_topics()
+            number, message = number_of(error), str(error)
+        return AnsweredPart(part.partition, int(number), message=message)
+
+    def _done(
+        self,
+        slot: Slot,
+        produced: Produced,
+        answers: Sequence[AnsweredPart | None],
+        written: Sequence[WriteResult],
+    ) -> None:
+        if not produced.acks:
+            # Nothing is answered; Kafka ends the connection so that the client sees that something failed.
+            failed = any(each is not None for each in answers) or any(each.error for each in written)
+            slot.leave()
+            if failed:
+                slot.session.close()
+            return
+        rest = iter(written)
+        topics: list[tuple[str, list[AnsweredPart]]] = []
+        for part, answer in zip(produced.parts, answers, strict=True):
+            if not topics or topics[-1][0] != part.topic:
+                topics.append((part.topic, []))
+            topics[-1][1].append(answer or _answered(part.partition, next(rest)))
+        request = slot.request
+        throttle_ms = self._broker.produce_quota.charge(request.client_id, len(request.data))
+        slot.fill([encode_produced(topics, request.version, throttle_ms)], throttle_ms)
+
+
+def _form(version: int, part: ProducedPart) -> tuple[ErrorNumber, str | None]:
+    """Return what is wrong with the form of some records, as far as their first bytes say."""
+    records = part.records
+    if records is None or len(records) < HEADER_BYTES:
+        return ErrorNumber.CORRUPT_MESSAGE, "there is no record batch"
+    if records[_MAGIC_AT] != MAGIC:
+        return ErrorNumber.UNSUPPORTED_FOR_MESSAGE_FORMAT, "only record batches of version 2 are taken"
+    if version < _FIRST_WITH_ZSTD and records[_ATTRIBUTES_AT] & _CODEC_BITS == Compression.ZSTD:
+        return ErrorNumber.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later"
+    return ErrorNumber.NONE, None
+
+
+def _answered(partition: int, written: WriteResult) -> AnsweredPart:
+    error: Error | None = written.error
+    if error is not None:
+        return AnsweredPart(partition, int(number_of(error)), start=written.start, message=str(error))
+    return AnsweredPart(partition, 0, written.base_offset, written.timestamp_ms, written.start)

@@ -1,0 +1,82 @@
+"""How many bytes of requests are in memory, of all connections, and who may send more while that is too many.
+
+| count       | meaning                                                                    |
+|-------------|----------------------------------------------------------------------------|
+| `under_way` | bytes of requests that are not answered yet, with those being received     |
+| `receiving` | of these, room made for large requests of which only a part has come       |
+
+Above the bound nothing is read. Requests that are whole are answered, and their bytes come free. When only
+parts of requests are left, none of them would ever be whole: then one connection, and no other, sends on
+until its request is. So memory stays within the bound and one request. One thread.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Sender(Protocol):
+    """A connection, as its bytes are counted."""
+
+    @property
+    def is_within(self) -> bool:
+        """Whether a part of a large request has come."""
+
+    def regulate(self) -> None:
+        """Read on, or not."""
+
+
+class Room:
+    """Counts bytes, and lets those who wait go on when there is room. Lives in the loop's thread."""
+
+    def __init__(self, most_bytes: int, call_soon: Callable[[Callable[[], None]], object]) -> None:
+        """`call_soon`: calls something in the loop's thread, later."""
+        self._most_bytes, self._call_soon = most_bytes, call_soon
+        self.under_way = self.receiving = 0
+        self.waiting: set[Sender] = set()  # those that are not read
+        self._finishing: Sender | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether more bytes are under way than may be."""
+        return self.under_way > self._most_bytes
+
+    def may_send(self, sender: Sender) -> bool:
+        """Return whether a connection is read."""
+        if not self.is_full:
+            return True
+        if self._finishing is None and sender.is_within and self.under_way == self.receiving:
+            self._finishing = sender
+        return self._finishing is sender
+
+    def add(self, size: int) -> None:
+        """Count bytes of a request that is whole."""
+        self.under_way += size
+
+    def release(self, size: int) -> None:
+        """Say that so many bytes are answered."""
+        was_full = self.is_full
+        self.under_way -= size
+        if was_full:
+            self._let_go_on()
+
+    def receive(self, sender: Sender, change: int) -> None:
+        """Count room that is made for a large request, or is needed no more."""
+        was_full = self.is_full
+        self.receiving += change
+        self.under_way += change
+        if self._finishing is sender and not sender.is_within:
+            self._finishing = None
+        if was_full and change < 0:
+            self._let_go_on()
+
+    def leave(self, sender: Sender) -> None:
+        """Forget a connection whose bytes have been given back."""
+        self.waiting.discard(sender)
+        if self._finishing is sender:
+            self._finishing = None
+            self._let_go_on()
+
+    def _let_go_on(self) -> None:
+        if not self.is_full or (self._finishing is None and self.under_way == self.receiving):
+            for each in tuple(self.waiting):
+                self._call_soon(each.regulate)

@@ -1,0 +1,242 @@
+"""One connection: requests in, answers out in the order of the requests, within bounds.
+
+Requests are worked one after another, except that what is produced goes on to the log while what was
+produced before is still being written. While too much is under way, or the other side does not take its
+answers, nothing more is read. All answers that are ready go out in one write.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import Error, InvalidRequest
+from penstock.redaction import words
+from penstock.wire.kafka.apis.records import PRODUCE
+from penstock.wire.kafka.buffer import Buffer
+from penstock.wire.kafka.connection import KafkaRequest, RequestReader, answer_head
+
+from .access import ANONYMOUS, Principal
+
+if TYPE_CHECKING:
+    from .broker import Broker
+
+logger = logging.getLogger("penstock.broker")
+
+_MOST_QUEUED = 100  # requests of a connection that wait for those before them
+
+
+class Slot:
+    """The place of one answer in the order of a connection. Filled once, in the loop's thread."""
+
+    __slots__ = ("is_done", "pieces", "request", "session")
+
+    def __init__(self, session: "Session", request: KafkaRequest) -> None:
+        self.session, self.request = session, request
+        self.pieces: list[Buffer] = []
+        self.is_done = False
+
+    def fill(self, pieces: list[Buffer], throttle_ms: int = 0) -> None:
+        """Reply with these bytes, one after another."""
+        request = self.request
+        size = sum(len(each) for each in pieces)
+        self.pieces = [answer_head(request.api, request.version, request.correlation_id, size), *pieces]
+        self.session.filled(self, throttle_ms)
+
+    def fill_bare(self, data: bytes) -> None:
+        """Reply with a head of the first version, whatever the request's is."""
+        head = answer_head(None, 0, self.request.correlation_id, len(data))
+        self.pieces = [head, data]
+        self.session.filled(self)
+
+    def leave(self) -> None:
+        """Answer nothing: the request wanted no answer."""
+        self.session.filled(self)
+
+
+class Session(asyncio.BufferedProtocol):
+    """The protocol of one connection. Lives in the loop's thread."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._connection = RequestReader(broker.settings.frame_bytes)
+        self._transport: Any = None
+        self._waiting: deque[KafkaRequest] = deque()
+        self._slots: deque[Slot] = deque()
+        self._bytes = 0  # of requests under way
+        self._receiving = 0  # bytes of room for a large request that is not whole yet
+        self._flushing = self._paused = self._is_full = self._throttled = False
+        self.principal = Principal(ANONYMOUS, "")
+        self.last_active = 0.0
+        self.is_closed = False
+
+    # -- what asyncio calls
+
+    def connection_made(self, transport: Any) -> None:
+        """Take part, if there is room."""
+        self._transport = transport
+        peer = transport.get_extra_info("peername")
+        address = str(peer[0]) if peer else "local"
+        self.principal = Principal(ANONYMOUS, address)
+        self.last_active = self._broker.clock.monotonic()
+        if not self._broker.admit(self):
+            self.is_closed = True
+            transport.abort()
+            return
+        transport.set_write_buffer_limits(high=1024 * 1024)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget what is under way; what was handed to the log is written all the same."""
+        self.is_closed = True
+        self._connection = RequestReader(0)
+        self._count_receiving()
+        self._release(self._bytes)
+        self._broker.dismiss(self)
+        self._waiting.clear()
+        self._slots.clear()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where the next bytes go."""
+        return self._connection.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take the requests that are complete now."""
+        self.last_active = self._broker.clock.monotonic()
+        try:
+            requests = self._connection.received(nbytes)
+        except Error as exc:
+            self.refuse(exc)
+            return
+        for each in requests:
+            self._bytes += len(each.data)
+            self._broker.room.add(len(each.data))
+            self._waiting.append(each)
+        self._count_receiving()
+        self._go_on()
+        self._regulate()
+
+    def eof_received(self) -> bool:
+        """Close when the other side has."""
+        return False
+
+    def pause_writing(self) -> None:
+        """Begin nothing more while the other side does not read."""
+        self._is_full = True
+        self._regulate()
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        self._is_full = False
+        self._go_on()
+        self._regulate()
+
+    # -- work
+
+    @property
+    def is_within(self) -> bool:
+        """Whether a part of a large request has come."""
+        return bool(self._receiving)
+
+    @property
+    def pending(self) -> int:
+        """How many answers are owed."""
+        return len(self._slots) + len(self._waiting)
+
+    def refuse(self, error: Error) -> None:
+        """End the connection: what comes cannot be understood."""
+        if not self.is_closed:
+            logger.info("connection of %s ended: %s", self.principal.address, words(error))
+            self.close()
+
+    def close(self) -> None:
+        """Send what is ready and end."""
+        self._flush()
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """End without waiting for the other side."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def filled(self, slot: Slot, throttle_ms: int = 0) -> None:
+        """Send an answer once all before it are sent."""
+        slot.is_done = True
+        if self.is_closed:
+            return
+        if throttle_ms:
+            self._throttled = True
+            self._broker.loop.call_later(throttle_ms / 1000, self._unthrottle)
+        if not self._flushing:
+            self._flushing = True
+            self._broker.loop.call_soon(self._flush)
+
+    def regulate(self) -> None:
+        """Read on, or not."""
+        self._go_on()
+        self._regulate()
+
+    def _unthrottle(self) -> None:
+        self._throttled = False
+        self.regulate()
+
+    def _go_on(self) -> None:
+        while self._waiting and not (self._is_full or self._throttled or self.is_closed):
+            request = self._waiting[0]
+            if self._slots and not (
+                request.key == PRODUCE.key and all(each.request.key == PRODUCE.key for each in self._slots)
+            ):
+                return
+            self._waiting.popleft()
+            slot = Slot(self, request)
+            self._slots.append(slot)
+            try:
+                self._broker.begin(slot)
+            except InvalidRequest as exc:
+                self.refuse(exc)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        pieces: list[Buffer] = []
+        size = 0
+        while self._slots and self._slots[0].is_done:
+            slot = self._slots.popleft()
+            pieces += slot.pieces
+            size += len(slot.request.data)
+        if pieces and not self.is_closed:
+            self._transport.writelines(pieces)
+        self._release(size)
+        self._go_on()
+        self._regulate()
+
+    def _release(self, size: int) -> None:
+        if size:
+            self._bytes -= size
+            self._broker.room.release(size)
+
+    def _count_receiving(self) -> None:
+        change = self._connection.large_bytes - self._receiving
+        if change:
+            self._receiving += change
+            self._broker.room.receive(self, change)
+
+    def _regulate(self) -> None:
+        """Stop reading while more is under way than may be, here or in all."""
+        if self.is_closed:
+            return
+        room = self._broker.room
+        too_much = (
+            self._is_full
+            or self._throttled
+            or self._bytes > self._broker.settings.connection_bytes
+            or len(self._waiting) > _MOST_QUEUED
+            or not room.may_send(self)
+        )
+        if too_much and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+            room.waiting.add(self)
+        elif not too_much and self._paused:
+            self._paused = False
+            self._transport.resume_reading()
+            room.waiting.discard(self)

@@ -1,0 +1,146 @@
+"""What a topic can be set to through the Kafka port, as one table; and what that means for the topic.
+
+Names are Kafka's where it has one, else begin with `penstock.`. What a log of ours does not have (segments,
+replicas, compaction) is refused, unless it is set to what is so anyway, or makes no difference.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from penstock.errors import InvalidConfig
+from penstock.log.contract import Keep, Topic
+from penstock.log.sql.batches import ALLOWED, FOREIGN_KEYS
+from penstock.model.partition import KAFKA, PARTITIONERS
+
+PARTITIONER = "penstock.partitioner"
+RETENTION_RECORDS = "penstock.retention.records"
+_REFUSED = "refused"
+_STRING, _LONG = 2, 5  # the kinds that DescribeConfigs names
+_KEEP = {"retention.ms": "age_ms", "retention.bytes": "bytes", RETENTION_RECORDS: "records"}
+_UNIMPORTANT = {  # whatever they are, nothing is lost or seen by it
+    "segment.bytes",
+    "segment.ms",
+    "segment.index.bytes",
+    "segment.jitter.ms",
+    "index.interval.bytes",
+    "file.delete.delay.ms",
+    "flush.messages",
+    "flush.ms",
+    "preallocate",
+    "unclean.leader.election.enable",
+    "message.downconversion.enable",
+    "delete.retention.ms",
+    "message.timestamp.before.max.ms",
+    "message.timestamp.after.max.ms",
+}
+_AS_IT_IS = {
+    "cleanup.policy": "delete",
+    "compression.type": "producer",
+    "message.timestamp.type": "CreateTime",
+    "min.insync.replicas": "1",
+}
+
+
+class TopicConfig(NamedTuple):
+    """One config as it is shown. `is_default`: nobody has set it on the topic."""
+
+    name: str
+    value: str | None
+    kind: int = _STRING
+    read_only: bool = False
+    is_default: bool = True
+    help: str = ""
+
+
+class Setting(NamedTuple):
+    """What configs say of a topic: what is kept, which of that was said, and what is written down."""
+
+    keep: Keep
+    said: frozenset[str]
+    configs: dict[str, str | None]
+    partitioner: str
+
+
+def read_configs(given: Mapping[str, str | None]) -> Setting:
+    """Return what configs mean; None takes one back to its default. Raises InvalidConfig."""
+    keep: dict[str, int | None] = {}
+    configs: dict[str, str | None] = {}
+    partitioner = KAFKA
+    for name, value in given.items():
+        if name in _KEEP:
+            keep[_KEEP[name]] = None if value is None else _limit(name, value)
+        elif name == FOREIGN_KEYS:
+            if value not in (ALLOWED, _REFUSED, None):
+                raise InvalidConfig(name, value, f"{ALLOWED} or {_REFUSED}")
+            configs[name] = None if value == _REFUSED else value
+        elif name == PARTITIONER:
+            if value not in PARTITIONERS:
+                raise InvalidConfig(name, value, f"one of {', '.join(PARTITIONERS)}")
+            partitioner = str(value)
+        elif name == "max.message.bytes" and value is not None:
+            _whole(name, value)
+        elif name in _AS_IT_IS:
+            if value not in (None, _AS_IT_IS[name]):
+                raise InvalidConfig(name, value, f"{_AS_IT_IS[name]}: there is no other here")
+        elif name not in _UNIMPORTANT and name != "max.message.bytes":
+            raise InvalidConfig(name, value, "a config that topics have here")
+    return Setting(Keep(**keep), frozenset(keep), configs, partitioner)
+
+
+def shown_configs(
+    topic: Topic, stored: Mapping[str, str], default_ms: int, batch_bytes: int
+) -> list[TopicConfig]:
+    """Return all configs of a topic."""
+    keep = topic.keep
+    kept: Callable[[int | None, int], str] = lambda said, default: str(default if said is None else said)  # noqa: E731
+    return [
+        TopicConfig(
+            "retention.ms",
+            kept(keep.age_ms, default_ms),
+            _LONG,
+            is_default=keep.age_ms is None,
+            help="How long records are kept, in milliseconds; -1: for ever.",
+        ),
+        TopicConfig(
+            "retention.bytes",
+            kept(keep.bytes, -1),
+            _LONG,
+            is_default=keep.bytes is None,
+            help="How many bytes of a partition are kept; -1: no limit.",
+        ),
+        TopicConfig(
+            RETENTION_RECORDS,
+            kept(keep.records, -1),
+            _LONG,
+            is_default=keep.records is None,
+            help="How many records of a partition are kept; -1: no limit.",
+        ),
+        TopicConfig(
+            FOREIGN_KEYS,
+            stored.get(FOREIGN_KEYS, _REFUSED),
+            is_default=FOREIGN_KEYS not in stored,
+            help="Whether clients may put keys where the topic's own rule does not, giving up their order.",
+        ),
+        TopicConfig(
+            PARTITIONER, topic.partitioner, read_only=True, help="Which rule puts keys into partitions."
+        ),
+        TopicConfig("max.message.bytes", str(batch_bytes), _LONG, read_only=True),
+        *(TopicConfig(name, value, read_only=True) for name, value in _AS_IT_IS.items()),
+    ]
+
+
+def _limit(name: str, value: str) -> int:
+    number = _whole(name, value)
+    if number < -1 or (number == 0 and name != "retention.ms"):
+        raise InvalidConfig(name, value, "a whole number above 0, or -1 for no limit")
+    return number
+
+
+def _whole(name: str, value: str) -> int:
+    try:
+        number = int(value)
+    except ValueError:
+        raise InvalidConfig(name, value, "a whole number") from None
+    if not -1 <= number < 1 << 63:
+        raise InvalidConfig(name, value, "a whole number of 64 bits")
+    return number

@@ -1,0 +1,52 @@
+"""The topics of a store as this broker knows them, in memory; looked up again when something may be new."""
+
+from collections.abc import Callable
+from hashlib import blake2b
+from threading import Lock
+from types import MappingProxyType
+from uuid import UUID
+
+from penstock.errors import UnknownTopic
+from penstock.log.contract import Log, Topic
+
+
+class Topics:
+    """All topics by name and id. `version` rises when one is made, deleted or grown. Safe from any thread."""
+
+    def __init__(self, log: Log) -> None:
+        self._log, self._lock = log, Lock()
+        self._log_id = log.identity().id
+        self.version = 0
+        self._listed: list[Topic] = []
+        self.by_name: MappingProxyType[str, Topic] = MappingProxyType({})
+        self.by_id: MappingProxyType[int, Topic] = MappingProxyType({})
+        self.when_changed: Callable[[], None] = lambda: None
+
+    @property
+    def cluster_id(self) -> str:
+        """The name of the log, as the cluster's."""
+        return self._log_id
+
+    def refresh(self) -> None:
+        """Look up what there is now."""
+        with self._lock:
+            found = self._log.topics()
+            if found == self._listed:
+                return
+            self._listed = found
+            self.by_name = MappingProxyType({each.name: each for each in found})
+            self.by_id = MappingProxyType({each.id: each for each in found})
+            self.version += 1
+        self.when_changed()
+
+    def get(self, name: str) -> Topic:
+        """Return a topic that is known. Raises UnknownTopic."""
+        found = self.by_name.get(name)
+        if found is None:
+            raise UnknownTopic(name)
+        return found
+
+    def uuid(self, topic: Topic) -> UUID:
+        """Return the id by which Kafka's clients know a topic: the same for ever, and no other topic's."""
+        digest = blake2b(f"{self._log_id}/{topic.id}".encode(), digest_size=16).digest()
+        return UUID(bytes=digest)

@@ -1,0 +1,279 @@
+"""Producers and their transactions in the store: every step is one transaction of the database, under a lock.
+
+| state                | meaning                                                       |
+|----------------------|---------------------------------------------------------------|
+| empty                | no transaction                                                |
+| open                 | records may come; nobody sees them                            |
+| committing, aborting | decided and durable; marks are to be written into partitions  |
+| committed, aborted   | done; the next one may begin                                  |
+
+Every new start of a producer, and every time-out, raises its epoch: what comes late is refused.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import msgspec
+
+from penstock import points
+from penstock.clock import Clock, own_ms
+from penstock.delivery.client_cursors import ClientCommit, ClientPlace, hold_places, settle_places
+from penstock.log.batches import BatchLog, LogPlace
+from penstock.log.sql.database import Transaction
+from penstock.log.store import Store
+from penstock.wire.kafka.error_numbers import ErrorNumber as E
+
+from .refusal import Refused
+
+DECIDED = points.declare("broker.decided", "The end of a transaction is durable; marks are not written yet.")
+
+_LAST_EPOCH = 32_766
+_partitions = msgspec.json.Decoder(list[LogPlace]).decode
+
+
+class KafkaTransactionState(StrEnum):
+    """What a transactional producer does."""
+
+    EMPTY = "empty"
+    OPEN = "open"
+    COMMITTING = "committing"
+    ABORTING = "aborting"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether marks are still to be written."""
+        return self in (KafkaTransactionState.COMMITTING, KafkaTransactionState.ABORTING)
+
+
+_S = KafkaTransactionState
+KAFKA_NAMES = {
+    _S.EMPTY: "Empty",
+    _S.OPEN: "Ongoing",
+    _S.COMMITTING: "PrepareCommit",
+    _S.ABORTING: "PrepareAbort",
+    _S.COMMITTED: "CompleteCommit",
+    _S.ABORTED: "CompleteAbort",
+}
+
+
+class ProducerId(NamedTuple):
+    """Who produces, and which start of it."""
+
+    id: int
+    epoch: int
+
+
+class _ProducerRow(NamedTuple):
+    """A producer with a transactional id, locked."""
+
+    id: int
+    epoch: int
+    state: KafkaTransactionState
+    partitions: tuple[LogPlace, ...]
+    timeout_ms: int
+    started_ms: int | None
+
+
+class ListedTransaction(NamedTuple):
+    """A transactional id in short."""
+
+    transactional_id: str
+    producer_id: int
+    state: KafkaTransactionState
+    open_ms: int  # for how long, or -1
+
+
+class TransactionStore:
+    """Safe from any thread; every call asks the store."""
+
+    def __init__(self, store: Store, batches: BatchLog, clock: Clock) -> None:
+        self._database, self._batches, self._clock = store.database, batches, clock
+
+    # -- ids
+
+    def begin(self, transactional_id: str | None, timeout_ms: int, known: ProducerId | None) -> ProducerId:
+        """Give a producer its id and epoch; a transaction that it left open is taken back. Raises Refused."""
+        if transactional_id is not None and not self._batches.holds_back:
+            self.finish(transactional_id)
+        given = self._database.run(lambda tx: self._begin(tx, transactional_id, timeout_ms, known))
+        if isinstance(given, E):  # what it left open is being taken back
+            raise Refused(given)
+        return given
+
+    def _begin(
+        self, tx: Transaction, transactional_id: str | None, timeout_ms: int, known: ProducerId | None
+    ) -> ProducerId | E:
+        row = None if transactional_id is None else self._find(tx, transactional_id)
+        if row is None:
+            return ProducerId(self._add(tx, transactional_id, timeout_ms), 0)
+        if known is not None and known != (row.id, row.epoch):
+            raise Refused(E.PRODUCER_FENCED)
+        if row.state.is_decided:
+            return E.CONCURRENT_TRANSACTIONS
+        if row.state is _S.OPEN:
+            row = self._decide(tx, row._replace(epoch=row.epoch + 1), committed=False)
+            if row.state.is_decided:
+                return E.CONCURRENT_TRANSACTIONS
+        if row.epoch >= _LAST_EPOCH:
+            tx.change("log", "kafka_producer_rename", id=row.id)
+            return ProducerId(self._add(tx, transactional_id, timeout_ms), 0)
+        epoch = row.epoch + 1
+        self._put(tx, row._replace(epoch=epoch, state=_S.EMPTY, partitions=(), timeout_ms=timeout_ms))
+        return ProducerId(row.id, epoch)
+
+    def _add(self, tx: Transaction, transactional_id: str | None, timeout_ms: int) -> int:
+        params = {"transactional_id": transactional_id, "timeout_ms": timeout_ms}
+        rows = tx.rows("log", "kafka_producer_add", **params, now_ms=own_ms(self._clock))
+        return int((rows or tx.rows("log", "kafka_producer_newest"))[0][0])
+
+    # -- what belongs to a transaction
+
+    def add_partitions(self, transactional_id: str, producer: ProducerId, places: Iterable[LogPlace]) -> None:
+        """Let a transaction reach into partitions; the first opens it. Raises Refused."""
+        wanted = tuple(places)
+
+        def change(tx: Transaction) -> None:
+            row = self._checked(tx, transactional_id, producer)
+            all_places = tuple(sorted({*(row.partitions if row.state is _S.OPEN else ()), *wanted}))
+            self._put(tx, row._replace(state=_S.OPEN, partitions=all_places))
+
+        self._database.run(change)
+
+    def hold_offsets(
+        self,
+        tx: Transaction,
+        producer: ProducerId,
+        group_id: int,
+        commits: Mapping[ClientPlace, ClientCommit],
+    ) -> None:
+        """Hold back where a group will be. Raises Refused."""
+        rows = tx.rows("log", "kafka_producers_lock", ids=[producer.id])
+        if not rows:
+            raise Refused(E.INVALID_PRODUCER_ID_MAPPING)
+        ((_, epoch, state, _, _),) = rows
+        if producer.epoch != epoch:
+            raise Refused(E.INVALID_PRODUCER_EPOCH)
+        if state != _S.OPEN:
+            raise Refused(E.INVALID_TXN_STATE)
+        hold_places(tx, producer.id, group_id, commits)
+
+    # -- the end
+
+    def end(self, transactional_id: str, producer: ProducerId, *, committed: bool) -> None:
+        """Decide a transaction; once it returns that is durable, and so are its marks. Raises Refused."""
+        done = _S.COMMITTED if committed else _S.ABORTED
+
+        def change(tx: Transaction) -> None:
+            row = self._checked(tx, transactional_id, producer)
+            if row.state is done:
+                return  # its answer was lost
+            if row.state is not _S.OPEN:
+                raise Refused(E.INVALID_TXN_STATE)
+            self._decide(tx, row, committed=committed)
+
+        self._database.run(change)
+        points.reach(DECIDED)
+        self.finish(transactional_id)
+
+    def _decide(self, tx: Transaction, row: _ProducerRow, *, committed: bool) -> _ProducerRow:
+        """Write down what becomes of a transaction, and what follows from it in the database."""
+        self._batches.settle(tx, row.id, committed=committed)
+        settle_places(tx, row.id, committed=committed)
+        if self._batches.holds_back or not row.partitions:
+            decided = row._replace(state=_S.COMMITTED if committed else _S.ABORTED, partitions=())
+        else:
+            decided = row._replace(state=_S.COMMITTING if committed else _S.ABORTING)
+        self._put(tx, decided)
+        return decided
+
+    def finish(self, transactional_id: str) -> None:
+        """Write the marks of a decision that has none yet; may be called again."""
+        if self._batches.holds_back:
+            self._batches.mark(-1, -1, (), committed=True)
+            return
+        row = self._database.run(lambda tx: self._find(tx, transactional_id))
+        if row is None or not row.state.is_decided:
+            return
+        committed = row.state is _S.COMMITTING
+        self._batches.mark(row.id, row.epoch, row.partitions, committed=committed)
+
+        def change(tx: Transaction) -> None:
+            now = self._find(tx, transactional_id)
+            if now is not None and now[:3] == row[:3]:
+                state = _S.COMMITTED if committed else _S.ABORTED
+                self._put(tx, now._replace(state=state, partitions=()))
+
+        self._database.run(change)
+
+    def abort_late(self) -> int:
+        """Take back transactions that are open for too long, and finish what was decided; return how many."""
+        now_ms = own_ms(self._clock)
+        rows = self._database.look(lambda tx: tx.rows("log", "kafka_producers_late", now_ms=now_ms))
+        for (transactional_id,) in rows:
+
+            def change(tx: Transaction, name: str = transactional_id) -> None:
+                row = self._find(tx, name)
+                if row is None or row.state is not _S.OPEN or row.started_ms is None:
+                    return
+                if row.started_ms + row.timeout_ms < tx.now_ms(now_ms):
+                    self._decide(tx, row._replace(epoch=row.epoch + 1), committed=False)
+
+            self._database.run(change)
+            self.finish(transactional_id)
+        return len(rows)
+
+    def expire(self, age_ms: int, topics: Iterable[int]) -> None:
+        """Forget producers that were not heard of for that long, and those of topics that are gone."""
+        params: dict[str, Any] = {"age_ms": age_ms, "now_ms": own_ms(self._clock)}
+
+        def change(tx: Transaction) -> None:
+            tx.change("log", "kafka_sequences_expire", **params)
+            tx.change("log", "kafka_sequences_forget", topics=sorted(topics))
+            tx.change("log", "kafka_producers_expire", **params)
+
+        self._database.run(change)
+
+    def listed(self) -> list[ListedTransaction]:
+        """Return all transactional ids."""
+        rows = self._database.look(
+            lambda tx: tx.rows("log", "kafka_transactions", now_ms=own_ms(self._clock))
+        )
+        return [
+            ListedTransaction(name, id, _S(state), -1 if started is None else now - started)
+            for name, id, state, started, now in rows
+        ]
+
+    # -- rows
+
+    def _find(self, tx: Transaction, transactional_id: str) -> _ProducerRow | None:
+        rows = tx.rows("log", "kafka_producer_of", transactional_id=transactional_id)
+        if not rows:
+            return None
+        id, epoch, state, partitions, timeout_ms, started_ms = rows[0]
+        return _ProducerRow(id, epoch, _S(state), tuple(_partitions(partitions)), timeout_ms, started_ms)
+
+    def _checked(self, tx: Transaction, transactional_id: str, producer: ProducerId) -> _ProducerRow:
+        """Return a producer's row, locked, if that is who asks. Raises Refused."""
+        row = self._find(tx, transactional_id)
+        if row is None or row.id != producer.id:
+            raise Refused(E.INVALID_PRODUCER_ID_MAPPING)
+        if row.epoch != producer.epoch:
+            raise Refused(E.PRODUCER_FENCED)
+        if row.state.is_decided:
+            raise Refused(E.CONCURRENT_TRANSACTIONS)
+        return row
+
+    def _put(self, tx: Transaction, row: _ProducerRow) -> None:
+        tx.change(
+            "log",
+            "kafka_producer_put",
+            id=row.id,
+            epoch=row.epoch,
+            state=row.state.value,
+            partitions=msgspec.json.encode(row.partitions).decode(),
+            timeout_ms=row.timeout_ms,
+            now_ms=own_ms(self._clock),
+        )

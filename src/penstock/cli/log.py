@@ -1,0 +1,256 @@
+"""`penstock log`: verify, repair-index, dump: the files of a log in files, seen from outside."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from penstock.clock import from_ms
+from penstock.errors import Damaged, InvalidBatch
+from penstock.log.entry import Entry
+from penstock.log.files.verify import Finding, Kind, WalkedBatch
+from penstock.log.kafka_form import entries_of
+from penstock.operate import log_files
+from penstock.operate.log_files import LogFolder, Verified
+from penstock.wire.kafka.buffer import Buffer
+from penstock.wire.kafka.control_batch import decode_marker
+from penstock.wire.kafka.record_batch import Compression
+
+from .exit_codes import FAILED
+from .options import json_option
+from .output import line, moment, print_json
+from .units import size_text
+
+_LONG_BYTES = 256 << 20  # from here on a walk shows how far it is
+_SHOWN_CHARACTERS = 60
+
+
+def _selection(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what says which partitions are meant."""
+    for add in (
+        click.option("--partition", type=int, help="Only this partition."),
+        click.option("--topic", help="Only this topic: its name, or the UUID of its folder."),
+        click.argument("directory", metavar="URL", envvar="PENSTOCK_URL"),
+    ):
+        function = add(function)
+    return function
+
+
+@click.group("log")
+def command() -> None:
+    """Verify, index or dump the segments of a log in files."""
+
+
+@command.command("verify")
+@_selection
+@json_option
+def verify(directory: str, topic: str | None, partition: int | None, as_json: bool) -> None:
+    """Walk every batch of every segment and say what is damaged, and where.
+
+    Reads only, and may run beside a writer. Exits with 1 if anything is damaged; what a crash has cut short
+    before it was acknowledged, or what is made again when it is needed, is a note.
+    """
+    folders = log_files.log_folders(directory, topic, partition)
+    names = {each.folder.topic: each.topic for each in folders}
+    with _progress(log_files.total_bytes(folders), "verified", as_json) as progress:
+        done = log_files.verify(directory, folders, progress=progress, found=_teller(names, as_json))
+    if as_json:
+        print_json(_verified(done, names))
+    else:
+        click.echo(_summary(done))
+    if not done.is_sound:
+        sys.exit(FAILED)
+
+
+@command.command("repair-index")
+@_selection
+@json_option
+def repair_index(directory: str, topic: str | None, partition: int | None, as_json: bool) -> None:
+    """Make the indexes of closed segments again from their batches.
+
+    Seldom needed: an index that is missing or damaged is made again when it is read. Refused while another
+    process writes the log. The segments themselves are not touched.
+    """
+    folders = log_files.log_folders(directory, topic, partition)
+    with _progress(log_files.total_bytes(folders), "indexed", as_json) as progress:
+        made, differed = log_files.repair_index(directory, folders, progress=progress)
+    if as_json:
+        print_json({"indexes": made, "differed": differed})
+    else:
+        click.echo(f"{made} indexes are made again, {differed} of them were missing or differed")
+
+
+@command.command("dump")
+@_selection
+@click.option("--from", "start", type=int, default=0, show_default=True, help="From this offset on.")
+@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Most batches.")
+@click.option("--records", is_flag=True, help="Show the records in each batch, too.")
+@json_option
+def dump(
+    directory: str,
+    topic: str | None,
+    partition: int | None,
+    start: int,
+    limit: int,
+    records: bool,
+    as_json: bool,
+) -> None:
+    """Show the batches of a log as they stand in its segments, markers included.
+
+    With --json one object per line. Damage is shown where it is met, and does not end the dump; the exit
+    code is 1 then.
+    """
+    left, damaged = limit, False
+    for folder in log_files.log_folders(directory, topic, partition):
+        for each in log_files.batches(directory, folder):
+            if left <= 0:
+                return
+            if isinstance(each, Finding):
+                damaged |= each.kind is Kind.DAMAGE
+                _print_finding(each, {each.topic: folder.topic}, as_json)
+                continue
+            if each.header.next_offset <= start:
+                continue
+            left -= 1
+            damaged |= _print_batch(folder, each, records=records, as_json=as_json)
+    if damaged:
+        sys.exit(FAILED)
+
+
+def _print_batch(folder: LogFolder, placed: WalkedBatch, *, records: bool, as_json: bool) -> bool:
+    """Print a batch; return whether its records cannot be decoded."""
+    found: list[Entry] = []
+    error = None
+    if records:
+        try:
+            found = list(entries_of(placed.batch, 0, folder.folder.partition))
+        except (InvalidBatch, Damaged) as exc:
+            error = str(exc)
+    shown = _batch(folder, placed)
+    if as_json:
+        rows = {"records_list": [_record(each) for each in found]} if records else {}
+        click.echo(_line_of(shown | rows | ({"error": error} if error else {})))
+        return error is not None
+    producer = f" producer {shown['producer']}" if shown["producer"] else ""
+    latest = moment(from_ms(placed.header.max_timestamp))
+    click.echo(
+        f"{line(folder.topic)}/{folder.folder.partition} {shown['segment']} byte {shown['position']}: "
+        f"offsets {shown['base_offset']} to {shown['last_offset']}, {shown['records']} records, "
+        f"{shown['bytes']} bytes, {shown['kind']}, {shown['codec']}{producer}, {latest}"
+    )
+    for each in found:
+        cut = {name: str(value)[:_SHOWN_CHARACTERS] for name, value in _record(each).items()}
+        click.echo(f"    {cut['offset']}  {line(cut['type'])}  {line(cut['key'])}  {line(cut['value'])}")
+    if error:
+        click.echo(f"    {error}")
+    return error is not None
+
+
+def _batch(folder: LogFolder, placed: WalkedBatch) -> dict[str, Any]:
+    header = placed.header
+    producer = None
+    if header.producer_id >= 0:
+        producer = f"{header.producer_id} epoch {header.producer_epoch} sequence {header.base_sequence}"
+    kind = "transactional" if header.is_transactional else "plain"
+    if header.is_control:
+        kind = _marker(placed.batch)
+    return {
+        "topic": folder.topic,
+        "partition": folder.folder.partition,
+        "segment": placed.segment.path.name,
+        "position": placed.position,
+        "base_offset": header.base_offset,
+        "last_offset": header.last_offset,
+        "records": header.record_count,
+        "bytes": header.size,
+        "kind": kind,
+        "codec": _codec(header.codec),
+        "leader_epoch": header.leader_epoch,
+        "producer": producer,
+        "latest_ms": header.max_timestamp,
+    }
+
+
+def _marker(batch: Buffer) -> str:
+    """Return which marker a control batch is."""
+    try:
+        return f"{decode_marker(batch).name.lower()} marker"
+    except InvalidBatch:
+        return "marker"
+
+
+def _codec(number: int) -> str:
+    return Compression(number).name.lower() if number <= Compression.ZSTD else str(number)
+
+
+def _record(entry: Entry) -> dict[str, Any]:
+    return {
+        "offset": entry.offset,
+        "id": entry.id,
+        "type": entry.type,
+        "key": None if entry.key is None else entry.key.decode("utf-8", "backslashreplace"),
+        "value": None if entry.value is None else entry.value.decode("utf-8", "backslashreplace"),
+        "timestamp_ms": entry.timestamp_ms,
+    }
+
+
+@contextmanager
+def _progress(total: int, verb: str, as_json: bool) -> Iterator[Callable[[int], None]]:
+    """Show a bar for long work, on standard error, where a person looks."""
+    if as_json or total < _LONG_BYTES or not sys.stderr.isatty():
+        yield lambda size: None
+        return
+    columns = TextColumn(verb), BarColumn(), DownloadColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(verb, total=total)
+        yield lambda size: progress.advance(task, size)
+
+
+def _teller(names: dict[Any, str], as_json: bool) -> Callable[[Finding], None]:
+    return lambda finding: None if as_json else _print_finding(finding, names, as_json=False)
+
+
+def _print_finding(finding: Finding, names: dict[Any, str], as_json: bool) -> None:
+    if as_json:
+        click.echo(_line_of(_finding(finding, names)))
+        return
+    where = f" at byte {finding.position}" if finding.position >= 0 else ""
+    where += f", offset {finding.offset}" if finding.offset >= 0 else ""
+    named = names.get(finding.topic)
+    topic = f" (topic {line(named)}, partition {finding.partition})" if named else ""
+    click.echo(f"{finding.kind}: {finding.file}{topic}{where}: {line(finding.why)}")
+
+
+def _finding(finding: Finding, names: dict[Any, str]) -> dict[str, Any]:
+    shown = finding._asdict()
+    return shown | {"topic": names.get(finding.topic, finding.topic and str(finding.topic))}
+
+
+def _verified(done: Verified, names: dict[Any, str]) -> dict[str, Any]:
+    return {
+        "sound": done.is_sound,
+        "partitions": done.partitions,
+        **done.walked._asdict(),
+        "findings": [_finding(each, names) for each in done.findings],
+    }
+
+
+def _summary(done: Verified) -> str:
+    walked = done.walked
+    damages = sum(each.kind is Kind.DAMAGE for each in done.findings)
+    found = "nothing is damaged" if not damages else f"{damages} places are damaged"
+    if damages == 1:
+        found = "one place is damaged"
+    return (
+        f"{walked.batches} batches with {walked.records} records, {size_text(walked.bytes)}, in "
+        f"{walked.segments} segments of {done.partitions} partitions: {found}"
+    )
+
+
+def _line_of(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

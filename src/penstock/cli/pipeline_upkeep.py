@@ -1,0 +1,116 @@
+"""`penstock pipeline optimize | vacuum | history`: the files of tables, and what was committed to them."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from .asking import confirm
+from .options import Decorator, json_option
+from .output import cell, print_json
+from .tables import print_table
+
+path_argument: Decorator = click.argument("path", type=click.Path(file_okay=False, path_type=Path))
+_SAFE_HOURS = 24
+
+
+@click.command("optimize")
+@path_argument
+@click.option(
+    "--file-bytes", type=click.IntRange(1), help="Join files up to this size.  [default: a setting]"
+)
+@click.option(
+    "--forget-deleted",
+    "forget_hours",
+    type=click.IntRange(0),
+    metavar="HOURS",
+    help="In tables of upserts: remove the rows of keys that were deleted so long ago.",
+)
+@click.option("--dry-run", is_flag=True, help="Join nothing; show what would be joined.")
+@json_option
+def optimize_tables(
+    path: Path, file_bytes: int | None, forget_hours: int | None, dry_run: bool, as_json: bool
+) -> None:
+    """Join the small files of tables; a pipeline that runs does so by itself.
+
+    It may run beside one. The old files stay until they are vacuumed.
+    """
+    from penstock.pipeline.settings import PipelineSettings
+    from penstock.pipeline.upkeep import optimize
+
+    settings = PipelineSettings.load(file_bytes=file_bytes)
+    done = optimize(
+        path.absolute(), file_bytes=settings.file_bytes, forget_hours=forget_hours, dry_run=dry_run
+    )
+    if as_json:
+        print_json(done)
+        return
+    for each in done:
+        if each.forgotten:
+            word = "would go" if dry_run else "removed"
+            click.echo(f"{cell(each.table)}: {each.forgotten:,} rows of deleted keys {word}")
+        if each.files:
+            word = "would become about" if dry_run else "became"
+            click.echo(f"{cell(each.table)}: {each.files:,} files {word} {each.into:,}")
+    if not done:
+        click.echo("nothing to join")
+
+
+@click.command("vacuum")
+@path_argument
+@click.option(
+    "--older-than",
+    "hours",
+    type=click.IntRange(0),
+    default=168,
+    show_default=True,
+    help="Hours; what is younger may belong to a batch under way, or be read by somebody.",
+)
+@click.option("--dry-run", is_flag=True, help="Remove nothing; show what would go.")
+@click.option("--yes", is_flag=True, help=f"Do not ask when --older-than is below {_SAFE_HOURS}.")
+@json_option
+def vacuum_tables(path: Path, hours: int, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Remove files that no table points to: what crashes left, and what was joined or replaced since."""
+    from penstock.pipeline.tables import vacuum
+
+    if hours < _SAFE_HOURS and not dry_run and not yes:
+        confirm(f"remove files that are {hours} hours old, which a batch or a reader may still need?")
+    done = vacuum(path.absolute(), older_than_hours=hours, dry_run=dry_run)
+    if as_json:
+        print_json(done)
+        return
+    for each in done:
+        for file in each.files:
+            click.echo(f"{each.table}/{file}")
+    word = "would go" if dry_run else "removed"
+    click.echo(f"{sum(len(each.files) for each in done)} files {word}")
+
+
+@click.command("history")
+@path_argument
+@click.option("--table", "tables", multiple=True, help="Only this table of a lake; may be repeated.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=20, show_default=True, help="The most commits of a table."
+)
+@json_option
+def show_history(path: Path, tables: tuple[str, ...], limit: int, as_json: bool) -> None:
+    """Show what was committed to tables: batches, compactions, and what other engines did."""
+    from penstock.pipeline.tables import history
+
+    found = history(path.absolute(), limit=limit, tables=tables)
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (
+            cell(each.table),
+            str(each.version),
+            datetime.fromtimestamp(each.at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S"),
+            each.operation.lower(),
+            "" if each.rows is None else f"{each.rows:,}",
+            f"{each.files_added:,}",
+            f"{each.files_removed:,}",
+        )
+        for each in found
+    ]
+    print_table(("table", "version", "at (UTC)", "what", "rows", "files added", "files removed"), rows)

@@ -1,0 +1,136 @@
+"""Record batches: the face of a log for those who speak Kafka's protocol.
+
+A batch is Kafka's record batch, version 2, as bytes. An engine that keeps batches (files) takes and gives
+them untouched but for base offset and leader epoch; one that keeps records (databases) decodes and encodes.
+The broker knows this contract and nothing of either.
+
+Safe from any thread. Nothing here blocks the caller for longer than handing over takes, except `fetch`,
+`settle` and `mark`, which may read a disk or ask a database: call them off the event loop.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from penstock.errors import Error
+from penstock.wire.kafka.buffer import Buffer
+
+from .contract import Topic
+from .sql.database import Transaction
+
+HELD_BACK = -(1 << 40)  # the base offset of records that get theirs when their transaction commits
+
+
+class Write(NamedTuple):
+    """Whole batches for one partition, one after another. The engine may write into a writable buffer."""
+
+    topic: Topic
+    partition: int
+    batches: Buffer
+
+
+class WriteResult(NamedTuple):
+    """What became of one write: where its first record stands, or why it was refused."""
+
+    base_offset: int = -1
+    start: int = -1  # the first offset that the partition holds
+    timestamp_ms: int = -1  # when it was appended, where the topic says so; -1: the records' own times
+    error: Error | None = None
+
+
+class Aborted(NamedTuple):
+    """A transaction that was taken back: from its first offset on, records of its producer do not count."""
+
+    producer_id: int
+    first_offset: int
+
+
+class Fetched(NamedTuple):
+    """Batches from an offset on, and what the partition holds. The first may begin before the offset."""
+
+    pieces: Sequence[Buffer]
+    start: int
+    end: int  # the high watermark: all before it is durable
+    stable: int  # the last stable offset: before it no transaction is undecided
+    aborted: Sequence[Aborted] = ()
+
+    @property
+    def size(self) -> int:
+        """How many bytes the batches have."""
+        return sum(len(each) for each in self.pieces)
+
+
+class LogPlace(NamedTuple):
+    """A partition of a topic."""
+
+    topic_id: int
+    partition: int
+
+
+class Sequenced(NamedTuple):
+    """What a partition knows of a producer: its epoch, its last sequence, and when it was heard of."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_ms: int
+    open_since: int = -1  # the first offset of its open transaction
+
+
+WritesDone = Callable[[Sequence[WriteResult]], None]
+
+
+class BatchLog(ABC):
+    """A log by batches.
+
+    `holds_back`: records of open transactions are not in the log until `settle`; else they are, and `mark`
+    says what became of them.
+    """
+
+    holds_back: bool
+
+    @abstractmethod
+    def write(self, writes: Sequence[Write], done: WritesDone) -> None:
+        """Hand batches over; `done` is called once, from any thread, when each is durable or refused.
+
+        Buffers belong to the engine until then. A refused write (damaged, out of sequence, unknown topic, no
+        room) leaves the others alone; the answers stand in the order of the writes.
+        """
+
+    @abstractmethod
+    def fetch(self, topic: Topic, partition: int, offset: int, *, max_bytes: int, committed: bool) -> Fetched:
+        """Return whole batches from the one that holds an offset, about `max_bytes`, but one at least.
+
+        At the end: no pieces. Committed: nothing at or after the last stable offset, and the aborted
+        transactions are told. Raises UnknownTopic, UnknownPartition, OffsetOutOfRange, Damaged.
+        """
+
+    @abstractmethod
+    def watch(self, moved: Callable[[int, int], None]) -> Callable[[], None]:
+        """Call `moved(topic_id, partition)`, from any thread, soon after an end rises; return what stops it.
+
+        May be called too often, and for ends that others raised late; never left out for good.
+        """
+
+    @abstractmethod
+    def settle(self, tx: Transaction, producer_id: int, *, committed: bool) -> None:
+        """Decide a transaction where records of open ones are held back: add them to the log, or drop them.
+
+        In the transaction of the database that writes the decision down. Nothing where batches are in the log
+        from the start: `mark` follows.
+        """
+
+    @abstractmethod
+    def mark(self, producer_id: int, epoch: int, places: Sequence[LogPlace], *, committed: bool) -> None:
+        """Write what was decided into each of these partitions, and return once that is durable.
+
+        May be called again for the same decision. Nothing where `settle` does it all.
+        """
+
+    @abstractmethod
+    def producers(self, topic: Topic, partition: int) -> list[Sequenced]:
+        """Return the producers that a partition knows."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the threads that write and watch; what was handed over is written before."""

@@ -1,0 +1,1 @@
+"""The log in files: a directory of segments that one process writes and many may read."""

@@ -1,0 +1,204 @@
+"""The log in files by batches, for the broker: they go in and out as they are.
+
+Records of open transactions are in the log from the start; markers say what became of them. What a producer
+sends in a transaction is compared with the tables once in each partition, when the transaction begins there.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from threading import Event
+
+import msgspec
+
+from penstock.clock import SYSTEM, Clock
+from penstock.errors import (
+    BatchTooLarge,
+    Error,
+    ForeignPartition,
+    InvalidBatch,
+    InvalidTransaction,
+    OffsetOutOfRange,
+    ProducerFenced,
+    UnknownProducer,
+    UnknownTopic,
+)
+from penstock.model.partition import MURMUR3, partition_of
+from penstock.wire.kafka.compression import TooManyBytes, unpacked
+from penstock.wire.kafka.control_batch import Marker, encode_marker
+from penstock.wire.kafka.record_batch import BatchHeader, batches_in, check_produced, read_header
+from penstock.wire.kafka.records import decode_records
+
+from ..batches import Aborted, BatchLog, Fetched, LogPlace, Sequenced, Write, WriteResult, WritesDone
+from ..contract import Topic, check_partition
+from ..sql.database import Transaction
+from .log import FileLog
+from .partition import PartitionLog
+from .writer import PartitionWrite
+
+logger = logging.getLogger("penstock.files")
+
+FOREIGN_KEYS, ALLOWED = "penstock.foreign.keys", "allowed"
+BATCH_BYTES = 64 * 1024 * 1024  # of the records of one write, unpacked, where they have to be looked at
+_partitions = msgspec.json.Decoder(list[tuple[int, int]]).decode
+
+
+class FileBatchLog(BatchLog):
+    """A log in files, by batches. In the process that writes it. Raises WriterElsewhere, LogMismatch."""
+
+    holds_back = False
+
+    def __init__(self, log: FileLog, clock: Clock = SYSTEM, *, batch_bytes: int = BATCH_BYTES) -> None:
+        self._log, self._clock, self._batch_bytes = log, clock, batch_bytes
+        self._writer = log.writer
+        self._there: set[int] = set()  # topics that were seen in the tables
+
+    # -- writing
+
+    def write(self, writes: Sequence[Write], done: WritesDone) -> None:
+        """Check batches and hand them over to the writer; above the limit of what waits all are refused."""
+        try:
+            self._writer.append([self._checked(each) for each in writes], done, wait=False)
+        except Error as exc:
+            done([WriteResult(error=exc)] * len(writes))
+
+    def _checked(self, write: Write) -> PartitionWrite:
+        try:
+            partition = self._partition(write.topic, write.partition)
+            headers = list(batches_in(write.batches))
+            if not headers:
+                raise InvalidBatch("there is none")
+            for _, header in headers:
+                check_produced(header)
+            if len(headers) > 1 and any(header.producer_id >= 0 for _, header in headers):
+                raise InvalidBatch("an idempotent producer sends one at a time to a partition")
+            if write.topic.partitioner == MURMUR3:
+                self._check_keys(write, headers)
+        except Error as exc:
+            return PartitionWrite(None, write.batches, (), error=exc)
+        verify = self._verify if any(header.is_transactional for _, header in headers) else None
+        return PartitionWrite(partition, write.batches, headers, verify=verify)
+
+    def _partition(self, topic: Topic, number: int) -> PartitionLog:
+        check_partition(topic, number)
+        if topic.id not in self._there:
+            if not self._log.is_there(topic):
+                raise UnknownTopic(topic.name)
+            self._there.add(topic.id)
+        elif self._log.directory.is_gone(topic.id):
+            raise UnknownTopic(topic.name)
+        return self._log.partition(topic, number)
+
+    def _check_keys(self, write: Write, headers: Sequence[tuple[int, BatchHeader]]) -> None:
+        """Refuse keys that the topic itself would put elsewhere, unless it allows them."""
+        topic, left = write.topic, self._batch_bytes
+        for position, header in headers:
+            whole = memoryview(write.batches)[position : position + header.size]
+            try:
+                plain = unpacked(whole, header, left)
+            except TooManyBytes:
+                raise BatchTooLarge(
+                    topic.name, write.partition, self._batch_bytes, self._batch_bytes
+                ) from None
+            left -= len(plain)
+            for each in decode_records(plain):
+                own = write.partition if each.key is None else partition_of(each.key, topic.partitions)
+                if own != write.partition and not self._allows_foreign(topic):
+                    raise ForeignPartition(topic.name, write.partition, own)
+
+    def _allows_foreign(self, topic: Topic) -> bool:
+        rows = self._log.database.look(lambda tx: tx.rows("log", "topic_configs", topics=[topic.id]))
+        return any((name, value) == (FOREIGN_KEYS, ALLOWED) for _, name, value in rows)
+
+    def _verify(self, partition: PartitionLog, header: BatchHeader) -> None:
+        """Raise unless a transaction is open and has this partition; asked when it begins there."""
+        id = header.producer_id
+        rows = self._log.database.look(lambda tx: tx.rows("log", "kafka_producers_lock", ids=[id]))
+        if not rows:
+            raise UnknownProducer(id)
+        _, epoch, state, partitions, transactional_id = rows[0]
+        name = transactional_id or str(id)
+        if header.producer_epoch < epoch:
+            raise ProducerFenced(name, header.producer_epoch, epoch)
+        if header.producer_epoch > epoch or transactional_id is None:
+            raise InvalidTransaction(name, f"its epoch is {epoch}, not {header.producer_epoch}")
+        place = partition.topic_id, partition.folder.partition
+        if state != "open" or place not in _partitions(partitions):
+            raise InvalidTransaction(name, f"it is {state}, or the partition was not added to it")
+
+    # -- reading
+
+    def fetch(self, topic: Topic, partition: int, offset: int, *, max_bytes: int, committed: bool) -> Fetched:
+        """Return batches as they stand in a segment."""
+        held = self._partition(topic, partition)
+        producers, end = held.producers, held.end
+        start, stable = held.start, producers.stable(end)
+        if not start <= offset <= end:
+            raise OffsetOutOfRange(topic.name, partition, offset, start, end)
+        until = stable if committed else end
+        piece = held.piece(offset, max(1, max_bytes), until) if offset < until else None
+        if piece is None:
+            return Fetched((), start, end, stable)
+        aborted = producers.aborted_in(offset, piece.next_offset) if committed else []
+        told = [Aborted(each.producer_id, each.first_offset) for each in aborted]
+        return Fetched((piece.batches,), start, end, stable, told)
+
+    def watch(self, moved: Callable[[int, int], None]) -> Callable[[], None]:
+        """Be told by the writer's thread."""
+        return self._log.directory.watch(moved)
+
+    # -- transactions
+
+    def settle(self, tx: Transaction, producer_id: int, *, committed: bool) -> None:
+        """Do nothing: the records are in the log, and markers follow."""
+
+    def mark(self, producer_id: int, epoch: int, places: Sequence[LogPlace], *, committed: bool) -> None:
+        """Append a marker where the transaction is still open, and wait until the disk has it."""
+        topics = {each.id: each for each in self._log.topics()}
+        marker = Marker.COMMIT if committed else Marker.ABORT
+        writes = [
+            self._marker(topics[each.topic_id], each.partition, marker, producer_id, epoch)
+            for each in places
+            if each.topic_id in topics
+        ]
+        if not writes:
+            return
+        done, results = Event(), list[WriteResult]()
+
+        def told(found: Sequence[WriteResult]) -> None:
+            results.extend(found)
+            done.set()
+
+        self._writer.append(writes, told)
+        done.wait()
+        for each in results:
+            if each.error is not None:
+                raise each.error
+
+    def _marker(
+        self, topic: Topic, number: int, marker: Marker, producer_id: int, epoch: int
+    ) -> PartitionWrite:
+        batch = encode_marker(
+            marker,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            coordinator_epoch=0,
+            timestamp_ms=self._clock.now_ms(),
+        )
+        return PartitionWrite(self._log.partition(topic, number), batch, [(0, read_header(batch))], marker)
+
+    def producers(self, topic: Topic, partition: int) -> list[Sequenced]:
+        """Return the producers that a partition knows."""
+        states = dict(self._partition(topic, partition).producers.states)
+        return [
+            Sequenced(
+                id,
+                each.epoch,
+                each.batches[-1].last_sequence if each.batches else -1,
+                each.last_ms,
+                -1 if each.opened is None else each.opened,
+            )
+            for id, each in sorted(states.items())
+        ]
+
+    def close(self) -> None:
+        """Do nothing: the log ends its writer when it is closed."""

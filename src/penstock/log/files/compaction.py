@@ -1,0 +1,215 @@
+"""Key compaction: of each key the last record stays; what came before it goes, and offsets do not change.
+
+A pass over one partition looks at closed segments before the last stable offset, and before what the caller
+allows. First it reads the segments that came since the last pass and notes each key's last offset; then it
+rewrites every segment up to there, the oldest first, without the records that a later one replaces. Then it
+writes down how far it came (`compacted`, beside the segments).
+
+What stays: the last record of each key; records without a key; markers; the header of each producer's last
+batch, perhaps without records, so that its sequence is known. Offsets that hold nothing any more are covered
+by empty batches. A tombstone (a record without a value) stays until it is older than the topic says, counted
+from when its segment was closed: by the writer's clock, not by what the producer says.
+
+Crash: a segment is the old one or the new one. The oldest goes first, so a tombstone never goes before what
+it deletes. A pass that was cut short is done again.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from penstock import points
+from penstock.errors import InvalidBatch
+from penstock.wire.kafka.buffer import Buffer
+from penstock.wire.kafka.record_batch import (
+    NO_PRODUCER,
+    NO_SEQUENCE,
+    BatchHeader,
+    Compression,
+)
+from penstock.wire.kafka.records import (
+    KafkaRecord,
+    NewRecord,
+    decode_records,
+    emptied,
+    encode_records,
+    resealed,
+)
+
+from .disk import read_whole, write_whole
+from .partition import PartitionLog
+from .segment import Segment
+
+logger = logging.getLogger("penstock.files")
+
+MAPPED = points.declare("compaction.mapped", "The last offset of each key is known; nothing is rewritten.")
+SEGMENT_DONE = points.declare("compaction.segment", "One segment of a compaction is in place.")
+REWRITTEN = points.declare("compaction.rewritten", "All segments are compacted; how far is not noted.")
+NOTED = points.declare("compaction.noted", "A compaction is done, and how far is noted.")
+
+NAME = "compacted"
+_DIRTY_PART = 0.5  # of the bytes must be new before all of it is rewritten
+_MOST_OFFSETS = 1 << 30  # that one empty batch covers
+_KEY_BYTES = 100  # that an entry of the map takes beside the key, about
+
+
+class Compacted(msgspec.Struct, frozen=True):
+    """How far a partition was compacted, and when the oldest tombstone that was left may go."""
+
+    offset: int = 0
+    tombstones_due_ms: int = -1
+
+
+class CompactionPlan(NamedTuple):
+    """What one pass does: `lasts` are the last offsets of keys before `until`."""
+
+    until: int
+    lasts: Mapping[bytes, int]
+
+
+def read_compacted(partition: PartitionLog) -> Compacted:
+    """Return how far a partition was compacted; a note that is lost or damaged begins again."""
+    content = read_whole(partition.files.disk, partition.folder.path / NAME)
+    try:
+        return Compacted() if content is None else msgspec.json.decode(content, type=Compacted)
+    except msgspec.MsgspecError:
+        return Compacted()
+
+
+def write_compacted(partition: PartitionLog, done: Compacted) -> None:
+    """Note how far a partition was compacted."""
+    path = partition.folder.path / NAME
+    write_whole(partition.files.disk, path, msgspec.json.encode(done) + b"\n")
+
+
+def closed_segments(partition: PartitionLog, below: int) -> list[Segment]:
+    """Return the closed segments that lie wholly before an offset, and before the last stable one."""
+    below = min(below, partition.stable)
+    return [each for each in partition.segments[:-1] if each.end_offset <= below]
+
+
+def is_due(partition: PartitionLog, below: int, now_ms: int) -> bool:
+    """Return whether enough has come since the last pass, or tombstones may go."""
+    closed, done = closed_segments(partition, below), read_compacted(partition)
+    dirty = sum(each.end_position for each in closed if each.end_offset > done.offset)
+    if dirty and dirty >= _DIRTY_PART * sum(each.end_position for each in closed):
+        return True
+    return bool(closed) and 0 <= done.tombstones_due_ms <= now_ms
+
+
+def planned(partition: PartitionLog, below: int, map_bytes: int) -> CompactionPlan:
+    """Read what came since the last pass, as far as the map of keys may grow. Raises Damaged."""
+    done, lasts, size = read_compacted(partition), dict[bytes, int](), 0
+    until = done.offset
+    producers = partition.producers
+    for segment in closed_segments(partition, below):
+        if segment.end_offset <= done.offset:
+            continue
+        if lasts and size >= map_bytes:
+            break
+        for _, header, batch in segment.batches():
+            if header.is_control or producers.is_aborted(header):
+                continue
+            for record in _decoded(batch) or ():
+                if record.key is not None and record.offset >= done.offset:
+                    if record.key not in lasts:
+                        size += len(record.key) + _KEY_BYTES
+                    lasts[record.key] = record.offset
+        until = segment.end_offset
+    points.reach(MAPPED)
+    return CompactionPlan(until, lasts)
+
+
+class SegmentCompaction:
+    """What one segment becomes. `removed` and `tombstones` count what `batches` has left out, and left in."""
+
+    def __init__(
+        self, partition: PartitionLog, segment: Segment, plan: CompactionPlan, *, drop_tombstones: bool
+    ) -> None:
+        self._segment, self._plan, self._drop_tombstones = segment, plan, drop_tombstones
+        self._producers = partition.producers
+        states = list(self._producers.states.values())
+        self._last_batches = {each.batches[-1].base_offset for each in states if each.batches}
+        self.removed = self.tombstones = 0
+
+    def changes(self) -> bool:
+        """Return whether anything of it goes; then `removed` and `tombstones` begin anew. Raises Damaged."""
+        for _, header, batch in self._segment.batches():
+            if header.record_count and self._kept(header, batch) is not batch:
+                self.removed = self.tombstones = 0
+                return True
+        return False
+
+    def batches(self) -> Iterator[Buffer]:
+        """Yield the batches of the new segment, over the same offsets. Raises Damaged."""
+        hole: BatchHeader | None = None
+        for _, header, batch in self._segment.batches():
+            kept = self._kept(header, batch)
+            if kept is None and hole is None:
+                hole = header
+            elif kept is None and hole is not None and header.last_offset - hole.base_offset < _MOST_OFFSETS:
+                hole = _joined(hole, header)
+            else:
+                if hole is not None:
+                    yield _covering(hole)
+                hole = header if kept is None else None
+                if kept is not None:
+                    yield kept
+        if hole is not None:
+            yield _covering(hole)
+
+    def _kept(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
+        """Return what stays of a batch; None if nothing of it does."""
+        if header.is_control:
+            return batch
+        if not header.record_count:  # of an earlier pass: it covers a hole, or was a producer's last
+            return batch if header.base_offset in self._last_batches else None
+        records = [] if self._producers.is_aborted(header) else _decoded(batch)
+        if records is None:
+            return batch
+        kept = [each for each in records if self._stays(each)]
+        self.removed += header.record_count - len(kept)
+        if len(kept) == header.record_count:
+            return batch
+        if not kept:
+            return emptied(header) if header.base_offset in self._last_batches else None
+        news = (
+            NewRecord(each.offset - header.base_offset, each.timestamp_ms, each.key, each.value, each.headers)
+            for each in kept
+        )
+        return resealed(header, encode_records(news, codec=Compression(header.codec)))
+
+    def _stays(self, record: KafkaRecord) -> bool:
+        if record.key is None:
+            return True
+        if record.offset < self._plan.lasts.get(record.key, -1):
+            return False
+        if record.value is not None:
+            return True
+        self.tombstones += not self._drop_tombstones
+        return not self._drop_tombstones
+
+
+def _decoded(batch: Buffer) -> list[KafkaRecord] | None:
+    """Return the records of a batch; None where they cannot be decoded: such a batch stays as it came."""
+    try:
+        return list(decode_records(batch))
+    except InvalidBatch:
+        return None
+
+
+def _joined(hole: BatchHeader, following: BatchHeader) -> BatchHeader:
+    return hole._replace(
+        last_offset_delta=following.last_offset - hole.base_offset,
+        max_timestamp=max(hole.max_timestamp, following.max_timestamp),
+    )
+
+
+def _covering(hole: BatchHeader) -> Buffer:
+    """Return an empty batch of nobody's over the offsets of a hole."""
+    nobody = hole._replace(
+        attributes=0, producer_id=NO_PRODUCER, producer_epoch=-1, base_sequence=NO_SEQUENCE
+    )
+    return emptied(nobody)

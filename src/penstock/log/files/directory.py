@@ -1,0 +1,350 @@
+"""The directory of a log in files: its topics' folders, its open files, and, in one process, its writer.
+
+    data/
+        penstock.db            topics, groups, cursors, lanes: the same tables as ever, in SQLite
+        identity               which log it is
+        writer.lock            held by the process that writes
+        topics/<uuid>/         one folder for each topic
+            heads              what its partitions hold
+            <partition>/       segments, their indexes, snapshots of producers
+
+All that open the same directory in one process share one `LogDirectory`, and so one writer. It refuses to
+know SQL: `FileLog` joins it with the tables. Safe from any thread.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock, RLock
+from typing import ClassVar
+from uuid import UUID
+
+from penstock.clock import Clock
+from penstock.errors import Damaged
+
+from .disk import Disk
+from .heads import HeadsFile, PartitionHead
+from .index import SparseIndex
+from .loading import PartitionFolder, load_segments, whole_until
+from .lock import WriterLock, writer_pid
+from .missing import MissingRun
+from .open_files import OpenFiles
+from .partition import PartitionLog
+from .partition_view import PartitionView
+from .segment import Segment
+from .settings import FilesSettings
+from .upkeep import Upkeep
+from .writer import LogWriter
+
+TOPICS = "topics"
+
+
+class TopicFiles:
+    """The files of one topic."""
+
+    def __init__(self, disk: Disk, path: Path, uuid: UUID, id: int) -> None:
+        self.path, self.uuid, self.id = path, uuid, id
+        self.heads = HeadsFile(disk, path)
+        self.views: dict[int, PartitionReader] = {}
+        self.partitions: dict[int, PartitionLog] = {}
+        self.maps = 0  # rises when it grows: what was placed by an older map is placed again
+        self.is_growing = False
+
+    def folder(self, partition: int) -> PartitionFolder:
+        """Return where a partition is."""
+        return PartitionFolder(self.path / str(partition), self.uuid, partition)
+
+
+class PartitionReader(PartitionView):
+    """A partition that another process writes: as far as that one has published.
+
+    Where its head is lost, and nobody writes, what it holds is found again in its segments.
+    """
+
+    def __init__(
+        self,
+        files: OpenFiles,
+        topic: TopicFiles,
+        partition: int,
+        index_bytes: int,
+        durable_start: Callable[[], int],
+    ) -> None:
+        super().__init__(files, topic.folder(partition))
+        self.topic_id = topic.id
+        self._index_bytes = index_bytes
+        self._heads, self._durable_start = topic.heads, durable_start
+        self._changes = -1
+        self._is_found = False  # in its segments, without a head
+        self._published_stable = 0
+        self._lock = Lock()
+
+    @property
+    def stable(self) -> int:
+        """The last stable offset, as the writer says."""
+        return self._published_stable
+
+    def refresh(self, head: PartitionHead | None) -> None:
+        """Take over what the writer has published."""
+        with self._lock:
+            if head is None:
+                self._find()
+                return
+            if head.end < self.end and head.changes <= self._changes:
+                return
+            self._take_over(head)
+
+    def missing(self, low: int, high: int) -> MissingRun | None:
+        """Return what is missing of a range, after a second look: retention may have been quicker."""
+        if super().missing(low, high) is None:
+            return None
+        self._look_again()
+        return super().missing(low, high)
+
+    def _is_trimmed(self, segment: Segment) -> bool:
+        self._look_again()
+        return super()._is_trimmed(segment)
+
+    def _look_again(self) -> None:
+        """Look at the folder anew: for what was removed, and for what was put back."""
+        with self._lock:
+            self._changes, self._is_found = -1, False
+            head = self._heads.get(self.folder.partition)
+            if head is None:
+                self._find()
+                return
+            self._take_over(head)
+            self.start = max(self.start, self._durable_start())
+
+    def _find(self) -> None:
+        """Find out without a head what the segments hold. Raises Damaged while another process writes."""
+        if self._is_found:
+            return
+        segments = load_segments(self.files, self.folder, self._index_bytes)
+        if segments:
+            _find_end(segments[-1])
+        if not segments or (segments[-1].end_offset == segments[0].base_offset):
+            return  # nothing was ever in it, or it is just being made
+        directory = self.folder.path.parent.parent.parent
+        if writer_pid(directory) not in (None, os.getpid()):
+            name = f"{self.folder.path.parent.name}/heads"
+            why = "its head cannot be read; the process that writes makes it again when it starts"
+            raise Damaged(name, 64 * self.folder.partition, segments[0].base_offset, why)
+        self.start = self._durable_start()
+        self.segments, self.end = segments, segments[-1].end_offset
+        self._published_stable = self.producers.stable(self.end)
+        self._is_found = True
+
+    def _take_over(self, head: PartitionHead) -> None:
+        """Take over what a head says."""
+        if head.changes != self._changes:
+            for each in self.segments:
+                self.files.forget(each.path)
+            self.segments = load_segments(self.files, self.folder, self._index_bytes)
+            self._changes = head.changes
+        self.start = head.start
+        self._set_last_end(head)
+        self._published_stable = head.stable
+        self.end = head.end
+
+    def _set_last_end(self, head: PartitionHead) -> None:
+        """Let the segment that is written end where the head says: after its last batch before the end."""
+        last = next((each for each in self.segments if each.base_offset == head.segment), None)
+        if last is None:
+            self.lost_base = head.segment
+            if self.segments and self.segments[-1].base_offset < head.segment:
+                _find_end(self.segments[-1])
+            return
+        if last.header.end_position:
+            last.end_position, last.end_offset = last.header.end_position, last.header.end_offset
+        if last.header.end_position or last.end_offset >= head.end:
+            return
+        with self.files.use(last.path) as file:
+            size = file.size
+        position, offset = last.end_position, last.end_offset
+        index = last.index if offset > last.base_offset else None
+        last.end_position, last.end_offset = size, head.end
+        if index is None:
+            index = SparseIndex(self._index_bytes)
+        try:
+            for at, header in last.headers(position, offset):
+                index.note(header.base_offset, at, header.max_timestamp)
+                position = at + header.size
+                if header.next_offset >= head.end:
+                    break
+        except Damaged:  # who reads there is told
+            last.forget_index()
+            return
+        last.end_position = position
+        last.index = index
+
+
+def _find_end(segment: Segment) -> None:
+    """Let a segment that none follows end after its last whole batch."""
+    header = segment.header
+    found = (header.end_position, header.end_offset) if header.end_position else whole_until(segment)
+    segment.end_position, segment.end_offset = found
+
+
+class LogDirectory:
+    """One directory, in this process."""
+
+    _shared: ClassVar[dict[tuple[int, str], "LogDirectory"]] = {}
+    _shared_lock: ClassVar[Lock] = Lock()
+
+    def __init__(self, path: Path, settings: FilesSettings, clock: Clock, disk: Disk) -> None:
+        self.path, self.settings, self.disk, self._clock = path, settings, disk, clock
+        self.files = OpenFiles(disk, settings.open_files)
+        self.upkeep = Upkeep(settings)
+        self._topics: dict[int, TopicFiles] = {}
+        self._lock = RLock()
+        self._writer: LogWriter | None = None
+        self._writer_lock: WriterLock | None = None
+        self._watchers: list[Callable[[int, int], None]] = []
+        self._users = 0
+        self._gone: set[int] = set()
+
+    # -- sharing
+
+    @classmethod
+    def shared(cls, path: Path, settings: FilesSettings, clock: Clock) -> "LogDirectory":
+        """Return the one object of this process for a directory; `close` it as often as it was asked for."""
+        key = os.getpid(), os.path.realpath(path)
+        with cls._shared_lock:
+            found = cls._shared.get(key)
+            if found is None:
+                found = cls._shared[key] = cls(Path(key[1]), settings, clock, Disk())
+            found._users += 1
+            return found
+
+    def close(self) -> None:
+        """Stop writing once nobody in this process uses it any more."""
+        with self._shared_lock:
+            self._users -= 1
+            if self._users > 0:
+                return
+            self._shared.pop((os.getpid(), str(self.path)), None)
+        self.stop_writing()
+        with self._lock:
+            for topic in self._topics.values():
+                topic.heads.close()
+            self._topics = {}
+            self.files.close()
+
+    # -- writing
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether this process writes."""
+        return self._writer is not None
+
+    def writer(self, claim: Callable[[], None]) -> LogWriter:
+        """Return the writer; the first time take the lock and `claim` the directory.
+
+        Raises WriterElsewhere.
+        """
+        if self._writer is not None:
+            return self._writer
+        with self._lock:
+            if self._writer is None:
+                self.disk.make_folder(self.path / TOPICS)
+                self.disk.sync_folder(self.path)
+                self.disk.sync_folder(self.path.parent)
+                self._writer_lock = WriterLock(self.path)
+                try:
+                    claim()
+                except BaseException:
+                    self._writer_lock.release()
+                    self._writer_lock = None
+                    raise
+                self._writer = LogWriter(self.settings, self._clock, self._moved)
+            return self._writer
+
+    def stop_writing(self) -> None:
+        """Finish, sync and let another process write."""
+        with self._lock:
+            writer, self._writer = self._writer, None
+            if writer is None:
+                return
+            writer.stop()
+            for topic in self._topics.values():
+                for partition in topic.partitions.values():
+                    partition.close()
+                topic.partitions = {}
+                topic.heads.sync()
+            assert self._writer_lock is not None
+            self._writer_lock.release()
+            self._writer_lock = None
+
+    def watch(self, moved: Callable[[int, int], None]) -> Callable[[], None]:
+        """Call `moved(topic_id, partition)` in the writer's thread when an end rises; return what ends it."""
+        self._watchers.append(moved)
+        return lambda: self._watchers.remove(moved)
+
+    def _moved(self, partition: PartitionLog) -> None:
+        for each in list(self._watchers):
+            each(partition.topic_id, partition.folder.partition)
+
+    # -- topics
+
+    def topic(self, id: int, uuid: UUID) -> TopicFiles:
+        """Return the files of a topic, whether there are any yet or not."""
+        found = self._topics.get(id)
+        if found is None:
+            with self._lock:
+                path = self.path / TOPICS / str(uuid)
+                found = self._topics.setdefault(id, TopicFiles(self.disk, path, uuid, id))
+        return found
+
+    def partition(self, topic: TopicFiles, number: int, start: Callable[[], int]) -> PartitionLog:
+        """Return a partition for writing; the first time it is recovered. Raises OSError."""
+        found = topic.partitions.get(number)
+        if found is None:
+            with self._lock:
+                found = topic.partitions.get(number)
+                if found is None:
+                    folder = topic.folder(number)
+                    found = PartitionLog(
+                        self.files, folder, topic.heads, self.settings, self._clock, topic.id
+                    )
+                    found.recover(start())
+                    topic.partitions[number] = found
+        return found
+
+    def view(
+        self,
+        topic: TopicFiles,
+        number: int,
+        head: PartitionHead | None,
+        start: Callable[[], int] = lambda: 0,
+    ) -> PartitionReader:
+        """Return a partition as its writer in another process has published it.
+
+        `start`: the first offset kept, as far as it is known elsewhere.
+        """
+        found = topic.views.get(number)
+        if found is None:
+            reader = PartitionReader(self.files, topic, number, self.settings.index_bytes, start)
+            found = topic.views.setdefault(number, reader)
+        found.refresh(head)
+        return found
+
+    def is_gone(self, topic_id: int) -> bool:
+        """Return whether a topic was deleted by this process."""
+        return topic_id in self._gone
+
+    def forget(self, topic: TopicFiles) -> None:
+        """Remove the files of a topic that is deleted."""
+        with self._lock:
+            self._gone.add(topic.id)
+            self._topics.pop(topic.id, None)
+            topic.heads.close()
+            for number in self.disk.names(topic.path):
+                folder = topic.path / number
+                for name in self.disk.names(folder):
+                    self.files.forget(folder / name)
+                    self.disk.remove(folder / name)
+                if number.isdecimal():
+                    self.disk.remove_folder(folder)
+                else:
+                    self.disk.remove(folder)
+            self.disk.remove_folder(topic.path)

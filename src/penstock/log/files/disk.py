@@ -1,0 +1,168 @@
+"""The disk as a log in files uses it: the few calls whose order makes it survive a crash.
+
+Everything that the log writes goes through here, so a test can put a disk in its place that forgets what was
+not synced. Owns the system calls and the rights of what is made (0700, 0600); knows nothing of what the bytes
+mean.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from penstock.wire.kafka.buffer import Buffer
+
+FOLDER_MODE, FILE_MODE = 0o700, 0o600
+BESIDE = ".new"  # ends the name of a file that is about to take the place of another
+_PIECES = 1024  # that one call takes: IOV_MAX of every system we know
+
+
+class DiskFile:
+    """One open file. Reads and writes say where; two threads may use it at once."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return bytes from a position on; fewer only where the file ends."""
+        found = os.pread(self._fd, size, position)
+        while len(found) < size:  # a signal, or the end
+            more = os.pread(self._fd, size - len(found), position + len(found))
+            if not more:
+                break
+            found += more
+        return found
+
+    def write(self, position: int, pieces: Sequence[Buffer]) -> int:
+        """Write pieces one after another from a position on and return how many bytes that were.
+
+        Raises OSError; then some of it may have been written.
+        """
+        written = 0
+        for first in range(0, len(pieces), _PIECES):
+            some = pieces[first : first + _PIECES]
+            size = sum(len(each) for each in some)
+            done = os.pwritev(self._fd, some, position + written)
+            while done < size:  # a full disk writes what fits, and refuses the next call
+                rest = memoryview(b"".join(some))[done:]
+                done += os.pwritev(self._fd, [rest], position + written + done)
+            written += size
+        return written
+
+    def sync(self) -> None:
+        """Return once the disk has the bytes; never call it again after it failed.
+
+        The system may have thrown the bytes away and forgotten that it did: the second call would succeed.
+        """
+        if sys.platform == "darwin":
+            fcntl.fcntl(self._fd, fcntl.F_FULLFSYNC)  # fsync stops at the drive's cache there
+        else:
+            os.fdatasync(self._fd)
+
+    def allocate(self, size: int) -> None:
+        """Let the file have that many bytes at least; new ones are zero.
+
+        Raises OSError when there is no room.
+        """
+        if hasattr(os, "posix_fallocate"):
+            try:
+                os.posix_fallocate(self._fd, 0, size)
+                return
+            except OSError as exc:
+                if exc.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+                    raise
+        if self.size < size:
+            os.ftruncate(self._fd, size)
+
+    def truncate(self, size: int) -> None:
+        """Let the file end there."""
+        os.ftruncate(self._fd, size)
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        return os.fstat(self._fd).st_size
+
+    def close(self) -> None:
+        """Close it; a second time does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class Disk:
+    """The file system of this machine."""
+
+    def make_folder(self, path: Path) -> None:
+        """Make a folder, and those it lies in, unless it is there; nobody else may look into it."""
+        path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+
+    def names(self, folder: Path) -> list[str]:
+        """Return what a folder holds; nothing if it is not there."""
+        try:
+            return sorted(os.listdir(folder))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def create(self, path: Path) -> DiskFile:
+        """Make a file that is not there yet and open it. Raises FileExistsError."""
+        return DiskFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
+
+    def open(self, path: Path, *, write: bool = False) -> DiskFile:
+        """Open a file that is there. Raises FileNotFoundError."""
+        return DiskFile(os.open(path, (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC))
+
+    def exists(self, path: Path) -> bool:
+        """Return whether something of that name is there."""
+        return path.exists()
+
+    def rename(self, old: Path, new: Path) -> None:
+        """Give a file another name, in place of what had it; lasting only once the folder is synced."""
+        os.replace(old, new)
+
+    def remove(self, path: Path) -> None:
+        """Remove a file; one that is not there is no error."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def remove_folder(self, path: Path) -> None:
+        """Remove an empty folder; one that is not there, or not empty, is no error."""
+        with contextlib.suppress(FileNotFoundError, OSError):
+            os.rmdir(path)
+
+    def sync_folder(self, path: Path) -> None:
+        """Return once the disk has the names in a folder."""
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def write_whole(disk: Disk, path: Path, content: bytes) -> None:
+    """Put a small file in its place: after a crash it holds the old or the new content, nothing between."""
+    beside = path.with_name(path.name + BESIDE)
+    disk.remove(beside)
+    file = disk.create(beside)
+    try:
+        file.write(0, [content])
+        file.sync()
+    finally:
+        file.close()
+    disk.rename(beside, path)
+    disk.sync_folder(path.parent)
+
+
+def read_whole(disk: Disk, path: Path) -> bytes | None:
+    """Return what a small file holds; None if it is not there."""
+    try:
+        file = disk.open(path)
+    except FileNotFoundError:
+        return None
+    try:
+        return file.read(0, file.size)
+    finally:
+        file.close()

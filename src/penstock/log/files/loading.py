@@ -1,0 +1,150 @@
+"""The segments of a partition as its folder holds them, and where each of them ends.
+
+A segment ends where its successor's header says, or, rewritten, its own. Only where neither can be read its
+batches are walked. Nothing is removed here: a file that does not belong to the partition is left out and
+named.
+"""
+
+import logging
+import struct
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+from uuid import UUID
+
+from penstock.errors import InvalidBatch
+from penstock.wire.kafka.record_batch import HEADER_BYTES as BATCH_HEADER_BYTES
+from penstock.wire.kafka.record_batch import check_batch, read_header
+
+from .disk import DiskFile
+from .open_files import OpenFiles
+from .segment import CHUNK_BYTES, SUFFIX, Segment
+from .segment_header import HEADER_BYTES, SegmentHeader, decode_header
+
+logger = logging.getLogger("penstock.files")
+
+
+class PartitionFolder(NamedTuple):
+    """Where the files of a partition are, and which partition that is."""
+
+    path: Path
+    topic: UUID
+    partition: int
+
+    def segment_path(self, base_offset: int) -> Path:
+        """Return where the segment that begins at an offset is."""
+        return self.path / f"{base_offset:020}{SUFFIX}"
+
+
+def segment_bases(files: OpenFiles, folder: PartitionFolder) -> list[int]:
+    """Return the base offsets of the segments that are there."""
+    names = [name for name in files.disk.names(folder.path) if name.endswith(SUFFIX)]
+    return sorted(
+        int(stem) for name in names if (stem := name.removesuffix(SUFFIX)).isdecimal() and len(stem) == 20
+    )
+
+
+def load_segments(files: OpenFiles, folder: PartitionFolder, index_bytes: int) -> list[Segment]:
+    """Return the segments, the oldest first; the last one's end is not known yet."""
+    segments: list[Segment] = []
+    for base in segment_bases(files, folder):
+        header = _header(files, folder, base)
+        if header is not None:
+            segments.append(Segment(files, folder.segment_path(base), header, index_bytes))
+    for segment, following in pairwise(segments):
+        _set_end(segment, following.header)
+    return segments
+
+
+def _set_end(segment: Segment, following: SegmentHeader) -> None:
+    own = segment.header
+    if own.end_position:
+        segment.end_position, segment.end_offset = own.end_position, own.end_offset
+    elif following.before_base == segment.base_offset:
+        segment.end_position, segment.end_offset = following.before_position, following.before_offset
+    else:
+        logger.error("%s: the segment that follows is missing, or its header is damaged", segment.name)
+        segment.end_position, segment.end_offset = whole_until(segment)
+
+
+def _header(files: OpenFiles, folder: PartitionFolder, base: int) -> SegmentHeader | None:
+    """Return the header of a segment; one that is damaged is made up from what else is known."""
+    path = folder.segment_path(base)
+    with files.use(path) as file:
+        content = file.read(0, HEADER_BYTES)
+        found = decode_header(content)
+        first = file.read(HEADER_BYTES, CHUNK_BYTES) if isinstance(found, str) else b""
+    if isinstance(found, SegmentHeader):
+        if (found.topic, found.partition, found.base_offset) == (folder.topic, folder.partition, base):
+            return found
+        logger.error(
+            "%s belongs to partition %s of topic %s at offset %s; it is left alone",
+            path,
+            found.partition,
+            found.topic,
+            found.base_offset,
+        )
+        return None
+    try:
+        batch = read_header(first)
+        check_batch(first if batch.size <= len(first) else _batch(files, path, batch.size))
+    except InvalidBatch:
+        return None  # nothing was ever in it
+    if batch.base_offset != base:
+        return None
+    logger.error("%s: %s; its batches are served, their checksums are right", path, found)
+    # All before it was in others, for all that is known.
+    return SegmentHeader(folder.topic, folder.partition, base, batch.leader_epoch, before_offset=base)
+
+
+def _batch(files: OpenFiles, path: Path, size: int) -> bytes:
+    with files.use(path) as file:
+        return file.read(HEADER_BYTES, size)
+
+
+def whole_until(segment: Segment, position: int = HEADER_BYTES, offset: int | None = None) -> tuple[int, int]:
+    """Return position and offset after the last of the whole batches in a row from a place on."""
+    expected = segment.base_offset if offset is None else offset
+    with segment.files.use(segment.path) as file:
+        chunk, base = b"", position
+        while True:
+            at = position - base
+            if at + BATCH_HEADER_BYTES > len(chunk):
+                chunk, base, at = file.read(position, CHUNK_BYTES), position, 0
+            try:
+                header = read_header(chunk, at)
+                if header.size > len(chunk) - at and header.size >= BATCH_HEADER_BYTES:
+                    size = min(header.size, max(0, file.size - position))
+                    if size == header.size:
+                        chunk, base, at = file.read(position, max(size, CHUNK_BYTES)), position, 0
+                header = check_batch(chunk, at)
+            except (InvalidBatch, struct.error):
+                return position, expected
+            known = segment.header.leader_epoch, expected
+            if (header.leader_epoch, header.base_offset) != known or header.last_offset_delta < 0:
+                return position, expected
+            position, expected = position + header.size, header.next_offset
+
+
+def has_bytes_behind(segment: Segment, position: int) -> bool:
+    """Return whether anything but zeros stands in a segment's file from a position on."""
+    with segment.files.use(segment.path) as file:
+        while chunk := file.read(position, CHUNK_BYTES):
+            if any(chunk):
+                return True
+            position += len(chunk)
+    return False
+
+
+def write_again(file: DiskFile, position: int, end: int) -> None:
+    """Let the disk have bytes that are read back, by writing them once more. Raises OSError.
+
+    A sync alone is not enough: if an earlier one failed, the system may show bytes that it will not write.
+    """
+    while position < end:
+        chunk = file.read(position, min(CHUNK_BYTES, end - position))
+        if not chunk:
+            break
+        file.write(position, [chunk])
+        position += len(chunk)
+    file.sync()

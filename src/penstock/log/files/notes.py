@@ -1,0 +1,142 @@
+"""What named producers appended last: a row each in the SQLite file, written before and after an append.
+
+Two places cannot commit at once. So the row says first what is about to be appended, and from which offsets
+on it may be found (`floors`); then the records are appended; then it says where they are. Whoever finds a row
+of the first kind looks in the log for its ids: what is there was appended, and the producer goes on behind
+it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ..contract import LAST_OFFSET, Appended, Batch, OffsetRange, Position, Topic, is_repeated
+from ..sql.contract import Row, Rows
+
+if TYPE_CHECKING:
+    from .log import FileLog
+
+_lock = RLock()  # one append of a named producer at a time, in all the process
+_COLUMNS = "id epoch sequence topic_id positions ids"
+
+
+class _Floors(msgspec.Struct):
+    """Where the records of an append may be found whose end nobody has seen: partition → first offset."""
+
+    floors: dict[str, int]
+
+
+_placed = msgspec.json.Decoder(list[tuple[int, int]] | _Floors).decode
+_ids = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+class ProducerNotes:
+    """The rows of one log's producers."""
+
+    def __init__(self, log: "FileLog") -> None:
+        self._log = log
+
+    @contextmanager
+    def guard(self, batches: Sequence[Batch]) -> Iterator[None]:
+        """Keep others of this process from appending as the same producers meanwhile."""
+        if any(batch.producer is not None for batch in batches):
+            with _lock:
+                yield
+        else:
+            yield
+
+    def last(self, producer: str) -> Appended | None:
+        """Return the last batch of a producer: all of it that is in the log."""
+        with _lock:
+            rows = self._log.database.look(lambda tx: tx.rows("log", "producer_find", id=producer))
+            return self._appended(producer, rows[0]) if rows else None
+
+    def repeated(self, batch: Batch) -> list[Position] | None:
+        """Return where a batch stands that was appended before. Raises ProducerFenced, OutOfSequence."""
+        if batch.producer is None:
+            return None
+        last = self.last(batch.producer.id)
+        if last is not None and not last.positions and batch.producer.sequence == last.sequence:
+            is_repeated(batch.producer, last)
+            return None
+        return list(last.positions) if is_repeated(batch.producer, last) and last is not None else None
+
+    def intend(
+        self,
+        batches: Sequence[Batch],
+        known: Sequence[list[Position] | None],
+        plans: Sequence[Sequence[Any]],
+        topics: Mapping[str, tuple[Topic, int]],
+    ) -> None:
+        """Say what is about to be appended, and from where on it may be found."""
+        rows = []
+        for batch, before, parts in zip(batches, known, plans, strict=True):
+            if batch.producer is not None and before is None and parts:
+                topic = topics[batch.topic][0]
+                floors = {str(part.partition): self._log.view(topic, part.partition).end for part in parts}
+                rows.append(_row(batch, topic, _Floors(floors)))
+        self._put(rows)
+
+    def put(
+        self,
+        batches: Sequence[Batch],
+        known: Sequence[list[Position] | None],
+        found: Sequence[list[Position]],
+        topics: Mapping[str, tuple[Topic, int]],
+    ) -> None:
+        """Say where the batches of producers stand."""
+        self._put(
+            [
+                _row(batch, topics[batch.topic][0], positions)
+                for batch, before, positions in zip(batches, known, found, strict=True)
+                if batch.producer is not None and before is None and positions
+            ]
+        )
+
+    def _put(self, rows: Sequence[Row]) -> None:
+        if rows:
+            table = Rows.of(_COLUMNS, rows)
+            self._log.database.run(lambda tx: tx.change("log", "producers_put", producers=table))
+
+    def _appended(self, producer: str, row: Row) -> Appended:
+        epoch, sequence, topic_id, positions, ids = row
+        placed = _placed(positions)
+        if isinstance(placed, _Floors):
+            return self._resolved(producer, epoch, sequence, topic_id, placed.floors, _ids(ids))
+        return Appended(epoch, sequence, topic_id, tuple(Position(*each) for each in placed), _ids(ids))
+
+    def _resolved(
+        self,
+        producer: str,
+        epoch: int,
+        sequence: int,
+        topic_id: int,
+        floors: dict[str, int],
+        ids: tuple[str, ...],
+    ) -> Appended:
+        """Look in the log for what an append has left there that ended in between, and write it down."""
+        topic = next((each for each in self._log.topics() if each.id == topic_id), None)
+        wanted, found = set(ids), dict[str, Position]()
+        if topic is not None:
+            for number, floor in floors.items():
+                within = OffsetRange(int(number), floor, LAST_OFFSET)
+                for entry in self._log.view(topic, within.partition).entries(within.low, within.high):
+                    if entry.id in wanted:
+                        found[entry.id] = Position(entry.partition, entry.offset)
+        there = [each for each in ids if each in found]
+        places = [found[each] for each in there]
+        self._put([(producer, epoch, sequence, topic_id, _json(places), _json(there))])
+        return Appended(epoch, sequence, topic_id, tuple(places), tuple(there))
+
+
+def _row(batch: Batch, topic: Topic, placed: _Floors | list[Position]) -> Row:
+    assert batch.producer is not None
+    ids = [each.id for each in batch.contents]
+    return (*batch.producer, topic.id, _json(placed), _json(ids))
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

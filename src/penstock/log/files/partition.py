@@ -1,0 +1,527 @@
+"""A partition as its writer sees it: recovered, appended to, closed and begun anew.
+
+States: it takes batches, or it refuses them because the disk did (`refusal`). A failed write or sync is never
+tried again on the same file: its segment ends at the last synced byte, and the next append begins a new
+segment, whose header says so, at an offset that was never given. So offsets of a refused batch are not given
+again, and what of it may have reached the disk is void.
+Safety: all that changes it runs in the writer's thread; readers in other threads see `segments` and `end`.
+Crash: `recover` reads the last segment behind what `heads` says is synced, takes whole batches and leaves a
+torn tail void; damage elsewhere is found when it is read, and named.
+"""
+
+import errno
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from penstock import points
+from penstock.clock import Clock
+from penstock.errors import Error, PartitionUnwritable, StoreFull
+from penstock.wire.kafka.buffer import Buffer
+from penstock.wire.kafka.control_batch import Marker
+from penstock.wire.kafka.record_batch import NO_PRODUCER, BatchHeader
+
+from .disk import BESIDE, write_whole
+from .heads import HeadsFile, PartitionHead
+from .index import SparseIndex
+from .loading import PartitionFolder, has_bytes_behind, load_segments, segment_bases, whole_until, write_again
+from .open_files import OpenFiles
+from .partition_view import PartitionView
+from .producers import ProducerState, SentBatch, following_state
+from .reservation import read_reservation, write_reservation
+from .segment import Segment
+from .segment_header import HEADER_BYTES, SegmentHeader, decode_header
+from .settings import FilesSettings
+from .snapshots import write_snapshot
+
+logger = logging.getLogger("penstock.files")
+
+ROLL_MADE = points.declare(
+    "partition.roll_made", "A new segment has its header on disk; nothing is in it yet."
+)
+ROLL_CLOSED = points.declare(
+    "partition.roll_closed", "A new segment is in use; the old one has no index yet."
+)
+INDEXED = points.declare(
+    "partition.index_written", "A closed segment has its index; its snapshot is not written."
+)
+SNAPPED = points.declare("partition.snapshot_written", "A closed segment has its index and its snapshot.")
+WRITTEN = points.declare(
+    "partition.batches_written", "Batches are written to a segment; they are not synced."
+)
+SYNCED = points.declare("partition.batches_synced", "Batches are on disk; they are not published.")
+TRIMMED = points.declare("partition.trim_started", "A new start is durable; no segment is removed yet.")
+REMOVED = points.declare(
+    "partition.segment_removed", "One segment that nobody needs is removed; others may follow."
+)
+
+_FIRST_ALLOCATION, _MOST_ALLOCATION = 64 * 1024, 4 << 20
+_RESERVED_OFFSETS = 1 << 16
+_RETRY_SECONDS = 0.2  # a disk that refused is asked again with the first append after that
+
+
+class PlacedBatch(NamedTuple):
+    """A batch with its offset, on its way to the disk."""
+
+    header: BatchHeader
+    piece: Buffer
+    marker: Marker | None = None
+
+
+class _SegmentPlace(NamedTuple):
+    """Where a segment begins and ends."""
+
+    base: int
+    position: int
+    offset: int
+
+
+class PartitionLog(PartitionView):
+    """One partition of the writer's."""
+
+    def __init__(
+        self,
+        files: OpenFiles,
+        folder: PartitionFolder,
+        heads: HeadsFile,
+        settings: FilesSettings,
+        clock: Clock,
+        topic_id: int,
+    ) -> None:
+        super().__init__(files, folder)
+        self._heads, self._settings, self._clock, self.topic_id = heads, settings, clock, topic_id
+        self.next_offset = 0  # the next to be given
+        self.leader_epoch = 0
+        self.refusal: Error | None = None
+        self._retry_at = 0.0
+        self._changes = 0
+        self._must_roll = True
+        self._allocated = 0
+        self._begun_ms = 0
+        self._reserved = 0
+        self._position = HEADER_BYTES  # up to where the last segment is written, synced or not
+        self._written: list[PlacedBatch] = []  # behind what counts
+        self._tentative: dict[int, ProducerState] = {}
+        self._sync_failed = False  # of the last segment: it is not synced again
+        self.synced_position, self.synced_offset = HEADER_BYTES, 0
+        self._lost: _SegmentPlace | None = None  # the last segment, if it is not there; until a new one is
+
+    # -- recovery
+
+    def recover(self, start: int) -> None:
+        """Find out what the folder holds; `start` is the first offset that is kept. Raises OSError."""
+        disk = self.files.disk
+        for name in disk.names(self.folder.path):
+            if name.endswith(BESIDE):  # a rewrite, or a small file, that was cut short
+                disk.remove(self.folder.path / name)
+        head = self._heads.get(self.folder.partition)
+        reserved = read_reservation(disk, self.folder.path)
+        segments = load_segments(self.files, self.folder, self._settings.index_bytes)
+        self._drop_unborn(segments, head)
+        self.start = max(start, 0 if head is None else head.start)
+        self._changes = 0 if head is None else head.changes + 1
+        known = 0 if head is None else head.end
+        if segments:
+            known = self._recover_last(segments[-1], head, known)
+        self.segments = segments
+        self.end = segments[-1].end_offset if segments else max(self.start, known)
+        self._note_lost(head)
+        self.next_offset = max(self.end, known, self.start)
+        self._reserved = reserved
+        if (
+            reserved > self.next_offset
+        ):  # what was seen of these offsets may be lost: they are not given again
+            self.next_offset = reserved
+            self.leader_epoch += 1
+            self._must_roll = True
+        if self._must_roll and segments and self.next_offset == segments[-1].base_offset:
+            self.next_offset += 1  # a torn tail and nothing else: the next segment needs a name of its own
+        if self.next_offset > self.end:
+            logger.warning(
+                "partition %s in %s: offsets %s to before %s were given and hold nothing",
+                self.folder.partition,
+                self.folder.path.parent.name,
+                self.end,
+                self.next_offset,
+            )
+            self._must_roll = True
+        self._remove_before(self.start)
+        if segments:
+            self.publish()
+
+    def _recover_last(self, last: Segment, head: PartitionHead | None, known: int) -> int:
+        """Find the end of the last segment and let the disk have it; return how far readers may have seen."""
+        self.leader_epoch = last.header.leader_epoch
+        position, offset = HEADER_BYTES, last.base_offset
+        if head is not None and head.segment == last.base_offset and head.synced_position >= HEADER_BYTES:
+            position, offset = head.synced_position, head.synced_offset
+        if last.header.end_position:  # it was rewritten, so nothing was appended to it since
+            last.end_position, last.end_offset = last.header.end_position, last.header.end_offset
+            self._must_roll = True
+        else:
+            last.end_position, last.end_offset = whole_until(last, position, offset)
+            try:
+                with self.files.use(last.path, write=True) as file:
+                    short = file.size < last.end_position
+                    self._allocated = file.size
+                    if last.end_position > position:
+                        write_again(file, position, last.end_position)
+            except OSError as exc:  # only that is served of which the disk is known to have it
+                short = True
+                last.end_position, last.end_offset = position, offset
+                self.segments = [last]
+                self.synced_position, self.synced_offset = position, offset
+                self.fail(exc)
+            torn = has_bytes_behind(last, last.end_position)
+            if torn:
+                logger.warning(
+                    "%s: a torn tail from byte %s, offset %s, is left out; nothing of it was acknowledged",
+                    last.name,
+                    last.end_position,
+                    last.end_offset,
+                )
+            self._must_roll = torn or short
+        self._position = self.synced_position = last.end_position
+        self.synced_offset = last.end_offset
+        self._begun_ms = last.header.created_ms
+        return known
+
+    def _note_lost(self, head: PartitionHead | None) -> None:
+        """Let what was in a last segment that is not there be missing, not void."""
+        reached = self.segments[-1].end_offset if self.segments else self.start
+        if head is None or head.synced_offset <= max(reached, self.start):
+            return
+        if any(each.base_offset == head.segment for each in self.segments):
+            return
+        self._lost = _SegmentPlace(head.segment, head.synced_position, head.synced_offset)
+        self.lost_base, self.end = head.segment, max(self.end, head.synced_offset)
+        self._must_roll = True
+        path = self.folder.segment_path(head.segment)
+        logger.error("%s is missing: offsets %s to before %s were in it", path, reached, self.end)
+
+    def _drop_unborn(self, segments: list[Segment], head: PartitionHead | None) -> None:
+        """Remove files whose creation was cut short: they have no header, and no batch was ever in them."""
+        kept = {each.base_offset for each in segments}
+        for base in segment_bases(self.files, self.folder):
+            path = self.folder.segment_path(base)
+            if base not in kept and base > max(kept, default=-1):
+                with self.files.use(path) as file:
+                    content = file.read(0, HEADER_BYTES)
+                    behind = file.read(HEADER_BYTES, 4096)
+                if isinstance(decode_header(content), SegmentHeader):
+                    continue  # of another partition, or under another name: not ours to touch
+                held = head is not None and head.segment == base and head.synced_offset > base
+                if not held and (not any(content[8:]) or not any(behind)):
+                    self.files.forget(path)
+                    self.files.disk.remove(path)
+                else:
+                    self._set_aside(path)
+
+    def _set_aside(self, path: Path) -> None:
+        aside = path.with_suffix(".damaged")
+        self.files.forget(path)
+        self.files.disk.rename(path, aside)
+        logger.error("%s is damaged and was set aside as %s; nothing of it is served", path, aside.name)
+
+    # -- producers
+
+    def repeated(self, header: BatchHeader) -> SentBatch | None:
+        """Return the earlier batch that one from outside repeats. Raises ProducerFenced, OutOfSequence."""
+        if header.producer_id == NO_PRODUCER:
+            return None
+        return self.producers.repeated(header, self._known(header.producer_id))
+
+    def has_open(self, producer_id: int) -> bool:
+        """Return whether a producer has a transaction under way here."""
+        state = self._known(producer_id)
+        return state is not None and state.opened is not None
+
+    def expect(self, header: BatchHeader) -> None:
+        """Remember a batch that has its place, for those behind it in the same sync."""
+        if header.producer_id != NO_PRODUCER:
+            known = self._known(header.producer_id)
+            self._tentative[header.producer_id] = following_state(known, header)
+
+    def _known(self, producer_id: int) -> ProducerState | None:
+        return self._tentative.get(producer_id) or self.producers.states.get(producer_id)
+
+    # -- appending: write, sync, commit
+
+    @property
+    def last(self) -> Segment:
+        """The segment that is written."""
+        return self.segments[-1]
+
+    def check_writable(self) -> None:
+        """Raise the refusal while the disk does not take anything; now and then it is asked again."""
+        if self.refusal is not None and self._clock.monotonic() < self._retry_at:
+            raise self.refusal
+
+    def has_room(self, size: int) -> bool:
+        """Return whether that many bytes go into the last segment."""
+        if self._must_roll or not self.segments:
+            return False
+        if self._position == HEADER_BYTES:
+            return True
+        age_ms = self._clock.now_ms() - self._begun_ms
+        return (
+            self._position + size <= self._settings.segment_bytes
+            and age_ms < self._settings.segment_seconds * 1000
+        )
+
+    def write(self, batches: Sequence[PlacedBatch]) -> None:
+        """Write batches behind what is written. Raises OSError."""
+        pieces = [each.piece for each in batches]
+        size = sum(len(each) for each in pieces)
+        with self.files.use(self.last.path, write=True) as file:
+            if self._position + size > self._allocated:
+                step = min(max(self._allocated, _FIRST_ALLOCATION), _MOST_ALLOCATION)
+                wanted = max(self._position + size, min(self._allocated + step, self._settings.segment_bytes))
+                file.allocate(wanted)
+                self._allocated = wanted
+            file.write(self._position, pieces)
+        self._position += size
+        self._written += batches
+        points.reach(WRITTEN)
+
+    def sync(self) -> None:
+        """Return once the disk has what is written. Raises OSError; the file is not synced again then."""
+        with self.files.use(self.last.path, write=True) as file:
+            try:
+                file.sync()
+            except OSError:
+                self._sync_failed = True
+                raise
+
+    def commit(self, *, synced: bool) -> None:
+        """Let what is written count: readers see it from now on."""
+        points.reach(SYNCED)
+        segment, position = self.last, self.last.end_position
+        index, producers = segment.index, self.producers
+        for header, piece, marker in self._written:
+            index.note(header.base_offset, position, header.max_timestamp)
+            producers.note(header, marker)
+            position += len(piece)
+        if self._written:
+            segment.end_position, segment.end_offset = position, self._written[-1].header.next_offset
+            self.end = segment.end_offset
+        if synced:
+            self.synced_position, self.synced_offset = position, self.end
+        self._written, self._tentative = [], {}
+        self.publish()
+
+    def synced(self) -> None:
+        """Note that the disk has all that counts."""
+        self.synced_position, self.synced_offset = self.last.end_position, self.last.end_offset
+        self.publish()
+
+    def publish(self) -> None:
+        """Tell readers in other processes; they hear of it later where that fails."""
+        base = self.segments[-1].base_offset if self.segments else 0
+        synced = self._lost or _SegmentPlace(base, self.synced_position, self.synced_offset)
+        head = PartitionHead(self.start, self.end, self.stable, *synced, self._changes)
+        try:
+            self._heads.put(self.folder.partition, head)
+        except OSError as exc:
+            logger.warning("the head of %s could not be published: %s", self.folder.path, exc)
+
+    def reserve(self) -> None:
+        """Before offsets are seen that the disk may not have: let it know that they were. Raises OSError."""
+        if self.next_offset > self._reserved:
+            wanted = self.next_offset + _RESERVED_OFFSETS
+            write_reservation(self.files.disk, self.folder.path, wanted)
+            self._reserved = wanted
+
+    def skip_to(self, offset: int) -> None:
+        """Give no offset below this one; what comes next stands in a new segment."""
+        if offset > self.next_offset:
+            self.next_offset, self._must_roll = offset, True
+
+    # -- failing
+
+    def fail(self, exc: OSError) -> Error:
+        """Refuse from now on; what was written and not synced is void. Return the refusal."""
+        where = f"partition {self.folder.partition} in {self.folder.path.parent}"
+        if exc.errno in (errno.ENOSPC, errno.EDQUOT):
+            self.refusal = StoreFull(where)
+        else:
+            self.refusal = PartitionUnwritable(where, exc.strerror or str(exc))
+        self.refusal.__cause__ = exc
+        self._retry_at = self._clock.monotonic() + _RETRY_SECONDS
+        self._must_roll = True
+        self._written, self._tentative = [], {}
+        if self.segments:
+            self._keep_synced()
+            self._position = self.last.end_position
+            self.files.forget(self.last.path)
+        logger.error("%s refuses writes: %s", where, exc)
+        return self.refusal
+
+    def _keep_synced(self) -> None:
+        """Let the disk have what was acknowledged before it had it, unless it has refused already."""
+        if self.synced_position >= self.last.end_position:
+            return
+        try:
+            if self._sync_failed:
+                raise OSError(errno.EIO, "it was refused before")
+            self.sync()
+            self.synced()
+        except OSError:
+            self._take_back()
+
+    def _take_back(self) -> None:
+        """Let only that count which the disk has: what was acknowledged earlier is lost, as by a crash."""
+        last = self.last
+        self.end, self._producers = self.synced_offset, None  # first: the last segment never ends before it
+        last.end_position, last.end_offset = self.synced_position, self.synced_offset
+        last.forget_index()
+        self.publish()
+
+    def recovered(self) -> None:
+        """Take writes again."""
+        if self.refusal is not None:
+            logger.warning(
+                "partition %s in %s takes writes again", self.folder.partition, self.folder.path.parent.name
+            )
+            self.refusal = None
+
+    # -- segments
+
+    def roll(self) -> None:
+        """Begin a new segment at the next offset; what is written before is synced. Raises OSError."""
+        disk, old = self.files.disk, self.segments[-1] if self.segments else None
+        header = SegmentHeader(
+            self.folder.topic,
+            self.folder.partition,
+            self.next_offset,
+            self.leader_epoch,
+            created_ms=self._clock.now_ms(),
+        )
+        before = self._lost
+        if before is None and old is not None:
+            before = _SegmentPlace(old.base_offset, old.end_position, old.end_offset)
+        if before is not None:
+            header = header._replace(
+                before_base=before.base, before_position=before.position, before_offset=before.offset
+            )
+        path = self.folder.segment_path(self.next_offset)
+        if old is not None and old.path == path:  # it is new: no offset was given since it was made
+            self._must_roll = False
+            return
+        if old is None:
+            disk.make_folder(self.folder.path)
+            disk.sync_folder(self.folder.path.parent)
+            disk.sync_folder(self.folder.path.parent.parent)  # the topic's own folder may be new, too
+        _make_segment(self.files, path, header)
+        points.reach(ROLL_MADE)
+        new = Segment(self.files, path, header, self._settings.index_bytes)
+        new.index = SparseIndex(self._settings.index_bytes)
+        self.segments, self._lost = [*self.segments, new], None
+        self._must_roll, self._position, self._begun_ms = False, HEADER_BYTES, header.created_ms
+        self._sync_failed = False
+        self._allocated = _FIRST_ALLOCATION
+        self.synced_position, self.synced_offset = HEADER_BYTES, header.base_offset
+        self._changes += 1
+        self.publish()
+        points.reach(ROLL_CLOSED)
+        if old is not None:
+            self._finish(old)
+
+    def _finish(self, old: Segment) -> None:
+        """Give a closed segment its index and give back the room behind it; it only helps, so it may fail."""
+        try:
+            if not old.header.end_position:
+                with self.files.use(old.path, write=True) as file:
+                    file.truncate(old.end_position)
+            self.files.forget(old.path)
+            write_whole(self.files.disk, old.index_path, old.index.encode(old.end))
+            points.reach(INDEXED)
+            write_snapshot(self.files.disk, self.folder.path, self.producers)
+            points.reach(SNAPPED)
+        except OSError as exc:
+            logger.warning("%s has no index: %s; it is made again when it is needed", old.name, exc)
+
+    def close(self) -> None:
+        """Leave it so that the next start has little to do."""
+        if not self.segments:
+            return
+        try:
+            if self.refusal is not None:
+                return
+            if self.synced_position < self.last.end_position:
+                self.sync()
+                self.synced()
+            if self._reserved:
+                write_reservation(self.files.disk, self.folder.path, self.next_offset)
+            producers = self.producers
+            if producers.states or producers.aborted:
+                write_snapshot(self.files.disk, self.folder.path, producers)
+            write_whole(self.files.disk, self.last.index_path, self.last.index.encode(self.last.end))
+        except OSError as exc:
+            logger.warning("%s was not closed well: %s", self.folder.path, exc)
+
+    # -- keeping less
+
+    def trim(self, start: int) -> None:
+        """Begin at a later offset, which is durable elsewhere already; segments below it are removed."""
+        self.start = max(self.start, start)
+        self.producers.forget_before(self.start)
+        self.publish()
+        points.reach(TRIMMED)
+        if (
+            self.segments
+            and self.start >= self.end
+            and self._position > HEADER_BYTES
+            and self.refusal is None
+        ):
+            self.roll()  # the last one, too, holds nothing that is kept
+        self._remove_before(self.start)
+
+    def _remove_before(self, start: int) -> None:
+        removed = [each for each in self.segments[:-1] if each.end_offset <= start]
+        if not removed:
+            return
+        self.segments = self.segments[len(removed) :]
+        self._changes += 1
+        for each in removed:
+            self.files.forget(each.path)
+            self.files.disk.remove(each.path)
+            self.files.disk.remove(each.index_path)
+            self.files.disk.remove(each.path.with_suffix(".filter"))
+            points.reach(REMOVED)
+        self.publish()
+
+    def replace(self, old: Segment, new: Segment) -> None:
+        """Put a rewritten segment in the place of an old one; its file is in place already."""
+        self.files.forget(old.path)
+        self.segments = [new if each is old else each for each in self.segments]
+        self._changes += 1
+        self.publish()
+
+    @property
+    def index_bytes(self) -> int:
+        """Distance between two marks of an index."""
+        return self._settings.index_bytes
+
+
+def _make_segment(files: OpenFiles, path: Path, header: SegmentHeader) -> None:
+    """Make the file of a segment with its header, both durable.
+
+    Raises OSError; then nothing of it is left.
+    """
+    disk = files.disk
+    try:
+        file = disk.create(path)
+        try:
+            file.allocate(_FIRST_ALLOCATION)
+            file.write(0, [header.encode()])
+            file.sync()
+        finally:
+            file.close()
+        disk.sync_folder(path.parent)
+    except FileExistsError:
+        raise
+    except OSError:
+        disk.remove(path)
+        raise

@@ -1,0 +1,195 @@
+"""A partition as readers see it: its segments, what it holds, and which of it counts.
+
+Every reader of ours reads what is committed: markers, records of transactions that were taken back, and all
+at or behind the last stable offset are left out. Safe from any thread: the list of segments is replaced,
+never changed.
+"""
+
+from collections.abc import Iterator
+from threading import Lock
+
+from penstock.errors import Damaged, InvalidBatch
+from penstock.wire.kafka.control_batch import decode_marker
+from penstock.wire.kafka.record_batch import HEADER, BatchHeader
+
+from ..entry import Entry
+from ..kafka_form import entries_of
+from .loading import PartitionFolder
+from .missing import MissingRun, missing_runs, missing_tail
+from .open_files import OpenFiles
+from .producers import Producers
+from .segment import CHUNK_BYTES, BatchPiece, Segment
+from .snapshots import newest_snapshot
+
+READ_BYTES = CHUNK_BYTES
+
+
+class PartitionView:
+    """One partition, for reading. `end` is the offset after the last one that is durable."""
+
+    def __init__(self, files: OpenFiles, folder: PartitionFolder) -> None:
+        self.files, self.folder = files, folder
+        self.segments: list[Segment] = []
+        self.start = self.end = 0
+        self._runs: tuple[list[Segment], list[MissingRun]] = [], []  # of these segments, what is missing
+        self._producers: Producers | None = None
+        self._producers_lock = Lock()
+
+    # -- what it holds
+
+    @property
+    def stable(self) -> int:
+        """The last stable offset: readers of ours stop there."""
+        return self.producers.stable(self.end)
+
+    @property
+    def producers(self) -> Producers:
+        """What is known of its producers and their transactions, up to the end."""
+        if self._producers is None or self._producers.offset < self.end:
+            with self._producers_lock:
+                if self._producers is None:
+                    self._producers = newest_snapshot(self.files.disk, self.folder.path, self.end)
+                self._catch_up(self._producers, self.end)
+        return self._producers
+
+    def _catch_up(self, producers: Producers, end: int) -> None:
+        """Take the batches into account that are not yet; damaged ones say nothing."""
+        for segment in self.segments:
+            if segment.end_offset <= producers.offset:
+                continue
+            mark = segment.index.before(max(producers.offset, segment.base_offset))
+            if mark is None:
+                continue
+            try:
+                for position, header in segment.headers(mark.position, mark.offset):
+                    if header.next_offset > end:
+                        break
+                    if header.base_offset >= producers.offset:
+                        marker = decode_marker(segment.batch(position, header)) if header.is_control else None
+                        producers.note(header, marker)
+            except (Damaged, InvalidBatch):
+                producers.offset = segment.end_offset
+        producers.offset = max(producers.offset, end)
+
+    # -- reading
+
+    def piece(self, offset: int, max_bytes: int, until: int) -> BatchPiece | None:
+        """Return whole batches from the one that holds an offset, or follows it; None at the end.
+
+        Raises Damaged.
+        """
+        until = min(until, self.end)
+        missing = self.missing(offset, until)
+        if missing is not None:
+            if missing.low <= offset:
+                raise missing.error(offset)
+            until = missing.low
+        for segment in self._segments_from(offset):
+            if max(offset, segment.base_offset) >= until:
+                break
+            piece = self._read(segment, max(offset, segment.base_offset), max_bytes, until)
+            if piece is not None:
+                return piece
+        if missing is not None:  # between here and there no record is
+            raise missing.error(offset)
+        return None
+
+    def missing(self, low: int, high: int) -> MissingRun | None:
+        """Return the first offsets of a range that should be in a segment that is not there."""
+        segments, end = self.segments, self.end
+        if self._runs[0] is not segments:
+            self._runs = segments, missing_runs(self.folder, segments)
+        low = max(low, self.start)
+        for run in self._runs[1]:
+            if run.high > low and run.low < high:
+                return run._replace(low=max(run.low, self.start))
+        tail = missing_tail(self.folder, segments, end, self.lost_base)
+        if tail is None or tail.high <= low or tail.low >= high:
+            return None
+        return tail._replace(low=max(tail.low, self.start))
+
+    lost_base = 0  # of the segment that was written last, where it is not there
+
+    def _is_trimmed(self, segment: Segment) -> bool:
+        """Return whether a segment that is gone is one that nobody needs any more."""
+        return segment.end_offset <= self.start
+
+    def _read(self, segment: Segment, offset: int, max_bytes: int, until: int) -> BatchPiece | None:
+        """Read a segment; one that was rewritten since it was looked up, as it is now.
+
+        Nothing of one that was removed because retention was quicker. Raises Damaged.
+        """
+        try:
+            return segment.read(offset, max_bytes, until)
+        except (Damaged, FileNotFoundError):
+            present = segment.present()
+            if present is segment:
+                raise
+        if present is not None:
+            return self._read(present, offset, max_bytes, until)
+        if self._is_trimmed(segment):
+            return None
+        raise Damaged(segment.name, 0, offset, "the file is missing")
+
+    def batches(self, low: int, high: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """Yield the batches that hold offsets of a range, checked. Raises Damaged."""
+        offset = max(low, self.start)
+        size = 64 * 1024
+        while (piece := self.piece(offset, size, high)) is not None:
+            at = 0
+            while at < len(piece.batches):
+                header = BatchHeader._make(HEADER.unpack_from(piece.batches, at))
+                yield header, piece.batches[at : at + header.size]
+                at += header.size
+            offset, size = piece.next_offset, READ_BYTES
+
+    def entries(self, low: int, high: int) -> Iterator[Entry]:
+        """Yield the records of a range that count, with their owner tags. Raises Damaged."""
+        producers = self.producers
+        low, high = max(low, self.start), min(high, producers.stable(self.end))
+        for header, batch in self.batches(low, high):
+            if header.is_control or producers.is_aborted(header):
+                continue
+            for entry in self.decoded(header, batch):
+                if low <= entry.offset < high:
+                    yield entry
+
+    def decoded(self, header: BatchHeader, batch: memoryview) -> Iterator[Entry]:
+        """Yield the records of one batch. Raises Damaged for one whose records cannot be decoded."""
+        try:
+            yield from entries_of(batch, self.topic_id, self.folder.partition)
+        except InvalidBatch as exc:
+            where = f"partition {self.folder.partition} in {self.folder.path.parent.name}"
+            raise Damaged(where, 0, header.base_offset, exc.why) from exc
+
+    topic_id = 0  # set by who makes it
+
+    def first_offset(self, offset: int) -> int | None:
+        """Return the first offset at or after one that a reader gets something for."""
+        return next((each.offset for each in self.entries(offset, self.end)), None)
+
+    def offset_at(self, timestamp_ms: int, low: int, high: int) -> int:
+        """Return the first offset in a range with a record of a moment or later; else the range's end."""
+        low = max(low, self.start)
+        producers = self.producers
+        stop = min(high, producers.stable(self.end))
+        for segment in self._segments_from(low):
+            marks = list(segment.index.marks(low))
+            ends = [*(each.offset for each in marks[1:]), segment.end_offset]
+            for mark, end in zip(marks, ends, strict=False):  # an empty segment has an end and no mark
+                if mark.latest_ms < timestamp_ms or end <= low:
+                    continue
+                if mark.offset >= stop:
+                    return high
+                for entry in self.entries(max(low, mark.offset), min(end, stop)):
+                    if entry.timestamp_ms >= timestamp_ms:
+                        return entry.offset
+        return high
+
+    def _segments_from(self, offset: int) -> list[Segment]:
+        """Return the segments that hold an offset or what follows it."""
+        segments = self.segments
+        first = len(segments)
+        while first and segments[first - 1].end_offset > offset:
+            first -= 1
+        return segments[first:]

@@ -1,0 +1,43 @@
+"""Whether a topic is compacted: the file `policy` in its folder, read before every pass of upkeep.
+
+A JSON object `{"compact": true, "tombstone_ms": 86400000}`; without the file a topic is not compacted. Any
+process may replace it, and the writer does as it says from its next pass on.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from ..contract import Compaction
+from .disk import Disk, read_whole, write_whole
+
+NAME = "policy"
+
+
+class _Policy(msgspec.Struct, frozen=True):
+    compact: bool = False
+    tombstone_ms: int = 0
+
+
+def read_policy(disk: Disk, folder: Path) -> Compaction | None:
+    """Return how a topic is compacted; None if it is not. Raises ValueError for a file that is damaged."""
+    content = read_whole(disk, folder / NAME)
+    if content is None:
+        return None
+    try:
+        found = msgspec.json.decode(content, type=_Policy)
+    except msgspec.MsgspecError as exc:
+        raise ValueError(f"{folder / NAME} is damaged ({exc}): set the topic's compaction again") from exc
+    return Compaction(found.tombstone_ms) if found.compact else None
+
+
+def has_policy(disk: Disk, folder: Path) -> bool:
+    """Return whether a topic is compacted, or was at some time."""
+    return read_whole(disk, folder / NAME) is not None
+
+
+def write_policy(disk: Disk, folder: Path, policy: Compaction | None) -> None:
+    """Say how a topic is compacted."""
+    disk.make_folder(folder)
+    said = _Policy() if policy is None else _Policy(True, policy.tombstone_ms)
+    write_whole(disk, folder / NAME, msgspec.json.encode(said) + b"\n")

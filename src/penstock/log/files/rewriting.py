@@ -1,0 +1,91 @@
+"""Rewriting a closed segment: beside, verified, then put in its place. Offsets stay, readers are not stopped.
+
+The new file has a generation of its own, so that an index or filter of the old one is not used for it, and
+its header says where it ends: the segment behind it speaks of the old one.
+Invariant: the batches of the new file cover the same offsets, one after another, without a gap. Crash: until
+the rename the old file counts, and what is left beside is removed at the next start; after it the new one
+does. Readers that have the old file open go on with it.
+"""
+
+from collections.abc import Callable, Iterable
+
+from penstock import points
+from penstock.errors import Damaged
+from penstock.wire.kafka.buffer import Buffer
+from penstock.wire.kafka.record_batch import BatchHeader, place_batch, read_header
+
+from .disk import BESIDE
+from .loading import whole_until
+from .partition import PartitionLog
+from .segment import Segment
+from .segment_header import HEADER_BYTES
+
+REWRITTEN = points.declare("rewriting.written", "A rewritten segment is on disk beside the old one.")
+SWAPPED = points.declare("rewriting.swapped", "A rewritten segment is in the place of the old one.")
+
+BatchChange = Callable[
+    [BatchHeader, memoryview], Buffer | None
+]  # a new batch over the same offsets, or None: as it is
+
+
+def rewrite(partition: PartitionLog, segment: Segment, change: BatchChange) -> Segment:
+    """Rewrite a closed segment batch by batch and return the new one, in its place. In the writer's thread.
+
+    Raises Damaged, OSError; then nothing has changed.
+    """
+    new = write_beside(partition, segment, (_changed(*each[1:], change) for each in segment.batches()))
+    swap(partition, segment, new)
+    return new
+
+
+def write_beside(partition: PartitionLog, segment: Segment, batches: Iterable[Buffer]) -> Segment:
+    """Write a segment anew beside the old one, durable and verified.
+
+    From any thread. Raises Damaged, OSError.
+    """
+    files, beside = partition.files, segment.path.with_suffix(segment.path.suffix + BESIDE)
+    files.forget(beside)
+    files.disk.remove(beside)
+    file = files.disk.create(beside)
+    position = HEADER_BYTES
+    try:
+        for batch in batches:
+            position += file.write(position, [batch])
+        header = segment.header._replace(
+            generation=segment.header.generation + 1, end_position=position, end_offset=segment.end_offset
+        )
+        file.write(0, [header.encode()])
+        file.sync()
+    finally:
+        file.close()
+    new = Segment(files, beside, header, partition.index_bytes)
+    new.end_position, new.end_offset = position, segment.end_offset
+    if whole_until(new) != (position, segment.end_offset):
+        raise Damaged(new.name, *whole_until(new), "what was written beside is not what was meant")
+    points.reach(REWRITTEN)
+    return new
+
+
+def swap(partition: PartitionLog, old: Segment, new: Segment) -> None:
+    """Put a segment that was written beside in the place of the old one.
+
+    In the writer's thread. Raises OSError.
+    """
+    files = partition.files
+    files.forget(new.path)
+    files.disk.rename(new.path, old.path)
+    files.disk.sync_folder(old.path.parent)
+    points.reach(SWAPPED)
+    new.path = old.path
+    partition.replace(old, new)
+
+
+def _changed(header: BatchHeader, batch: memoryview, change: BatchChange) -> Buffer:
+    changed = change(header, batch)
+    if changed is None:
+        return batch
+    found = read_header(changed)
+    assert found.last_offset_delta == header.last_offset_delta, "a rewritten batch covers the same offsets"
+    whole = bytearray(changed)
+    place_batch(whole, 0, header.base_offset, header.leader_epoch)
+    return whole

@@ -1,0 +1,90 @@
+"""Finding records in segments by what they say: ids, keys, owner tags.
+
+A closed segment has a filter that says which of them it may hold (`filter.py`); the others are passed over
+unread.
+"""
+
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
+
+from penstock.model.partition import partition_for
+
+from ..contract import OffsetRange, Position, Search, Topic
+from ..entry import Entry
+from .filter import NameKind, may_hold
+from .partition_view import PartitionView
+from .segment import Segment
+
+if TYPE_CHECKING:
+    from .log import FileLog
+
+
+def runs(positions: Collection[Position]) -> list[OffsetRange]:
+    """Return positions as ranges, sorted; neighbours, and those near each other, together."""
+    found: list[OffsetRange] = []
+    for number, offset in sorted(set(positions)):
+        last = found[-1] if found else None
+        if last is not None and last.partition == number and offset - last.high < 64:
+            found[-1] = last._replace(high=offset + 1)
+        else:
+            found.append(OffsetRange(number, offset, offset + 1))
+    return found
+
+
+def find_id(
+    log: "FileLog", topic: Topic, id: str, *, since_ms: int | None, walk: int | None, partition: int | None
+) -> Search:
+    """Look for a record, in the partition first that it has without a key."""
+    bounds = log.all_bounds(topic)
+    begins = {} if since_ms is None else log.offsets_at(topic, since_ms)
+    own = partition_for(topic.partitioner, None, id, topic.partitions)
+    cut = gone = False
+    ranges = []
+    for number in sorted(bounds, key=lambda each: (each != own, each)):
+        if partition not in (None, number):
+            continue
+        start, end = bounds[number]
+        low = start if walk is None else max(start, end - walk)
+        low = low if since_ms is None or walk is None else begins[number]
+        high = end if walk is None else min(end, low + walk)
+        cut |= high < end or (since_ms is None and low > start)
+        gone |= start > 0 and (since_ms is None or begins[number] == start)
+        if low < high:
+            ranges.append(OffsetRange(number, low, high))
+    for number, low, high in ranges:
+        for entry in _matching(log.view(topic, number), low, high, NameKind.ID, id.encode()):
+            if entry.id == id:
+                return Search(entry._replace(value=None, headers=None, owner=None), cut, gone)
+    return Search(None, cut, gone)
+
+
+def find_key(view: PartitionView, within: OffsetRange, key: bytes, *, limit: int, last: bool) -> list[Entry]:
+    """Return records of a key in a range, bare, in order; or the last ones, newest first."""
+    found: list[Entry] = []
+    segments = _segments(view, within.low, within.high)
+    for segment in reversed(segments) if last else segments:
+        if len(found) >= limit:
+            break
+        if may_hold(view, segment, NameKind.KEY, key):
+            low, high = max(within.low, segment.base_offset), min(within.high, segment.end_offset)
+            some = [each for each in view.entries(low, high) if each.key == key]
+            found += some[::-1] if last else some
+    return [each._replace(value=None, headers=None, owner=None) for each in found[:limit]]
+
+
+def owned(view: PartitionView, owner: str) -> Iterator[Entry]:
+    """Yield records with an owner tag."""
+    for entry in _matching(view, view.start, view.end, NameKind.OWNER, owner.encode()):
+        if entry.owner == owner:
+            yield entry
+
+
+def _matching(view: PartitionView, low: int, high: int, kind: NameKind, name: bytes) -> Iterator[Entry]:
+    """Yield the records of segments that may hold a name."""
+    for segment in _segments(view, low, high):
+        if may_hold(view, segment, kind, name):
+            yield from view.entries(max(low, segment.base_offset), min(high, segment.end_offset))
+
+
+def _segments(view: PartitionView, low: int, high: int) -> list[Segment]:
+    return [each for each in view.segments if each.end_offset > low and each.base_offset < high]

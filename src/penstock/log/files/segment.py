@@ -1,0 +1,281 @@
+"""A segment: one file of whole record batches, and its index.
+
+Refuses to know about its neighbours, and to write: `LogWriter` appends to the last segment of a partition,
+and a rewrite makes a new file beside (`rewrite.py`).
+
+Invariant: from byte 128 to `end_position` there is batch after batch, each beginning at the offset where the
+one before ended, all with the header's leader epoch. So every bit of it is checked when it is read: by the
+batch's own checksum, and what that leaves out (offset, epoch, length) by this chain. Safety: readers in any
+thread; `end_position` and `end_offset` are raised by the one writer, once the disk has it.
+Crash: what stands behind `end_position` is void. The bytes before it are never changed.
+"""
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from penstock.errors import Damaged, InvalidBatch
+from penstock.wire.kafka.record_batch import HEADER as BATCH_HEADER
+from penstock.wire.kafka.record_batch import HEADER_BYTES as BATCH_HEADER_BYTES
+from penstock.wire.kafka.record_batch import MAGIC, BatchHeader, check_batch
+
+from .index import SegmentEnd, SparseIndex
+from .open_files import OpenFiles
+from .segment_header import HEADER_BYTES, SegmentHeader, decode_header
+
+SUFFIX = ".log"
+CHUNK_BYTES = 1 << 20
+_START = struct.Struct(">ib")  # of a batch: leader epoch and magic, at byte 12
+
+
+class BatchPiece(NamedTuple):
+    """Whole batches from one segment, one after another, checked; `next_offset` follows the last of them."""
+
+    batches: memoryview
+    next_offset: int
+
+
+class Segment:
+    """One segment, as readers see it."""
+
+    def __init__(self, files: OpenFiles, path: Path, header: SegmentHeader, index_bytes: int) -> None:
+        self.files, self.path, self.header = files, path, header
+        self.end_position, self.end_offset = HEADER_BYTES, header.base_offset
+        self._index_bytes = index_bytes
+        self._index: SparseIndex | None = None
+
+    @property
+    def base_offset(self) -> int:
+        """The offset of its first record."""
+        return self.header.base_offset
+
+    @property
+    def end(self) -> SegmentEnd:
+        """What of it counts."""
+        return SegmentEnd(self.base_offset, self.header.generation, self.end_position, self.end_offset)
+
+    @property
+    def name(self) -> str:
+        """What messages call it: topic's folder, partition and file."""
+        return "/".join(self.path.parts[-3:])
+
+    # -- its index
+
+    @property
+    def index(self) -> SparseIndex:
+        """Its index, from its file or made from the batches."""
+        if self._index is None:
+            self._index = self._loaded() or self._made()
+        return self._index
+
+    @index.setter
+    def index(self, index: SparseIndex) -> None:
+        """Use an index that is known already."""
+        self._index = index
+
+    def forget_index(self) -> None:
+        """Make it again when it is needed next: the segment ends earlier than it says."""
+        self._index = None
+
+    @property
+    def index_path(self) -> Path:
+        """Where its index is kept."""
+        return self.path.with_suffix(".index")
+
+    def _loaded(self) -> SparseIndex | None:
+        try:
+            file = self.files.disk.open(self.index_path)
+        except OSError:
+            return None
+        try:
+            return SparseIndex.decode(file.read(0, file.size), self.end, self._index_bytes)
+        finally:
+            file.close()
+
+    def _made(self) -> SparseIndex:
+        """Return an index of all batches that can be found; damaged bytes are passed over."""
+        index, position, offset = SparseIndex(self._index_bytes), HEADER_BYTES, self.base_offset
+        while position < self.end_position:
+            try:
+                for at, header in self.headers(position, offset):
+                    index.note(header.base_offset, at, header.max_timestamp)
+                    position, offset = at + header.size, header.next_offset
+            except Damaged:
+                found = self.resync(position + 1, offset)
+                if found is None:
+                    break
+                position, offset = found
+        return index
+
+    # -- reading
+
+    def read(self, offset: int, max_bytes: int, until: int) -> BatchPiece | None:
+        """Return batches from the one that holds an offset, about `max_bytes`, none that begins at `until`.
+
+        One at least; None where the segment ends before. Raises Damaged when the first is damaged; damage
+        behind ends the piece.
+        """
+        mark = self.index.before(offset)
+        if mark is None or offset >= min(until, self.end_offset):
+            return None
+        position, expected = mark.position, mark.offset
+        size = min(max_bytes + self._index_bytes + BATCH_HEADER_BYTES, self.end_position - position)
+        with self.files.use(self.path) as file:
+            chunk = memoryview(file.read(position, size))
+            first = at = 0
+            found = False
+            while expected < until and at + BATCH_HEADER_BYTES <= len(chunk):
+                header = self._header(chunk, at, position, expected)
+                if isinstance(header, Damaged):
+                    if found:
+                        break
+                    resumed = self.resync(position + at + 1, expected)
+                    if resumed is None or resumed[1] > offset:
+                        raise header
+                    return self._read_from(resumed, offset, max_bytes, until)
+                if header.next_offset <= offset:
+                    at += header.size
+                    expected = header.next_offset
+                    continue
+                if at + header.size > len(chunk):
+                    if found:
+                        break
+                    chunk = memoryview(file.read(position + at, header.size))
+                    position, at = position + at, 0
+                if not found:
+                    first, found = at, True
+                elif at + header.size - first > max_bytes:
+                    break
+                try:
+                    check_batch(chunk, at)
+                except InvalidBatch as exc:
+                    if at > first:
+                        break
+                    raise Damaged(self.name, position + at, header.base_offset, exc.why) from exc
+                at += header.size
+                expected = header.next_offset
+                if at - first >= max_bytes:
+                    break
+        if not found:
+            raise Damaged(
+                self.name, position + at, expected, f"the file ends at byte {position + len(chunk)}"
+            )
+        return BatchPiece(chunk[first:at], expected)
+
+    def _read_from(
+        self, place: tuple[int, int], offset: int, max_bytes: int, until: int
+    ) -> BatchPiece | None:  # behind damage between two marks: seldom
+        for position, header in self.headers(*place):
+            if header.next_offset > offset:
+                batch = self.batch(position, header)
+                return BatchPiece(memoryview(batch), header.next_offset)
+        return None
+
+    def batch(self, position: int, header: BatchHeader) -> bytes:
+        """Return one batch, checked. Raises Damaged."""
+        with self.files.use(self.path) as file:
+            batch = file.read(position, header.size)
+        try:
+            check_batch(batch)
+        except InvalidBatch as exc:
+            raise Damaged(self.name, position, header.base_offset, exc.why) from exc
+        return batch
+
+    def headers(
+        self, position: int = HEADER_BYTES, offset: int | None = None
+    ) -> Iterator[tuple[int, BatchHeader]]:
+        """Yield position and header of the batches from a place on; their records are not checked.
+
+        Raises Damaged where the chain of offsets breaks.
+        """
+        expected = self.base_offset if offset is None else offset
+        with self.files.use(self.path) as file:
+            while position < self.end_position:
+                chunk = file.read(position, min(CHUNK_BYTES, self.end_position - position))
+                at = 0
+                while at + BATCH_HEADER_BYTES <= len(chunk):
+                    header = self._header(chunk, at, position, expected)
+                    if isinstance(header, Damaged):
+                        raise header
+                    yield position + at, header
+                    at += header.size
+                    expected = header.next_offset
+                if not at:
+                    raise Damaged(
+                        self.name, position, expected, f"the file ends at byte {position + len(chunk)}"
+                    )
+                position += at
+
+    def batches(
+        self, position: int = HEADER_BYTES, offset: int | None = None
+    ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+        """Yield position, header and bytes of the batches from a place on, each checked. Raises Damaged."""
+        expected = self.base_offset if offset is None else offset
+        while expected < self.end_offset:
+            piece = self.read(expected, CHUNK_BYTES, self.end_offset)
+            if piece is None:
+                return
+            at = 0
+            while at < len(piece.batches):
+                header = BatchHeader._make(BATCH_HEADER.unpack_from(piece.batches, at))
+                yield position + at, header, piece.batches[at : at + header.size]
+                at += header.size
+            position += at
+            expected = piece.next_offset
+
+    def header_at(self, chunk: bytes | memoryview, at: int, base: int, expected: int) -> BatchHeader:
+        """Return the header at a place of a chunk, if it carries on the chain. Raises Damaged."""
+        found = self._header(chunk, at, base, expected)
+        if isinstance(found, Damaged):
+            raise found
+        return found
+
+    def _header(self, chunk: bytes | memoryview, at: int, base: int, expected: int) -> BatchHeader | Damaged:
+        """Return the header at a place, if it carries on the chain."""
+        header = BatchHeader._make(BATCH_HEADER.unpack_from(chunk, at))
+        if header.base_offset != expected:
+            why = f"a batch begins at offset {header.base_offset}"
+        elif header.magic != MAGIC or header.leader_epoch != self.header.leader_epoch:
+            why = f"a batch has format {header.magic} and epoch {header.leader_epoch}"
+        elif header.size < BATCH_HEADER_BYTES or base + at + header.size > self.end_position:
+            why = f"a batch has a length of {header.length}"
+        elif header.last_offset_delta < 0 or header.next_offset > self.end_offset:
+            why = f"a batch ends at offset {header.last_offset}"
+        else:
+            return header
+        return Damaged(self.name, base + at, expected, why)
+
+    def present(self) -> "Segment | None":
+        """Return this segment as its file is now: itself, or what it was rewritten to.
+
+        None if it is gone.
+        """
+        self.files.forget(self.path)
+        try:
+            with self.files.use(self.path) as file:
+                header = decode_header(file.read(0, HEADER_BYTES))
+        except FileNotFoundError:
+            return None
+        if isinstance(header, str) or header.generation == self.header.generation:
+            return self
+        new = Segment(self.files, self.path, header, self._index_bytes)
+        new.end_position, new.end_offset = header.end_position, header.end_offset
+        return new
+
+    def resync(self, position: int, offset: int) -> tuple[int, int] | None:
+        """Return position and offset of the first whole batch behind damage, if there is one."""
+        sign = _START.pack(self.header.leader_epoch, MAGIC)
+        with self.files.use(self.path) as file:
+            rest = file.read(position, self.end_position - position)
+        at = rest.find(sign, 12)
+        while at >= 0:
+            start = at - 12
+            try:
+                header = check_batch(rest, start)
+                if offset <= header.base_offset and header.next_offset <= self.end_offset:
+                    return position + start, header.base_offset
+            except InvalidBatch:
+                pass
+            at = rest.find(sign, at + 1)
+        return None

@@ -1,0 +1,91 @@
+"""Snapshots of what a partition knows of its producers, so that a restart does not read the whole log.
+
+The file `<offset>.snapshot` holds what the batches before that offset say, as JSON between a checksum and its
+end:
+
+| bytes | field   | meaning                                        |
+|-------|---------|------------------------------------------------|
+| 0-7   | magic   | `PENSTSNP`                                     |
+| 8-11  | crc     | CRC32C of the rest                             |
+| 12-   | content | JSON: `Snapshot`, below                        |
+
+Written when a segment is closed and at a clean stop, beside and renamed. Crash: one that is torn, damaged or
+beyond the recovered end is not used; an older one, or the whole log, gives the same state.
+"""
+
+import struct
+from pathlib import Path
+
+import msgspec
+from fastcrc.crc32 import iscsi as crc32c
+
+from .disk import Disk, read_whole, write_whole
+from .producers import AbortedTransaction, Producers, ProducerState, SentBatch
+
+SUFFIX = ".snapshot"
+_MAGIC = b"PENSTSNP"
+_HEAD = struct.Struct(">8sI")
+
+
+class Snapshot(msgspec.Struct):
+    """What the batches before `offset` say; `producers`: id, epoch, open since, last time, batches."""
+
+    offset: int
+    producers: list[tuple[int, int, int | None, int, list[SentBatch]]]
+    aborted: list[AbortedTransaction]
+
+
+_decode = msgspec.json.Decoder(Snapshot).decode
+
+
+def snapshot_name(offset: int) -> str:
+    """Return the name of the file."""
+    return f"{offset:020}{SUFFIX}"
+
+
+def write_snapshot(disk: Disk, folder: Path, producers: Producers) -> None:
+    """Keep what is known now, and nothing older than the snapshot before."""
+    rows = [
+        (id, each.epoch, each.opened, each.last_ms, list(each.batches))
+        for id, each in producers.states.items()
+    ]
+    content = msgspec.json.encode(Snapshot(producers.offset, rows, producers.aborted))
+    write_whole(disk, folder / snapshot_name(producers.offset), _HEAD.pack(_MAGIC, crc32c(content)) + content)
+    for offset in snapshot_offsets(disk, folder)[:-2]:
+        disk.remove(folder / snapshot_name(offset))
+
+
+def newest_snapshot(disk: Disk, folder: Path, end: int) -> Producers:
+    """Return what the newest usable snapshot at or before an end says; nothing where there is none."""
+    for offset in reversed(snapshot_offsets(disk, folder)):
+        if offset <= end:
+            found = _read(disk, folder / snapshot_name(offset), offset)
+            if found is not None:
+                return found
+    return Producers()
+
+
+def snapshot_offsets(disk: Disk, folder: Path) -> list[int]:
+    """Return the offsets of the snapshots that are there."""
+    stems = [name.removesuffix(SUFFIX) for name in disk.names(folder) if name.endswith(SUFFIX)]
+    return sorted(int(each) for each in stems if each.isdecimal())
+
+
+def _read(disk: Disk, path: Path, offset: int) -> Producers | None:
+    content = read_whole(disk, path)
+    if content is None or len(content) < _HEAD.size:
+        return None
+    magic, crc = _HEAD.unpack_from(content)
+    if magic != _MAGIC or crc32c(content[_HEAD.size :]) != crc:
+        return None
+    try:
+        found = _decode(content[_HEAD.size :])
+    except msgspec.MsgspecError:
+        return None
+    if found.offset != offset:
+        return None
+    producers = Producers()
+    producers.offset, producers.aborted = offset, found.aborted
+    for id, epoch, opened, last_ms, batches in found.producers:
+        producers.put(id, ProducerState(epoch, batches, opened, last_ms))
+    return producers

@@ -1,0 +1,161 @@
+"""Upkeep: closed segments are compacted and compressed in the background, a bounded part in each pass.
+
+Runs in a thread of the process that writes; the slow part beside it, the swap between two rounds of the
+writer. A segment that another has rewritten or removed meanwhile (erased, trimmed) is left to the next pass.
+What fails (damage, a full disk) is logged, leaves the segment as it was, and does not stop the others.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+
+from penstock import points
+from penstock.errors import Damaged
+from penstock.wire.kafka.buffer import Buffer
+
+from ..contract import Compaction, OffsetRange
+from .compaction import (
+    NOTED,
+    REWRITTEN,
+    SEGMENT_DONE,
+    Compacted,
+    SegmentCompaction,
+    closed_segments,
+    is_due,
+    planned,
+    write_compacted,
+)
+from .compression import CHOSEN, cold_segments, compressed_batches, is_worth_it
+from .disk import write_whole
+from .partition import PartitionLog
+from .rewriting import swap, write_beside
+from .segment import Segment
+from .settings import FilesSettings
+from .writer import LogWriter
+
+logger = logging.getLogger("penstock.files")
+
+Leaving = Callable[[Sequence[OffsetRange]], None]
+
+
+class Upkeep:
+    """The upkeep of one log. For one thread at a time."""
+
+    def __init__(self, settings: FilesSettings) -> None:
+        self._settings = settings
+        self._left_alone: set[tuple[str, int]] = set()  # segments that compressing does not make smaller
+        self._room = 0
+
+    def run(
+        self,
+        writer: LogWriter,
+        partitions: Mapping[int, PartitionLog],
+        policy: Compaction | None,
+        below: Mapping[int, int],
+        leaving: Leaving,
+        now_ms: int,
+    ) -> bool:
+        """Do one pass over the partitions of a topic; return whether it rests before all is done."""
+        self._room = self._settings.upkeep_bytes
+        for number, partition in sorted(partitions.items()):
+            if self._room <= 0:
+                return True
+            try:
+                if policy is not None:
+                    self._compact(writer, partition, policy, below.get(number, 0), leaving, now_ms)
+                if self._settings.compress_seconds > 0:
+                    self._compress(writer, partition, now_ms)
+            except (Damaged, OSError) as exc:
+                logger.warning("upkeep of partition %s in %s: %s", number, partition.folder.path.parent, exc)
+        return self._room <= 0
+
+    # -- compaction
+
+    def _compact(
+        self,
+        writer: LogWriter,
+        partition: PartitionLog,
+        policy: Compaction,
+        below: int,
+        leaving: Leaving,
+        now_ms: int,
+    ) -> None:
+        if not is_due(partition, below, now_ms):
+            return
+        plan = planned(partition, below, self._settings.compact_map_bytes)
+        leaving([OffsetRange(partition.folder.partition, partition.start, plan.until)])
+        due_ms, removed = -1, 0
+        for segment in closed_segments(partition, plan.until):
+            keep_until_ms = _closed_ms(partition, segment, now_ms) + policy.tombstone_ms
+            work = SegmentCompaction(partition, segment, plan, drop_tombstones=keep_until_ms <= now_ms)
+            if not self._compact_one(writer, partition, segment, work):
+                return  # the next pass begins again
+            removed += work.removed
+            if work.tombstones:
+                due_ms = keep_until_ms if due_ms < 0 else min(due_ms, keep_until_ms)
+        points.reach(REWRITTEN)
+        write_compacted(partition, Compacted(plan.until, due_ms))
+        points.reach(NOTED)
+        if removed:
+            logger.info("%s: %s replaced records were left out", partition.folder.path, removed)
+
+    def _compact_one(
+        self, writer: LogWriter, partition: PartitionLog, segment: Segment, work: SegmentCompaction
+    ) -> bool:
+        """Rewrite one segment if anything of it goes; return False if it is no longer there."""
+        self._room -= segment.end_position
+        if work.changes():
+            if not self._rewrite(writer, partition, segment, work.batches()):
+                return False
+            points.reach(SEGMENT_DONE)
+        return True
+
+    # -- compression
+
+    def _compress(self, writer: LogWriter, partition: PartitionLog, now_ms: int) -> None:
+        before_ms = now_ms - round(self._settings.compress_seconds * 1000)
+        for segment in cold_segments(partition, before_ms):
+            known = str(segment.path), segment.header.generation
+            if known in self._left_alone:
+                continue
+            if self._room <= 0:
+                return
+            if is_worth_it(segment):
+                points.reach(CHOSEN)
+                self._room -= segment.end_position
+                if not self._rewrite(writer, partition, segment, compressed_batches(segment)):
+                    continue
+                known = str(segment.path), segment.header.generation + 1
+            self._left_alone.add(known)
+
+    # -- both
+
+    def _rewrite(
+        self, writer: LogWriter, partition: PartitionLog, old: Segment, batches: Iterable[Buffer]
+    ) -> bool:
+        """Write a segment beside and put it in place, unless another has changed it meanwhile."""
+        new = write_beside(partition, old, batches)
+        if not writer.call(partial(_swap_if_there, partition, old, new)):
+            return False
+        try:  # it only helps
+            write_whole(partition.files.disk, new.index_path, new.index.encode(new.end))
+        except OSError as exc:
+            logger.debug("%s was not kept: %s", new.index_path, exc)
+        return True
+
+
+def _swap_if_there(partition: PartitionLog, old: Segment, new: Segment) -> bool:
+    if old in partition.segments:
+        swap(partition, old, new)
+        return True
+    partition.files.forget(new.path)
+    partition.files.disk.remove(new.path)
+    return False
+
+
+def _closed_ms(partition: PartitionLog, segment: Segment, now_ms: int) -> int:
+    """Return when a segment was closed: when the next was begun; now, if that is not known."""
+    segments = partition.segments
+    following = next((each for each in segments if each.base_offset >= segment.end_offset), None)
+    known = 0 if following is None else following.header.created_ms
+    return known or now_ms

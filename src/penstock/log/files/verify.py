@@ -1,0 +1,349 @@
+"""Looking through a directory of a log in files: every batch of every segment, and the files beside them.
+
+Only reads, so it may run beside a writer, on a directory that nobody has open, and on one that is damaged. It
+trusts nothing but what it checks: no index is used. What is damaged is named by file, byte and offset, and
+the walk goes on at the next whole batch; what merely was cut short by a crash, or is made again when it is
+needed, is a note.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from penstock.errors import Damaged, InvalidBatch
+from penstock.wire.kafka.record_batch import HEADER_BYTES as BATCH_HEADER_BYTES
+from penstock.wire.kafka.record_batch import BatchHeader, check_batch, read_header
+
+from .directory import TOPICS
+from .disk import Disk, read_whole
+from .heads import NAME as HEADS
+from .heads import HeadsFile, PartitionHead
+from .identity import read_identity
+from .index import SparseIndex
+from .loading import PartitionFolder, has_bytes_behind, load_segments, segment_bases, whole_until
+from .missing import MissingRun, missing_runs, missing_tail
+from .open_files import OpenFiles
+from .segment import CHUNK_BYTES, SUFFIX, Segment
+from .segment_header import HEADER_BYTES, SegmentHeader, decode_header
+from .snapshots import SUFFIX as SNAPSHOT
+from .snapshots import newest_snapshot, snapshot_offsets
+
+_OPEN_FILES = 16
+_INDEX_BYTES = 32 * 1024
+Advance = Callable[[int], None]  # told how many bytes more were looked at
+
+
+class Kind(StrEnum):
+    """How much a finding matters."""
+
+    DAMAGE = "damage"
+    NOTE = "note"
+
+
+class Finding(NamedTuple):
+    """Something that is not as it was written. Position and offset are -1 where they say nothing."""
+
+    kind: Kind
+    file: str
+    position: int
+    offset: int
+    why: str
+    topic: UUID | None = None
+    partition: int = -1
+
+
+class Walked(NamedTuple):
+    """How much a walk looked at."""
+
+    segments: int = 0
+    batches: int = 0
+    records: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: object) -> "Walked":
+        assert isinstance(other, Walked)
+        return Walked(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
+
+class WalkedBatch(NamedTuple):
+    """One whole batch of a walk, and where it stands."""
+
+    segment: Segment
+    position: int
+    header: BatchHeader
+    batch: memoryview
+
+
+def topic_folders(path: Path) -> dict[UUID, Path]:
+    """Return the folders of topics in a directory."""
+    found = {}
+    for name in Disk().names(path / TOPICS):
+        try:
+            found[UUID(name)] = path / TOPICS / name
+        except ValueError:
+            continue
+    return found
+
+
+def partition_folders(topic: UUID, path: Path) -> list[PartitionFolder]:
+    """Return the folders of a topic's partitions."""
+    numbers = {int(name) for name in Disk().names(path) if name.isdecimal()}
+    heads = HeadsFile(Disk(), path)
+    numbers |= {number for number, head in heads.all().items() if head.synced_offset > head.start}
+    heads.close()
+    return [PartitionFolder(path / str(number), topic, number) for number in sorted(numbers)]
+
+
+def size_of(folder: PartitionFolder) -> int:
+    """Return how many bytes the segments of a partition have."""
+    sizes = 0
+    for name in Disk().names(folder.path):
+        if name.endswith(SUFFIX):
+            try:
+                sizes += os.stat(folder.path / name).st_size
+            except FileNotFoundError:  # retention was quicker
+                continue
+    return sizes
+
+
+def check_identity(path: Path) -> Iterator[Finding]:
+    """Yield what is wrong with the file that says which log it is."""
+    try:
+        found = read_identity(Disk(), path)
+    except (msgspec.MsgspecError, ValueError) as exc:
+        yield Finding(Kind.DAMAGE, "identity", -1, -1, f"it cannot be read: {exc}")
+        return
+    if found is None and topic_folders(path):
+        yield Finding(Kind.DAMAGE, "identity", -1, -1, "it is missing")
+
+
+class PartitionWalk:
+    """A walk over one partition. Iterating yields findings; `walked` says how much it has looked at."""
+
+    def __init__(self, folder: PartitionFolder, *, written: bool, progress: Advance = lambda size: None):
+        """`written`: a writer is at work, so what stands behind the published end says nothing."""
+        self.folder, self._written, self._progress = folder, written, progress
+        self.walked = Walked()
+        self._files = OpenFiles(Disk(), _OPEN_FILES)
+
+    def __iter__(self) -> Iterator[Finding]:
+        try:
+            for each in self._found():
+                yield each._replace(topic=self.folder.topic, partition=self.folder.partition)
+        finally:
+            self._files.close()
+
+    def batches(self) -> Iterator[WalkedBatch | Finding]:
+        """Yield every whole batch, and what is wrong between them."""
+        heads = HeadsFile(Disk(), self.folder.path.parent)
+        head = heads.get(self.folder.partition)
+        heads.close()
+        try:
+            yield from self._missing(head)
+            for segment, following in self._pairs(head):
+                if isinstance(segment, Finding):
+                    yield segment
+                    continue
+                yield from self._joined(segment, following)
+                yield from self._segment(segment, following, head)
+        except FileNotFoundError as exc:  # trimmed while we looked
+            yield self._note(Path(exc.filename), "it was removed while the walk was at it")
+
+    def _found(self) -> Iterator[Finding]:
+        for each in self.batches():
+            if isinstance(each, Finding):
+                yield each
+        yield from self._beside()
+
+    def _missing(self, head: PartitionHead | None) -> Iterator[Finding]:
+        """Yield the segments that should be there, by what the others and the head say."""
+        segments = load_segments(self._files, self.folder, _INDEX_BYTES)
+        runs: list[MissingRun | None] = [*missing_runs(self.folder, segments)]
+        start = 0 if head is None else head.start
+        if head is None:
+            if any(self._has_batch(each.path) for each in segments):
+                path = self.folder.path.parent / HEADS
+                why = "the head of this partition cannot be read; it is found again in the segments"
+                yield self._note(path, why)
+            start = segments[0].header.before_offset if segments else 0  # what is kept is not known
+        elif not any(each.base_offset == head.segment for each in segments):
+            last = segments[-1] if segments else None
+            if last is not None and not last.header.end_position:
+                last.end_position, last.end_offset = whole_until(last)
+            runs.append(missing_tail(self.folder, segments, head.synced_offset, head.segment))
+        for run in runs:
+            if run is not None and run.high > start:
+                run = run._replace(low=max(run.low, start))
+                yield Finding(Kind.DAMAGE, run.name, 0, run.low, run.why)
+
+    def _pairs(self, head: PartitionHead | None) -> Iterator[tuple[Segment | Finding, SegmentHeader | None]]:
+        """Yield each segment with the header of the one that follows; a file that is none as a finding."""
+        bases = segment_bases(self._files, self.folder)
+        headers: list[tuple[int, SegmentHeader | str]] = []
+        for base in bases:
+            try:
+                with self._files.use(self.folder.segment_path(base)) as file:
+                    headers.append((base, decode_header(file.read(0, HEADER_BYTES))))
+            except FileNotFoundError:
+                continue
+        for at, (base, header) in enumerate(headers):
+            following = headers[at + 1][1] if at + 1 < len(headers) else None
+            known = following if isinstance(following, SegmentHeader) else None
+            path = self.folder.segment_path(base)
+            name = "/".join(path.parts[-3:])
+            own = self.folder.topic, self.folder.partition, base
+            if isinstance(header, str):
+                if at + 1 == len(headers) and not self._has_batch(path):
+                    yield Finding(Kind.NOTE, name, 0, base, f"{header}; nothing is in it"), None
+                    continue
+                yield Finding(Kind.DAMAGE, name, 0, base, header), None
+                header = SegmentHeader(*own, leader_epoch=self._epoch(path))
+            if (header.topic, header.partition, header.base_offset) != own:
+                yield (
+                    Finding(
+                        Kind.DAMAGE,
+                        name,
+                        0,
+                        base,
+                        f"it is of partition {header.partition} of topic {header.topic} at offset "
+                        f"{header.base_offset}",
+                    ),
+                    None,
+                )
+                continue
+            yield Segment(self._files, path, header, _INDEX_BYTES), known
+
+    def _joined(self, segment: Segment, following: SegmentHeader | None) -> Iterator[Finding]:
+        """Find out where a segment ends, and whether the next one follows it."""
+        own = segment.header
+        if following is not None and following.before_base == segment.base_offset:
+            segment.end_position, segment.end_offset = following.before_position, following.before_offset
+            if following.base_offset > following.before_offset:
+                why = f"offsets up to before {following.base_offset} were given and hold nothing"
+                yield self._note(segment.path, why, following.before_offset)
+        if own.end_position:
+            segment.end_position, segment.end_offset = own.end_position, own.end_offset
+
+    def _segment(
+        self, segment: Segment, following: SegmentHeader | None, head: PartitionHead | None
+    ) -> Iterator[WalkedBatch | Finding]:
+        self.walked += Walked(segments=1)
+        if segment.end_position > HEADER_BYTES or following is not None:
+            yield from self._walk(segment)
+            return
+        synced = HEADER_BYTES
+        if head is not None and head.segment == segment.base_offset:
+            synced = max(synced, head.synced_position)
+            segment.end_position, segment.end_offset = synced, max(segment.base_offset, head.synced_offset)
+            yield from self._walk(segment)
+        yield from self._tail(segment, synced, known=head is not None)
+
+    def _tail(self, segment: Segment, synced: int, *, known: bool) -> Iterator[WalkedBatch | Finding]:
+        """Look at what stands behind what was published: whole batches count, a torn one is void."""
+        begin = segment.end_offset
+        segment.end_position, segment.end_offset = whole_until(segment, synced, begin)
+        yield from self._walk(segment, synced, begin)
+        if self._written or not has_bytes_behind(segment, segment.end_position):
+            return  # what a writer is about to finish is not torn
+        place = segment.end_position, segment.end_offset
+        with self._files.use(segment.path) as file:
+            segment.end_position, segment.end_offset = file.size, 1 << 62
+        resumed = None if known else segment.resync(place[0] + 1, place[1])
+        segment.end_position, segment.end_offset = place
+        if resumed is None:
+            why = "a torn tail that was never acknowledged; it is void"
+            yield Finding(Kind.NOTE, segment.name, *place, why)
+        else:
+            why = f"no whole batch until byte {resumed[0]}, offset {resumed[1]}"
+            yield Finding(Kind.DAMAGE, segment.name, *place, why)
+
+    def _walk(
+        self, segment: Segment, position: int = HEADER_BYTES, offset: int | None = None
+    ) -> Iterator[WalkedBatch | Finding]:
+        """Yield the batches of a segment and, between them, what is damaged."""
+        expected = segment.base_offset if offset is None else offset
+        while position < segment.end_position:
+            try:
+                for placed in self._chunked(segment, position, expected):
+                    yield placed
+                    position, expected = placed.position + placed.header.size, placed.header.next_offset
+            except Damaged as exc:
+                resumed = segment.resync(exc.position + 1, exc.offset)
+                stop = resumed or (segment.end_position, segment.end_offset)
+                why = f"{exc.why}; nothing up to byte {stop[0]}, offset {stop[1]}, is served"
+                yield Finding(Kind.DAMAGE, segment.name, exc.position, exc.offset, why)
+                self._progress(stop[0] - position)
+                position, expected = stop
+        if expected < segment.end_offset and position >= segment.end_position:
+            why = f"its batches end there, and it is said to hold offsets up to before {segment.end_offset}"
+            if segment.end_offset > segment.base_offset:
+                yield Finding(Kind.DAMAGE, segment.name, position, expected, why)
+
+    def _chunked(self, segment: Segment, position: int, expected: int) -> Iterator[WalkedBatch]:
+        """Yield whole batches that follow each other. Raises Damaged."""
+        with self._files.use(segment.path) as file:
+            while position < segment.end_position:
+                left = segment.end_position - position
+                chunk = memoryview(file.read(position, min(CHUNK_BYTES, left)))
+                at = 0
+                while at + BATCH_HEADER_BYTES <= len(chunk):
+                    header = segment.header_at(chunk, at, position, expected)
+                    if at + header.size > len(chunk):
+                        if at:
+                            break
+                        chunk = memoryview(file.read(position, header.size))
+                    try:
+                        check_batch(chunk, at)
+                    except InvalidBatch as exc:
+                        raise Damaged(segment.name, position + at, expected, exc.why) from exc
+                    yield WalkedBatch(segment, position + at, header, chunk[at : at + header.size])
+                    at += header.size
+                    expected = header.next_offset
+                    self.walked += Walked(0, 1, header.record_count, header.size)
+                if not at:
+                    why = f"the file ends at byte {position + len(chunk)}"
+                    raise Damaged(segment.name, position, expected, why)
+                self._progress(at)
+                position += at
+
+    def _beside(self) -> Iterator[Finding]:
+        """Yield what is to be said of the files beside the segments: all of it can be made again."""
+        disk, folder = Disk(), self.folder.path
+        for name in disk.names(folder):
+            path = folder / name
+            if name.endswith(".damaged"):
+                yield Finding(Kind.DAMAGE, _short(path), -1, -1, "it was set aside when the log was opened")
+            elif name.endswith(".new") and not self._written:
+                yield self._note(path, "a rewrite that was cut short; the next writer removes it")
+            elif name.endswith(".index"):
+                content = read_whole(disk, path)
+                if content is not None and not SparseIndex.is_whole(content):
+                    yield self._note(path, "it is damaged; it is made again when it is needed")
+        offsets = snapshot_offsets(disk, folder)
+        if offsets and newest_snapshot(disk, folder, offsets[-1]).offset != offsets[-1]:
+            path = folder / f"{offsets[-1]:020}{SNAPSHOT}"
+            yield self._note(path, "it is damaged; an older one, or the whole log, says the same")
+
+    def _has_batch(self, path: Path) -> bool:
+        with self._files.use(path) as file:
+            return any(file.read(HEADER_BYTES, 4096))
+
+    def _epoch(self, path: Path) -> int:
+        with self._files.use(path) as file:
+            content = file.read(HEADER_BYTES, BATCH_HEADER_BYTES)
+        try:
+            return read_header(content).leader_epoch
+        except InvalidBatch:
+            return 0
+
+    def _note(self, path: Path, why: str, offset: int = -1) -> Finding:
+        return Finding(Kind.NOTE, _short(path), -1, offset, why)
+
+
+def _short(path: Path) -> str:
+    return "/".join(path.parts[-3:])

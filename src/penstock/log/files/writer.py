@@ -1,0 +1,345 @@
+"""The writer: one thread that gives offsets, writes, syncs and acknowledges.
+
+Each round takes all that waits: it checks every batch and gives it its place, writes each partition's batches
+with one call, lets the disk have all files that were written, side by side, and then tells everybody at once.
+What comes meanwhile is the next round: the slower the disk, the larger the groups.
+
+Invariant: nothing is acknowledged, or seen by a reader, before the disk has it (where the log is set so).
+Everything that changes a partition runs in this thread, in the order it was asked for; so there are no locks
+to take.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Condition, Thread
+from typing import Any, NamedTuple, TypeVar
+
+from penstock.clock import Clock
+from penstock.errors import BufferFull, Error, MapChanged, PartitionUnwritable
+from penstock.redaction import traced
+from penstock.wire.kafka.buffer import Buffer
+from penstock.wire.kafka.control_batch import Marker
+from penstock.wire.kafka.record_batch import BatchHeader, place_batch
+
+from ..batches import WriteResult
+from .partition import PartitionLog, PlacedBatch
+from .settings import FilesSettings
+
+logger = logging.getLogger("penstock.files")
+T = TypeVar("T")
+
+
+class PartitionWrite(NamedTuple):
+    """Batches for one partition, checked; or why they are refused before anything was asked."""
+
+    partition: PartitionLog | None
+    batches: Buffer
+    headers: Sequence[tuple[int, BatchHeader]]
+    marker: Marker | None = None
+    check: Callable[[], bool] | None = None  # asked when it is placed: may it still be?
+    verify: Callable[[PartitionLog, BatchHeader], None] | None = None  # may a transaction begin here?
+    error: Error | None = None
+
+
+class _Append:
+    """Writes that are acknowledged together. `whole`: if one is refused, all are."""
+
+    __slots__ = ("done", "results", "size", "whole", "writes")
+
+    def __init__(
+        self, writes: Sequence[PartitionWrite], done: Callable[[list[WriteResult]], None], whole: bool
+    ):
+        self.writes, self.done, self.whole = writes, done, whole
+        self.size = sum(len(each.batches) for each in writes)
+        self.results = [WriteResult(error=each.error) for each in writes]
+
+
+class _PartitionRound:
+    """What one round does to one partition."""
+
+    def __init__(self) -> None:
+        self.batches: list[PlacedBatch] = []
+        self.of: list[tuple[_Append, int, int]] = []  # append, which of its writes, its last offset
+        self.error: Error | None = None
+        self.unsynced = False
+
+
+class LogWriter:
+    """The one writer of a log. `append` and `call` are safe from any thread."""
+
+    def __init__(self, settings: FilesSettings, clock: Clock, moved: Callable[[PartitionLog], None]) -> None:
+        self._settings, self._clock, self._moved = settings, clock, moved
+        self._is_strict = settings.durability == "fsync"
+        self._lock = Condition()
+        self._waiting: deque[_Append | tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._waiting_bytes = 0
+        self._stopping = False
+        self._dirty: dict[PartitionLog, None] = {}  # acknowledged, and the disk may not have it
+        self._dirty_since = 0.0
+        self._pool = ThreadPoolExecutor(settings.sync_threads, thread_name_prefix="penstock-sync")
+        self._thread = Thread(target=self._run, name="penstock-writer", daemon=True)
+        self._thread.start()
+
+    # -- asking
+
+    def append(
+        self,
+        writes: Sequence[PartitionWrite],
+        done: Callable[[list[WriteResult]], None],
+        *,
+        whole: bool = False,
+        wait: bool = True,
+    ) -> None:
+        """Hand batches over; `done` is called in the writer's thread.
+
+        Above the limit it waits, or raises BufferFull.
+        """
+        append = _Append(writes, done, whole)
+        most = self._settings.buffer_bytes
+        with self._lock:
+            while self._waiting_bytes and self._waiting_bytes + append.size > most and not self._stopping:
+                if not wait:
+                    raise BufferFull(self._waiting_bytes, most)
+                self._lock.wait()
+            if self._stopping:
+                raise RuntimeError("the writer is stopped")
+            self._waiting.append(append)
+            self._waiting_bytes += append.size
+            self._lock.notify_all()
+
+    def call(self, work: Callable[[], T]) -> T:
+        """Run something in the writer's thread, between two rounds, and return what it returns."""
+        future: Future[T] = Future()
+        with self._lock:
+            if self._stopping:
+                raise RuntimeError("the writer is stopped")
+            self._waiting.append((work, future))
+            self._lock.notify_all()
+        return future.result()
+
+    def stop(self) -> None:
+        """Finish what was handed over, sync, and end."""
+        with self._lock:
+            self._stopping = True
+            self._lock.notify_all()
+        self._thread.join()
+        self._pool.shutdown()
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How many bytes wait for the disk."""
+        return self._waiting_bytes
+
+    # -- the thread
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                while not self._waiting and not self._stopping:
+                    if not self._lock.wait(self._pause()):
+                        break
+                taken, self._waiting = self._waiting, deque()
+                stopping = self._stopping and not taken
+            try:
+                self._work(taken)
+                if self._dirty and (stopping or self._pause() == 0):
+                    self._sync_dirty()
+            except Exception as exc:
+                logger.error("the writer of a log in files failed unexpectedly", exc_info=traced(exc))
+            if stopping:
+                return
+
+    def _pause(self) -> float | None:
+        """Return how long nothing need be synced; None: for ever."""
+        if not self._dirty or self._settings.durability == "os":
+            return None
+        passed = self._clock.monotonic() - self._dirty_since
+        return max(0.0, self._settings.interval_seconds - passed)
+
+    def _work(self, taken: "deque[_Append | tuple[Callable[[], Any], Future[Any]]]") -> None:
+        group: list[_Append] = []
+        while taken:
+            each = taken.popleft()
+            if isinstance(each, _Append):
+                group.append(each)
+                continue
+            self._round(group)
+            group = []
+            work, future = each
+            try:
+                future.set_result(work())
+            except BaseException as exc:
+                future.set_exception(exc)
+        self._round(group)
+
+    def _round(self, group: list[_Append]) -> None:
+        if not group:
+            return
+        rounds: dict[PartitionLog, _PartitionRound] = {}
+        try:
+            for append in group:
+                self._place(append, rounds)
+            for partition, work in rounds.items():
+                self._write(partition, work)
+            self._settle(rounds)
+        except Exception as exc:
+            logger.error("a round of the writer failed unexpectedly", exc_info=traced(exc))
+            for append in group:
+                append.results = [
+                    WriteResult(error=PartitionUnwritable("the log", str(exc))) for _ in append.writes
+                ]
+        size = sum(each.size for each in group)
+        with self._lock:
+            self._waiting_bytes -= size
+            self._lock.notify_all()
+        for append in group:
+            try:
+                append.done(append.results)
+            except Exception as exc:
+                logger.error("what was to be told of an append failed", exc_info=traced(exc))
+        for partition, work in rounds.items():
+            if work.of and work.error is None:
+                self._moved(partition)
+
+    # -- one round
+
+    def _place(self, append: _Append, rounds: dict[PartitionLog, _PartitionRound]) -> None:
+        """Check the batches of an append and give each its place."""
+        for number, write in enumerate(append.writes):
+            if write.partition is not None and write.error is None:
+                try:
+                    write.partition.check_writable()
+                    if write.check is not None and not write.check():
+                        raise MapChanged
+                    if append.whole:
+                        for _, header in write.headers:
+                            write.partition.repeated(header)
+                except Error as exc:
+                    append.results[number] = WriteResult(error=exc)
+        refused = next((each.error for each in append.results if each.error is not None), None)
+        if append.whole and refused is not None:
+            append.results = [WriteResult(error=refused) for _ in append.writes]
+            return
+        for number, write in enumerate(append.writes):
+            if write.partition is None or append.results[number].error is not None:
+                continue
+            work = rounds.setdefault(write.partition, _PartitionRound())
+            append.results[number] = self._placed(append, number, write, write.partition, work)
+
+    def _placed(
+        self,
+        append: _Append,
+        number: int,
+        write: PartitionWrite,
+        partition: PartitionLog,
+        work: _PartitionRound,
+    ) -> WriteResult:
+        buffer = write.batches
+        if isinstance(buffer, bytes) or (isinstance(buffer, memoryview) and buffer.readonly):
+            buffer = bytearray(buffer)
+        base = -1
+        view = memoryview(buffer)
+        for at, header in write.headers:
+            try:
+                before = None if header.is_control else partition.repeated(header)
+                if before is None and write.verify is not None and not partition.has_open(header.producer_id):
+                    write.verify(partition, header)
+            except Error as exc:
+                return WriteResult(error=exc, start=partition.start)
+            if header.is_control and not partition.has_open(header.producer_id):
+                continue  # it was ended before, or nothing of it came here
+            if before is not None:
+                base = before.base_offset if base < 0 else base
+                continue
+            offset = partition.next_offset
+            place_batch(view, at, offset, partition.leader_epoch)
+            header = BatchHeader._make((offset, header.length, partition.leader_epoch, *header[3:]))
+            partition.next_offset = header.next_offset
+            partition.expect(header)
+            work.batches.append(PlacedBatch(header, view[at : at + header.size], write.marker))
+            base = offset if base < 0 else base
+        work.of.append((append, number, partition.next_offset))
+        return WriteResult(base, partition.start)
+
+    def _write(self, partition: PartitionLog, work: _PartitionRound) -> None:
+        """Write what has its place; segments are closed and begun on the way."""
+        left = deque(work.batches)
+        try:
+            while left:
+                run = list[PlacedBatch]()
+                size = 0
+                while left and partition.has_room(size + len(left[0].piece)):
+                    size += len(left[0].piece)
+                    run.append(left.popleft())
+                    if size > 1 << 30:
+                        break
+                if run:
+                    partition.write(run)
+                    work.unsynced = True
+                    continue
+                if work.unsynced or partition in self._dirty:
+                    partition.sync()
+                    partition.commit(synced=True)
+                    self._dirty.pop(partition, None)
+                    work.unsynced = False
+                self._roll(partition, left[0].header.base_offset)
+            if not self._is_strict:
+                partition.reserve()
+        except OSError as exc:
+            work.error = partition.fail(exc)
+
+    def _roll(self, partition: PartitionLog, base: int) -> None:
+        following, partition.next_offset = partition.next_offset, base
+        try:
+            partition.roll()
+        finally:
+            partition.next_offset = following
+
+    def _settle(self, rounds: dict[PartitionLog, _PartitionRound]) -> None:
+        """Let the disk have what was written, and let it count."""
+        written = [each for each, work in rounds.items() if work.unsynced and work.error is None]
+        if self._is_strict:
+            for partition, failure in self._sync(written).items():
+                rounds[partition].error = partition.fail(failure)
+        elif written and not self._dirty:
+            self._dirty_since = self._clock.monotonic()
+        for partition, work in rounds.items():
+            if work.error is None:
+                if work.unsynced:
+                    partition.commit(synced=self._is_strict)
+                    if not self._is_strict:
+                        self._dirty[partition] = None
+                if work.batches:
+                    partition.recovered()
+                continue
+            for append, number, last in work.of:
+                if last > partition.end:  # the others were synced before it failed
+                    append.results[number] = WriteResult(error=work.error)
+
+    def _sync(self, partitions: Sequence[PartitionLog]) -> dict[PartitionLog, OSError]:
+        """Sync files side by side; return those that failed."""
+        failed: dict[PartitionLog, OSError] = {}
+        if len(partitions) == 1:
+            try:
+                partitions[0].sync()
+            except OSError as exc:
+                failed[partitions[0]] = exc
+            return failed
+        futures = [(each, self._pool.submit(each.sync)) for each in partitions]
+        for partition, future in futures:
+            try:
+                future.result()
+            except OSError as exc:
+                failed[partition] = exc
+        return failed
+
+    def _sync_dirty(self) -> None:
+        dirty, self._dirty = list(self._dirty), {}
+        failed = self._sync(dirty)
+        for partition in dirty:
+            if partition in failed:
+                partition.fail(failed[partition])
+            else:
+                partition.synced()

@@ -1,0 +1,364 @@
+"""Batches over a log of rows: decoded on their way in, encoded on their way out.
+
+One thread writes: whatever has come in while it was at work goes into one transaction, so that many
+producers share a commit. What is refused (out of sequence, fenced, not in its transaction) is found in that
+transaction, under the locks, and leaves the others alone. Locks, in this order: topics, producers, heads.
+
+Records of open transactions are held back in a table of their own, and get their offsets when the
+transaction commits: there are no markers, and the last stable offset is the end.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from threading import Condition, Thread
+from typing import Any, NamedTuple
+
+import msgspec
+
+from penstock.clock import SYSTEM, Clock, own_ms
+from penstock.errors import (
+    Error,
+    InvalidTransaction,
+    OffsetOutOfRange,
+    ProducerFenced,
+    StoreUnreachable,
+    UnknownProducer,
+    UnknownTopic,
+)
+from penstock.redaction import traced
+from penstock.wire.kafka.buffer import Buffer
+
+from ..batches import HELD_BACK, BatchLog, Fetched, LogPlace, Sequenced, Write, WriteResult, WritesDone
+from ..contract import OffsetRange, Topic, check_partition
+from ..entry import Entry, is_cut
+from .appending import COLUMNS
+from .contract import Row, Rows
+from .database import Transaction
+from .head_watch import HeadWatch
+from .heads import HeadKey, Numbering, Raised, lock_heads, mark_times
+from .incoming import Incoming, TakenWrite, take
+from .log import SqlLog
+from .outgoing import encode_entries
+from .searching import ranges_table
+from .sequences import Sequence as Known
+from .topics import keep_topics
+
+logger = logging.getLogger("penstock.batches")
+
+FOREIGN_KEYS, ALLOWED = "penstock.foreign.keys", "allowed"
+BATCH_BYTES = 64 * 1024 * 1024  # of the records of one write, unpacked
+_TOGETHER_BYTES = 16 * 1024 * 1024  # of the writes of one transaction, as they come
+_LOOK_OFFSETS = 2000  # that one fetch of a partition looks at
+_partitions = msgspec.json.Decoder(list[tuple[int, int]]).decode
+
+
+class _LockedProducer(NamedTuple):
+    """A producer with transactions, locked."""
+
+    id: int
+    epoch: int
+    state: str
+    partitions: str
+    transactional_id: str | None
+
+    def check(self, header_epoch: int, key: HeadKey) -> None:
+        """Raise unless it may send to a partition in its transaction."""
+        name = self.transactional_id or str(self.id)
+        if header_epoch < self.epoch:
+            raise ProducerFenced(name, header_epoch, self.epoch)
+        if header_epoch > self.epoch or self.transactional_id is None:
+            raise InvalidTransaction(name, f"its epoch is {self.epoch}, not {header_epoch}")
+        if self.state != "open" or tuple(key) not in _partitions(self.partitions):
+            raise InvalidTransaction(name, f"it is {self.state}, or the partition was not added to it")
+
+
+class SqlBatchLog(BatchLog):
+    """The log of a database by batches."""
+
+    holds_back = True
+
+    def __init__(self, log: SqlLog, clock: Clock = SYSTEM, *, batch_bytes: int = BATCH_BYTES) -> None:
+        self._log, self._database, self._clock = log, log.database, clock
+        self._batch_bytes = batch_bytes
+        self._source = f"urn:penstock:{log.identity().id}"
+        self._waiting: list[tuple[Sequence[Write], WritesDone]] = []
+        self._woken = Condition()
+        self._closed = False
+        self._heads = HeadWatch(log)
+        self._thread = Thread(target=self._run, name="penstock-batches", daemon=True)
+        self._thread.start()
+
+    # -- writing
+
+    def write(self, writes: Sequence[Write], done: WritesDone) -> None:
+        """Hand batches over to the thread that writes."""
+        with self._woken:
+            if not self._closed:
+                self._waiting.append((writes, done))
+                self._woken.notify()
+                return
+        done([WriteResult(error=StoreUnreachable(self._database.where, "it is closed"))] * len(writes))
+
+    def close(self) -> None:
+        """Write what was handed over, and end."""
+        with self._woken:
+            self._closed = True
+            self._woken.notify()
+        self._thread.join()
+        self._heads.stop()
+
+    def _run(self) -> None:
+        while True:
+            with self._woken:
+                while not self._waiting:
+                    if self._closed:
+                        return
+                    self._woken.wait()
+                together = self._next()
+            self._write(together)
+
+    def _next(self) -> list[tuple[Sequence[Write], WritesDone]]:
+        """Take what waits, in order, up to so many bytes."""
+        size = count = 0
+        for writes, _ in self._waiting:
+            size += sum(len(each.batches) for each in writes)
+            if count and size > _TOGETHER_BYTES:
+                break
+            count += 1
+        taken, self._waiting = self._waiting[:count], self._waiting[count:]
+        return taken
+
+    def _write(self, together: list[tuple[Sequence[Write], WritesDone]]) -> None:
+        writes = [each for some, _ in together for each in some]
+        raised: list[Raised] = []
+        try:
+            now_ms = self._clock.now_ms()
+            taken = [take(each, now_ms, self._batch_bytes) for each in writes]
+            unit = _WritingTransaction(taken, own_ms(self._clock))
+            answers, raised = self._database.run(unit.run)
+        except Exception as exc:
+            answers = [WriteResult(error=self._refusal(exc))] * len(writes)
+        self._heads.raised(raised)
+        at = 0
+        for some, done in together:
+            done(answers[at : at + len(some)])
+            at += len(some)
+
+    def _refusal(self, exc: Exception) -> Error:
+        """Return why nothing was written; what nobody expects is logged with its trace."""
+        if isinstance(exc, Error):
+            return exc
+        translated = self._database.dialect.translate(exc)
+        if translated is None:
+            logger.error("a write failed", exc_info=traced(exc))
+        return translated or Error(f"the write failed: {type(exc).__name__}")
+
+    # -- reading
+
+    def fetch(self, topic: Topic, partition: int, offset: int, *, max_bytes: int, committed: bool) -> Fetched:
+        """Return what stands from an offset on as one batch."""
+        check_partition(topic, partition)
+
+        def look(tx: Transaction) -> Fetched:
+            bounds = tx.rows("log", "bounds", topic_id=topic.id, partition=partition)
+            if not bounds:
+                raise UnknownTopic(topic.name)
+            start, end = bounds[0]
+            if not start <= offset <= end:
+                raise OffsetOutOfRange(topic.name, partition, offset, start, end)
+            if offset == end:
+                return Fetched((), start, end, end)
+            wanted = OffsetRange(partition, offset, min(end, offset + _LOOK_OFFSETS))
+            rows = tx.rows(
+                "log",
+                "read_ranges",
+                topic_id=topic.id,
+                ranges=ranges_table([wanted]),
+                max_bytes=max(1, max_bytes),
+            )
+            entries = [Entry(*row) for row in rows]
+            until = entries[-1].offset + 1 if entries and is_cut(entries, max_bytes) else wanted.high
+            batch: Buffer = encode_entries(topic.name, self._source, entries, offset, until)
+            return Fetched((batch,), start, end, end)
+
+        return self._database.look(look)
+
+    def watch(self, moved: Callable[[int, int], None]) -> Callable[[], None]:
+        """Be told what rises here and elsewhere."""
+        return self._heads.watch(moved)
+
+    # -- transactions
+
+    def settle(self, tx: Transaction, producer_id: int, *, committed: bool) -> None:
+        """Move what was held back into the log under the locks of the heads, or delete it."""
+        if committed:
+            counts = tx.rows("log", "pending_counts", producer_id=producer_id)
+            keys = [HeadKey(topic_id, partition) for topic_id, partition, _, _ in counts]
+            if keys:
+                heads = lock_heads(tx, keys)
+                tx.change("log", "pending_move", producer_id=producer_id)
+                raised = [
+                    Raised(*key, heads[key].next_offset, added, max(max_ms, heads[key].max_ms))
+                    for key, (_, _, added, max_ms) in zip(keys, counts, strict=True)
+                ]
+                raises = [(one.topic_id, one.partition, one.added, one.max_ms) for one in raised]
+                tx.change("log", "heads_raise", raises=Rows.of("topic_id partition added max_ms", raises))
+                mark_times(tx, raised)
+        tx.change("log", "pending_delete", producer_id=producer_id)
+
+    def mark(self, producer_id: int, epoch: int, places: Sequence[LogPlace], *, committed: bool) -> None:
+        """Wake those who wait for records: the decision itself needs no marks."""
+        self._heads.look_soon()
+
+    def producers(self, topic: Topic, partition: int) -> list[Sequenced]:
+        """Return the producers that a partition knows."""
+        rows = self._log.rows("kafka_sequences_of", topic, partition=partition)
+        return [
+            Sequenced(id, epoch, Known.of(id, epoch, batches).batches[-1].last, used_ms)
+            for id, epoch, batches, used_ms, _, _ in rows
+        ]
+
+
+class _WritingTransaction:
+    """One transaction of the writing thread."""
+
+    def __init__(self, taken: Sequence[TakenWrite], now_ms: int | None) -> None:
+        self._taken, self._now_ms = taken, now_ms
+
+    def run(self, tx: Transaction) -> tuple[list[WriteResult], list[Raised]]:
+        """Add what can be added; return what became of each write, and which heads rose."""
+        self._rows: list[Row] = []
+        self._held: list[Row] = []
+        sound = [each for each in self._taken if each.error is None]
+        self._topics = keep_topics(tx, [each.write.topic.name for each in sound]) if sound else {}
+        sound = [each for each in sound if self._problem(each) is None]
+        self._allowed = _allowing(tx, sound)
+        self._producers = _locked_producers(tx, sound)
+        keys = {_key(each) for each in sound}
+        self._numbering = Numbering(tx, keys) if keys else None
+        self._known = _known(tx, sound)
+        starts = _starts(tx, keys)
+        answers = [self._added(each, starts) for each in self._taken]
+        raised = self._finish(tx)
+        return answers, raised
+
+    def _problem(self, taken: TakenWrite) -> Error | None:
+        topic, partition = taken.write.topic, taken.write.partition
+        found = self._topics.get(topic.name)
+        if found is None or found.id != topic.id:
+            return UnknownTopic(topic.name)
+        try:
+            check_partition(found, partition)
+        except Error as exc:
+            return exc
+        return None
+
+    def _added(self, taken: TakenWrite, starts: dict[HeadKey, int]) -> WriteResult:
+        error = taken.error or self._problem(taken)
+        if error is None and taken.foreign is not None and taken.write.topic.id not in self._allowed:
+            error = taken.refusal()
+        if error is not None:
+            return WriteResult(error=error)
+        key = _key(taken)
+        try:
+            self._check_all(key, taken.batches)
+        except Error as exc:
+            return WriteResult(error=exc, start=starts.get(key, -1))
+        bases = [self._add(key, each) for each in taken.batches]
+        return WriteResult(bases[0], starts.get(key, 0))
+
+    def _check_all(self, key: HeadKey, batches: Sequence[Incoming]) -> None:
+        """Raise unless every batch may be added, so that a write is added whole or not at all."""
+        for each in batches:
+            header = each.header
+            if header.is_transactional:
+                producer = self._producers.get(header.producer_id)
+                if producer is None:
+                    raise UnknownProducer(header.producer_id)
+                producer.check(header.producer_epoch, key)
+            if header.producer_id >= 0:
+                self._sequence(key, header.producer_id).find(header)
+
+    def _add(self, key: HeadKey, batch: Incoming) -> int:
+        header, rows, times_ms = batch
+        known = self._sequence(key, header.producer_id) if header.producer_id >= 0 else None
+        sent = None if known is None else known.find(header)
+        if sent is not None:
+            return sent.base_offset
+        base = HELD_BACK
+        if header.is_transactional:
+            self._held += [(header.producer_id, *key, *row[:-1]) for row in rows]
+        else:
+            assert self._numbering is not None
+            offsets = [self._numbering.give(key, time_ms) for time_ms in times_ms]
+            self._rows += [(*key, offset, *row) for offset, row in zip(offsets, rows, strict=True)]
+            base = offsets[0]
+        if known is not None:
+            known.add(header, base)
+        return base
+
+    def _sequence(self, key: HeadKey, producer_id: int) -> Known:
+        place = (*key, producer_id)
+        if place not in self._known:
+            self._known[place] = Known(producer_id)
+        return self._known[place]
+
+    def _finish(self, tx: Transaction) -> list[Raised]:
+        raised: list[Raised] = []
+        if self._rows:
+            assert self._numbering is not None
+            tx.bulk("log", "append", Rows.of(f"topic_id partition place {COLUMNS}", self._rows))
+            raised = [each for each in self._numbering.finish() if each.added]
+        if self._held:
+            names = "producer_id topic_id partition id key type value headers timestamp_ms"
+            tx.bulk("log", "pending_add", Rows.of(names, self._held))
+        changed = [(*place[:2], *each.row()) for place, each in self._known.items() if each.changed]
+        if changed:
+            sequences = Rows.of("topic_id partition producer_id epoch batches", sorted(changed))
+            tx.change("log", "kafka_sequences_put", sequences=sequences, now_ms=self._now_ms)
+        return raised
+
+
+def _key(taken: TakenWrite) -> HeadKey:
+    return HeadKey(taken.write.topic.id, taken.write.partition)
+
+
+def _allowing(tx: Transaction, taken: Sequence[TakenWrite]) -> set[int]:
+    """Return the topics, of those that got a foreign key, that allow it."""
+    asked = sorted({each.write.topic.id for each in taken if each.foreign is not None})
+    rows = tx.rows("log", "topic_configs", topics=asked) if asked else []
+    return {topic_id for topic_id, name, value in rows if (name, value) == (FOREIGN_KEYS, ALLOWED)}
+
+
+def _locked_producers(tx: Transaction, taken: Sequence[TakenWrite]) -> dict[int, _LockedProducer]:
+    ids = sorted(
+        {one.header.producer_id for each in taken for one in each.batches if one.header.is_transactional}
+    )
+    rows = tx.rows("log", "kafka_producers_lock", ids=ids) if ids else []
+    return {row[0]: _LockedProducer(*row) for row in rows}
+
+
+def _known(tx: Transaction, taken: Sequence[TakenWrite]) -> dict[tuple[int, int, int], Known]:
+    places = sorted(
+        {
+            (*_key(each), one.header.producer_id)
+            for each in taken
+            for one in each.batches
+            if one.header.producer_id >= 0
+        }
+    )
+    if not places:
+        return {}
+    rows = tx.rows("log", "kafka_sequences", places=Rows.of("topic_id partition producer_id", places))
+    return {(row[0], row[1], row[2]): Known.of(*row[2:]) for row in rows}
+
+
+def _starts(tx: Transaction, keys: set[HeadKey]) -> dict[HeadKey, int]:
+    """Return where some partitions begin."""
+    topics = sorted({key.topic_id for key in keys})
+    rows: list[Any] = tx.rows("log", "heads_of_topics", topics=topics) if topics else []
+    return {
+        HeadKey(topic_id, partition): start
+        for topic_id, partition, start, _ in rows
+        if HeadKey(topic_id, partition) in keys
+    }

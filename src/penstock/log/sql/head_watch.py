@@ -1,0 +1,121 @@
+"""One look at all heads of a database for all who wait for records in this process.
+
+What this process writes is told at once. For what others write a thread listens for the bell and looks from
+time to time, less often while nothing comes.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from threading import Event, Lock, Thread
+
+from penstock.backoff import Backoff, PollingSettings
+from penstock.errors import Error
+from penstock.redaction import words
+
+from .bell_listener import LOGGED, BellListener, notify_others
+from .heads import Raised
+from .log import SqlLog
+
+logger = logging.getLogger("penstock.heads")
+HeadMoved = Callable[[int, int], None]
+
+
+class HeadWatch:
+    """Watches between the first `watch` and `stop`. Safe from any thread."""
+
+    def __init__(self, log: SqlLog) -> None:
+        self._log, self._polling = log, PollingSettings.load()
+        self._watchers: list[HeadMoved] = []
+        self._ends: dict[tuple[int, int], int] = {}
+        self._lock, self._rung, self._stopping = Lock(), Event(), Event()
+        self._bell: BellListener | None = None
+        self._thread: Thread | None = None
+        self._told = Event()
+        self._teller: Thread | None = None
+
+    def watch(self, moved: HeadMoved) -> Callable[[], None]:
+        """Call `moved` for each partition that has grown; return what ends that."""
+        with self._lock:
+            self._watchers.append(moved)
+            if self._thread is None:
+                self._bell = BellListener(self._log.database, self._polling, self._heard)
+                self._bell.start()
+                self._thread = Thread(target=self._run, name="penstock-heads", daemon=True)
+                self._thread.start()
+
+        def stop() -> None:
+            with self._lock:
+                if moved in self._watchers:
+                    self._watchers.remove(moved)
+
+        return stop
+
+    def raised(self, heads: Sequence[Raised]) -> None:
+        """Say which heads this process has raised; workers elsewhere are told, too, by another thread."""
+        if not heads:
+            return
+        for each in heads:
+            self._tell(each.topic_id, each.partition, each.base + each.added)
+        if self._log.database.dialect.notifies:
+            if self._teller is None:
+                self._teller = Thread(target=self._notify, name="penstock-heads-bell", daemon=True)
+                self._teller.start()
+            self._told.set()
+
+    def look_soon(self) -> None:
+        """Look at once: something was added of which not all is known here."""
+        self._rung.set()
+        if self._teller is not None or self._log.database.dialect.notifies:
+            notify_others(self._log.database, LOGGED)
+
+    def stop(self) -> None:
+        """End the threads."""
+        self._stopping.set()
+        self._rung.set()
+        self._told.set()
+        if self._bell is not None:
+            self._bell.stop()
+        for thread in (self._thread, self._teller):
+            if thread is not None:
+                thread.join()
+
+    def _heard(self, _: Sequence[str]) -> None:
+        self._rung.set()
+
+    def _notify(self) -> None:
+        while not self._stopping.is_set():
+            self._told.wait()
+            self._told.clear()
+            notify_others(self._log.database, LOGGED)
+
+    def _run(self) -> None:
+        backoff = Backoff("heads", self._polling, lambda: self._bell is not None and self._bell.hears)
+        while not self._stopping.is_set():
+            try:
+                found = self._look()
+                backoff.is_well()
+                pause = backoff.active() if found else backoff.idle()
+            except Exception as exc:
+                if not isinstance(exc, Error):
+                    logger.debug("the heads were not read: %s", words(exc))
+                pause = backoff.trouble(exc)
+            self._rung.wait(pause)
+            self._rung.clear()
+
+    def _look(self) -> bool:
+        rows = self._log.database.look(lambda tx: tx.rows("log", "heads_every"))
+        found = False
+        for topic_id, partition, _, end in rows:
+            if self._ends.get((topic_id, partition), 0) < end:
+                found = True
+                self._tell(topic_id, partition, end)
+        return found
+
+    def _tell(self, topic_id: int, partition: int, end: int) -> None:
+        with self._lock:
+            known = self._ends.get((topic_id, partition), 0)
+            self._ends[topic_id, partition] = max(known, end)
+            watchers = tuple(self._watchers)
+        if end > known:
+            for moved in watchers:
+                moved(topic_id, partition)

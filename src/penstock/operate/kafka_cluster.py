@@ -1,0 +1,213 @@
+"""A cluster that speaks Kafka's protocol, ours or another's, as commands see it: `kafka://host:port`."""
+
+import asyncio
+from collections.abc import Coroutine, Iterator, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, TypeVar
+
+from penstock.clock import to_ms
+from penstock.errors import (
+    InvalidUrl,
+    MissingExtra,
+    StoreError,
+    StoreUnreachable,
+    UnknownPartition,
+    UnknownTopic,
+)
+from penstock.log.entry import content_of, key_bytes
+from penstock.log.kafka_form import kafka_headers, record_of_kafka
+from penstock.model.record import Record
+
+from .tail import LATEST, StartPlace
+
+SCHEME = "kafka://"
+FORM = "kafka://host:port"
+T = TypeVar("T")
+_ANSWER_MS = 20_000
+_POLL_MS = 500
+
+
+class KafkaTopic(NamedTuple):
+    """A topic of a cluster."""
+
+    name: str
+    partitions: int
+
+
+class KafkaGroup(NamedTuple):
+    """A group of a cluster."""
+
+    name: str
+    protocol_type: str
+
+
+def is_kafka(url: str) -> bool:
+    """Return whether an address means a Kafka cluster."""
+    return url.startswith(SCHEME)
+
+
+class KafkaCluster:
+    """A connection to a cluster, for one thread, between `with` and its end."""
+
+    def __init__(self, url: str) -> None:
+        """Raises InvalidUrl, MissingExtra."""
+        try:
+            import aiokafka
+            import aiokafka.admin
+        except ImportError as exc:
+            raise MissingExtra("a Kafka cluster", "kafka") from exc
+        host, found, port = url.removeprefix(SCHEME).rstrip("/").rpartition(":")
+        if not (found and host and port.isdecimal() and 0 < int(port) < 65_536):
+            raise InvalidUrl(url, (), f"it is not {FORM}")
+        self._kafka: Any = aiokafka
+        self.address = f"{host}:{port}"
+        self._loop = asyncio.new_event_loop()
+        self._producer: Any = None
+
+    def __enter__(self) -> "KafkaCluster":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._producer is not None:
+            self._loop.run_until_complete(self._producer.stop())
+        self._loop.close()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for an answer. Raises StoreUnreachable, StoreError."""
+        errors = self._kafka.errors
+        try:
+            return self._loop.run_until_complete(work)
+        except errors.KafkaConnectionError as exc:
+            raise StoreUnreachable(self.address, str(exc)) from exc
+        except errors.KafkaError as exc:
+            raise StoreError(f"the Kafka cluster {self.address} refuses it: {exc}") from exc
+
+    # -- what there is
+
+    def topics(self) -> list[KafkaTopic]:
+        """Return the topics by name."""
+        found = self.run(self._asked("describe_topics"))
+        return sorted(KafkaTopic(each["topic"], len(each["partitions"])) for each in found)
+
+    def groups(self) -> list[KafkaGroup]:
+        """Return the groups by name."""
+        return sorted(KafkaGroup(*each[:2]) for each in self.run(self._asked("list_consumer_groups")))
+
+    async def _asked(self, question: str, *arguments: Any) -> Any:
+        admin = self._kafka.admin.AIOKafkaAdminClient(
+            bootstrap_servers=self.address, request_timeout_ms=_ANSWER_MS
+        )
+        try:
+            await admin.start()
+            return await getattr(admin, question)(*arguments)
+        finally:
+            await admin.close()
+
+    def partitions(self, topic: str) -> int:
+        """Return how many partitions a topic has. Raises UnknownTopic."""
+        for each in self.topics():
+            if each.name == topic:
+                return each.partitions
+        raise UnknownTopic(topic)
+
+    # -- records
+
+    def check(self, topic: str, partition: int | None) -> int:
+        """Return how many partitions a topic has. Raises UnknownTopic, UnknownPartition."""
+        count = self.partitions(topic)
+        if partition is not None and not 0 <= partition < count:
+            raise UnknownPartition(topic, partition, count)
+        return count
+
+    def tail(self, topic: str, start: StartPlace, *, partition: int | None = None) -> "KafkaTail":
+        """Read a topic. Raises UnknownTopic, UnknownPartition."""
+        count = self.check(topic, partition)
+        return KafkaTail(self, topic, range(count) if partition is None else [partition], start)
+
+    def produce(self, topic: str, records: Sequence[Record], *, partition: int | None = None) -> None:
+        """Add records, and return when all are acknowledged by every replica in sync."""
+        self.run(self._produce(topic, records, partition))
+
+    async def _produce(self, topic: str, records: Sequence[Record], partition: int | None) -> None:
+        if self._producer is None:
+            self._producer = self._kafka.AIOKafkaProducer(
+                bootstrap_servers=self.address,
+                acks="all",
+                enable_idempotence=True,
+                request_timeout_ms=_ANSWER_MS,
+            )
+            await self._producer.start()
+        sent = [
+            await self._producer.send(
+                topic,
+                each.data,
+                key=key_bytes(each.key),
+                partition=partition,
+                timestamp_ms=each.timestamp_ms,
+                headers=kafka_headers(content_of(each)),
+            )
+            for each in records
+        ]
+        await asyncio.gather(*sent)
+
+
+class KafkaTail:
+    """Reads a topic of a cluster; what was taken back by its transaction is not seen."""
+
+    def __init__(
+        self, cluster: KafkaCluster, topic: str, partitions: Sequence[int], start: StartPlace
+    ) -> None:
+        self._cluster, self._kafka = cluster, cluster._kafka
+        self._parts = [self._kafka.TopicPartition(topic, each) for each in partitions]
+        self._consumer = cluster.run(self._begin(start))
+
+    async def _begin(self, start: StartPlace) -> Any:
+        consumer = self._kafka.AIOKafkaConsumer(
+            bootstrap_servers=self._cluster.address,
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            request_timeout_ms=_ANSWER_MS,
+        )
+        await consumer.start()
+        consumer.assign(self._parts)
+        firsts = await consumer.beginning_offsets(self._parts)
+        ends = await consumer.end_offsets(self._parts)
+        at = ends if start == LATEST else firsts
+        if isinstance(start, int):
+            at = {each: min(max(start, firsts[each]), ends[each]) for each in self._parts}
+        elif isinstance(start, datetime):
+            found = await consumer.offsets_for_times({each: to_ms(start) for each in self._parts})
+            at = {each: ends[each] if place is None else place.offset for each, place in found.items()}
+        for each, offset in at.items():
+            consumer.seek(each, offset)
+        return consumer
+
+    def records(self) -> Iterator[Record]:
+        """Yield the records from where it is to where the topic ends now."""
+        ends = self._cluster.run(self._consumer.end_offsets(self._parts))
+        while self._cluster.run(self._is_behind(ends)):
+            for each in self._cluster.run(self._more()):
+                if each.offset < ends[self._kafka.TopicPartition(each.topic, each.partition)]:
+                    yield _record(each)
+
+    def wait(self) -> None:
+        """Return after a short while."""
+        self._cluster.run(asyncio.sleep(_POLL_MS / 1000))
+
+    def close(self) -> None:
+        """End."""
+        self._cluster.run(self._consumer.stop())
+
+    async def _is_behind(self, ends: Any) -> bool:
+        return any([await self._consumer.position(each) < ends[each] for each in self._parts])
+
+    async def _more(self) -> list[Any]:
+        found = await self._consumer.getmany(timeout_ms=_POLL_MS)
+        return sorted((one for some in found.values() for one in some), key=lambda one: one.timestamp)
+
+
+def _record(message: Any) -> Record:
+    place = message.partition, message.offset
+    said = message.timestamp, message.key, message.value, list(message.headers)
+    return record_of_kafka(message.topic, place, *said)

@@ -1,0 +1,178 @@
+"""Looking through a log in files, and making its indexes again: for people with a doubt, or a broken disk.
+
+They work on the directory itself, whether its tables can be read or not; those only lend the topics' names.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+from uuid import UUID
+
+from penstock.errors import Error, InvalidUrl, StoreMissing, UnknownPartition, UnknownTopic
+from penstock.log.contract import Topic
+from penstock.log.files.directory import TOPICS
+from penstock.log.files.disk import Disk, write_whole
+from penstock.log.files.loading import PartitionFolder, load_segments
+from penstock.log.files.lock import WriterLock, writer_pid
+from penstock.log.files.open_files import OpenFiles
+from penstock.log.files.settings import FilesSettings
+from penstock.log.files.url import directory_in
+from penstock.log.files.verify import (
+    Advance,
+    Finding,
+    Kind,
+    PartitionWalk,
+    Walked,
+    WalkedBatch,
+    check_identity,
+    partition_folders,
+    size_of,
+    topic_folders,
+)
+from penstock.log.store import open_store
+from penstock.log.topic_uuid import topic_uuid
+
+FORMS = ("a directory", "file:///directory")
+
+
+class LogFolder(NamedTuple):
+    """A partition's folder, and what its topic is called: its UUID where the tables do not say."""
+
+    folder: PartitionFolder
+    topic: str
+
+
+@dataclass(slots=True)
+class Verified:
+    """What was looked at, and what was found; `is_sound` if none of it is damage."""
+
+    findings: list[Finding] = field(default_factory=list)
+    walked: Walked = field(default_factory=Walked)
+    partitions: int = 0
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing is damaged."""
+        return all(each.kind is not Kind.DAMAGE for each in self.findings)
+
+
+def log_folders(url: str, topic: str | None = None, partition: int | None = None) -> list[LogFolder]:
+    """Return the partitions of a log in files.
+
+    Raises InvalidUrl, StoreMissing, UnknownTopic, UnknownPartition.
+    """
+    path = directory_of(url)
+    names = _topics(url)
+    found = [
+        LogFolder(folder, names[uuid].name if uuid in names else str(uuid))
+        for uuid, home in topic_folders(path).items()
+        for folder in partition_folders(uuid, home)
+    ]
+    if topic is not None:
+        found = [each for each in found if topic in (each.topic, str(each.folder.topic))]
+        names = {uuid: each for uuid, each in names.items() if topic in (each.name, str(uuid))}
+        if not found and not names:
+            raise UnknownTopic(topic)
+    if partition is not None:
+        known = [(each.partitions, each.name) for each in names.values()]
+        seen = [(each.folder.partition + 1, each.topic) for each in found]
+        count, largest = max(known + seen, default=(0, topic or ""))
+        if not 0 <= partition < count:
+            raise UnknownPartition(largest, partition, count)
+        found = [each for each in found if each.folder.partition == partition]
+    return sorted(found, key=lambda each: (each.topic, each.folder.partition))
+
+
+def directory_of(url: str) -> Path:
+    """Return the directory of a log in files. Raises InvalidUrl for another store, StoreMissing."""
+    where = directory_in(url)
+    if where is None:
+        raise InvalidUrl(url, FORMS)
+    path = Path(where)
+    if not (path / TOPICS).is_dir():
+        raise StoreMissing(f"{where}, or it is no log in files")
+    return path
+
+
+def total_bytes(folders: list[LogFolder]) -> int:
+    """Return how many bytes a walk looks at, about."""
+    return sum(size_of(each.folder) for each in folders)
+
+
+def verify(
+    url: str,
+    folders: list[LogFolder],
+    *,
+    progress: Advance = lambda size: None,
+    found: Callable[[Finding], None] = lambda finding: None,
+) -> Verified:
+    """Walk every batch of some partitions; `found` is told of each finding as it comes."""
+    path = directory_of(url)
+    done = Verified()
+    written = writer_pid(path) is not None
+
+    def noted(findings: Iterator[Finding]) -> None:
+        for each in findings:
+            done.findings.append(each)
+            found(each)
+
+    noted(check_identity(path))
+    for each in folders:
+        walk = PartitionWalk(each.folder, written=written, progress=progress)
+        noted(iter(walk))
+        done.walked += walk.walked
+        done.partitions += 1
+    return done
+
+
+def batches(url: str, folder: LogFolder) -> Iterator[WalkedBatch | Finding]:
+    """Yield every whole batch of a partition, and what is damaged between them."""
+    written = writer_pid(directory_of(url)) is not None
+    yield from PartitionWalk(folder.folder, written=written).batches()
+
+
+def repair_index(
+    url: str, folders: list[LogFolder], *, progress: Advance = lambda size: None
+) -> tuple[int, int]:
+    """Make the indexes of closed segments again from their batches; return how many, and how many differed.
+
+    Filters are removed: they are made again when they are needed. Raises WriterElsewhere, OSError.
+    """
+    lock = WriterLock(directory_of(url))
+    try:
+        made = differed = 0
+        for each in folders:
+            for differs in _repaired(each.folder, progress):
+                made, differed = made + 1, differed + differs
+        return made, differed
+    finally:
+        lock.release()
+
+
+def _repaired(folder: PartitionFolder, progress: Advance) -> Iterator[bool]:
+    disk = Disk()
+    files = OpenFiles(disk, 16)
+    try:
+        for segment in load_segments(files, folder, FilesSettings.load().index_bytes)[:-1]:
+            before = segment.index_path.read_bytes() if disk.exists(segment.index_path) else b""
+            disk.remove(segment.index_path)
+            disk.remove(segment.path.with_suffix(".filter"))
+            content = segment.index.encode(segment.end)
+            write_whole(disk, segment.index_path, content)
+            progress(segment.end_position)
+            yield before != content
+    finally:
+        files.close()
+
+
+def _topics(url: str) -> dict[UUID, Topic]:
+    """Return the topics that the tables know; nothing where they cannot be read."""
+    store = open_store(url)
+    try:
+        id = store.log.identity().id
+        return {topic_uuid(id, each.id): each for each in store.log.topics()}
+    except Error:
+        return {}
+    finally:
+        store.close()

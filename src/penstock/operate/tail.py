@@ -1,0 +1,104 @@
+"""Reading a topic from a place on, across its partitions, and going on as it grows: for people who look.
+
+Records of one partition come in order; among partitions those of an earlier time come first, as far as they
+are read together. What is held of each partition at a time is bounded.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from heapq import merge
+from threading import Event
+from typing import Protocol
+
+from penstock.clock import to_ms
+from penstock.log.contract import LAST_OFFSET, Log, OffsetRange, Position, Topic, check_partition
+from penstock.log.entry import Entry, readable
+from penstock.log.store import Store
+from penstock.model.limits import ERASED
+from penstock.model.record import Record
+
+EARLIEST, LATEST = "earliest", "latest"
+StartPlace = str | int | datetime  # EARLIEST, LATEST, an offset of every partition, or a moment
+_READ_BYTES = 64 * 1024
+_LOOK_SECONDS = 0.3
+
+
+class TopicTail(Protocol):
+    """A reader of one topic, wherever that is."""
+
+    def records(self) -> Iterator[Record]:
+        """Yield the records from where it is to where the topic ends now."""
+
+    def wait(self) -> None:
+        """Return when there may be more."""
+
+    def close(self) -> None:
+        """End."""
+
+
+class StoreTail:
+    """Reads a topic of a store."""
+
+    def __init__(
+        self,
+        store: Store,
+        topic: str,
+        start: StartPlace,
+        *,
+        partition: int | None = None,
+    ) -> None:
+        """`partition`: only this one. Raises UnknownTopic, UnknownPartition."""
+        self._log: Log = store.log
+        self._name, self._partition = topic, partition
+        found = self._log.topic(topic)
+        if partition is not None:
+            check_partition(found, partition)
+        self._next = self._start(found, start)
+
+    def records(self) -> Iterator[Record]:
+        """Yield the records from where it is to where the topic ends now."""
+        topic = self._log.topic(self._name)
+        for entry in merge(*(self._entries(topic, each) for each in self._ranges(topic)), key=_time):
+            self._next[entry.partition] = entry.offset + 1
+            yield readable(topic.name, entry)[0]
+
+    def wait(self) -> None:
+        """Return after a short while."""
+        Event().wait(_LOOK_SECONDS)
+
+    def close(self) -> None:
+        """Nothing to end: the store is its opener's."""
+
+    def _start(self, topic: Topic, start: StartPlace) -> dict[int, int]:
+        bounds = self._log.all_bounds(topic)
+        if isinstance(start, datetime):
+            ranges = [OffsetRange(number, *each) for number, each in bounds.items()]
+            found = self._log.offsets_at(topic, to_ms(start), ranges)
+            return {number: found.get(number, each.end) for number, each in bounds.items()}
+        if isinstance(start, int):
+            return {number: min(max(start, each.start), each.end) for number, each in bounds.items()}
+        return {number: each.end if start == LATEST else each.start for number, each in bounds.items()}
+
+    def _ranges(self, topic: Topic) -> list[OffsetRange]:
+        """Return what is still to be read; partitions that were added since are read from their start."""
+        return [
+            OffsetRange(number, max(self._next.get(number, 0), each.start), each.end)
+            for number, each in self._log.all_bounds(topic).items()
+            if self._partition in (None, number) and self._next.get(number, 0) < each.end
+        ]
+
+    def _entries(self, topic: Topic, within: OffsetRange) -> Iterator[Entry]:
+        partition, at, end = within
+        while at < end:
+            chunk = self._log.read_ranges(topic, [OffsetRange(partition, at, end)], max_bytes=_READ_BYTES)
+            yield from (each for each in chunk.entries if each.type != ERASED)
+            if not chunk.cut:
+                return
+            at = chunk.entries[-1].offset + 1 if chunk.entries else self._after(topic, partition, at)
+
+    def _after(self, topic: Topic, partition: int, at: int) -> int:
+        return self._log.first_offsets(topic, [Position(partition, at)]).get(partition, LAST_OFFSET)
+
+
+def _time(entry: Entry) -> int:
+    return entry.timestamp_ms

@@ -1,0 +1,29 @@
+"""A stream whose batches are written one by one, as batch queries that bear the identity of the stream's own.
+
+For output modes that Spark does not give to sinks written in Python: `update` and `complete`.
+"""
+
+from collections.abc import Mapping
+
+from penstock.errors import MissingExtra
+
+from .modes import COMPLETE, Mode
+
+try:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+except ImportError as exc:
+    raise MissingExtra("a pipeline", "spark") from exc
+
+
+def batch_by_batch(
+    frame: DataFrame, mode: Mode, options: Mapping[str, str], checkpoint: str
+) -> DataStreamWriter:
+    """Return a writer that hands each batch to the sink."""
+
+    def write(batch: DataFrame, number: int) -> None:
+        writer = batch.write.format("penstock-delta").mode("append").options(**options)
+        writer.option("checkpointLocation", checkpoint).option("batchNumber", str(number)).save()
+
+    kind = "complete" if mode.name == COMPLETE else "update"
+    return frame.writeStream.outputMode(kind).foreachBatch(write)

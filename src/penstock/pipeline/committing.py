@@ -1,0 +1,158 @@
+"""The commit of a table's part of a batch, which happens once.
+
+Single writer by rule, not by lock: before each commit the table is asked whether it holds the batch, and the
+commit is refused by Delta itself if anyone committed in between; then the table is asked again. A crash
+before the commit leaves files that no one points to (`vacuum` removes them); after it, the batch is found to
+be there and its new files are dropped.
+
+How a table takes its part is the contract `Committing`: one Delta transaction that holds the rows and the
+identity of the batch. `committing_of` chooses it by an option of the sink.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from penstock import points
+from penstock.errors import FilesUnseen, MissingExtra, PipelineFailed
+
+from .identity import BatchIdentity
+from .paths import is_table
+from .table import DataFile, LakeTable
+
+try:
+    import pyarrow as pa
+    from deltalake.exceptions import CommitFailedError
+except ImportError as exc:
+    raise MissingExtra("a pipeline", "spark") from exc
+
+BEFORE_COMMIT = points.declare(
+    "pipeline.before_table_commit", "The files of a batch are written; no table points to them."
+)
+AFTER_COMMIT = points.declare(
+    "pipeline.after_table_commit", "The table holds the batch; Spark's checkpoint does not know it yet."
+)
+_TRIES = 20
+
+
+@dataclass(frozen=True)
+class TablePart:
+    """What a batch brings to one table: files with these columns, which tasks have written.
+
+    `partition_by`: those of the columns that stand in the table's log and not in the files.
+    """
+
+    path: Path
+    schema: pa.Schema
+    files: tuple[DataFile, ...]
+    partition_by: tuple[str, ...] = ()
+
+
+class Committing(Protocol):
+    """How a table takes its part of a batch."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether a batch is all that the table holds then; one without rows leaves nothing."""
+
+    def opened(self, part: TablePart) -> LakeTable:
+        """Return the table as it stands, made or given new columns where that is due.
+
+        Raises TableDiffers if the part does not fit into it.
+        """
+
+    def put(self, table: LakeTable, part: TablePart, identity: BatchIdentity) -> None:
+        """Bring the part in, with `identity.transactions(table)` in the same Delta transaction.
+
+        Raises CommitFailedError if anyone has committed since the table was opened: it is opened again then,
+        and asked again whether it holds the batch.
+        """
+
+
+class AppendFiles:
+    """Every row is added; the columns stay what they are."""
+
+    whole = False
+
+    def opened(self, part: TablePart) -> LakeTable:
+        """Return the table, made if it is not there. Raises TableDiffers."""
+        table = LakeTable.opened(part.path, part.schema, partition_by=part.partition_by)
+        table.check_schema(part.schema)
+        return table
+
+    def put(self, table: LakeTable, part: TablePart, identity: BatchIdentity) -> None:
+        """Add the files. Raises CommitFailedError."""
+        table.append(part.files, part.schema, identity)
+
+
+def committing_of(options: Mapping[str, str]) -> Committing:
+    """Return how the options of a sink want tables to take rows."""
+    if options.get("mode") == "upsert":
+        from .upsert.merging import upsert_of
+
+        return upsert_of(options)
+    if options.get("layout"):
+        from .typed.evolving import Evolve
+
+        return Evolve()
+    return AppendFiles()
+
+
+def commit(part: TablePart, identity: BatchIdentity, committing: Committing) -> bool:
+    """Put a part of a batch into its table; return False if it was there already.
+
+    Raises RangesDiffer, StateWithoutPast, TableDiffers, FilesUnseen; nothing is written then.
+    """
+    if not part.files and identity.is_nothing() and not committing.whole:
+        return False
+    _check_seen(part)
+    for _ in range(_TRIES):
+        table = committing.opened(part)
+        if identity.is_in(table):
+            remove(part.files)
+            return False
+        points.reach(BEFORE_COMMIT)
+        try:
+            committing.put(table, part, identity)
+        except CommitFailedError:
+            continue
+        points.reach(AFTER_COMMIT)
+        return True
+    raise PipelineFailed(
+        f"table {part.path} was changed by others {_TRIES} times while a batch was to be written"
+    )
+
+
+def _check_seen(part: TablePart) -> None:
+    """See that every file is there, whole: an executor with a disk of its own writes where nobody looks."""
+    unseen = [each.name for each in part.files if _size(Path(each.table) / each.name) != each.size]
+    if unseen:
+        raise FilesUnseen(str(part.path), len(unseen), unseen[0])
+
+
+def _size(file: Path) -> int | None:
+    with suppress(OSError):
+        return file.stat().st_size
+    return None
+
+
+def discard(files: Iterable[DataFile]) -> None:
+    """Remove files of a batch that was not committed.
+
+    Not those that a table points to: Spark aborts a batch also when some of its tables have it.
+    """
+    by_table: dict[str, list[DataFile]] = {}
+    for each in files:
+        by_table.setdefault(each.table, []).append(each)
+    for path, written in by_table.items():
+        held = LakeTable(Path(path)).file_names() if is_table(Path(path)) else set[str]()
+        remove([each for each in written if each.name not in held])
+
+
+def remove(files: Sequence[DataFile]) -> None:
+    """Remove files that no table points to."""
+    for each in files:
+        with suppress(OSError):
+            (Path(each.table) / each.name).unlink()

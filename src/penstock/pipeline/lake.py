@@ -1,0 +1,164 @@
+"""A lake: the tables that one pipeline fills, and the mark up to where all of them hold its topics.
+
+The mark is a small Delta table without rows (`_penstock/mark`), whose transactions hold the end of each
+source partition. A batch is committed to the tables that it has rows for; then the mark moves. So for a batch
+[start, end): the mark is at `start` and a table at or before it → commit; the table is at `end` → it is there
+already; anything else stops. A crash leaves the mark behind some tables, never ahead of one.
+
+A pipeline into one table needs no mark: that table's own end moves with every batch. Lakes of versions before
+the mark committed to all tables together: the first batch makes the mark from where these are.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from penstock import points
+from penstock.errors import MarkMissing, MissingExtra, PipelineFailed
+
+from .committing import Committing, TablePart, commit, discard
+from .history import Past
+from .identity import ByOffsets, Source
+from .lake_state import remember
+from .offsets import Ends, Range
+from .paths import CONTROL, is_table, tables_in
+from .table import LakeTable, pasts_of
+
+try:
+    import pyarrow as pa
+    from deltalake.exceptions import CommitFailedError
+except ImportError as exc:
+    raise MissingExtra("a pipeline", "spark") from exc
+
+BEFORE_MARK = points.declare(
+    "pipeline.before_mark", "All tables of a lake hold the batch; the lake's mark has not moved."
+)
+AFTER_MARK = points.declare(
+    "pipeline.after_mark", "The lake's mark has moved; Spark's checkpoint does not know the batch yet."
+)
+_MARK = "mark"
+_TRIES = 20
+_SCHEMA = pa.schema([("nothing", pa.string())])  # a Delta table has at least one column
+# Only the last entry counts; without this there would be one for each batch of a month.
+_CONFIGURATION = {"delta.logRetentionDuration": "interval 1 hours"}
+
+
+class Lake:
+    """The tables at a path, as they stand at one moment; also of a pipeline into one table."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._mark = root / CONTROL / _MARK
+
+    @cached_property
+    def tables(self) -> list[LakeTable]:
+        """The tables, by name."""
+        return [LakeTable(each) for each in tables_in(self.root)]
+
+    def check_mark(self) -> None:
+        """Refuse a lake whose mark is gone. Raises MarkMissing."""
+        if not self.has_mark() and any(table.is_of_lake() for table in self.tables):
+            raise MarkMissing(str(self.root))
+
+    def has_mark(self) -> bool:
+        """Return whether there is a mark."""
+        return is_table(self._mark) and not is_table(self.root)
+
+    def sources(self) -> list[Source]:
+        """Return the topics that feed the lake."""
+        if self.has_mark():
+            return LakeTable(self._mark).sources()
+        return list({source: None for table in self.tables for source in table.sources()})
+
+    def fed_by(self, source: Source) -> list[LakeTable]:
+        """Return the tables that have something of a topic."""
+        return [table for table in self.tables if table.is_fed_by(source)]
+
+    def ends(self, source: Source) -> Ends:
+        """Return up to where all tables hold a topic."""
+        if self.has_mark():
+            return LakeTable(self._mark).ends(source)
+        ends = [table.ends(source) for table in self.fed_by(source)]
+        return {p: min(each.get(p, 0) for each in ends) for p in (ends[0] if ends else ())}
+
+    def pasts(self, topic: str) -> list[Past]:
+        """Return what is known of the logs that the lake has a topic of that name from.
+
+        That of the mark, and of tables that have more: those of a batch that was cut short.
+        """
+        if not self.has_mark():
+            return [past for table in self.tables for past in pasts_of(table, topic)]
+        marked = pasts_of(LakeTable(self._mark), topic)
+        ahead = (_ahead(past, table) for past in marked for table in self.tables)
+        return marked + [past for past in ahead if past is not None]
+
+    def commit(self, parts: Sequence[TablePart], identity: ByOffsets, committing: Committing) -> None:
+        """Put a batch into the tables that it has rows for, then move the mark, unless it is there already.
+
+        Raises RangesDiffer, TableDiffers, FilesUnseen, MarkMissing.
+        """
+        if identity.is_nothing():
+            return
+        mark = self._marked(identity)
+        if identity.is_in(mark):
+            discard(each for part in parts for each in part.files)
+            return
+        for part in parts:
+            commit(part, replace(identity, of_lake=True), committing)
+        # Before the mark: a batch that is there already would not be looked at again.
+        remember(self.root, (part.path.name for part in parts))
+        points.reach(BEFORE_MARK)
+        self._move(mark, identity)
+        points.reach(AFTER_MARK)
+
+    def cut_back(self, source: Source, cuts: Ends, marks: dict[int, int]) -> None:
+        """Let the mark be at other places, which it has passed; nothing for a lake without one."""
+        if self.has_mark():
+            LakeTable(self._mark).declare(source, cuts, marks)
+
+    def _marked(self, identity: ByOffsets) -> LakeTable:
+        """Return the mark, made if there is none. It knows a topic before a table is committed to.
+
+        So if it does not, either the topic is new here, or a version before the mark has brought it.
+        """
+        self.check_mark()
+        mark = LakeTable.opened(self._mark, _SCHEMA, _CONFIGURATION)
+        for batch in identity.ranges:
+            (source,) = replace(identity, ranges=(batch,)).sources()
+            if batch.pieces() and not mark.is_fed_by(source):
+                ends, marks = _begun(batch, source, self.fed_by(source))
+                mark.declare(source, ends, marks)
+                mark = LakeTable(self._mark)
+        return mark
+
+    def _move(self, mark: LakeTable, identity: ByOffsets) -> None:
+        for _ in range(_TRIES):
+            try:
+                mark.append((), _SCHEMA, identity)
+            except CommitFailedError:
+                mark = LakeTable(self._mark)
+                if identity.is_in(mark):
+                    return
+            else:
+                return
+        raise PipelineFailed(f"the mark of lake {self.root} was changed by others {_TRIES} times")
+
+
+def _begun(batch: Range, source: Source, tables: Sequence[LakeTable]) -> tuple[Ends, dict[int, int]]:
+    """Return where the mark is for a topic it does not know yet: where tables are, or the batch begins."""
+    ends = [table.ends(source) for table in tables] or [batch.starts]
+    least = {p: min(each.get(p, 0) for each in ends) for p in batch.ends}
+    pasts = [past for table in tables for past in pasts_of(table, batch.topic)]
+    mine = [past for past in pasts if (past.log_id, past.topic_id) == (batch.log_id, batch.topic_id)]
+    return least, {p: mark for past in mine for p, mark in past.marks.items() if past.ends[p] == least.get(p)}
+
+
+def _ahead(marked: Past, table: LakeTable) -> Past | None:
+    """Return what a table knows beyond the mark, if there is something."""
+    for past in pasts_of(table, marked.topic):
+        if (past.log_id, past.topic_id) == (marked.log_id, marked.topic_id):
+            beyond = {p: end for p, end in past.ends.items() if end > marked.ends.get(p, 0)}
+            marks = {p: mark for p, mark in past.marks.items() if p in beyond}
+            return replace(past, ends=dict(marked.ends) | beyond, marks=marks) if beyond else None
+    return None

@@ -1,0 +1,83 @@
+"""How a pipeline's rows become tables: raw or typed, appended or upserted; also in a rebuild."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from penstock.errors import InvalidOption, MissingExtra
+from penstock.model.event_types import EventTypes
+
+from .typed.lake import TypedLake
+from .typed.routing import Layout
+from .upsert.frame import NO_KEY, RECORD_KEY, by_record_key, raw_rows, with_bucket
+
+try:
+    from pyspark.sql import DataFrame
+except ImportError as exc:
+    raise MissingExtra("a pipeline", "spark") from exc
+
+APPEND, UPSERT, COMPLETE = "append", "upsert", "complete"
+
+
+@dataclass(frozen=True)
+class Mode:
+    """`types`: those whose fields are columns. `key`: the columns that tell rows apart, for an upsert.
+
+    `counts`: how many partitions the topic has and had.
+    """
+
+    name: str = APPEND
+    types: EventTypes | None = None
+    key: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
+
+    @property
+    def upserts(self) -> bool:
+        """Whether rows replace others."""
+        return self.name != APPEND
+
+
+def check_lake(mode: Mode) -> TypedLake | None:
+    """Refuse what a lake cannot be; return how its types have columns. Raises InvalidOption, NoColumns."""
+    if mode.name == COMPLETE:
+        raise InvalidOption(
+            "--mode", COMPLETE, f"{APPEND} or {UPSERT}; {COMPLETE} is for a pipeline of your own"
+        )
+    if mode.key not in ((), RECORD_KEY):
+        named = ", ".join(mode.key)
+        raise InvalidOption(
+            "--key", named, "key, that of the record; other columns are for a pipeline of your own"
+        )
+    return TypedLake.of(mode.types) if mode.types is not None else None
+
+
+def lake_rows(events: DataFrame, mode: Mode) -> tuple[DataFrame, dict[str, str]]:
+    """Return the rows of a lake, and what its sink must know. Raises InvalidOption, NoColumns."""
+    typed = check_lake(mode)
+    if mode.name == APPEND and typed is None:
+        return events, {"tableBy": "type"}
+    layout = typed.layout() if typed else msgspec.json.encode(Layout({})).decode()
+    if typed and mode.name == APPEND:
+        return typed.frame(events), {"layout": layout}
+    rows = typed.frame(events, no_key=NO_KEY) if typed else raw_rows(events)
+    return by_record_key(rows), {"layout": layout} | upsert_options(mode, RECORD_KEY)
+
+
+def function_rows(made: DataFrame, mode: Mode) -> tuple[DataFrame, dict[str, str]]:
+    """Return the rows of a user's pipeline, and what its sink must know. Raises InvalidOption."""
+    if not mode.upserts:
+        return made, {}
+    if not mode.key:
+        raise InvalidOption("key", "", "given for an upsert: the columns that tell rows apart")
+    return with_bucket(made, mode.key), upsert_options(mode, mode.key)
+
+
+def upsert_options(mode: Mode, key: Sequence[str]) -> dict[str, str]:
+    """Return the options of a sink that upserts."""
+    return {
+        "mode": UPSERT,
+        "key": "/".join(key),
+        "partitionCounts": ",".join(str(each) for each in mode.counts),
+        "whole": str(mode.name == COMPLETE).lower(),
+    }

@@ -1,0 +1,69 @@
+"""How a table is cut into parts on disk: by the year, month, day or hour of a column.
+
+Readers that ask for some days then open the files of these days alone. The part is a column of its own
+(`timestamp_day`), whose value stands in the table's log and not in the files.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from penstock.errors import InvalidOption, MissingExtra
+
+try:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+except ImportError as exc:
+    raise MissingExtra("a pipeline", "spark") from exc
+
+PartValues = tuple[tuple[str, str | None], ...]  # column → value, as Delta's log has them
+_FORMATS = {"year": "%Y", "month": "%Y-%m", "day": "%Y-%m-%d", "hour": "%Y-%m-%dT%H"}
+_SAID = re.compile(r"(?P<unit>year|month|day|hour)\((?P<column>\w+)\)")
+
+
+@dataclass(frozen=True)
+class Partitioning:
+    """The unit of time of a column by which tables are cut; None: they are not."""
+
+    column: str | None = None
+    unit: str = ""
+
+    @classmethod
+    def parse(cls, said: str | None) -> "Partitioning":
+        """Read `day(timestamp)`. Raises InvalidOption."""
+        if not said:
+            return cls()
+        found = _SAID.fullmatch(said.strip().replace(" ", ""))
+        if found is None:
+            raise InvalidOption("partitionBy", said, "year, month, day or hour of a column: day(timestamp)")
+        return cls(found["column"], found["unit"])
+
+    def columns(self, schema: pa.Schema) -> list[str]:
+        """Return the columns that stand in the log and not in files, of a table with these columns."""
+        return [field.name for field in self._added(schema)]
+
+    def whole(self, schema: pa.Schema) -> pa.Schema:
+        """Return the columns of the table whose files have these. Raises InvalidOption."""
+        for field in self._added(schema):
+            if not pa.types.is_timestamp(schema.field(self.column).type):
+                raise InvalidOption("partitionBy", f"{self.unit}({self.column})", "of a column of timestamps")
+            schema = schema.append(field)
+        return schema
+
+    def parts(self, rows: pa.RecordBatch) -> Iterator[tuple[PartValues, pa.RecordBatch]]:
+        """Yield rows by part."""
+        names = self.columns(rows.schema)
+        if not names:
+            yield (), rows
+            return
+        moments = rows.column(self.column).cast(pa.timestamp("s", tz="UTC"), safe=False)
+        values = pc.strftime(moments, format=_FORMATS[self.unit])
+        for value in pc.unique(values).to_pylist():
+            mine = pc.is_null(values) if value is None else pc.equal(values, value)
+            yield ((names[0], value),), rows.filter(mine)
+
+    def _added(self, schema: pa.Schema) -> list[pa.Field]:
+        if self.column is None or self.column not in schema.names:
+            return []  # a table of other columns, as one of rejected rows may be
+        kind = pa.date32() if self.unit == "day" else pa.string()
+        return [pa.field(f"{self.column}_{self.unit}", kind)]

@@ -1,0 +1,120 @@
+"""TypedEvent columns on a DataFrame: `decode(df, OrderPlaced)`.
+
+The whole text must be one JSON document. Spark's parser stops at the end of the first one and does not look
+further; so the text is parsed as the first item of an array whose last item is a word that no text knows.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from uuid import uuid4
+
+from penstock.errors import MissingExtra, NoColumns
+
+from .classes import shape_of
+from .expressions import Projections, all_of, decoded_document, document_whole, first_of
+from .shapes import Entries, FieldsShape, Items, Shape
+
+try:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+except ImportError as exc:
+    raise MissingExtra("a pipeline", "spark") from exc
+
+REJECTED = "rejected"
+_DOCUMENT, _EVENT, _TOP = "__document", "__event", "$[0]"
+_UNNAMABLE = set(" ,;{}()\n\t=\"'`[]")  # Delta's rule for names of columns, and what a path cannot name
+
+
+@dataclass(frozen=True, slots=True)
+class TypedColumns:
+    """The columns of a class: its shape, and for each field the name of its column."""
+
+    shape: FieldsShape
+    names: Mapping[str, str]
+
+
+def decode(frame: DataFrame, cls: type) -> DataFrame:
+    """Return a DataFrame of a topic with the fields of an event class as columns, and a column `rejected`.
+
+    `rejected` says what in a row does not fit, and is NULL in all others; in a row that has it the other new
+    columns are NULL. So they are in a tombstone, whose `value` is NULL. A field of the name of a column that
+    is there already gets the prefix `event_`. Raises NoColumns.
+    """
+    columns = typed_columns(cls, frame.columns)
+    read = parsed(frame)
+    typed = read.typed(columns, "event")
+    frame_with = typed.steps.on(read.frame).withColumn(REJECTED, typed.fault).withColumn(_EVENT, typed.event)
+    fields = [F.col(f"{_EVENT}.`{name}`").alias(name) for name in columns.names.values()]
+    return frame_with.select(*[F.col(f"`{name}`") for name in frame.columns], *fields, REJECTED)
+
+
+def typed_columns(cls: type, taken: list[str]) -> TypedColumns:
+    """Return the columns of a class, beside some that are there. Raises NoColumns."""
+    shape = shape_of(cls)
+    used = {name.lower() for name in (*taken, REJECTED)}
+    names: dict[str, str] = {}
+    for each in shape.members:
+        name = f"event_{each.name}" if each.name.lower() in used else each.name
+        if name.lower() in {other.lower() for other in names.values()} | used:
+            raise NoColumns(cls, f"two of its fields would have the column {name}, for case does not count")
+        names[each.name] = name
+    _check_names(cls, shape)
+    return TypedColumns(shape, names)
+
+
+@dataclass(frozen=True, slots=True)
+class TypedEvent:
+    """The expressions of a class: the struct of its fields, and what is wrong; they stand on the steps."""
+
+    steps: Projections
+    event: Column
+    fault: Column
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A DataFrame of a topic whose values were parsed, into a column of their own."""
+
+    frame: DataFrame
+    mark: str
+
+    def typed(self, columns: TypedColumns, name: str, only: Column | None = None) -> TypedEvent:
+        """Return the expressions of a class; NULL for a tombstone, and for rows that are not asked for.
+
+        The event is NULL where something is wrong with it. `name`: its own among the classes of a query.
+        """
+        value, steps = F.col("value"), Projections(name)
+        asked = value.isNotNull() if only is None else value.isNotNull() & only
+        document = F.col(_DOCUMENT) if only is None else F.when(only, F.col(_DOCUMENT))
+        fields = decoded_document(columns.shape, document, _TOP, steps)
+        sound, unsound = document_whole(columns.shape, document, _TOP, steps)
+        valid = F.is_valid_utf8(value.cast("string"))
+        whole = valid & (F.try_variant_get(F.col(_DOCUMENT), "$[1]", "string") == self.mark)
+        fits = steps.keep(
+            3, F.coalesce(all_of([whole, sound, *(given.fits for _, given in fields)]), F.lit(False))
+        )
+        faults = [
+            F.when(~F.coalesce(whole, F.lit(False)), F.lit("not JSON, or an object in it has a key twice")),
+            unsound,
+            *(given.fault for _, given in fields),
+            F.lit("does not fit"),
+        ]
+        fault = steps.keep(4, F.when(asked & ~fits, first_of(faults)))
+        made = F.struct(*[given.value.alias(columns.names[member.name]) for member, given in fields])
+        return TypedEvent(steps, F.when(asked & fits, made), fault)
+
+
+def parsed(frame: DataFrame) -> Parsed:
+    """Parse the values of a topic, each once."""
+    mark = uuid4().hex
+    text = F.concat(F.lit("["), F.col("value").cast("string"), F.lit(f',"{mark}"]'))
+    return Parsed(frame.withColumn(_DOCUMENT, F.try_parse_json(text)), mark)
+
+
+def _check_names(cls: type, shape: Shape) -> None:
+    if isinstance(shape, Items | Entries):
+        _check_names(cls, shape.item)
+    for each in shape.members if isinstance(shape, FieldsShape) else ():
+        if not each.name or set(each.name) & _UNNAMABLE:
+            raise NoColumns(cls, f"its field {each.name!r} cannot name a column; rename it")
+        _check_names(cls, each.shape)

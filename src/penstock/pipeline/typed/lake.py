@@ -1,0 +1,91 @@
+"""A topic as typed rows for a lake: one table for each registered type, and `rejected` for what does not fit.
+
+All types are decoded in one pass: each has a column of its own, a struct, which is NULL in rows of others.
+What has no typed form goes to a raw table of its stored name, as without types: types that are not
+registered, codecs other than JSON, names with a function that upgrades old values, which is Python, and a
+type that has the name `rejected`, whose table is another.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from penstock.errors import InvalidOption, MissingExtra
+from penstock.model.codec import Json
+from penstock.model.event_types import EventType, EventTypes
+
+from ..columns import COLUMNS
+from ..paths import folder_of
+from .decoding import REJECTED, TypedColumns, parsed, typed_columns
+from .routing import DELETED, REASON, TABLE, Layout
+
+try:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+except ImportError as exc:
+    raise MissingExtra("a pipeline", "spark") from exc
+
+_ENVELOPE = tuple(name for name in COLUMNS if name != "value")
+
+
+@dataclass(frozen=True)
+class TypedLake:
+    """Which types have columns, and which."""
+
+    types: tuple[tuple[EventType, TypedColumns], ...]
+
+    @classmethod
+    def of(cls, registered: EventTypes) -> "TypedLake":
+        """Return the types that have a typed form. Raises NoColumns, InvalidOption."""
+        found = {kind.name: kind for name in registered.names() if (kind := registered.find(name))}
+        taken = [*_ENVELOPE, DELETED, "bucket"]
+        named = sorted((name, kind) for name, kind in found.items() if name != REJECTED)
+        typed = [kind for _, kind in named if isinstance(kind.codec, Json)]
+        if not typed:
+            raise InvalidOption("types", "none", "an outbox with types of JSON: @outbox.event(…)")
+        return cls(tuple((kind, typed_columns(kind.cls, taken)) for kind in typed))
+
+    def frame(self, events: DataFrame, no_key: str | None = None) -> DataFrame:
+        """Return the rows of a topic with the table that each goes to, and the fields of its type.
+
+        `no_key`: why a record without a key is rejected; None, if it is not. A rejected one keeps its value.
+        """
+        read = parsed(events)
+        frame, faults = read.frame, list[Column]()
+        table = F.when(
+            F.col("type") == REJECTED, F.lit(f"~{REJECTED}")
+        )  # a type of that name has a raw table
+        structs = []
+        for number, (kind, columns) in enumerate(self.types):
+            is_of_type = F.col("type").isin(*_decoded_names(kind))
+            typed = read.typed(columns, f"event{number}", is_of_type)
+            frame = typed.steps.on(frame)
+            table = table.when(is_of_type & typed.fault.isNull(), kind.name)
+            faults.append(typed.fault)
+            structs.append(typed.event.alias(_struct(number)))
+        if no_key is not None:
+            faults.append(F.when(F.col("key").isNull(), no_key))
+        reason = F.coalesce(*faults)
+        table = F.when(reason.isNotNull(), REJECTED).otherwise(table.otherwise(F.col("type")))
+        kept = F.when(~_is_typed(self.types) | reason.isNotNull(), F.col("value"))
+        return frame.select(
+            *_ENVELOPE, kept.alias("value"), table.alias(TABLE), reason.alias(REASON), *structs
+        )
+
+    def layout(self) -> str:
+        """Return what the sink must know of it, as an option."""
+        typed = {folder_of(kind.name): _struct(number) for number, (kind, _) in enumerate(self.types)}
+        return msgspec.json.encode(Layout(typed)).decode()
+
+
+def _struct(number: int) -> str:
+    return f"event_{number}"
+
+
+def _decoded_names(kind: EventType) -> Sequence[str]:
+    return sorted(name for name in kind.names if name not in kind.upgrades and name != REJECTED)
+
+
+def _is_typed(types: Iterable[tuple[EventType, TypedColumns]]) -> Column:
+    return F.col("type").isin(*(name for kind, _ in types for name in _decoded_names(kind)))

@@ -1,0 +1,87 @@
+"""Where typed rows go: the table of their type, with the fields as columns; `rejected`; or a raw table."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import msgspec
+
+from penstock.errors import InvalidOption, MissingExtra
+
+from ..paths import folder_of
+from ..routing import TableRows, fitted
+
+try:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+except ImportError as exc:
+    raise MissingExtra("a pipeline", "spark") from exc
+
+TABLE, REASON, DELETED, REJECTED = "__table", "reason", "deleted", "rejected"
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """For each typed table the column with its fields."""
+
+    structs: dict[str, str]
+
+
+@dataclass(frozen=True)
+class ByType:
+    """One table for each type, with its own columns. `only`: rows of other tables are left out."""
+
+    schema: pa.Schema
+    layout: Layout
+    only: tuple[str, ...] = ()
+    several = True
+
+    def parts(self, batch: pa.RecordBatch) -> Iterator[TableRows]:
+        """Yield the rows of each table. Raises InvalidOption for rows without a type."""
+        rows = fitted(batch, self.schema)
+        names = rows.column(TABLE)
+        for name in pc.unique(names).to_pylist():
+            if not name:
+                raise InvalidOption("tableBy", "type", "a column of strings that are not empty")
+            table = name if name == f"~{REJECTED}" else folder_of(name)
+            if not self.only or table in self.only:
+                yield TableRows(table, self._columns(table, rows.filter(pc.equal(names, name))))
+
+    def schema_of(self, table: str) -> pa.Schema:
+        """Return the columns of a table."""
+        if table in self.layout.structs:
+            fields = self.schema.field(self.layout.structs[table]).type
+            typed = [fields.field(number).with_nullable(True) for number in range(fields.num_fields)]
+            return pa.schema([*self._without("value"), pa.field(DELETED, pa.bool_()), *typed])
+        if table == REJECTED:
+            return pa.schema([*self._without("bucket"), self.schema.field(REASON)])
+        upserts = "bucket" in self.schema.names
+        return pa.schema([*self._envelope, *([pa.field(DELETED, pa.bool_())] if upserts else [])])
+
+    def _columns(self, table: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+        schema = self.schema_of(table)
+        if table not in self.layout.structs:
+            arrays = [
+                pc.is_null(rows.column("value")) if name == DELETED else rows.column(name)
+                for name in schema.names
+            ]
+            return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        event = rows.column(self.layout.structs[table])
+        arrays = [rows.column(field.name) for field in self._without("value")]
+        return pa.RecordBatch.from_arrays([*arrays, pc.is_null(event), *event.flatten()], schema=schema)
+
+    @cached_property
+    def _envelope(self) -> list[pa.Field]:
+        ours = {TABLE, REASON, *self.layout.structs.values()}
+        return [field for field in self.schema if field.name not in ours]
+
+    def _without(self, name: str) -> list[pa.Field]:
+        return [field for field in self._envelope if field.name != name]
+
+
+def by_type(option: str, schema: pa.Schema, only: tuple[str, ...]) -> ByType:
+    """Return the routing that an option of the sink describes. Raises InvalidOption."""
+    try:
+        layout = msgspec.json.decode(option, type=Layout)
+    except msgspec.MsgspecError as exc:
+        raise InvalidOption("layout", option, "what a typed lake has made") from exc
+    return ByType(schema, layout, only)

@@ -1,0 +1,135 @@
+"""The shape of an event class: which columns it has, and what JSON fits into each. Values only, no Spark.
+
+| Python                           | column           | what fits                                           |
+|----------------------------------|------------------|-----------------------------------------------------|
+| bool, str                        | BOOLEAN, STRING  | JSON of that kind                                   |
+| int                              | BIGINT           | an integer of 64 bits                               |
+| float                            | DOUBLE           | a finite number                                     |
+| Decimal                          | DECIMAL(38, 18)  | text or number, if no digit is lost                 |
+| date                             | DATE             | 2026-01-31                                          |
+| datetime                         | TIMESTAMP        | RFC 3339 with an offset, to the microsecond         |
+| datetime without zone            | TIMESTAMP_NTZ    | the same without an offset                          |
+| time, timedelta                  | STRING           | RFC 3339, ISO 8601                                  |
+| UUID                             | STRING           | hyphens or not; stored with them, lower case       |
+| bytes                            | BINARY           | base64                                              |
+| Enum, Literal                    | STRING or BIGINT | one of its values                                   |
+| dataclass, Struct, model         | STRUCT           | an object                                           |
+| list, set, tuple[X, ...]         | ARRAY            | an array of what fits                               |
+| dict[str, X], dict[int, X]       | MAP              | an object of what fits                              |
+| several types, Any, other tuples | STRING: the JSON | JSON of the kinds that the types have               |
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+JsonKinds = tuple[str, ...]
+
+
+class ScalarKind(Enum):
+    """What a value without parts is, and the column it has."""
+
+    BOOL = ("bool", "BOOLEAN")
+    INT = ("int", "BIGINT")
+    FLOAT = ("float", "DOUBLE")
+    STR = ("str", "STRING")
+    BASE64 = ("base64", "BINARY")
+    TEXT_BYTES = ("the bytes of a text", "BINARY")  # as pydantic has them
+    DATE = ("date", "DATE")
+    INSTANT = ("datetime", "TIMESTAMP")
+    LOCAL = ("datetime without zone", "TIMESTAMP_NTZ")
+    TIME = ("time", "STRING")
+    DURATION = ("timedelta", "STRING")
+    UUID = ("UUID", "STRING")
+
+    @property
+    def column(self) -> str:
+        """The type of the column."""
+        return self.value[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredLimits:
+    """DeclaredLimits that a class declares: of a number, or of the length of a text, a list or a dict."""
+
+    gt: Any = None
+    ge: Any = None
+    lt: Any = None
+    le: Any = None
+    min_length: int | None = None
+    max_length: int | None = None
+
+
+UNBOUNDED = DeclaredLimits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What fits into a place of a JSON document. `nullable`: null does, too."""
+
+    nullable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalarShape(Shape):
+    """A value without parts. `allowed`: it is one of these."""
+
+    kind: ScalarKind
+    allowed: tuple[Any, ...] | None = None
+    bounds: DeclaredLimits = UNBOUNDED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exact(Shape):
+    """A decimal number of so many digits, so many of them after the point."""
+
+    digits: int = 38
+    places: int = 18
+    bounds: DeclaredLimits = UNBOUNDED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Items(Shape):
+    """An array. `distinct`: equal items are one."""
+
+    item: Shape
+    distinct: bool = False
+    bounds: DeclaredLimits = UNBOUNDED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entries(Shape):
+    """An object whose keys are data. `key`: STR or INT."""
+
+    key: ScalarKind
+    item: Shape
+    bounds: DeclaredLimits = UNBOUNDED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldShape:
+    """A field. `default`: the JSON that stands for one that is missing; None: nothing stands for it."""
+
+    name: str
+    shape: Shape
+    required: bool
+    default: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldsShape(Shape):
+    """An object whose keys are fields.
+
+    `closed`: it has no others. `tag`: a key whose value, if it is there, is that one.
+    """
+
+    members: tuple[FieldShape, ...]
+    closed: bool = False
+    tag: tuple[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonText(Shape):
+    """Anything of these kinds of JSON, kept as JSON text."""
+
+    kinds: JsonKinds  # of "object", "array", "string", "integer", "number", "boolean"; none: all

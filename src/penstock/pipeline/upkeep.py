@@ -1,0 +1,160 @@
+"""Upkeep of tables beside the stream: small files are joined, and files that nobody needs are removed.
+
+Never in the path of a batch. A compaction is a Delta commit of its own: it moves rows from files to files,
+adds and removes none, and carries no application transaction, so what the table says of its batches stays.
+When it meets a batch in the table's log, one of both is done again: a batch looks at the table again, and a
+compaction that was overtaken is given up and tried later.
+
+Files are joined in steps (small ones into middling ones, those into large ones), so that a row is written
+anew a few times in its life and not with each compaction.
+"""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event, Thread
+
+from penstock.clock import SYSTEM
+from penstock.errors import MissingExtra, PipelineError
+
+from .paths import tables_in
+from .settings import PipelineSettings
+from .table import LakeTable
+from .tables import existing_tables
+from .upsert.reading import forget_deleted, has_deleted
+
+try:
+    from deltalake.exceptions import CommitFailedError, DeltaError
+except ImportError as exc:
+    raise MissingExtra("a pipeline", "spark") from exc
+
+logger = logging.getLogger("penstock.pipeline")
+_STEPS = (1 << 20, 16 << 20)  # bytes, below the size that is wanted in the end
+_TRIES = 5
+_HOUR_SECONDS = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedFiles:
+    """Files of a table that became fewer. In a dry run: that would be joined.
+
+    `forgotten`: rows of deleted keys that went before.
+    """
+
+    table: str
+    files: int
+    into: int
+    forgotten: int = 0
+
+
+def optimize(
+    path: Path, *, file_bytes: int, forget_hours: int | None = None, dry_run: bool = False
+) -> list[JoinedFiles]:
+    """Join the files of each table that are smaller than a size. Raises CommitFailedError, InvalidOption.
+
+    With `forget_hours`, tables of upserts first lose the rows of keys that were deleted so long ago.
+    """
+    done = []
+    for each in existing_tables(path):
+        forgotten = 0 if forget_hours is None else forget(each, forget_hours, dry_run=dry_run)
+        joined = JoinedFiles(each.name, 0, 0)
+        small = [size for size in LakeTable(each).file_sizes() if size < file_bytes]
+        if len(small) > 1:
+            into = -(-sum(small) // file_bytes)
+            joined = JoinedFiles(each.name, len(small), into) if dry_run else join(each, file_bytes)
+        done.append(replace(joined, forgotten=forgotten))
+    return [each for each in done if each.files or each.forgotten]
+
+
+def forget(path: Path, hours: int, *, dry_run: bool = False) -> int:
+    """Remove the rows of keys that were deleted so long ago, if the table has such; return how many.
+
+    Raises CommitFailedError.
+    """
+    if not has_deleted(path):
+        return 0
+    for left in reversed(range(_TRIES)):
+        try:
+            return forget_deleted(path, older_than_hours=hours, dry_run=dry_run)
+        except CommitFailedError:
+            if not left:
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+def join(path: Path, file_bytes: int) -> JoinedFiles:
+    """Join the files of a table that are smaller than a size. Raises CommitFailedError."""
+    for left in reversed(range(_TRIES)):
+        try:
+            return JoinedFiles(path.name, *LakeTable(path).compact(file_bytes))
+        except CommitFailedError:
+            if not left:
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+def due(sizes: list[int], *, at_least: int, file_bytes: int) -> int | None:
+    """Return up to which size files should be joined: the first step that has files enough, if one has."""
+    for step in (*(step for step in _STEPS if step < file_bytes), file_bytes):
+        if sum(size < step for size in sizes) >= at_least:
+            return step
+    return None
+
+
+class LakeUpkeep:
+    """The thread that looks after the tables of one pipeline while it runs. It never stops the pipeline."""
+
+    def __init__(self, path: Path, settings: PipelineSettings | None = None) -> None:
+        self._path = path
+        self._settings = settings or PipelineSettings.load()
+        self._asked = Event()
+        self._thread: Thread | None = None
+        self._vacuumed = SYSTEM.monotonic()
+
+    def start(self) -> None:
+        """Begin to look after the tables."""
+        if self._thread is None and (self._settings.compact_files or self._settings.vacuum_hours):
+            self._thread = Thread(target=self._run, name="penstock-upkeep", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Let it end; a compaction under way is waited for."""
+        self._asked.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def look(self) -> list[JoinedFiles]:
+        """Join what is due now; what fails is said and left for the next time."""
+        done = []
+        for each in tables_in(self._path):
+            if not self._settings.compact_files:
+                break
+            with _said(each):
+                sizes = LakeTable(each).file_sizes()
+                limits = {"at_least": self._settings.compact_files, "file_bytes": self._settings.file_bytes}
+                size = due(sizes, **limits)
+                if size is not None:
+                    done.append(join(each, size))
+        return done
+
+    def _run(self) -> None:
+        while not self._asked.wait(self._settings.upkeep_seconds):
+            self.look()
+            hours = self._settings.vacuum_hours
+            if hours and SYSTEM.monotonic() - self._vacuumed > _HOUR_SECONDS:
+                self._vacuumed = SYSTEM.monotonic()
+                for each in tables_in(self._path):
+                    with _said(each):
+                        LakeTable(each).vacuum(hours, dry_run=False)
+
+
+@contextmanager
+def _said(table: Path) -> Iterator[None]:
+    """Say what went wrong with a table, and go on."""
+    try:
+        yield
+    except (DeltaError, PipelineError, OSError) as exc:
+        logger.warning("upkeep of table %s is put off: %s", table.name, exc)

@@ -1,0 +1,226 @@
+"""A batch is brought into a table that holds the latest row of each key, in one Delta transaction.
+
+Only the buckets that have rows in the batch are written anew: the rows of the table pass by, those that the
+batch replaces are left out, and what is new follows. Memory is that of a chunk of the batch, not of the
+table. A record without a value leaves a row that says so (`deleted`), for as long as an older one could
+come again.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.errors import InvalidOption, MissingExtra, RowWithoutKey
+
+from ..committing import TablePart, remove
+from ..identity import BatchIdentity, ByOffsets
+from ..paths import is_table
+from ..table import DataFile, LakeTable
+from ..typed.evolving import Evolve, all_columns, evolve
+from ..typed.routing import REASON, REJECTED
+from ..writing import OpenFile
+from . import BUCKET, BUCKETS, KEY_PROPERTY
+from .buckets import KeyBuckets
+from .latest import PLACE, Order, key_of
+
+try:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+except ImportError as exc:
+    raise MissingExtra("a pipeline", "spark") from exc
+
+_ROWS = 1 << 13
+_FILE_ROWS = 1 << 20  # a bucket of more rows has several files
+_BUCKETS = "penstock.buckets"
+
+
+@dataclass(frozen=True)
+class Upsert:
+    """How a table takes a batch: by key. `whole`: the batch is all there is (output mode `complete`)."""
+
+    key: tuple[str, ...]
+    counts: tuple[int, ...] = ()
+    whole: bool = False
+
+    def opened(self, part: TablePart) -> LakeTable:
+        """Return the table, made if it is not there, with the columns of the part. Raises TableDiffers."""
+        if _is_rejected(part):
+            return Evolve().opened(part)
+        if not is_table(part.path):
+            _create(part, self.key)
+        _check_made_so(part, self.key)
+        evolve(part)
+        return LakeTable(part.path)
+
+    def put(self, table: LakeTable, part: TablePart, identity: BatchIdentity) -> None:
+        """Merge the rows of the part into the table. Raises CommitFailedError, KeyInTwoPartitions."""
+        if _is_rejected(part):
+            Evolve().put(table, part, identity)
+            return
+        merge = _Merge(table, part, self._order(part, identity), self.whole)
+        try:
+            with KeyBuckets() as rows:
+                rows.read([Path(each.table) / each.name for each in part.files])
+                merge.run(rows)
+            table.replace(merge.added, merge.removed, all_columns(part), identity, partition_by=[BUCKET])
+        except BaseException:
+            remove([file for _, file in merge.added])
+            raise
+        remove(part.files)
+
+    def _order(self, part: TablePart, identity: BatchIdentity) -> Order:
+        if not isinstance(identity, ByOffsets):
+            return Order(self.key, placed=False)
+        if not set(PLACE) <= set(part.schema.names):
+            raise InvalidOption("mode", "upsert", "used on rows that keep their columns partition and offset")
+        now = max((len(each.ends) for each in identity.ranges), default=0)
+        counts = self.counts if now in self.counts else (*self.counts, now)
+        return Order(self.key, placed=True, counts=counts)
+
+
+class _Merge:
+    """One batch into one table: files that come, and those that go."""
+
+    def __init__(self, table: LakeTable, part: TablePart, order: Order, whole: bool) -> None:
+        self._part, self._order, self._whole = part, order, whole
+        self._schema = pa.schema([each for each in all_columns(part) if each.name != BUCKET])
+        self._standing = table.files_by(BUCKET)
+        self.added: list[tuple[dict[str, str | None], DataFile]] = []
+        self.removed: list[str] = []
+
+    def run(self, rows: KeyBuckets) -> None:
+        """Write the buckets that change anew."""
+        for number in rows.numbers():
+            standing = self._standing.pop(str(number), [])
+            self.removed += standing
+            self._bucket(number, [] if self._whole else standing, rows)
+        if self._whole:
+            self.removed += [name for names in self._standing.values() for name in names]
+
+    def _bucket(self, number: int, standing: Sequence[str], rows: KeyBuckets) -> None:
+        """Merge a bucket, one chunk after another: what one has made is what the next finds."""
+        found = [Path(self._part.path) / name for name in standing]
+        others = len(self.added)
+        for chunk in rows.chunks(number):
+            before, made = self.added[others:], self._merged(found, chunk)
+            self.added[others:] = [({BUCKET: str(number)}, each) for each in made]
+            remove([file for _, file in before])
+            found = [Path(each.table) / each.name for each in made]
+
+    def _merged(self, found: Sequence[Path], chunk: pa.Table) -> list[DataFile]:
+        new = self._order.last(_fitting(chunk, self._schema))
+        keys = key_of(new, self._order.key)
+        if keys.null_count:
+            raise RowWithoutKey(str(self._part.path), ", ".join(self._order.key))
+        keys = keys.combine_chunks()
+        surpassed = np.zeros(new.num_rows, np.bool_)
+        files = _Files(Path(self._part.path), self._schema)
+        try:
+            for batch in _batches(found):
+                old = _fitting(pa.Table.from_batches([batch]), self._schema)
+                at = pc.index_in(key_of(old, self._order.key), keys).combine_chunks()
+                met = np.flatnonzero(at.is_valid().to_numpy(zero_copy_only=False))
+                where = at.drop_null().to_numpy(zero_copy_only=False).astype(np.int64)
+                stays = np.ones(old.num_rows, np.bool_)
+                newer = self._order.newer(old.take(pa.array(met)), new, where)
+                stays[met] = newer
+                surpassed[where[newer]] = True
+                files.add(old.filter(pa.array(stays)))
+            files.add(new.filter(pa.array(~surpassed)))
+            return files.finish()
+        except BaseException:
+            files.abandon()
+            raise
+
+
+class _Files:
+    """The files of a bucket while they are written."""
+
+    def __init__(self, table: Path, schema: pa.Schema) -> None:
+        self._table, self._schema = table, schema
+        self._open: OpenFile | None = None
+        self._rows = 0
+        self._done: list[DataFile] = []
+
+    def add(self, rows: pa.Table) -> None:
+        for batch in rows.to_batches(_ROWS):
+            self._open = self._open or OpenFile(self._table, self._schema)
+            self._open.add(batch)
+            self._rows += batch.num_rows
+            if self._rows >= _FILE_ROWS:
+                self._close()
+
+    def finish(self) -> list[DataFile]:
+        self._close()
+        return self._done
+
+    def abandon(self) -> None:
+        if self._open is not None:
+            self._open.abandon()
+        remove(self._done)
+
+    def _close(self) -> None:
+        if self._open is not None:
+            self._done.append(self._open.finish())
+            self._open, self._rows = None, 0
+
+
+def _batches(files: Sequence[Path]) -> Iterator[pa.RecordBatch]:
+    for file in files:
+        with pq.ParquetFile(file) as source:
+            yield from source.iter_batches(_ROWS)
+
+
+def _fitting(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return rows in the columns of the table; one that they do not have is NULL."""
+    if rows.schema.names == schema.names:
+        return rows.cast(schema)
+    columns = [
+        rows.column(each.name).cast(each.type)
+        if each.name in rows.schema.names
+        else pa.nulls(rows.num_rows, each.type)
+        for each in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def _is_rejected(part: TablePart) -> bool:
+    return part.path.name == REJECTED and REASON in part.schema.names
+
+
+def _create(part: TablePart, key: Sequence[str]) -> None:
+    part.path.mkdir(parents=True, exist_ok=True)
+    configuration = {"delta.checkpointInterval": "10", _BUCKETS: str(BUCKETS), KEY_PROPERTY: "/".join(key)}
+    with suppress(DeltaError):  # another driver made it at the same moment
+        DeltaTable.create(
+            str(part.path),
+            part.schema,
+            mode="ignore",
+            partition_by=[BUCKET],
+            configuration=configuration,
+            raise_if_key_not_exists=False,  # ours are not Delta's
+        )
+
+
+def _check_made_so(part: TablePart, key: Sequence[str]) -> None:
+    """Refuse a table that was not made for upserts by this key. Raises InvalidOption."""
+    configuration = DeltaTable(str(part.path)).metadata().configuration
+    made = configuration.get(KEY_PROPERTY), configuration.get(_BUCKETS)
+    if made != ("/".join(key), str(BUCKETS)):
+        remedy = f"what table {part.path} was made with, or make it again: penstock pipeline reset --rebuild"
+        was = "append" if made[0] is None else f"upsert by {made[0].replace('/', ', ')}"
+        raise InvalidOption("mode", f"upsert by {', '.join(key)}", f"{was}, {remedy}")
+
+
+def upsert_of(options: Mapping[str, str]) -> Upsert:
+    """Return the upsert that the options of a sink want. Raises InvalidOption."""
+    key = tuple(name for name in (options.get("key") or "").split("/") if name)
+    if not key:
+        raise InvalidOption("key", options.get("key"), "the columns that tell rows apart")
+    counts = tuple(int(each) for each in (options.get("partitionCounts") or "").split(",") if each)
+    return Upsert(key, counts, whole=options.get("whole") == "true")

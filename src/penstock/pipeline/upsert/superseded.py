@@ -1,0 +1,251 @@
+"""Which records of a log an upsert lake need not hold: those that a later one of their key has replaced.
+
+For `reconcile`. The log passes by once, without values; of each record its key's digest and its place go to
+one of several files on the disk, by digest, and these are sorted one after the other. So memory is that of
+one file, however many records and keys there are, besides one bit for each place.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO
+
+from penstock.errors import MissingExtra
+from penstock.log.contract import LAST_OFFSET, Bounds, Log, OffsetRange, Position, Topic
+from penstock.log.entry import Entry
+from penstock.model.limits import ERASED
+
+from ..identity import Source
+from ..lake import Lake
+from ..offsets import Ends, Piece
+from ..paths import folder_of, is_table
+from ..places import Places
+from ..table import LakeTable
+from ..typed.routing import REASON, REJECTED
+from . import KEY_PROPERTY
+from .latest import PLACE
+
+try:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+    import pyarrow.compute as pc
+except ImportError as exc:
+    raise MissingExtra("a pipeline", "spark") from exc
+
+_READ = 1000  # records of the log looked at together
+_FILE_ROWS = 500_000
+_MOST_FILES = 256
+_ROW = np.dtype([("key", "<u8", 2), ("partition", "<i8"), ("offset", "<i8"), ("counts", "?")])
+KeyPlaces = npt.NDArray[np.void]
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """`places`: those that the tables need not hold. `stale`: those of them that they hold, and must not.
+
+    `unchecked`: why it is not known which records they should hold, if it is not.
+    """
+
+    places: tuple[Piece, ...] = ()
+    stale: tuple[Piece, ...] = ()
+    unchecked: str | None = None
+
+
+def superseded(path: Path, source: Source, log: Log, topic: Topic) -> Superseded:
+    """Return what the tables at a path need not hold of a topic; nothing, if they are appended to."""
+    lake = Lake(path)
+    upserted = [table for table in lake.fed_by(source) if _key_of(table)]
+    if not upserted:
+        return Superseded()
+    bounds, ends = log.all_bounds(topic), lake.ends(source)
+    if is_table(path):
+        return _of_function(upserted[0], bounds, ends)
+    return _LatestSearch(log, topic, _UpsertTables.of(lake, upserted, source, ends), bounds).run()
+
+
+def _of_function(table: LakeTable, bounds: Mapping[int, Bounds], ends: Ends) -> Superseded:
+    """All that the table has passed may be gone: which rows a function made of which records is not known."""
+    passed = [Piece(p, start, min(end, ends.get(p, 0))) for p, (start, end) in bounds.items()]
+    return Superseded(
+        tuple(each for each in passed if each.start < each.end),
+        unchecked=f"it has one row for each {_key_of(table)}, made by a function: it is checked how far it "
+        "has read the log and that no place is there twice, not which records it should hold",
+    )
+
+
+def _key_of(table: LakeTable) -> str:
+    return table.configuration().get(KEY_PROPERTY, "").replace("/", ", ")
+
+
+@dataclass
+class _UpsertTables:
+    """What the tables of an upsert lake hold, and to which of them the records of a type go."""
+
+    topic: str
+    upserted: Collection[LakeTable]
+    ends: Mapping[str, Ends]  # of a table, and of the lake ("")
+    typed: bool = False
+    held: Places = field(default_factory=Places)
+    rejected: Places = field(default_factory=Places)
+    seen: dict[str, set[str]] = field(default_factory=dict)  # tables by the type of their rows
+
+    @classmethod
+    def of(cls, lake: Lake, upserted: Collection[LakeTable], source: Source, ends: Ends) -> "_UpsertTables":
+        own = {Path(table.path).name: table.ends(source) for table in upserted}
+        limits = {
+            name: {p: max(end, ends.get(p, 0)) for p, end in (ends | each).items()}
+            for name, each in own.items()
+        }
+        typed = not all(table.has_columns(["value"]) for table in upserted)
+        found = cls(source.topic, upserted, limits | {"": ends}, typed)
+        for table in lake.fed_by(source):
+            rejects = Path(table.path).name == REJECTED and table.has_columns([REASON])
+            for batch in table.batches([*PLACE, "topic", "type"]):
+                mine = batch.filter(pc.equal(batch.column("topic"), source.topic))
+                (found.rejected if rejects else found.held).add(*_places_of(mine))
+                for type in () if rejects else pc.unique(mine.column("type")).to_pylist():
+                    found.seen.setdefault(type or "", set()).add(Path(table.path).name)
+        return found
+
+    def table_of(self, type: str) -> str | None:
+        """Return the table of a type; None if a class may have it as an alias, and no row says which."""
+        seen = self.seen.get(type, set())
+        if len(seen) == 1:
+            return next(iter(seen))
+        folder = folder_of(type) if type and type != REJECTED else f"~{REJECTED}"
+        return None if seen or (self.typed and folder not in self.ends) else folder
+
+    def keys_at(self, places: Places) -> Iterator[tuple[str, bytes, int, int]]:
+        """Yield table, key and place of rows that stand at some places."""
+        for table in self.upserted:
+            for batch in table.batches([*PLACE, "topic", "key"]):
+                mine = batch.filter(pc.equal(batch.column("topic"), self.topic))
+                here = mine.filter(pa.array(places.has(*_places_of(mine))))
+                columns = (here.column(name).to_pylist() for name in ("key", *PLACE))
+                for row in zip(*columns, strict=True):
+                    yield Path(table.path).name, *row
+
+    def limit(self, table: str | None, partition: int) -> int:
+        """Return up to where a table holds a partition: one may be ahead of its lake."""
+        return self.ends.get(table or "", self.ends[""]).get(partition, 0)
+
+
+class _LatestSearch:
+    """One look through the log of a topic."""
+
+    def __init__(self, log: Log, topic: Topic, tables: _UpsertTables, bounds: Mapping[int, Bounds]) -> None:
+        self._log, self._topic, self._tables = log, topic, tables
+        self._bounds = bounds
+        self._gone, self._stale, self._erased = Places(), Places(), Places()
+
+    def run(self) -> Superseded:
+        many = sum(end - start for start, end in self._bounds.values())
+        with TemporaryDirectory(prefix="penstock-") as folder, _KeyFiles(Path(folder), many) as files:
+            for entries in self._entries():
+                files.add(self._rows(entries))
+            files.add(self._erased_rows())
+            for rows in files.each():
+                self._judge(rows)
+        return Superseded(tuple(self._gone.runs()), tuple(self._stale.runs()))
+
+    def _entries(self) -> Iterator[list[Entry]]:
+        for partition, (start, end) in sorted(self._bounds.items()):
+            limit = min(end, max(each.get(partition, 0) for each in self._tables.ends.values()))
+            for low in range(start, limit, _READ):
+                wanted = OffsetRange(partition, low, min(limit, low + _READ))
+                chunk = self._log.read_ranges(self._topic, [wanted], max_bytes=LAST_OFFSET, bare=True)
+                erased = [each for each in chunk.entries if each.type == ERASED]
+                self._erased.add(*_numbers(erased))
+                yield [each for each in chunk.entries if each.key is not None and each.type != ERASED]
+
+    def _rows(self, entries: list[Entry]) -> KeyPlaces:
+        """Return records that are in a table, or should be. Where aliases are, each key is met twice.
+
+        Once within its table; once among all of that key, which those count in whose table is not known.
+        """
+        rows = []
+        for each, rejected in zip(entries, self._tables.rejected.has(*_numbers(entries)), strict=True):
+            table = self._tables.table_of(each.type or "")
+            if rejected or each.offset >= self._tables.limit(table, each.partition):
+                continue
+            if table is not None:
+                rows.append((_digest(table, each.key), each.partition, each.offset, True))
+            if self._tables.typed:
+                rows.append((_digest("", each.key), each.partition, each.offset, table is None))
+        return np.array(rows, _ROW)
+
+    def _erased_rows(self) -> KeyPlaces:
+        """Return rows of records that have lost their key in the log: they replace others, too."""
+        rows = []
+        for table, key, *place in self._tables.keys_at(self._erased) if self._erased.rows else ():
+            rows += [(_digest(each, key), *place, False) for each in (table, "")]
+        return np.array(rows, _ROW)
+
+    def _judge(self, rows: KeyPlaces) -> None:
+        """Find what is superseded among rows that have all of their keys."""
+        order = np.lexsort((rows["offset"], rows["partition"], rows["key"][:, 1], rows["key"][:, 0]))
+        rows = rows[order]
+        is_last = np.append((rows["key"][1:] != rows["key"][:-1]).any(axis=1), True)
+        older = rows[~is_last & rows["counts"]]
+        self._gone.add(older["partition"], older["offset"])
+        there = older[self._tables.held.has(older["partition"], older["offset"])]
+        self._stale.add(there["partition"], there["offset"])
+        last = rows[is_last & rows["counts"]]
+        missing = last[~self._tables.held.has(last["partition"], last["offset"])]
+        for first in range(0, len(missing), _READ):
+            self._forgotten(missing[first : first + _READ])
+
+    def _forgotten(self, missing: KeyPlaces) -> None:
+        """Excuse deletions: the row that says so may be forgotten (`forget_deleted`)."""
+        positions = [Position(int(each["partition"]), int(each["offset"])) for each in missing]
+        found = [each for each in self._log.at(self._topic, positions) if each.value is None]
+        self._gone.add(*_numbers(found))
+
+
+class _KeyFiles:
+    """Rows on the disk, those of a key together."""
+
+    def __init__(self, folder: Path, many: int) -> None:
+        count = min(_MOST_FILES, 1 + many // _FILE_ROWS)
+        self._paths = [folder / str(number) for number in range(count)]
+        self._open: list[IO[bytes]] = []
+
+    def __enter__(self) -> "_KeyFiles":
+        self._open = [path.open("wb") for path in self._paths]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in self._open:
+            each.close()
+
+    def add(self, rows: KeyPlaces) -> None:
+        if len(rows):
+            numbers = rows["key"][:, 0] % np.uint64(len(self._open))
+            for number in np.unique(numbers):
+                self._open[int(number)].write(rows[numbers == number].tobytes())
+
+    def each(self) -> Iterator[KeyPlaces]:
+        for file, path in zip(self._open, self._paths, strict=True):
+            file.close()
+            rows = np.fromfile(path, _ROW)
+            if len(rows):
+                yield rows
+
+
+def _digest(table: str, key: bytes | None) -> tuple[int, int]:
+    digest = blake2b(key or b"", digest_size=16, person=blake2b(table.encode(), digest_size=16).digest())
+    whole = digest.digest()
+    return int.from_bytes(whole[:8], "little"), int.from_bytes(whole[8:], "little")
+
+
+def _numbers(entries: Sequence[Entry]) -> Iterator[npt.NDArray[np.int64]]:
+    return (np.array([each[n] for each in entries], np.int64) for n in range(2))
+
+
+def _places_of(rows: pa.RecordBatch) -> Iterator[npt.NDArray[np.int64]]:
+    """Return the places of rows; one without a place is counted elsewhere, and stands at none here."""
+    columns = (pc.fill_null(rows.column(name), -1) for name in PLACE)
+    return (column.cast(pa.int64()).to_numpy(zero_copy_only=False) for column in columns)

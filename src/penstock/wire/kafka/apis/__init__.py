@@ -1,0 +1,18 @@
+"""Every API that the broker serves, by its key, with the versions it has.
+
+The set was chosen by what clients send (docs/reference/kafka.md): it stays below the versions that name
+topics by id, and has none of the newer consumer group protocol. Produce is offered from version 0, whose
+record format is refused: else librdkafka before 2.1 does not compress what it should, and says nothing.
+"""
+
+from ..layout import Api
+from . import cluster, configs, groups, offsets, records, topics, transactions
+
+_MODULES = (cluster, configs, groups, offsets, records, topics, transactions)
+APIS: dict[int, Api] = {
+    each.key: each
+    for each in sorted(
+        (value for module in _MODULES for value in vars(module).values() if isinstance(value, Api)),
+        key=lambda api: api.key,
+    )
+}

@@ -1,0 +1,3 @@
+"""Bytes as they come and go, copied or not."""
+
+Buffer = bytes | bytearray | memoryview

@@ -1,0 +1,151 @@
+"""A connection of Kafka's protocol without its socket: bytes in, requests out; answers in, bytes out.
+
+| bytes | field          | meaning                                                      |
+|-------|----------------|--------------------------------------------------------------|
+| 0-3   | size           | bytes that follow                                            |
+| 4-5   | api_key        | what is asked (requests only)                                |
+| 6-7   | api_version    | in which version (requests only)                             |
+| 8-11  | correlation_id | what the answer repeats                                      |
+| 12-   | client_id      | a nullable string (requests only)                            |
+|       | tags           | where the version is flexible; in answers never ApiVersions' |
+
+Bytes are received straight into a buffer of ours: a small one for many small requests, one of its own for a
+request that is larger. That one grows with what comes, never with what is announced: four bytes can announce
+very many. The bytes of a request belong to whoever got it; nothing here writes to them again.
+"""
+
+import struct
+from typing import NamedTuple
+
+from penstock.errors import FrameTooLarge, InvalidRequest
+
+from .apis import APIS
+from .apis.cluster import API_VERSIONS
+from .buffer import Buffer
+from .layout import Api, FieldReader
+
+_SIZE = struct.Struct(">i")
+_HEAD = struct.Struct(">hhi")
+_ANSWER = struct.Struct(">ii")
+_FIRST, _SMALL = 4 * 1024, 64 * 1024  # of the buffer: an idle connection needs little
+_GROWTH = 4  # times what has come: the room for a large request
+
+
+class KafkaRequest(NamedTuple):
+    """One request: what is asked, in which version; its own fields stand in `data` from `at` on."""
+
+    key: int
+    version: int
+    correlation_id: int
+    client_id: str
+    data: bytearray
+    at: int
+
+    @property
+    def api(self) -> Api | None:
+        """What is asked, if it is known."""
+        return APIS.get(self.key)
+
+    @property
+    def is_served(self) -> bool:
+        """Whether API and version are served."""
+        return self.key in APIS and APIS[self.key].has(self.version)
+
+
+class RequestReader:
+    """The receiving side of one connection. Used by one thread."""
+
+    def __init__(self, max_bytes: int) -> None:
+        """`max_bytes`: the largest request that is taken."""
+        self._max_bytes = max_bytes
+        self._buffer = bytearray(_FIRST)
+        self._filled = 0  # bytes in the buffer, from its start
+        self._large: bytearray | None = None  # room for the large request that is being received
+        self._size = 0  # bytes of it in the end
+        self._at = 0  # bytes of it so far
+
+    @property
+    def large_bytes(self) -> int:
+        """How much room is made for a large request of which only a part has come."""
+        return 0 if self._large is None else len(self._large)
+
+    def room(self) -> memoryview:
+        """Return where the next bytes go; at least one."""
+        if self._large is not None:
+            return memoryview(self._large)[self._at :]
+        return memoryview(self._buffer)[self._filled :]
+
+    def received(self, count: int) -> list[KafkaRequest]:
+        """Say that so many bytes came; return the requests that are complete now.
+
+        Raises InvalidRequest, FrameTooLarge: the connection cannot go on.
+        """
+        if self._large is not None:
+            self._at += count
+            if self._at < self._size:
+                if self._at == len(self._large):
+                    self._make_room(self._large)
+                return []
+            whole, self._large = self._large, None
+            return [_request(whole)]
+        self._filled += count
+        is_full = self._filled == len(self._buffer)
+        found = self._requests()
+        if is_full and len(self._buffer) < _SMALL:
+            self._buffer = self._buffer + bytes(_SMALL - len(self._buffer))
+        return found
+
+    def _requests(self) -> list[KafkaRequest]:
+        found, at = list[KafkaRequest](), 0
+        while self._filled - at >= _SIZE.size:
+            (size,) = _SIZE.unpack_from(self._buffer, at)
+            if size < _HEAD.size:
+                raise InvalidRequest(f"a size of {size} bytes")
+            if size > self._max_bytes:
+                raise FrameTooLarge(size, self._max_bytes)
+            begin = at + _SIZE.size
+            if self._filled - begin < size:
+                if size > _FIRST and size > len(self._buffer) - _SIZE.size:
+                    self._begin_large(begin, size)
+                    return found
+                break
+            found.append(_request(self._buffer[begin : begin + size]))
+            at = begin + size
+        if at:
+            rest = self._filled - at
+            self._buffer[:rest] = self._buffer[at : self._filled]
+            self._filled = rest
+        return found
+
+    def _begin_large(self, begin: int, size: int) -> None:
+        self._size, self._at = size, self._filled - begin
+        self._make_room(memoryview(self._buffer)[begin : self._filled])
+        self._filled = 0
+
+    def _make_room(self, come: Buffer) -> None:
+        """Go on in a larger buffer: the one there was may still be lent to who fills it."""
+        self._large = bytearray(min(self._size, max(_SMALL, _GROWTH * len(come))))
+        self._large[: len(come)] = come
+
+
+def _request(data: bytearray) -> KafkaRequest:
+    key, version, correlation_id = _HEAD.unpack_from(data)
+    reader = FieldReader(data, _HEAD.size)
+    (length,) = struct.unpack(">h", reader.take(2))
+    client_id = "" if length < 0 else _name(reader.take(length))
+    api = APIS.get(key)
+    if api is not None and api.is_flexible(version):
+        reader.skip_tags()
+    return KafkaRequest(key, version, correlation_id, client_id, data, reader.at)
+
+
+def _name(data: memoryview) -> str:
+    """Return a client id; one that is no text is shown with its escapes, it is only a name."""
+    return str(data, "utf-8", "backslashreplace")
+
+
+def answer_head(api: Api | None, version: int, correlation_id: int, size: int) -> bytes:
+    """Return what comes before an answer of so many bytes."""
+    tagged = api is not None and api.is_flexible(version) and api.key != API_VERSIONS.key
+    head = _ANSWER.pack(size + 4 + tagged, correlation_id)
+    return head + b"\0" if tagged else head

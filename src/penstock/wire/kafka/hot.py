@@ -1,0 +1,272 @@
+"""Produce and Fetch by hand: the two messages that carry records, read and written without copying them.
+
+Held equal to the layouts of `apis/records.py` by a test over every version.
+"""
+
+import struct
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from penstock.errors import InvalidRequest
+
+from .apis.records import FETCH, PRODUCE
+from .buffer import Buffer
+from .layout import FieldReader, put_varint
+
+_I16, _I32, _I64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
+_PRODUCE_HEAD = struct.Struct(">hi")
+_FETCHED = struct.Struct(">ihqqq")  # partition, error, high watermark, last stable offset, start
+_TAGS_ALONE = b"\0"
+
+
+class ProducedPart(NamedTuple):
+    """What a Produce request holds for one partition."""
+
+    topic: str
+    partition: int
+    records: memoryview | None
+
+
+class Produced(NamedTuple):
+    """A Produce request."""
+
+    transactional_id: str | None
+    acks: int
+    parts: list[ProducedPart]
+
+
+class AnsweredPart(NamedTuple):
+    """What became of what was produced to one partition."""
+
+    partition: int
+    error: int = 0
+    base_offset: int = -1
+    append_ms: int = -1
+    start: int = -1
+    message: str | None = None
+
+
+class WantedPart(NamedTuple):
+    """What a Fetch request wants of one partition."""
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    offset: int
+    max_bytes: int
+
+
+class Wanted(NamedTuple):
+    """A Fetch request."""
+
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    committed: bool
+    session_id: int
+    session_epoch: int
+    parts: list[WantedPart]
+
+
+class FetchedPart(NamedTuple):
+    """What a Fetch answer holds of one partition; `aborted`: producer ids and first offsets."""
+
+    topic: str
+    partition: int
+    error: int = 0
+    end: int = -1
+    stable: int = -1
+    start: int = -1
+    aborted: Sequence[tuple[int, int]] | None = None
+    pieces: Sequence[Buffer] = ()
+
+
+class _Fields:
+    """Reads fields one after another, in a version."""
+
+    __slots__ = ("flexible", "reader")
+
+    def __init__(self, data: Buffer, at: int, flexible: bool) -> None:
+        self.reader, self.flexible = FieldReader(data, at), flexible
+
+    def int16(self) -> int:
+        return int(_I16.unpack(self.reader.take(2))[0])
+
+    def int32(self) -> int:
+        return int(_I32.unpack(self.reader.take(4))[0])
+
+    def int64(self) -> int:
+        return int(_I64.unpack(self.reader.take(8))[0])
+
+    def text(self, *, null: bool = False) -> str | None:
+        length = self.reader.varint() - 1 if self.flexible else self.int16()
+        if length < 0:
+            if null and length == -1:
+                return None
+            raise InvalidRequest(f"a name has a length of {length}")
+        try:
+            return str(self.reader.take(length), "utf-8")
+        except UnicodeDecodeError as exc:
+            raise InvalidRequest(f"a name is not UTF-8: {exc.reason}") from None
+
+    def records(self) -> memoryview | None:
+        length = self.reader.varint() - 1 if self.flexible else self.int32()
+        return None if length == -1 else self.reader.take(length)
+
+    def count(self) -> int:
+        number = self.reader.varint() - 1 if self.flexible else self.int32()
+        if number < 0:
+            raise InvalidRequest(f"an array has a length of {number}")
+        return self.reader.count(number)
+
+    def tags(self) -> None:
+        if self.flexible:
+            self.reader.skip_tags()
+
+
+def decode_produce(data: Buffer, version: int, at: int = 0) -> Produced:
+    """Return a Produce request; records are views of the bytes. Raises InvalidRequest."""
+    fields = _Fields(data, at, PRODUCE.is_flexible(version))
+    transactional_id = fields.text(null=True) if version >= 3 else None
+    acks, _ = _PRODUCE_HEAD.unpack(fields.reader.take(_PRODUCE_HEAD.size))
+    parts = []
+    for _ in range(fields.count()):
+        topic = fields.text() or ""
+        for _ in range(fields.count()):
+            parts.append(ProducedPart(topic, fields.int32(), fields.records()))
+            fields.tags()
+        fields.tags()
+    fields.tags()
+    return Produced(transactional_id, acks, parts)
+
+
+def encode_produced(
+    topics: Iterable[tuple[str, Sequence[AnsweredPart]]], version: int, throttle_ms: int = 0
+) -> bytes:
+    """Return the answer to a Produce request."""
+    flexible, out, some = PRODUCE.is_flexible(version), bytearray(), list(topics)
+    _put_count(out, len(some), flexible)
+    for topic, parts in some:
+        _put_text(out, topic, flexible)
+        _put_count(out, len(parts), flexible)
+        for partition, error, base_offset, append_ms, start, message in parts:
+            out += _I32.pack(partition) + _I16.pack(error) + _I64.pack(base_offset)
+            if version >= 2:
+                out += _I64.pack(append_ms)
+            if version >= 5:
+                out += _I64.pack(start)
+            if version >= 8:
+                _put_count(out, 0, flexible)
+                _put_text(out, message, flexible)
+            if flexible:
+                out += _TAGS_ALONE
+        if flexible:
+            out += _TAGS_ALONE
+    if version >= 1:
+        out += _I32.pack(throttle_ms)
+    if flexible:
+        out += _TAGS_ALONE
+    return bytes(out)
+
+
+def decode_fetch(data: Buffer, version: int, at: int = 0) -> Wanted:
+    """Return a Fetch request. Raises InvalidRequest."""
+    fields = _Fields(data, at, FETCH.is_flexible(version))
+    fields.int32()  # a replica's id
+    max_wait_ms, min_bytes, max_bytes = fields.int32(), fields.int32(), fields.int32()
+    committed = bool(fields.reader.take(1)[0])
+    session_id, session_epoch = (fields.int32(), fields.int32()) if version >= 7 else (0, -1)
+    parts = []
+    for _ in range(fields.count()):
+        topic = fields.text() or ""
+        for _ in range(fields.count()):
+            parts.append(_wanted_part(fields, topic, version))
+        fields.tags()
+    if version >= 7:
+        _skip_forgotten(fields)
+    if version >= 11:
+        fields.text()  # the rack
+    fields.tags()
+    return Wanted(max_wait_ms, min_bytes, max_bytes, committed, session_id, session_epoch, parts)
+
+
+def _wanted_part(fields: _Fields, topic: str, version: int) -> WantedPart:
+    partition = fields.int32()
+    leader_epoch = fields.int32() if version >= 9 else -1
+    offset = fields.int64()
+    if version >= 12:
+        fields.int32()  # the epoch of the last record that was fetched
+    if version >= 5:
+        fields.int64()  # where a follower begins
+    max_bytes = fields.int32()
+    fields.tags()
+    return WantedPart(topic, partition, leader_epoch, offset, max_bytes)
+
+
+def _skip_forgotten(fields: _Fields) -> None:
+    for _ in range(fields.count()):
+        fields.text()
+        for _ in range(fields.count()):
+            fields.int32()
+        fields.tags()
+
+
+def encode_fetched(
+    topics: Iterable[tuple[str, Sequence[FetchedPart]]], version: int, *, throttle_ms: int = 0, error: int = 0
+) -> list[Buffer]:
+    """Return the answer to a Fetch request as pieces to be sent one after another; records are not copied."""
+    flexible, some = FETCH.is_flexible(version), list(topics)
+    pieces: list[Buffer] = []
+    out = bytearray(_I32.pack(throttle_ms))
+    if version >= 7:
+        out += _I16.pack(error) + _I32.pack(0)  # no session
+    _put_count(out, len(some), flexible)
+    for topic, parts in some:
+        _put_text(out, topic, flexible)
+        _put_count(out, len(parts), flexible)
+        for part in parts:
+            _put_part(out, part, version, flexible)
+            if part.pieces:
+                pieces.append(out)
+                pieces += part.pieces
+                out = bytearray()
+            if flexible:
+                out += _TAGS_ALONE
+        if flexible:
+            out += _TAGS_ALONE
+    if flexible:
+        out += _TAGS_ALONE
+    pieces.append(out)
+    return pieces
+
+
+def _put_part(out: bytearray, part: FetchedPart, version: int, flexible: bool) -> None:
+    if version >= 5:
+        out += _FETCHED.pack(part.partition, part.error, part.end, part.stable, part.start)
+    else:
+        out += _FETCHED.pack(part.partition, part.error, part.end, part.stable, 0)[: -_I64.size]
+    _put_count(out, -1 if part.aborted is None else len(part.aborted), flexible)
+    for producer_id, first_offset in part.aborted or ():
+        out += _I64.pack(producer_id) + _I64.pack(first_offset)
+        if flexible:
+            out += _TAGS_ALONE
+    if version >= 11:
+        out += _I32.pack(-1)  # no replica is preferred
+    _put_count(out, sum(len(each) for each in part.pieces), flexible)
+
+
+def _put_count(out: bytearray, count: int, flexible: bool) -> None:
+    if flexible:
+        put_varint(out, count + 1)
+    else:
+        out += _I32.pack(count)
+
+
+def _put_text(out: bytearray, text: str | None, flexible: bool) -> None:
+    data = b"" if text is None else text.encode()
+    length = -1 if text is None else len(data)
+    if flexible:
+        put_varint(out, length + 1)
+    else:
+        out += _I16.pack(length)
+    out += data

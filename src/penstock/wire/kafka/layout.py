@@ -1,0 +1,406 @@
+"""The layout of Kafka's messages as data, and the one walker that encodes and decodes them.
+
+A message is a row of fields; a field has a type, the versions it is there for, and what it is when it is not
+said. Since some version of its API a message is flexible: lengths are varints, and fields with a tag stand
+at the end, in any order, those that are unknown skipped. Codec without I/O.
+
+| type            | bytes                                                                    |
+|-----------------|--------------------------------------------------------------------------|
+| BOOL, INT…      | big-endian                                                               |
+| STRING          | INT16 length (-1: null) and UTF-8; flexible: length + 1 as varint (0: null) |
+| BYTES, RECORDS  | INT32 length (-1: null) and bytes; flexible: as a string                 |
+| UUID            | 16 bytes                                                                 |
+| ArrayOf         | INT32 count (-1: null) and elements; flexible: count + 1 as varint       |
+| StructOf        | its fields                                                               |
+| tags (flexible) | varint count, then of each its number, its length, its bytes             |
+
+A decoded message is a dict with a value for every field of its layout: what its version does not have is at
+its default. RECORDS are views of the bytes that were given, not copies.
+"""
+
+import struct
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from penstock.errors import InvalidRequest
+
+from .buffer import Buffer
+
+Message = dict[str, Any]
+NO_UUID = UUID(int=0)
+_LAST_VERSION = 1 << 15
+_MOST_ELEMENTS = 200_000  # of all arrays of a message: a small frame can promise very many
+
+
+class Scalar(NamedTuple):
+    """A type of fixed size, by its letter of `struct`."""
+
+    letter: str
+    default: Any
+
+
+class Text(NamedTuple):
+    """A string."""
+
+    default: Any = ""
+
+
+class Octets(NamedTuple):
+    """Bytes. Kept: a view of what was given, else a copy."""
+
+    view: bool = False
+    default: Any = b""
+
+
+class Uuid(NamedTuple):
+    """A UUID."""
+
+    default: Any = NO_UUID
+
+
+class StructOf:
+    """Fields within a field."""
+
+    def __init__(self, *fields: "Field") -> None:
+        self.fields = fields
+        self.default: Any = None
+
+
+class ArrayOf:
+    """Several of one type, or of several fields each."""
+
+    def __init__(self, *parts: "Field | Scalar | Text | Octets | Uuid") -> None:
+        first = parts[0]
+        self.element: FieldKind = (
+            first
+            if not isinstance(first, Field)
+            else StructOf(*(each for each in parts if isinstance(each, Field)))
+        )
+        self.default: Any = ()
+
+
+FieldKind = Scalar | Text | Octets | Uuid | StructOf | ArrayOf
+
+BOOL, INT8, INT16 = Scalar("?", False), Scalar("b", 0), Scalar("h", 0)
+INT32, INT64 = Scalar("i", 0), Scalar("q", 0)
+STRING, BYTES, RECORDS, UUID_ = Text(), Octets(), Octets(view=True), Uuid()
+_UNSAID = object()
+
+
+class Field:
+    """One field: its versions, from which of them on it may be null, its tag, its value when not said."""
+
+    def __init__(
+        self,
+        name: str,
+        kind: FieldKind,
+        *,
+        since: int = 0,
+        until: int = _LAST_VERSION,
+        null_since: int | None = None,
+        tag: int | None = None,
+        default: Any = _UNSAID,
+    ) -> None:
+        self.name, self.kind, self.since, self.until = name, kind, since, until
+        self.null_since, self.tag = null_since, tag
+        self.default = kind.default if default is _UNSAID else default
+
+    def is_in(self, version: int) -> bool:
+        """Return whether a version has it."""
+        return self.since <= version <= self.until
+
+
+class Api(NamedTuple):
+    """A request and its answer."""
+
+    key: int
+    name: str
+    versions: tuple[int, int]
+    flexible_since: int | None
+    request: tuple[Field, ...]
+    answer: tuple[Field, ...]
+
+    def has(self, version: int) -> bool:
+        """Return whether a version is served."""
+        return self.versions[0] <= version <= self.versions[1]
+
+    def is_flexible(self, version: int) -> bool:
+        """Return whether a version is flexible."""
+        return self.flexible_since is not None and version >= self.flexible_since
+
+    def decode_request(self, data: Buffer, version: int, at: int = 0) -> Message:
+        """Return the request that bytes hold from a place on. Raises InvalidRequest."""
+        return _decoded(self, True, data, version, at)
+
+    def decode_answer(self, data: Buffer, version: int, at: int = 0) -> Message:
+        """Return the answer that bytes hold from a place on. Raises InvalidRequest."""
+        return _decoded(self, False, data, version, at)
+
+    def encode_request(self, message: Message, version: int) -> bytes:
+        """Return a request as bytes; what it does not say is at its default."""
+        return _encoded(self, True, message, version)
+
+    def encode_answer(self, message: Message, version: int) -> bytes:
+        """Return an answer as bytes; what it does not say is at its default.
+
+        An element of an array of its fields may stand there encoded already, by `encode_element`.
+        """
+        return _encoded(self, False, message, version)
+
+    def encode_element(self, array: str, message: Message, version: int) -> bytes:
+        """Return one element of an array of an answer as bytes, to be kept and put there again."""
+        (field,) = (each for each in self.answer if each.name == array)
+        assert isinstance(field.kind, ArrayOf)
+        out = bytearray()
+        _put_kind(field.kind.element, version, self.is_flexible(version))(out, message)
+        return bytes(out)
+
+
+class FieldReader:
+    """A place in bytes, from which values are read. Raises InvalidRequest where they end too early."""
+
+    __slots__ = ("at", "data", "elements", "end")
+
+    def __init__(self, data: Buffer, at: int = 0) -> None:
+        self.data = memoryview(data)
+        self.at, self.end, self.elements = at, len(self.data), 0
+
+    def take(self, length: int) -> memoryview:
+        """Return the next bytes."""
+        begin, self.at = self.at, self.at + length
+        if length < 0 or self.at > self.end:
+            raise InvalidRequest(f"{length} bytes are announced at byte {begin} of {self.end}")
+        return self.data[begin : self.at]
+
+    def varint(self) -> int:
+        """Return an unsigned varint of at most 32 bits."""
+        number = shift = 0
+        while True:
+            if self.at >= self.end or shift > 28:
+                raise InvalidRequest(f"no number ends at byte {self.at} of {self.end}")
+            byte = self.data[self.at]
+            self.at += 1
+            number |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return number
+            shift += 7
+
+    def skip_tags(self) -> None:
+        """Pass over tagged fields, all of them unknown here."""
+        for _ in range(self.count(self.varint())):
+            self.varint()
+            self.take(self.varint())
+
+    def count(self, number: int) -> int:
+        """Return a count of things that follow, if there is room for so many."""
+        self.elements += number
+        if number > self.end - self.at or self.elements > _MOST_ELEMENTS:
+            raise InvalidRequest(f"{number} elements are announced at byte {self.at} of {self.end}")
+        return number
+
+
+ReadField = Callable[[FieldReader], Any]
+Put = Callable[[bytearray, Any], None]
+
+
+def put_varint(out: bytearray, number: int) -> None:
+    """Add an unsigned varint."""
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+
+
+def _decoded(api: Api, is_request: bool, data: Buffer, version: int, at: int) -> Message:
+    reader = FieldReader(data, at)
+    message: Message = _reading(api, is_request, version)(reader)
+    if reader.at != reader.end and not is_request:  # as Kafka: librdkafka sends more than Metadata 12 has
+        raise InvalidRequest(f"{api.name} version {version} ends at byte {reader.at} of {reader.end}")
+    return message
+
+
+def _encoded(api: Api, is_request: bool, message: Message, version: int) -> bytes:
+    out = bytearray()
+    _putting(api, is_request, version)(out, message)
+    return bytes(out)
+
+
+@lru_cache(maxsize=1024)
+def _reading(api: Api, is_request: bool, version: int) -> ReadField:
+    fields = api.request if is_request else api.answer
+    return _read_struct(fields, version, api.is_flexible(version))
+
+
+@lru_cache(maxsize=1024)
+def _putting(api: Api, is_request: bool, version: int) -> Put:
+    fields = api.request if is_request else api.answer
+    return _put_struct(fields, version, api.is_flexible(version))
+
+
+# -- decoding
+
+
+def _read_struct(fields: tuple[Field, ...], version: int, flexible: bool) -> ReadField:
+    plain, tagged = _split(fields, version)
+    steps = [(each.name, _reader(each, version, flexible)) for each in plain]
+    tags = {each.tag: (each.name, _reader(each, version, flexible)) for each in tagged}
+    absent = {each.name: each.default for each in fields if each not in plain}
+
+    def read(reader: FieldReader) -> Message:
+        message = dict(absent)
+        for name, step in steps:
+            message[name] = step(reader)
+        if flexible:
+            for _ in range(reader.count(reader.varint())):
+                number, length = reader.varint(), reader.varint()
+                if number not in tags:
+                    reader.take(length)
+                    continue
+                name, step = tags[number]
+                begin = reader.at
+                message[name] = step(reader)
+                if reader.at != begin + length:
+                    raise InvalidRequest(f"tag {number} has {reader.at - begin} bytes, not {length}")
+        return message
+
+    return read
+
+
+def _split(fields: tuple[Field, ...], version: int) -> tuple[list[Field], list[Field]]:
+    there = [each for each in fields if each.is_in(version)]
+    return [each for each in there if each.tag is None], [each for each in there if each.tag is not None]
+
+
+def _reader(field: Field, version: int, flexible: bool) -> ReadField:
+    nullable = field.null_since is not None and version >= field.null_since
+    return _read_kind(field.kind, version, flexible, field.name, nullable)
+
+
+def _read_kind(kind: FieldKind, version: int, flexible: bool, name: str, nullable: bool) -> ReadField:
+    if isinstance(kind, Scalar):
+        return _read_scalar(kind)
+    if isinstance(kind, Uuid):
+        return lambda reader: UUID(bytes=bytes(reader.take(16)))
+    if isinstance(kind, StructOf):
+        return _read_struct(kind.fields, version, flexible)
+    length = _read_length(kind, flexible)
+    step = _read_some(kind, version, flexible, name)
+
+    def read(reader: FieldReader) -> Any:
+        number = length(reader)
+        if number < 0:
+            if number == -1 and (nullable or isinstance(kind, Octets)):
+                return None
+            raise InvalidRequest(f"{name} is null, or has a length of {number}")
+        return step(reader, number)
+
+    return read
+
+
+def _read_scalar(kind: Scalar) -> ReadField:
+    unpack, size = struct.Struct(f">{kind.letter}").unpack, struct.calcsize(f">{kind.letter}")
+    return lambda reader: unpack(reader.take(size))[0]
+
+
+def _read_length(kind: Text | Octets | ArrayOf, flexible: bool) -> Callable[[FieldReader], int]:
+    if flexible:
+        return lambda reader: reader.varint() - 1
+    fixed = _read_scalar(INT16 if isinstance(kind, Text) else INT32)
+    return lambda reader: int(fixed(reader))
+
+
+def _read_some(
+    kind: Text | Octets | ArrayOf, version: int, flexible: bool, name: str
+) -> Callable[[FieldReader, int], Any]:
+    if isinstance(kind, Text):
+        return lambda reader, length: _text(reader.take(length), name)
+    if isinstance(kind, Octets):
+        return (
+            (lambda reader, length: reader.take(length))
+            if kind.view
+            else (lambda reader, length: bytes(reader.take(length)))
+        )
+    element = _read_kind(kind.element, version, flexible, name, False)
+    return lambda reader, number: [element(reader) for _ in range(reader.count(number))]
+
+
+def _text(data: memoryview, name: str) -> str:
+    try:
+        return str(data, "utf-8")
+    except UnicodeDecodeError as exc:
+        raise InvalidRequest(f"{name} is not UTF-8: {exc.reason}") from None
+
+
+# -- encoding
+
+
+def _put_struct(fields: tuple[Field, ...], version: int, flexible: bool) -> Put:
+    plain, tagged = _split(fields, version)
+    steps = [(each.name, each.default, _putter(each, version, flexible)) for each in plain]
+    tags = sorted((each.tag, each.name, each.default, _putter(each, version, flexible)) for each in tagged)
+
+    def put(out: bytearray, message: Message | bytes) -> None:
+        if isinstance(message, bytes):
+            out += message
+            return
+        for name, default, step in steps:
+            step(out, message.get(name, default))
+        if flexible:
+            said = list(_said(tags, message))
+            put_varint(out, len(said))
+            for number, content in said:
+                put_varint(out, number)
+                put_varint(out, len(content))
+                out += content
+
+    return put
+
+
+def _said(tags: list[tuple[Any, str, Any, Put]], message: Message) -> Iterator[tuple[int, bytearray]]:
+    """Yield the tagged fields that differ from their default."""
+    for number, name, default, step in tags:
+        value = message.get(name, default)
+        if value != default and value is not None:
+            content = bytearray()
+            step(content, value)
+            yield number, content
+
+
+def _putter(field: Field, version: int, flexible: bool) -> Put:
+    return _put_kind(field.kind, version, flexible)
+
+
+def _put_kind(kind: FieldKind, version: int, flexible: bool) -> Put:
+    if isinstance(kind, Scalar):
+        pack = struct.Struct(f">{kind.letter}").pack
+        return lambda out, value: out.extend(pack(value))
+    if isinstance(kind, Uuid):
+        return lambda out, value: out.extend(value.bytes)
+    if isinstance(kind, StructOf):
+        return _put_struct(kind.fields, version, flexible)
+    length = _put_length(kind, flexible)
+    if isinstance(kind, ArrayOf):
+        element = _put_kind(kind.element, version, flexible)
+
+        def put_array(out: bytearray, value: Any) -> None:
+            length(out, -1 if value is None else len(value))
+            for each in value or ():
+                element(out, each)
+
+        return put_array
+
+    def put_bytes(out: bytearray, value: Any) -> None:
+        data = value.encode() if isinstance(value, str) else value
+        length(out, -1 if data is None else len(data))
+        out += data or b""
+
+    return put_bytes
+
+
+def _put_length(kind: Text | Octets | ArrayOf, flexible: bool) -> Callable[[bytearray, int], None]:
+    if flexible:
+        return lambda out, length: put_varint(out, length + 1)
+    pack = struct.Struct(">h" if isinstance(kind, Text) else ">i").pack
+    return lambda out, length: out.extend(pack(length))

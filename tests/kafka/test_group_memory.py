@@ -1,0 +1,100 @@
+"""Groups that clients name and leave: what is kept in memory of them is bounded."""
+
+import pytest
+
+from penstock.broker import coordinating
+from penstock.broker.coordinating import Coordinating
+from penstock.wire.kafka.apis.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, LIST_GROUPS, SYNC_GROUP
+from penstock.wire.kafka.apis.offsets import OFFSET_COMMIT, OFFSET_FETCH
+from penstock.wire.kafka.layout import Message
+from tests.kafka.raw import RawClient
+from tests.kafka.served import Served
+
+
+def commit(client: RawClient, group: str, offset: int) -> int:
+    partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
+    asked = {
+        "group_id": group,
+        "generation_id_or_member_epoch": -1,
+        "member_id": "",
+        "topics": [{"name": "t", "partitions": [partition]}],
+    }
+    answer = client.ask(OFFSET_COMMIT, asked, 7)
+    number: int = answer["topics"][0]["partitions"][0]["error_code"]
+    return number
+
+
+def committed(client: RawClient, group: str) -> int:
+    asked = {"group_id": group, "topics": [{"name": "t", "partition_indexes": [0]}]}
+    offset: int = client.ask(OFFSET_FETCH, asked, 7)["topics"][0]["partitions"][0]["committed_offset"]
+    return offset
+
+
+def join(client: RawClient, group: str, metadata: bytes = b"", version: int = 3) -> Message:
+    asked = {
+        "group_id": group,
+        "session_timeout_ms": 60_000,
+        "rebalance_timeout_ms": 60_000,
+        "member_id": "",
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": metadata}],
+    }
+    return client.ask(JOIN_GROUP, asked, version)
+
+
+def dropped_idle(served: Served, groups: Coordinating) -> int:
+    """Let the broker look for groups that nobody uses, in its own thread; return how many it still holds."""
+    from concurrent.futures import Future
+
+    done: Future[int] = Future()
+
+    def look() -> None:
+        groups._drop_idle(served.broker.clock.monotonic())
+        done.set_result(len(groups.held))
+
+    served.broker.call_soon(look)
+    return done.result(30)
+
+
+def test_groups_without_members_leave_memory_and_keep_their_place(
+    sqlite_store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coordinating, "_MOST_IDLE", 5)
+    with Served(sqlite_store) as served, RawClient(served.address) as client:
+        served.topic("t")
+        assert [commit(client, f"g{number}", number) for number in range(20)] == [0] * 20
+        assert dropped_idle(served, served.broker.groups) == 5
+        assert [committed(client, f"g{number}") for number in range(20)] == list(range(20))
+        assert commit(client, "g0", 100) == 0
+        assert committed(client, "g0") == 100
+        monkeypatch.setattr(coordinating, "_IDLE_SECONDS", -1.0)
+        assert dropped_idle(served, served.broker.groups) == 0
+
+
+def test_a_group_with_a_member_or_a_promised_one_stays(
+    sqlite_store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coordinating, "_IDLE_SECONDS", -1.0)
+    with Served(sqlite_store) as served, RawClient(served.address) as client:
+        assert join(client, "promised", version=5)["error_code"] == 79
+        assert join(client, "joined")["error_code"] == 0
+        assert dropped_idle(served, served.broker.groups) == 2
+
+
+def test_a_name_that_nobody_has_joined_makes_no_group(sqlite_store: str) -> None:
+    with Served(sqlite_store) as served, RawClient(served.address) as client:
+        asked = {"group_id": "ghost", "generation_id": 1, "member_id": "m"}
+        assert client.ask(HEARTBEAT, asked, 3)["error_code"] == 25
+        assert client.ask(SYNC_GROUP, {**asked, "assignments": []}, 3)["error_code"] == 25
+        left = client.ask(LEAVE_GROUP, {"group_id": "ghost", "members": [{"member_id": "m"}]}, 3)
+        assert (left["error_code"], left["members"][0]["error_code"]) == (0, 25)
+        assert client.ask(LIST_GROUPS, {}, 3)["groups"] == []
+        assert served.broker.groups.held == {}
+
+
+def test_members_take_no_more_memory_than_they_may(sqlite_store: str) -> None:
+    with Served(sqlite_store, groups_bytes=100_000) as served, RawClient(served.address) as client:
+        numbers = [join(client, f"g{number}", b"\0" * 30_000)["error_code"] for number in range(5)]
+        assert numbers == [0, 0, 0, 81, 81]
+        with RawClient(served.address) as other:
+            assert join(other, "small")["error_code"] == 0

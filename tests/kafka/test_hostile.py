@@ -1,0 +1,282 @@
+"""What clients should not do: others are served all the same, and memory stays bounded."""
+
+import contextlib
+import random
+import socket
+import struct
+import time
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from penstock.wire.kafka.apis import APIS
+from penstock.wire.kafka.apis.cluster import API_VERSIONS
+from penstock.wire.kafka.apis.records import FETCH, PRODUCE
+from penstock.wire.kafka.apis.topics import METADATA
+from penstock.wire.kafka.record_batch import Compression
+from penstock.wire.kafka.records import NewRecord, encode_records
+from tests.kafka.raw import RawClient, frame
+from tests.kafka.served import Served, ServedProcess
+from tests.services.budget import Budget
+from tests.unit.wire.kafka.samples import a_message
+
+MB = 1024 * 1024
+
+
+@pytest.fixture
+def small(sqlite_store: str) -> Iterator[Served]:
+    """Give a broker with small bounds."""
+    with Served(
+        sqlite_store,
+        frame_bytes=2 * MB,
+        connection_bytes=MB,
+        total_bytes=4 * MB,
+        connections_per_address=50,
+        batch_bytes=MB,
+    ) as served:
+        served.topic("t", 2)
+        yield served
+
+
+def is_served(address: str) -> bool:
+    """Return whether a well-behaved client gets an answer."""
+    with RawClient(address) as client:
+        return bool(client.ask(METADATA, {"topics": None}, 9)["brokers"])
+
+
+def batch(size: int = 100, codec: Compression = Compression.NONE) -> bytes:
+    return bytes(encode_records([NewRecord(0, 1, b"k", b"\0" * size, [])], codec=codec))
+
+
+def producing(records: bytes, version: int = 7, acks: int = -1) -> bytes:
+    topic = {"name": "t", "partition_data": [{"index": 0, "records": records}]}
+    asked = {"acks": acks, "timeout_ms": 1000, "topic_data": [topic]}
+    return frame(PRODUCE, version, PRODUCE.encode_request(asked, version))
+
+
+def produced(client: RawClient, data: bytes, version: int = 7) -> int:
+    client.send(data)
+    answer = PRODUCE.decode_answer(client.receive(), version, 4)
+    (part,) = answer["responses"][0]["partition_responses"]
+    number: int = part["error_code"]
+    return number
+
+
+def mutated(draw: random.Random) -> tuple[bytes, bool]:
+    """Return a request of any API with some bytes changed, and whether its size is still the right one."""
+    api = draw.choice(list(APIS.values()))
+    version = draw.randint(*api.versions)
+    body = api.encode_request(a_message(api.request, version, draw.randrange(50)), version)
+    data = bytearray(frame(api, version, body, id=draw.randrange(1 << 31)))
+    size = bytes(data[:4])
+    for _ in range(draw.randrange(4)):
+        data[draw.randrange(4 if draw.random() < 0.9 else 0, len(data))] = draw.randrange(256)
+    return bytes(data), data[:4] == size
+
+
+def is_answered(client: RawClient, data: bytes) -> bool:
+    """Send a frame and a good request after it; return whether that is answered, or else the end has come."""
+    try:
+        client.send(data + frame(API_VERSIONS, 0, b"", id=-7))
+        while answer := client.receive():
+            if answer.startswith(b"\xff\xff\xff\xf9"):
+                return True
+    except ConnectionError:
+        pass
+    return False
+
+
+@pytest.mark.slow
+def test_mutated_frames_end_connections_and_nothing_else(sqlite_store: str, budget: Budget) -> None:
+    with Served(sqlite_store) as made:
+        made.topic("name", 2)
+    with ServedProcess(sqlite_store, env={"PENSTOCK_BROKER_FETCH_WAIT": "0.01"}) as served:
+        process = psutil.Process(served.process.pid)
+        before, answered = 0, 0
+        for turn in budget("kafka.fuzz"):
+            draw = random.Random(turn.seed)
+            client = RawClient(served.address)
+            for _ in range(10_000):
+                data, is_whole = mutated(draw)
+                if is_whole and is_answered(client, data):
+                    answered += 1
+                    continue
+                with contextlib.suppress(ConnectionError):  # what waits for more bytes is not waited for
+                    client.send(b"" if is_whole else data)
+                client.socket.close()
+                client = RawClient(served.address)
+            client.socket.close()
+            assert is_served(served.address), f"after round {turn.number}, seed {turn.seed}"
+            used = process.memory_info().rss
+            before = before or used
+            assert used - before < 10 * MB, f"{(used - before) / MB:.1f} MB more in round {turn.number}"
+        assert answered > 1000
+        assert served.stop() == 0
+
+
+def test_an_unknown_version_and_an_unknown_api_are_answered(small: Served) -> None:
+    with RawClient(small.address) as client:
+        client.send(frame(API_VERSIONS, 5, b"\x02a\x02b\x00"))
+        answer = API_VERSIONS.decode_answer(client.receive(), 0, 4)
+        assert answer["error_code"] == 35
+        ranges = {each["api_key"]: each for each in answer["api_keys"]}
+        assert ranges[18]["max_version"] == 4
+        client.send(frame(METADATA, 99, b"\0"))
+        assert struct.unpack(">ih", client.receive()) == (1, 35)
+        client.send(struct.pack(">ihhih", 10, 999, 0, 7, -1))
+        assert struct.unpack(">ih", client.receive()) == (7, 35)
+        assert client.ask(METADATA, {"topics": None}, 1)["brokers"]
+
+
+def test_what_is_offered_is_what_is_served(small: Served) -> None:
+    with RawClient(small.address) as client:
+        offered = {
+            each["api_key"]: (each["min_version"], each["max_version"])
+            for each in client.ask(API_VERSIONS, {}, 3)["api_keys"]
+        }
+    assert offered == {key: api.versions for key, api in APIS.items()}
+
+
+def test_requests_cut_at_every_byte_are_answered_in_order(small: Served) -> None:
+    asked = b"".join(
+        frame(METADATA, 9, METADATA.encode_request({"topics": None}, 9), id=number) for number in range(3)
+    )
+    with RawClient(small.address) as client:
+        client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in asked:
+            client.send(bytes([byte]))
+        assert [struct.unpack_from(">i", client.receive())[0] for _ in range(3)] == [0, 1, 2]
+
+
+def test_answers_come_in_order_also_behind_a_waiting_fetch(small: Served) -> None:
+    part = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
+    waiting = {"max_wait_ms": 300, "min_bytes": 1, "topics": [{"topic": "t", "partitions": [part]}]}
+    with RawClient(small.address) as client:
+        client.send(frame(FETCH, 11, FETCH.encode_request(waiting, 11), id=1))
+        client.send(frame(API_VERSIONS, 0, b"", id=2))
+        assert [struct.unpack_from(">i", client.receive())[0] for _ in range(2)] == [1, 2]
+
+
+def test_a_huge_frame_is_refused_and_others_are_served(small: Served) -> None:
+    with RawClient(small.address) as client:
+        client.send(struct.pack(">i", 1 << 30))
+        assert client.receive() == b""
+    assert is_served(small.address)
+
+
+def test_an_announced_size_takes_no_memory_until_its_bytes_come(small: Served) -> None:
+    clients = [RawClient(small.address) for _ in range(20)]
+    for each in clients:
+        each.send(struct.pack(">i", 2 * MB) + b"\0" * 10)
+    until = time.monotonic() + 30
+    while sum(each.is_within for each in small.broker.sessions) < 20 and time.monotonic() < until:
+        time.sleep(0.01)
+    assert 0 < small.broker.room.receiving <= 20 * 64 * 1024
+    for each in clients:
+        each.socket.close()
+    while small.broker.room.under_way and time.monotonic() < until:
+        time.sleep(0.01)
+    assert small.broker.room.under_way == 0
+    assert is_served(small.address)
+
+
+def test_more_large_requests_than_there_is_room_for_are_taken_one_by_one(small: Served) -> None:
+    """Six requests of almost 1 MB do not fit into 4 MB together: all are answered all the same."""
+    data = producing(batch(int(0.9 * MB)))
+    clients = [RawClient(small.address) for _ in range(6)]
+    for each in clients:
+        each.send(data[: len(data) - 100_000])
+    most = 0
+    for each in clients:
+        each.send(data[len(data) - 100_000 :])
+        most = max(most, small.broker.room.under_way)
+    for each in clients:
+        answer = PRODUCE.decode_answer(each.receive(), 7, 4)
+        assert answer["responses"][0]["partition_responses"][0]["error_code"] == 0
+        each.socket.close()
+    assert most <= 6 * MB
+    assert is_served(small.address)
+
+
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD])
+def test_a_few_bytes_that_unpack_to_very_many_are_refused(small: Served, codec: Compression) -> None:
+    bomb = batch(30 * MB, codec)
+    assert len(bomb) < 2 * MB
+    with RawClient(small.address) as client:
+        assert produced(client, producing(bomb)) == 10
+        assert produced(client, producing(batch())) == 0
+
+
+def test_damaged_and_foreign_batches_are_refused_by_number(small: Served) -> None:
+    good = batch()
+    flipped = bytearray(good)
+    flipped[-1] ^= 1
+    old = bytearray(good)
+    old[16] = 1
+    with RawClient(small.address) as client:
+        assert produced(client, producing(bytes(flipped))) == 2
+        assert produced(client, producing(bytes(old))) == 43
+        assert produced(client, producing(batch(codec=Compression.ZSTD), 3), 3) == 76
+        assert produced(client, producing(good, acks=5)) == 21
+        assert produced(client, producing(b"")) == 2
+        assert produced(client, producing(good)) == 0
+    assert small.store.log.bounds("t", 0) == (0, 1)
+
+
+def test_a_reader_that_does_not_read_holds_up_nobody(small: Served) -> None:
+    with RawClient(small.address) as client:
+        for _ in range(20):
+            assert produced(client, producing(batch(200_000))) == 0
+    asked = {
+        "max_wait_ms": 0,
+        "min_bytes": 1,
+        "topics": [
+            {"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 4 * MB}]}
+        ],
+    }
+    with RawClient(small.address) as slow:
+        slow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        for _ in range(50):
+            slow.send(frame(FETCH, 11, FETCH.encode_request(asked, 11)))
+        assert is_served(small.address)
+        (session,) = [each for each in small.broker.sessions if each.pending > 1]
+        assert session.pending <= 50
+    assert is_served(small.address)
+
+
+def test_half_a_request_holds_up_nobody(small: Served) -> None:
+    with RawClient(small.address) as slow:
+        slow.send(producing(batch(MB))[:100_000])
+        assert is_served(small.address)
+
+
+def test_more_connections_than_may_be_are_refused(small: Served) -> None:
+    clients = [RawClient(small.address) for _ in range(50)]
+    until = time.monotonic() + 30
+    while len(small.broker.sessions) < 50 and time.monotonic() < until:
+        time.sleep(0.01)
+    with RawClient(small.address) as one_more:
+        assert one_more.receive() == b""
+    for each in clients:
+        each.socket.close()
+    while small.broker.sessions and time.monotonic() < until:
+        time.sleep(0.01)
+    assert is_served(small.address)
+
+
+def test_idle_connections_are_closed(sqlite_store: str) -> None:
+    from datetime import timedelta
+
+    with Served(sqlite_store, idle=timedelta(seconds=1)) as served, RawClient(served.address) as client:
+        assert client.receive() == b""
+        assert is_served(served.address)
+
+
+def test_a_client_above_its_quota_is_told_to_wait(sqlite_store: str) -> None:
+    with Served(sqlite_store, produce_bytes_per_second=10_000) as served:
+        served.topic("t", 1)
+        with RawClient(served.address) as client:
+            client.send(producing(batch(15_000)))
+            answer = PRODUCE.decode_answer(client.receive(), 7, 4)
+            assert 300 < answer["throttle_time_ms"] < 2000

@@ -1,0 +1,101 @@
+"""Idempotent producers by hand: what is sent again is added once, what does not follow is refused."""
+
+import pytest
+
+from penstock.wire.kafka.apis.records import PRODUCE
+from penstock.wire.kafka.apis.transactions import END_TXN, INIT_PRODUCER_ID
+from penstock.wire.kafka.records import NewRecord, encode_records
+from tests.kafka.raw import RawClient
+from tests.kafka.served import Served
+
+OUT_OF_ORDER, OLD_EPOCH, NOT_MAPPED, WRONG_STATE = 45, 47, 49, 48
+
+
+def batch(producer: int, epoch: int, sequence: int, count: int = 2, *, transactional: bool = False) -> bytes:
+    records = [NewRecord(each, 1, None, f"{sequence + each}".encode(), []) for each in range(count)]
+    return bytes(
+        encode_records(
+            records,
+            producer_id=producer,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            transactional=transactional,
+        )
+    )
+
+
+def send(client: RawClient, records: bytes, id: str | None = None) -> tuple[int, int]:
+    """Return error and base offset."""
+    part = {"index": 0, "records": records}
+    asked = {
+        "transactional_id": id,
+        "acks": -1,
+        "timeout_ms": 1000,
+        "topic_data": [{"name": "t", "partition_data": [part]}],
+    }
+    (topic,) = client.ask(PRODUCE, asked, 9)["responses"]
+    (answer,) = topic["partition_responses"]
+    return answer["error_code"], answer["base_offset"]
+
+
+@pytest.fixture
+def client(served: Served) -> RawClient:
+    served.topic("t", 1)
+    return RawClient(served.address)
+
+
+def given(client: RawClient, id: str | None = None) -> tuple[int, int]:
+    answer = client.ask(INIT_PRODUCER_ID, {"transactional_id": id, "transaction_timeout_ms": 60_000}, 4)
+    assert answer["error_code"] == 0
+    return answer["producer_id"], answer["producer_epoch"]
+
+
+def test_the_last_five_batches_are_known_again(served: Served, client: RawClient) -> None:
+    with client:
+        producer, epoch = given(client)
+        sent = [batch(producer, epoch, each * 2) for each in range(6)]
+        assert [send(client, each) for each in sent] == [(0, each * 2) for each in range(6)]
+        assert [send(client, each) for each in sent[1:]] == [(0, each * 2) for each in range(1, 6)]
+        assert send(client, sent[0])[0] == OUT_OF_ORDER
+        assert send(client, batch(producer, epoch, 14))[0] == OUT_OF_ORDER
+        assert send(client, batch(producer, epoch, 12)) == (0, 12)
+    assert [each.data for each in served.store.log.read("t", 0)] == [b"%d" % each for each in range(14)]
+
+
+def test_a_later_epoch_ends_the_one_before(served: Served, client: RawClient) -> None:
+    with client:
+        producer, epoch = given(client)
+        assert send(client, batch(producer, epoch, 0)) == (0, 0)
+        assert send(client, batch(producer, epoch + 1, 0)) == (0, 2)
+        assert send(client, batch(producer, epoch, 2))[0] == OLD_EPOCH
+        assert send(client, batch(producer, epoch + 2, 5))[0] == OUT_OF_ORDER
+
+
+def test_what_was_sent_before_a_restart_is_known_after_it(kafka_url: str) -> None:
+    with Served(kafka_url) as served:
+        served.topic("t", 1)
+        with RawClient(served.address) as client:
+            producer, epoch = given(client)
+            assert send(client, batch(producer, epoch, 0)) == (0, 0)
+    with Served(kafka_url) as served, RawClient(served.address) as client:
+        assert send(client, batch(producer, epoch, 0)) == (0, 0)
+        assert send(client, batch(producer, epoch, 2)) == (0, 2)
+        assert given(client)[0] != producer
+
+
+def test_transactional_records_need_a_transaction(served: Served, client: RawClient) -> None:
+    with client:
+        producer, epoch = given(client, "tx")
+        assert send(client, batch(producer, epoch, 0, transactional=True), "tx")[0] == WRONG_STATE
+        assert send(client, batch(producer + 999, 0, 0, transactional=True), "tx")[0] == NOT_MAPPED
+        ended = {
+            "transactional_id": "tx",
+            "producer_id": producer,
+            "producer_epoch": epoch,
+            "committed": True,
+        }
+        assert client.ask(END_TXN, ended, 3)["error_code"] == WRONG_STATE
+        again, later = given(client, "tx")
+        assert (again, later) == (producer, epoch + 1)
+        assert client.ask(END_TXN, ended, 3)["error_code"] == 90
+    assert served.store.log.read("t", 0) == []

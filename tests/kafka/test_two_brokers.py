@@ -1,0 +1,133 @@
+"""Two brokers over one PostgreSQL: one goes, clients go on at the other; a stale one writes nothing."""
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from penstock.log.store import open_store
+from tests.kafka.served import Served, ServedProcess
+from tests.kafka.test_confluent import SECONDS, until
+from tests.kafka.test_kills import (
+    PARTITIONS,
+    IdempotentLoad,
+    TransactionalLoad,
+    _check_plain,
+    _check_transactions,
+    _has_gone_on,
+)
+
+confluent_kafka = pytest.importorskip("confluent_kafka", reason="pip install confluent-kafka")
+from confluent_kafka import Consumer  # noqa: E402
+from confluent_kafka.admin import AdminClient  # noqa: E402
+
+pytestmark = pytest.mark.slow
+
+QUICK = {"PENSTOCK_CLUSTER_LEASE_TTL": "3", "PENSTOCK_CLUSTER_HEARTBEAT_INTERVAL": "0.5"}
+
+
+@pytest.fixture
+def brokers(postgres_store: str) -> Iterator[tuple[str, list[ServedProcess]]]:
+    """Give a store and two brokers that serve it."""
+    with Served(postgres_store) as made:
+        made.topic("plain", PARTITIONS)
+        made.topic("tx", PARTITIONS)
+    served = [ServedProcess(postgres_store, env=QUICK) for _ in range(2)]
+    _wait_for_nodes(",".join(each.address for each in served), 2)
+    yield postgres_store, served
+    for each in served:
+        if each.process.poll() is None:
+            each.process.kill()
+            each._ended()
+
+
+def _wait_for_nodes(addresses: str, count: int) -> None:
+    admin = AdminClient({"bootstrap.servers": addresses})
+    end = time.monotonic() + SECONDS
+    while len(admin.list_topics(timeout=SECONDS).brokers) != count:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def _reader(addresses: str) -> Any:
+    reader = Consumer(
+        {
+            "bootstrap.servers": addresses,
+            "group.id": "g",
+            "auto.offset.reset": "earliest",
+            "session.timeout.ms": 10_000,
+            "heartbeat.interval.ms": 500,
+            "isolation.level": "read_committed",
+            "socket.timeout.ms": 4000,
+        }
+    )
+    reader.subscribe(["plain"])
+    return reader
+
+
+@pytest.mark.parametrize("how", ["kill", "pause"])
+def test_clients_go_on_when_a_broker_goes(brokers: tuple[str, list[ServedProcess]], how: str) -> None:
+    url, served = brokers
+    addresses = ",".join(each.address for each in served)
+    loads = IdempotentLoad(addresses), TransactionalLoad(addresses)
+    with closing(_reader(addresses)) as reader:
+        for each in loads:
+            each.start()
+        try:
+            seen: set[int] = set()
+
+            def reads_on() -> bool:
+                known = len(seen)
+                seen.update(int(each.value()) for each in reader.consume(500, 0.2) if each.error() is None)
+                return len(seen) > known
+
+            until(reads_on)
+            until(lambda: _has_gone_on(loads, (0, 0)))
+            gone = served[0]
+            gone.kill() if how == "kill" else gone.pause()
+            before = len(loads[0].acknowledged), len(loads[1].committed)
+            end = time.monotonic() + 90
+            while not _has_gone_on(loads, before):
+                assert time.monotonic() < end, "producers did not go on"
+                reader.consume(100, 0.1)
+            known = len(seen)
+            while len(seen) < known + 200:
+                assert time.monotonic() < end, "the group did not go on"
+                reads_on()
+            if how == "pause":  # past its lease it comes back, and what it had begun is refused or repeated
+                gone.resume()
+                before = len(loads[0].acknowledged), len(loads[1].committed)
+                until(lambda: _has_gone_on(loads, before))
+        finally:
+            for each in loads:
+                each.stopping.set()
+            for each in loads:
+                each.join(120)
+    plain, transactional = loads
+    assert not plain.errors
+    store = open_store(url)
+    try:
+        _check_plain(store.log, plain)
+        _check_transactions(store.log, transactional)
+    finally:
+        store.close()
+
+
+def test_a_coordinator_that_was_replaced_writes_nothing(postgres_store: str) -> None:
+    from penstock.broker.group_store import ClientGroupStore, said_of
+    from penstock.clock import SYSTEM
+    from penstock.delivery.client_cursors import ClientCommit, ClientPlace
+
+    with Served(postgres_store) as served:
+        served.topic("t", 1)
+        topic = served.store.log.topic("t")
+        older, newer = (ClientGroupStore(served.store, SYSTEM, owner) for owner in ("older", "newer"))
+        held, group = older.take("g")
+        taken, _ = newer.take("g")
+        place = ClientPlace(topic.id, 0)
+        assert not older.commit(held, {place: ClientCommit(5)})
+        assert not older.write(held, said_of(group))
+        assert newer.commit(taken, {place: ClientCommit(3)})
+        assert newer.committed("g")[0] == {place: ClientCommit(3, None)}

@@ -1,0 +1,162 @@
+"""A disk that is full or fails: that partition refuses, reads go on, and writing goes on by itself."""
+
+import errno
+import os
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import PartitionUnwritable, StoreFull
+from penstock.log.files.disk import Disk, DiskFile
+from penstock.testing import FakeClock
+from penstock.wire.kafka.buffer import Buffer
+from tests.unit.log.files.partitions import open_partition
+
+
+class FailingFile(DiskFile):
+    def __init__(self, fd: int, disk: "FailingDisk", path: Path) -> None:
+        super().__init__(fd)
+        self._disk, self._path = disk, path
+
+    def write(self, position: int, pieces: Sequence[Buffer]) -> int:
+        if self._disk.is_full:
+            super().write(position, [b"".join(pieces)[:10]])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(position, pieces)
+
+    def sync(self) -> None:
+        self._disk.synced.append(self._path.name)
+        if self._disk.failing_syncs:
+            self._disk.failing_syncs -= 1
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        super().sync()
+
+    def allocate(self, size: int) -> None:
+        if self._disk.is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        super().allocate(size)
+
+
+class FailingDisk(Disk):
+    """The real disk, which refuses on demand and writes down what is synced."""
+
+    def __init__(self) -> None:
+        self.is_full, self.failing_syncs, self.synced = False, 0, list[str]()
+
+    def create(self, path: Path) -> DiskFile:
+        return FailingFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL), self, path)
+
+    def open(self, path: Path, *, write: bool = False) -> DiskFile:
+        return FailingFile(os.open(path, os.O_RDWR if write else os.O_RDONLY), self, path)
+
+
+def test_a_failed_sync_refuses_the_batch_and_that_file_is_never_synced_again(tmp_path: Path) -> None:
+    disk, clock = FailingDisk(), FakeClock()
+    with open_partition(tmp_path, disk=disk, clock=clock) as opened:
+        assert opened.append("a").base_offset == 0
+        disk.failing_syncs, disk.synced = 1, []
+        error = opened.append("b", "c").error
+        assert isinstance(error, PartitionUnwritable)
+        assert "Input/output error" in str(error)
+        assert opened.ids() == {0: "a"}, "reads go on"
+        for _ in range(3):
+            assert opened.append("d").error is error, "at once, and without asking the disk"
+        assert disk.synced == [f"{0:020}.log"]
+        clock.advance(timedelta(seconds=1))
+        assert opened.append("e").base_offset == 3, "offsets of the refused batch are not given again"
+        assert disk.synced.count(f"{0:020}.log") == 1
+        assert opened.ids() == {0: "a", 3: "e"}
+        header = opened.partition.last.header
+        assert (header.base_offset, header.before_base, header.before_offset) == (3, 0, 1)
+    with open_partition(tmp_path) as opened:
+        assert opened.ids() == {0: "a", 3: "e"}
+
+
+def test_a_full_disk_refuses_keeps_reading_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    disk, clock = FailingDisk(), FakeClock()
+    with open_partition(tmp_path, disk=disk, clock=clock) as opened:
+        opened.append("a")
+        disk.is_full = True
+        for _ in range(3):
+            error = opened.append("b").error
+            assert isinstance(error, StoreFull)
+            assert error.retryable
+            clock.advance(timedelta(seconds=1))
+            assert opened.ids() == {0: "a"}
+        disk.is_full = False
+        base = opened.append("c").base_offset
+        assert opened.ids() == {0: "a", base: "c"}
+        assert opened.append("d").base_offset == base + 1
+    assert not list(tmp_path.rglob("*.new"))
+    with open_partition(tmp_path) as opened:
+        assert opened.ids() == {0: "a", base: "c", base + 1: "d"}
+
+
+def test_a_refused_batch_does_not_come_back_after_a_crash(tmp_path: Path) -> None:
+    """It is whole in the old segment, but a new one was begun, whose header says where the old one ends."""
+    disk, clock = FailingDisk(), FakeClock()
+    with open_partition(tmp_path, clean=False, disk=disk, clock=clock) as opened:
+        opened.append("a")
+        disk.failing_syncs = 1
+        opened.append("b")
+        clock.advance(timedelta(seconds=1))
+        opened.append("c")
+    (tmp_path / opened.folder.name / "heads").unlink()
+    with open_partition(tmp_path) as opened:
+        assert opened.ids() == {0: "a", 2: "c"}
+
+
+@pytest.mark.parametrize("durability", ["interval", "os"])
+def test_what_was_seen_too_early_is_not_given_again_after_an_unclean_stop(
+    tmp_path: Path, durability: str
+) -> None:
+    """The disk loses what readers have seen; numbering goes on at the reservation, in another epoch."""
+    with open_partition(tmp_path, clean=False, durability=durability, interval_seconds=100.0) as opened:
+        for number in range(5):
+            opened.append(f"{number}")
+        assert len(opened.ids()) == 5
+        position = opened.partition.last.header.base_offset
+        assert position == 0
+    (segment,) = tmp_path.rglob("*.log")
+    content = segment.read_bytes()
+    segment.write_bytes(content[:128] + bytes(len(content) - 128))  # power cut: only what was synced
+    next(tmp_path.rglob("heads")).unlink()
+    with open_partition(tmp_path, durability=durability) as opened:
+        assert opened.ids() == {}
+        base = opened.append("new").base_offset
+        assert base > 5
+        assert opened.partition.last.header.leader_epoch == 1
+        assert opened.ids() == {base: "new"}
+    with open_partition(tmp_path, durability=durability) as opened:
+        assert opened.append("next").base_offset == base + 1, "after a clean stop nothing is left out"
+
+
+def test_everything_is_for_its_owner_only(tmp_path: Path) -> None:
+    with open_partition(tmp_path / "data") as opened:
+        opened.append("a")
+    for path in (tmp_path / "data").rglob("*"):
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_one_round_is_split_over_segments_that_keep_to_their_size(tmp_path: Path) -> None:
+    with open_partition(tmp_path) as opened:
+        for _ in range(60):
+            assert opened.append("x" * 50, "y" * 50).error is None
+        sizes = [each.end_position for each in opened.partition.segments]
+        assert len(sizes) > 5
+        assert max(sizes) <= 4096
+        assert len(opened.ids()) == 120
+        assert opened.files.count <= 64
+
+
+def test_a_segment_is_closed_when_it_is_old(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with open_partition(tmp_path, clock=clock, segment_seconds=60.0) as opened:
+        opened.append("a")
+        clock.advance(timedelta(seconds=59))
+        opened.append("b")
+        clock.advance(timedelta(seconds=2))
+        opened.append("c")
+        assert [each.base_offset for each in opened.partition.segments] == [0, 2]
