@@ -51,10 +51,11 @@ class SharedFile:
 
     def before_opening(self) -> BeforeOpening:
         """Look at what a connection is about to open. Raises StoreReplaced, StoreUnreachable."""
+        known = self._number  # before the look: another thread may be making the file just now
         number = _number(self._path)
-        if self._is_another(number):
+        if _is_another(number, known):
             raise StoreReplaced(self._path)
-        if self._is_gone(number):
+        if _is_gone(number, known):
             raise StoreUnreachable(self._path, "the file was moved or removed")
         return BeforeOpening(self.generation, number)
 
@@ -70,14 +71,9 @@ class SharedFile:
 
     def is_lost(self) -> bool:
         """Return whether the path means another file now, or none."""
+        known = self._number
         number = _number(self._path)
-        return self._is_another(number) or self._is_gone(number)
-
-    def _is_another(self, number: FileNumber | None) -> bool:
-        return number is not None and self._number is not None and number != self._number
-
-    def _is_gone(self, number: FileNumber | None) -> bool:
-        return number is None and self._number is not None
+        return _is_another(number, known) or _is_gone(number, known)
 
     def may_keep(self, conn: FileConnection) -> bool:
         """Return whether a connection may be kept for later."""
@@ -107,6 +103,14 @@ def shared_file(path: str) -> SharedFile:
         if known is None or known.is_lost():
             known = _shared[path] = SharedFile(path)
         return known
+
+
+def _is_another(number: FileNumber | None, known: FileNumber | None) -> bool:
+    return number is not None and known is not None and number != known
+
+
+def _is_gone(number: FileNumber | None, known: FileNumber | None) -> bool:
+    return number is None and known is not None
 
 
 def _number(path: str) -> FileNumber | None:
