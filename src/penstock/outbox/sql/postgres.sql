@@ -127,7 +127,7 @@ FROM (
       AND relation = ANY (ARRAY['penstock_staged'::regclass::oid, 'penstock_scheduled'::regclass::oid])) AS l
 LEFT JOIN pg_stat_activity a ON a.pid = l.pid
 LEFT JOIN pg_prepared_xacts p ON l.virtualtransaction = '-1/' || p.transaction::text
-ORDER BY 4 DESC NULLS LAST, 1;
+ORDER BY coalesce(a.xact_start, p.prepared) NULLS LAST, 1;
 
 -- name: staged_by_key
 -- The oldest staged event of a key; walks the primary key of one slot, up to so many rows, locks nothing.
