@@ -48,7 +48,7 @@ class PlaceKeeping(DataSourceStreamReader):
         if self._place is None or GUESSED in end:
             self._reader.latestOffset(dict(start), ReadAllAvailable())  # it says if the log is another
         place = begun_at(dict(start), dict(end)) if GUESSED in end else dict(end)
-        tasks: list[InputPartition] = self._reader.partitions(start, place)
+        tasks: list[InputPartition] = [] if start == end else self._reader.partitions(start, place)
         self._place, self._kept = place, dict(end)
         return tasks
 
