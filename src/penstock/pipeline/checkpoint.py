@@ -18,6 +18,7 @@ import msgspec
 
 from penstock.errors import InvalidOption
 
+from .offset_forms import GUESSED, begun_at, by_topic, is_ours
 from .offsets import Range
 from .paths import local_path
 
@@ -53,8 +54,10 @@ def read_batch(checkpoint: str, number: int) -> MicroBatch:
         form = _form(line)
         if form is None:
             foreign = True
-        else:
-            ranges.append(Range.from_json(form))
+            continue
+        if GUESSED in form and place < len(before) and (last := _form(before[place])):
+            form = begun_at(last, form)
+        ranges.extend(Range.from_json(each) for each in by_topic(form).values())
     stateful = (folder / "state").is_dir()
     return MicroBatch(query_id, number, None if foreign else tuple(ranges), stateful)
 
@@ -69,5 +72,4 @@ def _form(line: str) -> dict[str, Any] | None:
         form = msgspec.json.decode(line)
     except msgspec.DecodeError:
         return None
-    ours = isinstance(form, dict) and {"log", "topic", "topic_id", "starts", "ends"} <= form.keys()
-    return form if ours else None
+    return form if is_ours(form) else None

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -57,19 +57,29 @@ class SourceOptions:
 
 
 def read_options(given: Mapping[str, str]) -> SourceOptions:
-    """Return the options in force. Raises InvalidOption, InvalidName, InvalidUrl."""
+    """Return the options in force for one topic. Raises InvalidOption, InvalidName, InvalidUrl."""
+    (found,) = read_all(given)
+    return found
+
+
+def read_all(given: Mapping[str, str]) -> tuple[SourceOptions, ...]:
+    """Return the options in force for each topic. Raises InvalidOption, InvalidName, InvalidUrl."""
     url = given.get("url") or ""
     if not url:
         raise InvalidOption("url", url, "the address of the store, as in sqlite:///shop.db")
-    topic = given.get("topic") or _DEFAULT_TOPIC
+    topics = _topics(given)
+    return tuple(_of_topic(given, plain_url(url), topic, topics) for topic in topics)
+
+
+def _of_topic(given: Mapping[str, str], url: str, topic: str, topics: Sequence[str]) -> SourceOptions:
     tasks = _number(given, "numPartitions")
     return SourceOptions(
-        url=plain_url(url),
+        url=url,
         names=Names(given.get("prefix") or DEFAULT_PREFIX, given.get("schema") or None),
         topic=topic,
         columns=_columns(given.get("columns")),
-        starting=_place(given, "starting", topic, EARLIEST),
-        ending=_place(given, "ending", topic, LATEST),
+        starting=_place(given, "starting", topics, EARLIEST)[topic],
+        ending=_place(given, "ending", topics, LATEST)[topic],
         max_records=_most(given),
         min_records=_number(given, "minOffsetsPerTrigger"),
         wait_seconds=_interval(given, "maxTriggerDelay", _LONGEST_DELAY),
@@ -78,6 +88,19 @@ def read_options(given: Mapping[str, str]) -> SourceOptions:
         fail_on_loss=_word(given, "failOnDataLoss", True),
         continue_from=given.get("continueFrom") or None,
     )
+
+
+def _topics(given: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the topics, by our name, or by that of Spark's Kafka source, which takes several."""
+    topic, subscribed = given.get("topic"), given.get("subscribe")
+    if subscribed is None:
+        return (topic or _DEFAULT_TOPIC,)
+    if topic:
+        raise InvalidOption("topic", topic, "left out when subscribe is given")
+    names = tuple(name.strip() for name in subscribed.split(","))
+    if not all(names) or len(set(names)) < len(names):
+        raise InvalidOption("subscribe", subscribed, "topics with commas between them, each once")
+    return names
 
 
 def _columns(given: str | None) -> tuple[str, ...]:
@@ -127,18 +150,21 @@ def _word(given: Mapping[str, str], name: str, default: bool) -> bool:
     return _WORDS[value.strip().lower()]
 
 
-def _place(given: Mapping[str, str], which: str, topic: str, default: str) -> ReadingPlace:
+def _place(
+    given: Mapping[str, str], which: str, topics: Sequence[str], default: str
+) -> dict[str, ReadingPlace]:
     """Read `startingOffsets` or `startingTimestamp`; only one of the two may be given."""
     by_offset, by_time = f"{which}Offsets", f"{which}Timestamp"
     offsets, moment = given.get(by_offset), given.get(by_time)
     if offsets and moment:
         raise InvalidOption(by_time, moment, f"left out when {by_offset} is given")
     if moment:
-        return ReadingPlace(default, timestamp_ms=_moment(by_time, moment))
+        return dict.fromkeys(topics, ReadingPlace(default, timestamp_ms=_moment(by_time, moment)))
     word = (offsets or default).strip()
     if word in (EARLIEST, LATEST):
-        return ReadingPlace(word)
-    return ReadingPlace(default, offsets=_offsets(by_offset, word, topic))
+        return dict.fromkeys(topics, ReadingPlace(word))
+    named = _offsets(by_offset, word, topics)
+    return {topic: ReadingPlace(default, offsets=named.get(topic)) for topic in topics}
 
 
 def _moment(name: str, value: str) -> int:
@@ -155,14 +181,18 @@ def _moment(name: str, value: str) -> int:
     return to_ms(moment)
 
 
-def _offsets(name: str, value: str, topic: str) -> dict[int, int]:
+def _offsets(name: str, value: str, topics: Sequence[str]) -> dict[str, dict[int, int]]:
     """Read `{"events": {"0": 12, "1": -2}}` as Spark's Kafka source does: -2 is earliest, -1 latest."""
-    wanted = f'earliest, latest, or offsets as in {{"{topic}": {{"0": 12}}}}; -2 is earliest, -1 latest'
+    wanted = f'earliest, latest, or offsets as in {{"{topics[0]}": {{"0": 12}}}}; -2 is earliest, -1 latest'
     try:
         form: Any = msgspec.json.decode(value)
-        found = {int(partition): offset for partition, offset in form[topic].items()}
-    except (msgspec.DecodeError, TypeError, KeyError, ValueError, AttributeError):
+        found = {
+            topic: {int(partition): offset for partition, offset in places.items()}
+            for topic, places in form.items()
+        }
+    except (msgspec.DecodeError, TypeError, ValueError, AttributeError):
         raise InvalidOption(name, value, wanted) from None
-    if set(form) != {topic} or any(type(offset) is not int or offset < -2 for offset in found.values()):
+    places = [offset for each in found.values() for offset in each.values()]
+    if not found or not found.keys() <= set(topics) or any(type(at) is not int or at < -2 for at in places):
         raise InvalidOption(name, value, wanted)
     return found

@@ -4,6 +4,7 @@ A pipeline keeps its checkpoint in the folder it writes to (`_penstock/checkpoin
 whole: moved, backed up or removed as one. A new checkpoint begins where the tables end.
 """
 
+from ast import literal_eval
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -232,6 +233,12 @@ def _lag(source: Any) -> int:
 
 
 def _ends(said: str | None) -> list[int] | None:
-    """Return the ends in an offset that Spark reports; None for a replayed batch, which has the text null."""
-    form = msgspec.json.decode(said) if said else None
+    """Return the ends in an offset that Spark reports; None for a replayed batch, which has the text null.
+
+    Spark 4.0 and 4.1 have made a Python object of the offset, and give the text of that.
+    """
+    try:
+        form = msgspec.json.decode(said) if said else None
+    except msgspec.DecodeError:
+        form = literal_eval(said or "None")
     return form.get("ends") if isinstance(form, dict) else None

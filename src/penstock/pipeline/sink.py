@@ -26,6 +26,7 @@ from .paths import is_table, table_path
 from .python_worker import settle_in
 from .routing import ITSELF, Routing, routing_of
 from .table import DataFile
+from .versions import StreamArrowWriter, arrow_schema_of
 from .writing import FileWriter
 
 try:
@@ -33,10 +34,8 @@ try:
     from pyspark.sql.datasource import (
         DataSource,
         DataSourceArrowWriter,
-        DataSourceStreamArrowWriter,
         WriterCommitMessage,
     )
-    from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
@@ -61,7 +60,7 @@ class DeltaSink(DataSource):
         """Return the writer of a batch query."""
         return DeltaBatchWriter(_target(self.options, schema, overwrite), self.options)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
+    def streamWriter(self, schema: StructType, overwrite: bool) -> "DeltaStreamWriter":  # noqa: N802
         """Return the writer of a streaming query."""
         return DeltaStreamWriter(_target(self.options, schema, overwrite), self.options)
 
@@ -142,7 +141,7 @@ class DeltaBatchWriter(DataSourceArrowWriter):
         discard(files_of(messages))
 
 
-class DeltaStreamWriter(DataSourceStreamArrowWriter):
+class DeltaStreamWriter(StreamArrowWriter):  # type: ignore[misc]  # which class it is depends on Spark's version
     """A streaming query into a table, or a lake of tables."""
 
     def __init__(self, target: Target, options: Mapping[str, str]) -> None:
@@ -178,7 +177,7 @@ def _target(options: Mapping[str, str], schema: StructType, overwrite: bool) -> 
             "mode", "overwrite", "append; to make a table again: penstock pipeline reset --rebuild"
         )
     settle_in()
-    arrow = _nullable(to_arrow_schema(schema, timezone="UTC"))
+    arrow = _nullable(arrow_schema_of(schema))
     only = tuple(name for name in (options.get("onlyTables") or "").split("/") if name)
     root = table_path("path", options.get("path") or "")
     partitioning = Partitioning.parse(options.get("partitionBy"))

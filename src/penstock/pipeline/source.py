@@ -21,20 +21,21 @@ from .fetch.contract import Request
 from .history import Past, check_past
 from .lake import Lake
 from .offsets import Ends, Piece, Range, admit, before_barriers, split
-from .options import SourceOptions, read_options
+from .options import SourceOptions, read_all
 from .paths import table_path
 from .python_worker import settle_in
+from .versions import (
+    TELLS_START,
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 from .view import Heads, TopicView, removed, report_removed
 
 try:
     import pyarrow as pa
     from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
-    from pyspark.sql.streaming.datasource import (
-        ReadAllAvailable,
-        ReadLimit,
-        ReadMaxRows,
-        SupportsTriggerAvailableNow,
-    )
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
@@ -51,23 +52,33 @@ class PenstockSource(DataSource):
 
     def schema(self) -> str:
         """Return the columns asked for."""
-        return spark_schema(read_options(self.options).columns)
+        return spark_schema(read_all(self.options)[0].columns)
 
     def reader(self, schema: Any) -> DataSourceReader:
         """Return the reader of a batch query."""
-        return BatchReader(read_options(self.options))
+        return BatchReader(*read_all(self.options))
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return the reader of a streaming query."""
-        return StreamReader(read_options(self.options))
+        from .place_keeping import PlaceKeeping  # both are readers made of readers
+        from .several_topics import SeveralTopics
+
+        asked = read_all(self.options)
+        reader: Any = SeveralTopics(asked) if self.options.get("subscribe") else StreamReader(*asked)
+        return reader if TELLS_START else PlaceKeeping(reader)
 
 
 @dataclass
 class Task(InputPartition):
     """What one task reads."""
 
+    topic: str
     topic_id: int
     pieces: list[Piece]
+
+
+class ReadWhole(ReadAllAvailable):
+    """All there is, also past places where the topic grew: for a batch whose start is not known yet."""
 
 
 def read_task(options: SourceOptions, task: Task) -> Iterator[pa.RecordBatch]:
@@ -80,43 +91,50 @@ def read_task(options: SourceOptions, task: Task) -> Iterator[pa.RecordBatch]:
         wanted = sum(piece.end - piece.start for piece in task.pieces)
         for batch in fetcher.batches(Request(task.topic_id, task.pieces, options.columns)):
             wanted -= batch.num_rows
-            yield record_batch(batch, options.topic, options.columns)
+            yield record_batch(batch, task.topic, options.columns)
         if wanted:
             starts = {piece.partition: piece.start for piece in reversed(task.pieces)}
             ends = {piece.partition: piece.end for piece in task.pieces}
             lost = removed(starts, ends, fetcher.starts(task.topic_id))
-            report_removed(options.topic, lost, fail=options.fail_on_loss)
+            report_removed(task.topic, lost, fail=options.fail_on_loss)
 
 
-def plan(options: SourceOptions, topic_id: int, pieces: list[Piece]) -> list[InputPartition]:
+def plan(options: SourceOptions, batch: Range) -> list[InputPartition]:
     """Return the tasks of a batch; few records are not worth several, unless the user wants them."""
     tasks = options.tasks
     if not options.may_cut:
-        tasks = min(tasks, -(-sum(piece.end - piece.start for piece in pieces) // _TASK_RECORDS) or 1)
-    return [Task(topic_id, given) for given in split(pieces, tasks, cut=options.may_cut)]
+        tasks = min(tasks, -(-batch.count() // _TASK_RECORDS) or 1)
+    cut = split(batch.pieces(), tasks, cut=options.may_cut)
+    return [Task(batch.topic, batch.topic_id, given) for given in cut]
 
 
 class BatchReader(DataSourceReader):
-    """A range of a topic, fixed when the DataFrame is planned."""
+    """A range of one or several topics, fixed when the DataFrame is planned."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, *options: SourceOptions) -> None:
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
         """Return the tasks."""
-        options = self._options
-        with closing(TopicView(options.url, options.names, options.topic)) as view:
-            heads = view.heads()
-            starts = view.resolve(options.starting, heads, "startingOffsets")
-            ends = view.resolve(options.ending, heads, "endingOffsets")
-            report_removed(options.topic, removed(starts, ends, heads.starts()), fail=options.fail_on_loss)
-            found = Range(view.log_id(), options.topic, heads.topic.id, _kept(starts, heads), ends)
-        return plan(options, heads.topic.id, found.pieces()) or [Task(heads.topic.id, [])]
+        ranges = [_asked_range(options) for options in self._options]
+        tasks = [
+            task for options, each in zip(self._options, ranges, strict=True) for task in plan(options, each)
+        ]
+        return tasks or [Task(ranges[0].topic, ranges[0].topic_id, [])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of one task."""
         assert isinstance(partition, Task)
-        return read_task(self._options, partition) if partition.pieces else iter(())
+        return read_task(self._options[0], partition) if partition.pieces else iter(())
+
+
+def _asked_range(options: SourceOptions) -> Range:
+    with closing(TopicView(options.url, options.names, options.topic)) as view:
+        heads = view.heads()
+        starts = view.resolve(options.starting, heads, "startingOffsets")
+        ends = view.resolve(options.ending, heads, "endingOffsets")
+        report_removed(options.topic, removed(starts, ends, heads.starts()), fail=options.fail_on_loss)
+        return Range(view.log_id(), options.topic, heads.topic.id, _kept(starts, heads), ends)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -201,7 +219,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             past = Past.of("the checkpoint", batch)
             with closing(self._view()) as view:
                 check_past(past, view.present(view.heads(), past.places()))
-        return plan(self._options, batch.topic_id, batch.pieces())
+        return plan(self._options, batch)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of one task."""
@@ -221,6 +239,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return where the batch after another may end."""
         if before.pending is not None:
             return before.pending
+        if isinstance(limit, ReadWhole):
+            return self._ends(heads)
         ends = before_barriers(before.ends, self._ends(heads), heads.growths)
         return admit(before.ends, ends, limit.max_rows) if isinstance(limit, ReadMaxRows) else ends
 

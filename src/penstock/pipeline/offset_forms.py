@@ -1,0 +1,54 @@
+"""Offsets as Spark keeps them: the range of a topic, or `{"topics": [range, …]}` of several.
+
+Values only. An offset marked by `begins_unknown` was given before it was known where its batch begins
+(`place_keeping.py`); the end of the batch before it says so.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from .offsets import Range
+
+Form = dict[str, Any]
+GUESSED = "begins_unknown"
+_TOPICS = "topics"
+_KEYS = {"log", "topic", "topic_id", "starts", "ends"}
+
+
+def by_topic(form: Mapping[str, Any]) -> dict[str, Form]:
+    """Return the ranges in an offset, by topic; of one that the option `topic` has made, too."""
+    forms = form[_TOPICS] if _TOPICS in form else [dict(form)]
+    return {each["topic"]: each for each in forms}
+
+
+def of_topics(forms: list[Form]) -> Form:
+    """Return the offset that holds the ranges of several topics."""
+    return {_TOPICS: forms}
+
+
+def is_ours(form: Any) -> bool:
+    """Return whether an offset in a checkpoint is of our source."""
+    if not isinstance(form, dict):
+        return False
+    if isinstance(form.get(_TOPICS), list):
+        return all(is_ours(each) and _TOPICS not in each for each in form[_TOPICS])
+    return form.keys() >= _KEYS
+
+
+def standing(form: Form) -> Form:
+    """Return the range of a batch that has nothing of a topic."""
+    place = Range.from_json(form)
+    return replace(place, starts=place.ends).to_json()
+
+
+def begun_at(before: Mapping[str, Any], form: Mapping[str, Any]) -> Form:
+    """Return an offset whose batch begins where the one before it ends; in topics new to it, as it says."""
+    places, found = by_topic(before), list[Form]()
+    for topic, each in by_topic(form).items():
+        given = Range.from_json(each)
+        start = Range.from_json(places[topic]) if topic in places else replace(given, ends=given.starts)
+        found.append(
+            replace(start.next(given.ends), marks=given.marks, incarnation=given.incarnation).to_json()
+        )
+    return of_topics(found) if _TOPICS in form else found[0]

@@ -1,0 +1,54 @@
+"""Spark 4.0 to 4.2, each with the smoke program in a process of its own; 4.3 is what all other tests run on.
+
+Long only: each version is 450 MB to fetch.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.conftest import ROOT, WORKERS_PATH, need_java
+from tests.services import missing
+from tests.services.budget import level_from_environment
+
+VERSIONS = ["4.0", "4.1", "4.2"] if level_from_environment() == "long" else []
+DELTA_SPARK = {"4.0": "io.delta:delta-spark_2.13:4.0.1"}
+pytestmark = pytest.mark.slow
+
+
+def installed(version: str, folder: Path) -> Path:
+    """Install a pyspark beside the environment's own, in a folder that is found first."""
+    words = ["install", "--quiet", "--target", str(folder), f"pyspark=={version}.*"]
+    done = subprocess.run([sys.executable, "-m", "pip", *words], capture_output=True, text=True, timeout=900)
+    if done.returncode:
+        missing(f"pyspark {version}", done.stderr.strip().splitlines()[-1])
+    return folder
+
+
+def smoke(pyspark: Path, folder: Path, *package: str) -> subprocess.CompletedProcess[str]:
+    folder.mkdir()
+    return subprocess.run(
+        [sys.executable, "-m", "tests.pipeline.version_smoke", str(folder), *package],
+        env=os.environ | {"PYTHONPATH": f"{pyspark}{os.pathsep}{WORKERS_PATH}"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_older_spark_does_the_same(version: str, tmp_path: Path) -> None:
+    need_java()
+    pyspark = installed(version, tmp_path / "pyspark")
+    package = DELTA_SPARK.get(version)
+    done = smoke(pyspark, tmp_path / "work", *([package] if package else []))
+    if package and "unresolved dependency" in done.stdout + done.stderr:
+        done = smoke(pyspark, tmp_path / "without")  # no jar can be had here: the rest is checked
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert f"all right on Spark {version}" in done.stdout
