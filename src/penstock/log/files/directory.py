@@ -295,8 +295,13 @@ class LogDirectory:
                 found = self._topics.setdefault(id, TopicFiles(self.disk, path, uuid, id))
         return found
 
-    def partition(self, topic: TopicFiles, number: int, start: Callable[[], int]) -> PartitionLog:
-        """Return a partition for writing; the first time it is recovered. Raises OSError."""
+    def partition(
+        self, topic: TopicFiles, number: int, start: Callable[[], int], passed: Callable[[], int]
+    ) -> PartitionLog:
+        """Return a partition for writing; the first time it is recovered. Raises OSError.
+
+        `start`, `passed`: the first offset kept, and where the foremost group stands, by the tables.
+        """
         found = topic.partitions.get(number)
         if found is None:
             with self._lock:
@@ -306,7 +311,7 @@ class LogDirectory:
                     found = PartitionLog(
                         self.files, folder, topic.heads, self.settings, self._clock, topic.id
                     )
-                    found.recover(start())
+                    found.recover(start(), passed())
                     topic.partitions[number] = found
         return found
 
