@@ -197,6 +197,9 @@ class LogDirectory:
         self.upkeep = Upkeep(settings)
         self._topics: dict[int, TopicFiles] = {}
         self._lock = RLock()
+        self._claim_lock = (
+            RLock()
+        )  # held while the tables are written: who is in a transaction needs the other
         self._writer: LogWriter | None = None
         self._writer_lock: WriterLock | None = None
         self._watchers: list[Callable[[int, int], None]] = []
@@ -244,7 +247,7 @@ class LogDirectory:
         """
         if self._writer is not None:
             return self._writer
-        with self._lock:
+        with self._claim_lock:
             if self._writer is None:
                 self.disk.make_folder(self.path / TOPICS)
                 self.disk.sync_folder(self.path)
@@ -261,7 +264,7 @@ class LogDirectory:
 
     def stop_writing(self) -> None:
         """Finish, sync and let another process write."""
-        with self._lock:
+        with self._claim_lock, self._lock:
             writer, self._writer = self._writer, None
             if writer is None:
                 return

@@ -50,6 +50,7 @@ class GroupReader:
         self._first = self._incarnation = 0
         self.is_held_up = False  # it reads on in some partition once what is done there is settled
         self.is_behind = False  # what it knows of the log is not all read, or may not be
+        self._was_ahead = False  # of the ends, at the last look
         self.stopped: CursorBeyondEnd | None = None  # it stands where the log has lost what it held
         self.untold: list[str] = []  # the types of what was passed over since it was last told
 
@@ -82,7 +83,10 @@ class GroupReader:
             self._partitions.wake_all()
             self._partitions.rest(ends)
         self._ends = ends
-        if taken or self.stopped is not None or self._is_ahead(ends):
+        was_ahead = self._was_ahead
+        if taken or was_ahead or former is not ends:
+            self._was_ahead = self._is_ahead(ends)
+        if taken or was_ahead or self._was_ahead or self.stopped is not None:
             self._look_for_loss()
         if self.stopped is not None or self.is_full():
             return False
@@ -125,9 +129,7 @@ class GroupReader:
     def _is_ahead(self, ends: dict[int, int]) -> bool:
         """Return whether a partition is read further than these ends, which may be old, go."""
         return any(
-            work.machine.position > ends.get(work.number, 0)
-            for work in self._partitions.awake()
-            if not work.borrowed
+            work.machine.position > ends.get(work.number, 0) for work in self._partitions if not work.borrowed
         )
 
     def _look_for_loss(self) -> None:
