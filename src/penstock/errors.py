@@ -1063,6 +1063,21 @@ class UnknownGroup(GroupError):
         )
 
 
+class CursorBeyondEnd(GroupError):
+    """A group has passed records that the log has lost since: it is stopped until a person accepts that."""
+
+    code = "cursor_beyond_end"
+    fault = Fault.OUTSIDE
+
+    def __init__(self, group: str, topic: str, partition: int, offset: int, low: int) -> None:
+        super().__init__(
+            f"group {shown(group)} is stopped: it stands at offset {offset:,} of {topic}/{partition}, and "
+            f"the log has lost what it held there from offset {max(0, low):,} on; put a backup in its place, "
+            "or accept the loss and let the group go on: penstock restored"
+        )
+        self.group, self.topic, self.partition, self.offset, self.low = group, topic, partition, offset, low
+
+
 class GroupKindDiffers(GroupError):
     """A group of handlers cannot be used by a client, nor the other way round."""
 

@@ -18,6 +18,7 @@ ERROR_NUMBERS: dict[str, E] = {
     "buffer_full": _AWAY,
     "commit_outcome_unknown": _AWAY,
     "connection_refused": _ODD,
+    "cursor_beyond_end": _AWAY,
     "damaged": _AWAY,
     "duplicate_handler": _ODD,
     "error": _ODD,

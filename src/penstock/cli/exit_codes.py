@@ -91,6 +91,7 @@ EXIT_CODES = {
     "invalid_config": USAGE,
     "group": FAILED,
     "unknown_group": FAILED,
+    "cursor_beyond_end": FAILED,
     "group_kind_differs": FAILED,
     "group_busy": FAILED,
     "unknown_dead_letter": FAILED,

@@ -181,6 +181,13 @@ class Log(ABC):
         """
         return None
 
+    def shortened(self, topic: Topic) -> "dict[int, OffsetRange]":
+        """Return what partitions have lost at their ends while a group that had passed it has not.
+
+        Such a group is stopped, by name, until a person accepts the loss. Nothing where both are one.
+        """
+        return {}
+
     @abstractmethod
     def create_topic(
         self, name: str, *, partitions: int = OUTBOX_PARTITIONS, partitioner: str = MURMUR3

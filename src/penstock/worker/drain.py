@@ -13,7 +13,7 @@ from penstock.clock import Clock, steady
 from penstock.delivery.store import GroupStore
 from penstock.delivery.unread import measure
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
-from penstock.errors import Damaged
+from penstock.errors import CursorBeyondEnd, Damaged
 from penstock.log.contract import Topic
 from penstock.log.store import Store
 from penstock.membership.member import ClusterSettings, Member
@@ -61,7 +61,7 @@ class Drain:
         self._units: dict[GroupDelivery, TransactionalDelivery] = {}
         self._calls, self._counts = InlineCalls(), Counts()
         self._parked: set[tuple[str, str | None, str]] = set()
-        self._damage: Damaged | None = None
+        self._damage: Damaged | CursorBeyondEnd | None = None
         self._next_beat = 0.0
         self._ticker: Ticker | None = None
         if periodic is not None and len(periodic.schedules):
@@ -70,7 +70,8 @@ class Drain:
     def run(self) -> Counts:
         """Drain until a whole round finds nothing to do.
 
-        Raises Damaged where some records cannot be read, once all others are delivered.
+        Raises Damaged where some records cannot be read, CursorBeyondEnd for a group that the log has lost
+        records of, once all others are delivered.
         """
         self._member.join()
         try:
@@ -111,6 +112,7 @@ class Drain:
                 worked = True
                 if delivery.is_paused():
                     break
+            self._damage = delivery.reader.stopped or self._damage
             delivery.late.count(now=True)
             delivery.settle()
         except BaseException:

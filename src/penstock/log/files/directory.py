@@ -197,6 +197,9 @@ class LogDirectory:
         self.upkeep = Upkeep(settings)
         self._topics: dict[int, TopicFiles] = {}
         self._lock = RLock()
+        self._claim_lock = (
+            RLock()
+        )  # held while the tables are written: who is in a transaction needs the other
         self._writer: LogWriter | None = None
         self._writer_lock: WriterLock | None = None
         self._watchers: list[Callable[[int, int], None]] = []
@@ -244,7 +247,7 @@ class LogDirectory:
         """
         if self._writer is not None:
             return self._writer
-        with self._lock:
+        with self._claim_lock:
             if self._writer is None:
                 self.disk.make_folder(self.path / TOPICS)
                 self.disk.sync_folder(self.path)
@@ -261,7 +264,7 @@ class LogDirectory:
 
     def stop_writing(self) -> None:
         """Finish, sync and let another process write."""
-        with self._lock:
+        with self._claim_lock, self._lock:
             writer, self._writer = self._writer, None
             if writer is None:
                 return
@@ -295,8 +298,13 @@ class LogDirectory:
                 found = self._topics.setdefault(id, TopicFiles(self.disk, path, uuid, id))
         return found
 
-    def partition(self, topic: TopicFiles, number: int, start: Callable[[], int]) -> PartitionLog:
-        """Return a partition for writing; the first time it is recovered. Raises OSError."""
+    def partition(
+        self, topic: TopicFiles, number: int, start: Callable[[], int], passed: Callable[[], int]
+    ) -> PartitionLog:
+        """Return a partition for writing; the first time it is recovered. Raises OSError.
+
+        `start`, `passed`: the first offset kept, and where the foremost group stands, by the tables.
+        """
         found = topic.partitions.get(number)
         if found is None:
             with self._lock:
@@ -306,7 +314,7 @@ class LogDirectory:
                     found = PartitionLog(
                         self.files, folder, topic.heads, self.settings, self._clock, topic.id
                     )
-                    found.recover(start())
+                    found.recover(start(), passed())
                     topic.partitions[number] = found
         return found
 

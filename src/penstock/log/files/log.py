@@ -54,6 +54,7 @@ from .partition_view import PartitionView
 from .policy import has_policy, read_policy, write_policy
 from .reservation import read_reservation, write_reservation
 from .settings import FilesSettings
+from .shortened import forget_shortened, read_shortened
 from .voids import voids_in
 from .writer import LogWriter, PartitionWrite
 
@@ -194,12 +195,20 @@ class FileLog(Log):
                 folder = files.folder(number).path
                 if disk.exists(folder):
                     write_reservation(disk, folder, max(offset, read_reservation(disk, folder)))
+                    forget_shortened(disk, folder)
 
         if self.directory.is_writing:
             held = {number: self.partition(topic, number) for number in offsets}
             self.writer.call(lambda: _skip(held, offsets))
         else:
             self._alone(reserve)
+
+    def shortened(self, topic: Topic) -> dict[int, OffsetRange]:
+        """Return what partitions have lost at their ends, as their writer has found and nobody accepted."""
+        files, disk = self._files(topic), self.directory.disk
+        numbers = sorted(int(name) for name in disk.names(files.path) if name.isdecimal())
+        found = {number: read_shortened(disk, files.folder(number).path) for number in numbers}
+        return {number: OffsetRange(number, *lost) for number, lost in found.items() if lost is not None}
 
     def _alone(self, work: Callable[[], None]) -> None:
         """Do something while no other process writes. Raises WriterElsewhere."""
@@ -369,7 +378,10 @@ class FileLog(Log):
     def partition(self, topic: Topic, number: int) -> PartitionLog:
         """Return a partition for writing."""
         return self.directory.partition(
-            self._files(topic), number, partial(_read_start, self.database, topic.id, number)
+            self._files(topic),
+            number,
+            partial(_read_start, self.database, topic.id, number),
+            partial(_read_passed, self.database, topic.id, number),
         )
 
     def view(self, topic: Topic, number: int) -> PartitionView:
@@ -652,6 +664,17 @@ def open_file_log(path: str, database: Database, clock: Clock = SYSTEM) -> FileL
 def _read_start(database: Database, topic_id: int, partition: int) -> int:
     rows = database.look(lambda tx: tx.rows("log", "bounds", topic_id=topic_id, partition=partition))
     return int(rows[0][0]) if rows else 0
+
+
+def _read_passed(database: Database, topic_id: int, partition: int) -> int:
+    rows = database.look(lambda tx: tx.rows("log", "passed", topic_id=topic_id, partition=partition))
+    return max((offset + _reach(bytes.fromhex(done)) for offset, done in rows), default=0)
+
+
+def _reach(done: bytes) -> int:
+    """Return how far the bits of a bitmap go, the lowest of each byte first."""
+    there = done.rstrip(b"\0")
+    return (len(there) - 1) * 8 + there[-1].bit_length() if there else 0
 
 
 def _read_mark(database: Database) -> str:

@@ -33,6 +33,7 @@ from .reservation import read_reservation, write_reservation
 from .segment import Segment
 from .segment_header import HEADER_BYTES, SegmentHeader, decode_header
 from .settings import FilesSettings
+from .shortened import forget_shortened, write_shortened
 from .snapshots import write_snapshot
 
 logger = logging.getLogger("penstock.files")
@@ -109,8 +110,12 @@ class PartitionLog(PartitionView):
 
     # -- recovery
 
-    def recover(self, start: int) -> None:
-        """Find out what the folder holds; `start` is the first offset that is kept. Raises OSError."""
+    def recover(self, start: int, passed: int = 0) -> None:
+        """Find out what the folder holds. Raises OSError.
+
+        `start`: the first offset that is kept. `passed`: where the foremost group stands: no offset below it
+        is given again, whatever is lost.
+        """
         disk = self.files.disk
         for name in disk.names(self.folder.path):
             if name.endswith(BESIDE):  # a rewrite, or a small file, that was cut short
@@ -135,6 +140,8 @@ class PartitionLog(PartitionView):
             self.next_offset = reserved
             self.leader_epoch += 1
             self._must_roll = True
+        if passed > self.next_offset:
+            self._note_shortened(passed)
         if self._must_roll and segments and self.next_offset == segments[-1].base_offset:
             self.next_offset += 1  # a torn tail and nothing else: the next segment needs a name of its own
         if self.next_offset > self.end:
@@ -199,6 +206,21 @@ class PartitionLog(PartitionView):
         self._must_roll = True
         path = self.folder.segment_path(head.segment)
         logger.error("%s is missing: offsets %s to before %s were in it", path, reached, self.end)
+
+    def _note_shortened(self, passed: int) -> None:
+        """Begin behind a group that has passed more than is there, and let it be told so."""
+        self.files.disk.make_folder(self.folder.path)
+        write_shortened(self.files.disk, self.folder.path, self.next_offset, passed)
+        logger.error(
+            "partition %s in %s ends at offset %s, and a group stands at %s: records were lost; new ones "
+            "begin there, and the group is stopped until you accept that: penstock restored",
+            self.folder.partition,
+            self.folder.path.parent.name,
+            self.next_offset,
+            passed,
+        )
+        self.next_offset, self._must_roll = passed, True
+        self.leader_epoch += 1
 
     def _drop_unborn(self, segments: list[Segment], head: PartitionHead | None) -> None:
         """Remove files whose creation was cut short: they have no header, and no batch was ever in them."""
@@ -334,7 +356,14 @@ class PartitionLog(PartitionView):
             self._reserved = wanted
 
     def skip_to(self, offset: int) -> None:
-        """Give no offset below this one; what comes next stands in a new segment."""
+        """Give no offset below this one, also after a restart; what comes next stands in a new segment.
+
+        Raises OSError.
+        """
+        if self.files.disk.exists(self.folder.path):
+            offset = max(offset, read_reservation(self.files.disk, self.folder.path))
+            write_reservation(self.files.disk, self.folder.path, offset)
+            forget_shortened(self.files.disk, self.folder.path)
         if offset > self.next_offset:
             self.next_offset, self._must_roll = offset, True
 

@@ -26,6 +26,12 @@ CROSS JOIN penstock_log l ON l.topic_id = w.topic_id AND l.partition = w.partiti
 -- The first offset kept and the next to be given; walks the primary key, locks nothing.
 SELECT start_offset, next_offset FROM penstock_head WHERE topic_id = :topic_id AND partition = :partition;
 
+-- name: passed
+-- Where groups of handlers stand in a partition, and what they have done from there on; walks the groups and, for each,
+-- the primary key of the cursors, locks nothing.
+SELECT c."offset", c.passed FROM penstock_cursor c JOIN penstock_group g ON g.id = c.group_id
+WHERE c.topic_id = :topic_id AND c.partition = :partition AND g.kind = 'handler';
+
 -- name: find_id
 -- A record by its id within a range of offsets of some partitions; walks the primary key once for each range, locks nothing.
 SELECT l.partition, l."offset", l.id, l.key, nullif(l.type, ''), NULL, NULL, l.timestamp_ms

@@ -1,10 +1,10 @@
 """Why a whole group is where it is on a topic: what it waits for, and what comes next."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from penstock.log.contract import Bounds, Log, Topic
+from penstock.log.contract import Bounds, Log, OffsetRange, Topic
 from penstock.log.growth import former_places
 from penstock.log.sql.contract import Row
 from penstock.log.sql.database import Transaction
@@ -170,7 +170,7 @@ class Wholes:
         places: list[PartitionStanding],
         passed_over: list[PassedOverType],
     ) -> Reason:
-        found = _beyond(topic, places) + _waiting(group, places, self._now_ms)
+        found = _beyond(topic, places, self._log.shortened(topic)) + _waiting(group, places, self._now_ms)
         working = [place for place in places if place.has_work]
         hindered = hindrances(group, *_worst(topic, working or places), self._now_ms)
         rest = [
@@ -285,8 +285,17 @@ def _waiting(group: StoredGroup, places: list[PartitionStanding], now_ms: int) -
     return found
 
 
-def _beyond(topic: Topic, places: list[PartitionStanding]) -> list[Reason]:
-    """Return that the log ends before where the group stands: a part of it that was read is lost."""
+def _beyond(topic: Topic, places: list[PartitionStanding], lost: Mapping[int, OffsetRange]) -> list[Reason]:
+    """Return that the log has lost what the group has passed: it is stopped, or would pass over more."""
+    for each in places:
+        found, offset = lost.get(each.partition), each.cursor.offset
+        if found is not None and found.low < offset <= found.high:
+            text = (
+                f"it is stopped: it stands at offset {offset:,} of {topic.name}/{each.partition}, and the "
+                f"log has lost what it held there from offset {max(0, found.low):,} on; what is appended "
+                "stands behind, and nothing is passed over"
+            )
+            return [Reason(Code.BEYOND_END, text, commands=("penstock restored",))]
     beyond = [each for each in places if each.cursor.offset > max(each.bounds)]
     if not beyond:
         return []

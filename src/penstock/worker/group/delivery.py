@@ -187,6 +187,8 @@ class GroupDelivery:
         """
         self.barriers.refresh()
         filled = self.reader.fill(ends, grown)
+        if self.reader.stopped is not None:
+            return False
         if self.reader.untold:
             self.late.tell(self.reader.untold)
             self.reader.untold, filled = [], True  # also what waited and was passed over is settled soon
@@ -198,6 +200,8 @@ class GroupDelivery:
 
     def start(self, limit: int, run: int = 1) -> list[HandlerTask]:
         """Hand out up to that many records: of each lane its oldest, and of a run up to that many."""
+        if self.reader.stopped is not None:
+            return []
         now_ms, taken, turn = self._clock.now_ms(), list[Taken](), self.suspects.trials.turn()
         try:
             for work in self.partitions.in_turn():

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from penstock.delivery.lane_names import lane_of
 from penstock.delivery.machine import WINDOW
 from penstock.delivery.store import GroupStore
+from penstock.errors import CursorBeyondEnd
 from penstock.log.contract import Chunk, Log, OffsetRange, Position
 from penstock.log.entry import readable
 from penstock.model.limits import ERASED
@@ -49,6 +50,8 @@ class GroupReader:
         self._first = self._incarnation = 0
         self.is_held_up = False  # it reads on in some partition once what is done there is settled
         self.is_behind = False  # what it knows of the log is not all read, or may not be
+        self._was_ahead = False  # of the ends, at the last look
+        self.stopped: CursorBeyondEnd | None = None  # it stands where the log has lost what it held
         self.untold: list[str] = []  # the types of what was passed over since it was last told
 
     def read_through(self, cache: ReadCache) -> None:
@@ -69,7 +72,7 @@ class GroupReader:
         by one.
         """
         former, self.is_held_up, self.is_behind = self._ends, False, False
-        self._takes = self._partitions.takes
+        taken, self._takes = self._takes != self._partitions.takes, self._partitions.takes
         if former is None:
             self._incarnation = self._log.identity().incarnation
         elif former is not ends and ends:  # one that was deleted has none
@@ -80,7 +83,12 @@ class GroupReader:
             self._partitions.wake_all()
             self._partitions.rest(ends)
         self._ends = ends
-        if self.is_full():
+        was_ahead = self._was_ahead
+        if taken or was_ahead or former is not ends:
+            self._was_ahead = self._is_ahead(ends)
+        if taken or was_ahead or self._was_ahead or self.stopped is not None:
+            self._look_for_loss()
+        if self.stopped is not None or self.is_full():
             return False
         self.is_behind = holes = self._fill_holes()
         behind = [
@@ -117,6 +125,30 @@ class GroupReader:
         jumped = self._jump(empty, ends)
         self.is_behind |= is_cut or jumped or len(records) < sum(high - low for _, low, high in ranges)
         return jumped or holes or bool(records)
+
+    def _is_ahead(self, ends: dict[int, int]) -> bool:
+        """Return whether a partition is read further than these ends, which may be old, go."""
+        return any(
+            work.machine.position > ends.get(work.number, 0) for work in self._partitions if not work.borrowed
+        )
+
+    def _look_for_loss(self) -> None:
+        """Stop, or go on, by whether the group stands where the log has lost what it held."""
+        before, self.stopped = self.stopped, None
+        lost = self._log.shortened(self._store.topic)
+        for work in self._partitions if lost else ():
+            position, (_, low, high) = work.machine.position, lost.get(work.number, (0, 0, 0))
+            if low < position <= high:
+                self.stopped = CursorBeyondEnd(
+                    self._subscription.group, self._store.topic.name, work.number, position, low
+                )
+                break
+        if (self.stopped is None) != (before is None):
+            fields = {"group": self._subscription.group, "topic": self._store.topic.name}
+            if self.stopped is not None:
+                logger.error("%s", self.stopped, extra=fields)
+            else:
+                logger.warning("group %s goes on", self._subscription.group, extra=fields)
 
     def let_rest(self) -> None:
         """Look no more at partitions in which all is read, done and settled, until something comes."""

@@ -37,7 +37,7 @@ class TransactionalDelivery:
         """Hand out up to that many units: what may run now, spread over them."""
         if self._most is not None:
             limit = min(limit, self._most - self.out)
-        if limit <= 0:
+        if limit <= 0 or self.group.reader.stopped is not None:
             return []
         single, shared = list[_PartitionRun](), list[_PartitionRun]()
         try:
