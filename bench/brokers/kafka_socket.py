@@ -5,7 +5,6 @@ Clients with threads of their own are measured with every message that is sent a
 """
 
 import os
-import select
 import socket
 import struct
 import time
@@ -14,12 +13,12 @@ from typing import Self
 
 from bench.brokers.server import Server
 from penstock.wire.kafka.apis.cluster import API_VERSIONS
-from penstock.wire.kafka.apis.records import LIST_OFFSETS, PRODUCE
+from penstock.wire.kafka.apis.records import FETCH, LIST_OFFSETS, PRODUCE
 from penstock.wire.kafka.apis.topics import CREATE_TOPICS, DELETE_TOPICS, METADATA
 from penstock.wire.kafka.layout import Api, Message
 from penstock.wire.kafka.records import NewRecord, encode_records
 
-_PRODUCE_VERSION = 7
+_PRODUCE_VERSION, _FETCH_VERSION = 7, 11
 _ERROR_AT = struct.Struct(">h")
 _LEADER_SECONDS = 60
 
@@ -36,6 +35,7 @@ class KafkaSocket:
     def __init__(self, server: Server, seconds: float = 60) -> None:
         self.socket = socket.create_connection(server.place, timeout=seconds)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._rest = b""  # of an answer that is not whole
 
     def __enter__(self) -> Self:
         return self
@@ -109,30 +109,18 @@ class KafkaSocket:
             self.send(request)
             answer = self.receive()
             took.append(time.perf_counter() - begun)
-            check_produced(answer, request)
+            check_produced(answer)
         return took
 
-    def in_flight(self, request: bytes, count: int, most: int) -> None:
-        """Send a request so many times, with at most so many unanswered."""
-        sent = answered = 0
-        rest = b""
-        self.socket.setblocking(False)
-        try:
-            while answered < count:
-                if sent < count and sent - answered < most:
-                    more = min(count - sent, most - (sent - answered))
-                    self.socket.setblocking(True)
-                    self.send(request * more)
-                    self.socket.setblocking(False)
-                    sent += more
-                select.select([self.socket], [], [], 60)
-                rest += self.socket.recv(1 << 16)
-                while len(rest) >= 4 and len(rest) - 4 >= (size := struct.unpack_from(">i", rest)[0]):
-                    check_produced(rest[4 : 4 + size], request)
-                    rest = rest[4 + size :]
-                    answered += 1
-        finally:
-            self.socket.setblocking(True)
+    def answers_in(self, data: bytes) -> int:
+        """Return how many answers to Produce requests end in the bytes that came."""
+        found, at, data = 0, 0, self._rest + data
+        while len(data) - at >= 4 and len(data) - at - 4 >= (size := struct.unpack_from(">i", data, at)[0]):
+            check_produced(data[at + 4 : at + 4 + size])
+            at += 4 + size
+            found += 1
+        self._rest = data[at:]
+        return found
 
 
 def one_record(topic: str, size: int, partition: int = 0) -> bytes:
@@ -143,12 +131,19 @@ def one_record(topic: str, size: int, partition: int = 0) -> bytes:
     return _frame(PRODUCE, _PRODUCE_VERSION, PRODUCE.encode_request(asked, _PRODUCE_VERSION))
 
 
-def check_produced(answer: bytes, request: bytes) -> None:
+def fetch_request(topic: str, offset: int, max_bytes: int) -> bytes:
+    """Return a Fetch request of one partition that does not wait."""
+    part = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": max_bytes}
+    asked = {"min_bytes": 1, "max_bytes": max_bytes, "topics": [{"topic": topic, "partitions": [part]}]}
+    return _frame(FETCH, _FETCH_VERSION, FETCH.encode_request(asked, _FETCH_VERSION))
+
+
+def check_produced(answer: bytes) -> None:
     """Raise unless the one partition of an answer was written."""
     # correlation id, one topic, its name, one partition, its number; then the error
     (length,) = struct.unpack_from(">h", answer, 8)
     (error,) = _ERROR_AT.unpack_from(answer, 10 + length + 4 + 4)
-    assert not error, f"error {error} to a request of {len(request)} bytes"
+    assert not error, f"a message was refused with error {error}"
 
 
 def is_kafka(server: Server) -> bool:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from bench.brokers.kafka_socket import KafkaSocket
 from bench.brokers.nats_socket import NatsSocket, publication
+from bench.brokers.pipelining import in_flight
 from bench.brokers.server import Server
 from bench.errors import NotMeasured
 
@@ -127,7 +128,7 @@ class NatsLoad:
         """Publish, each message acknowledged by itself: JetStream has no batches."""
         most = min(_NATS_IN_FLIGHT, _NATS_IN_FLIGHT_BYTES // size)
         with NatsSocket(self._server) as client:
-            client.in_flight(publication(name, b"x" * size), count, most)
+            in_flight(client, publication(name, b"x" * size), count, most)
 
     def consume(self, name: str, size: int, count: int) -> None:
         """Pull messages from the start."""

@@ -1,18 +1,16 @@
-"""NATS' protocol over a bare socket: JetStream published to and read, with a client that costs next to nothing.
+"""NATS' protocol over a bare socket: JetStream by a client that costs next to nothing.
 
 Messages are sent from one buffer that holds many, acknowledgements are counted, not decoded. That is the
 cheapest client there can be, for the benefit of the server.
 """
 
 import json
-import select
 import socket
 import time
 from typing import Any, Self
 
 from bench.brokers.server import Server
 
-_CHUNK = 256 * 1024  # bytes that are sent in one call
 _INBOX = b"_in.1"
 
 
@@ -22,7 +20,7 @@ class NatsSocket:
     def __init__(self, server: Server, seconds: float = 60) -> None:
         self.socket = socket.create_connection(server.place, timeout=seconds)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._rest = b""
+        self._rest = self._tail = b""
         assert self._line().startswith(b"INFO ")
         self.socket.sendall(b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\nPING\r\n')
         while self._line() != b"PONG":
@@ -92,33 +90,14 @@ class NatsSocket:
             assert b'"seq"' in answer, answer
         return took
 
-    def in_flight(self, message: bytes, count: int, most: int) -> None:
-        """Publish so many times, with at most so many unacknowledged."""
-        chunk = max(1, min(most, _CHUNK // len(message)))
-        buffer = memoryview(message * chunk)
-        sent = acknowledged = 0
-        unsent = buffer[:0]
-        tail = b""
-        self.socket.setblocking(False)
-        try:
-            while acknowledged < count:
-                if not unsent and sent < count:
-                    more = min(chunk, count - sent, most - (sent - acknowledged))
-                    if more:
-                        unsent = buffer[: more * len(message)]
-                        sent += more
-                readable, writable, _ = select.select([self.socket], [self.socket] if unsent else [], [], 60)
-                assert readable or writable, f"{acknowledged} of {count} acknowledged, and no more"
-                if writable:
-                    unsent = unsent[self.socket.send(unsent) :]
-                if readable:
-                    data = tail + self.socket.recv(1 << 18)
-                    if b"PING\r\n" in data:
-                        self.socket.send(b"PONG\r\n")
-                    acknowledged += data.count(b"MSG ")
-                    tail = data[-3:]
-        finally:
-            self.socket.setblocking(True)
+    def answers_in(self, data: bytes) -> int:
+        """Return how many acknowledgements begin in the bytes that came."""
+        data = self._tail + data
+        if b"PING\r\n" in data:
+            self.socket.send(b"PONG\r\n")
+        assert b'"error"' not in data, data[:300]
+        self._tail = data[-3:]
+        return data.count(b"MSG ")
 
     # -- reading
 
