@@ -85,7 +85,7 @@ _LOG = Size(quick=200, full=1_000)
 
 CASE = Case(
     name="broker_start",
-    about="start of a broker's process to its first answer, and again after kill -9 with 1 GB (quick: 200 MB)",
+    about="start of a broker's process to its first answer; again after kill -9 with 1 GB (quick: 200 MB)",
     rounds=Size(quick=1, full=3),
     warm_up=False,
     variants=[
