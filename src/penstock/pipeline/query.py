@@ -23,6 +23,7 @@ from .modes import Mode, function_rows, lake_rows
 from .offsets import Ends
 from .paths import CONTROL
 from .settings import PipelineSettings
+from .versions import TELLS_START
 
 try:
     from py4j.protocol import Py4JNetworkError
@@ -96,6 +97,8 @@ def events(spark: SparkSession, job: Job) -> DataFrame:
         "continueFrom": str(job.to),
         "tasks": str(spark.sparkContext.defaultParallelism),  # the cluster's cores, not the driver's
     }
+    if job.once and not TELLS_START:
+        del options["maxRecordsPerBatch"]  # it takes one batch, which is all there is
     with asking():
         return spark.readStream.format("penstock").options(**options).load()
 
