@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,9 @@ class Stream:
     to: Path
     java: ProcessTree
     types: int
-    batches: int = field(default=0)
-    published: int = field(default=0)
+    batches: int = 0
+    published: int = 0
+    early_percent: float | None = None
 
     def publish(self, many: int) -> None:
         """Append records of all types in turn, 1 KB each."""
