@@ -1,5 +1,6 @@
 """What the cases about pipelines share: one Spark on two cores, the same rows as logs and as Parquet."""
 
+import os
 import random
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -14,6 +15,7 @@ from penstock import Record
 from penstock.pipeline.session import spark_session
 
 TOPIC = "rows"
+PACKAGES = "PENSTOCK_BENCH_PACKAGES"  # Java packages of rivals, which Spark fetches when it starts
 PARTITIONS = 64
 _CHUNK = 5_000
 _VALUE_BYTES = 1_000
@@ -34,12 +36,30 @@ class Rows:
 
 @contextmanager
 def spark(run: Run) -> Iterator[Any]:
-    """Give one Spark session, whose CPU counts."""
-    session = spark_session("bench", master="local[2]", conf={"spark.driver.memory": "4g"})
+    """Give one Spark session on two cores."""
+    conf = {"spark.driver.memory": "4g", "spark.ui.showConsoleProgress": "false"}
+    packages = os.environ.get(PACKAGES, "")
+    if packages:
+        conf["spark.jars.packages"] = packages
+    if "delta-spark" in packages:
+        conf["spark.sql.extensions"] = "io.delta.sql.DeltaSparkSessionExtension"
+        conf["spark.sql.catalog.spark_catalog"] = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+    session = spark_session("bench", master="local[2]", conf=conf)
+    run.note("spark", session.version)
     try:
         yield session
     finally:
         session.stop()
+
+
+def watch(run: Run, session: Any) -> None:
+    """Count the CPU of Spark: its Java process, and the Python workers below it."""
+    run.watch("spark", java_pid(session))
+
+
+def java_pid(session: Any) -> int:
+    """Return the process of a session's Java."""
+    return int(session._jvm.java.lang.ProcessHandle.current().pid())
 
 
 @contextmanager
@@ -60,6 +80,8 @@ def rows(engine: EngineOpener) -> Callable[[Run], AbstractContextManager[Rows]]:
     @contextmanager
     def setup(run: Run) -> Iterator[Rows]:
         session, home, url = run.once(spark), run.once(folder), run.once(_ENGINES[engine])
+        watch(run, session)
+        run.once(engine).watch(run)
         made = Rows(session, url, home / "rows")
         if not made.parquet.exists():
             made.log().write.option("compression", "zstd").parquet(str(made.parquet))

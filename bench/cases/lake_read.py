@@ -1,7 +1,15 @@
-"""Spark reads a log, a row a record, beside the same rows in zstd Parquet; nothing is done with them."""
+"""Spark reads a log, a row a record, beside the same rows in zstd Parquet; nothing is done with them.
+
+With PostgreSQL's driver for Java among `PENSTOCK_BENCH_PACKAGES` (docs/how-to/benchmark.md), Spark's own JDBC
+source is beside them: the table of the log, in two parts by partition, as many as there are cores.
+"""
+
+import os
+
+from psycopg.conninfo import conninfo_to_dict
 
 from bench import Case, Ratio, Run, Size, Target, Variant
-from bench.lakes import Rows, rows
+from bench.lakes import PACKAGES, PARTITIONS, Rows, rows
 from bench.stores import postgres, sqlite
 
 
@@ -15,6 +23,29 @@ def read_log(run: Run, at: Rows) -> None:
     at.log().write.format("noop").mode("overwrite").save()
 
 
+def read_jdbc(run: Run, at: Rows) -> None:
+    """Read the columns of a log from its table, by Spark's partitioned JDBC source."""
+    columns = 'key, value, type, headers, "partition", "offset", timestamp_ms'
+    reader = at.spark.read.format("jdbc").options(url=_jdbc_url(at.url), user="postgres", fetchsize="10000")
+    reader = reader.option("dbtable", f"(SELECT {columns} FROM penstock_log) AS rows")
+    reader = reader.options(partitionColumn="partition", lowerBound="0", upperBound=str(PARTITIONS))
+    reader.option("numPartitions", "2").load().write.format("noop").mode("overwrite").save()
+
+
+def _jdbc_url(url: str) -> str:
+    """Return the address of a database for Java; our server has a Unix socket and no port."""
+    asked = conninfo_to_dict(url)
+    socket = f"{asked['host']}/.s.PGSQL.{asked['port']}"
+    factory = "org.newsclub.net.unix.AFUNIXSocketFactory$FactoryArg"
+    return f"jdbc:postgresql://localhost/{asked['dbname']}?socketFactory={factory}&socketFactoryArg={socket}"
+
+
+JDBC = (
+    [Variant("JDBC source", read_jdbc, setup=rows(postgres))]
+    if "postgresql" in os.environ.get(PACKAGES, "")
+    else []
+)
+
 CASE = Case(
     name="lake_read",
     about="Spark reads a log of 1 KB rows beside the same rows in Parquet, local[2]",
@@ -24,9 +55,11 @@ CASE = Case(
         Variant("Parquet", read_parquet, setup=rows(sqlite)),
         Variant("SQLite log", read_log, setup=rows(sqlite)),
         Variant("PostgreSQL log", read_log, setup=rows(postgres)),
+        *JDBC,
     ],
     targets=[
-        Target("sqlite", Ratio("SQLite log", "Parquet", "wall_us"), at_most=4),
-        Target("postgres", Ratio("PostgreSQL log", "Parquet", "wall_us"), at_most=5),
+        Target("sqlite", Ratio("SQLite log", "Parquet", "cpu_us"), at_most=2),
+        Target("postgres", Ratio("PostgreSQL log", "Parquet", "cpu_us"), at_most=2),
+        *[Target("jdbc", Ratio("PostgreSQL log", each.name, "cpu_us"), at_most=0.8) for each in JDBC],
     ],
 )

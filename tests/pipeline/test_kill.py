@@ -59,21 +59,23 @@ def die(store: LogStore, to: Path, point: str, batch: int, more: Sequence[str] =
     assert command.returncode == -signal.SIGKILL, said.decode()[-2000:]
 
 
-def die_at_random(store: LogStore, to: Path, rng: random.Random, more: Sequence[str] = ()) -> None:
+def die_at_random(store: LogStore, to: Path, rng: random.Random, more: Sequence[str] = ()) -> bool:
     """Kill the command, with all its processes, some time after it has begun to write.
 
-    It may have come to the end before.
+    Return whether it was killed: it may have come to the end before.
     """
     with begin(store, to, more=more) as command:
         wait_until(lambda: tables_in(to) or command.poll() is not None, "it writes", seconds=300)
         with suppress(subprocess.TimeoutExpired):
-            command.wait(rng.uniform(0, 4))
-        if command.poll() is None:
+            command.wait(rng.uniform(0, 3))
+        killed = command.poll() is None
+        if killed:
             root = psutil.Process(command.pid)
             for process in [*root.children(recursive=True), root]:
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
         command.communicate()
+    return killed
 
 
 def check_whole(store: LogStore, to: Path) -> None:
@@ -96,6 +98,7 @@ def test_a_killed_command_loses_and_doubles_nothing_and_without_the_check_it_doe
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sqlite_store.fill(RECORDS_PER_BATCH * BATCHES)
+    kills = 0
     for each in budget("pipeline.kill"):
         to = tmp_path / str(each.number) / "lake"
         if each.number == 1:
@@ -104,17 +107,20 @@ def test_a_killed_command_loses_and_doubles_nothing_and_without_the_check_it_doe
                 len(DeltaTable(table).file_uris()) for table in tables_in(to)
             )
             die(sqlite_store, to, AFTER, 1)  # one of three tables has the batch
+            kills += 2
             shutil.copytree(to, tmp_path / "control")
         elif each.number == 2:
             for point in (BEFORE_MARK, AFTER_MARK):
                 die(sqlite_store, to, point, 1 + (point == AFTER_MARK))
+                kills += 1
         else:
             rng = random.Random(each.seed)
             for _ in range(rng.randint(1, 2)):
-                die_at_random(sqlite_store, to, rng)
+                kills += die_at_random(sqlite_store, to, rng)
         done = command(*words(sqlite_store, to))
         assert done.code == 0, done.err
         check_whole(sqlite_store, to)
+    assert kills > each.number
 
     with monkeypatch.context() as patch:
         patch.setattr(session, "DeltaSink", UncheckedSink)

@@ -33,10 +33,10 @@ class OldSpark:
     def start(self, *, available_now: bool) -> list[int]:
         """Run until nothing is new, from the checkpoint or from the beginning; return the batches' sizes."""
         reader, sizes = self._reader(), list[int]()
+        if self.kept:
+            assert reader.partitions(self.kept[-1], self.kept[-1]) == []
         until = reader.latestOffset() if available_now else None
         place = self.kept[-1] if self.kept else reader.initialOffset()
-        if self.kept:
-            assert reader.partitions(place, place) == []
         while (after := until or reader.latestOffset()) != place:
             batch = read(reader, place, after)
             self._keep(after)
@@ -70,31 +70,30 @@ def test_batches_keep_to_the_limit_and_go_on_after_a_start(store: LogStore, tmp_
     assert sorted(spark.found) == all_places(store, TOPIC)
 
 
-def test_what_is_there_now_is_one_batch_after_whatever_came_before(
+def test_a_run_that_ends_by_itself_takes_one_batch_and_the_next_goes_on(
     sqlite_store: LogStore, tmp_path: Path
 ) -> None:
     spark = OldSpark(sqlite_store, tmp_path)
-    sqlite_store.fill(150)
-    assert spark.start(available_now=True) == [150]
-    sqlite_store.fill(70)
-    assert spark.start(available_now=True) == [70]
-    assert sum(spark.start(available_now=True)) == 0
-    sqlite_store.fill(70)
-    assert spark.start(available_now=False) == [60, 10]
-    assert sum(spark.start(available_now=True)) == 0
-    assert sorted(spark.found) == all_places(sqlite_store, TOPIC)
-
-
-def test_a_guess_does_not_go_back_when_the_topic_has_grown(sqlite_store: LogStore, tmp_path: Path) -> None:
-    spark = OldSpark(sqlite_store, tmp_path)
     sqlite_store.fill(100)
-    spark.start(available_now=True)
+    assert spark.start(available_now=True) == [60]
+    assert spark.start(available_now=True) == [40]
+    assert spark.start(available_now=True) == []
     sqlite_store.outbox.log.grow(TOPIC, 16)
     sqlite_store.fill(100)
-    spark.start(available_now=False)
+    assert spark.start(available_now=False) == [60, 40]
     sqlite_store.fill(50)
     assert spark.start(available_now=True) == [50]
     assert sorted(spark.found) == all_places(sqlite_store, TOPIC)
+
+
+def test_a_new_query_begins_where_it_was_asked_first(sqlite_store: LogStore, tmp_path: Path) -> None:
+    options = read_options({"url": sqlite_store.url, "topic": TOPIC, "startingOffsets": "latest"})
+    reader = PlaceKeeping(StreamReader(options))
+    sqlite_store.fill(10)
+    end = reader.latestOffset()
+    sqlite_store.fill(10)
+    assert reader.initialOffset() == end
+    assert len(read(reader, end, reader.latestOffset())) == 10
 
 
 def test_several_topics(sqlite_store: LogStore, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from penstock.pipeline.failure import failure, reason
 from penstock.pipeline.query import Running
+from penstock.pipeline.source_metrics import source_metrics
 
 OURS = """[STREAM_FAILED] Query [id = 2b73] terminated with exception: Failed: Traceback (most recent
   File "table.py", line 101, in report_removed
@@ -55,7 +56,9 @@ class Query:
 
 
 def a_batch(number: int, rows: int, end: list[int], latest: list[int] | None) -> dict[str, Any]:
-    source = {"endOffset": json.dumps({"ends": end}), "latestOffset": latest and json.dumps({"ends": latest})}
+    reached = {"log": "l", "topic": "orders", "topic_id": 1, "starts": [0] * len(end), "ends": end}
+    latest_offset = latest and json.dumps({"topic": "orders", "ends": latest})
+    source = {"startOffset": None, "endOffset": json.dumps(reached), "latestOffset": latest_offset}
     return {
         "batchId": number,
         "numInputRows": rows,
@@ -109,6 +112,24 @@ def test_batches_that_ended_between_two_looks_are_all_told() -> None:
 def test_a_batch_says_up_to_where_the_tables_hold_the_topic() -> None:
     query: Any = Query(a_batch(0, 10, [5, 6], None))
     assert Running(query).progress()[0].ends == {0: 5, 1: 6}
+
+
+def test_the_metrics_of_a_source_are_those_of_each_topic_and_can_be_read() -> None:
+    one = {"log": "l", "topic": "orders", "topic_id": 1, "starts": [2, 0], "ends": [5, 6]}
+    two = {"log": "l", "topic": "payments", "topic_id": 2, "starts": [4], "ends": [4]}
+    latest = {"topics": [{"topic": "orders", "ends": [1_009, 6]}, {"topic": "payments", "ends": [4]}]}
+    source = {"startOffset": None, "endOffset": {"topics": [one, two]}, "latestOffset": latest}
+    # Spark 4.0 and 4.1 give what Python makes of the object, later ones its JSON.
+    for text in (json.dumps, str):
+        said = {name: form and text(form) for name, form in source.items()}
+        orders, payments = source_metrics({"sources": [said, {**said, "endOffset": '"files"'}]})
+        assert (orders.records, orders.lag, orders.ends) == (9, 1_004, {0: 5, 1: 6})
+        assert (payments.records, payments.lag) == (0, 0)
+        assert str(orders) == "topic orders: 9 records, 1,004 waiting"
+    (again, _) = source_metrics(
+        {"sources": [{**said, "startOffset": said["endOffset"], "latestOffset": None}]}
+    )
+    assert str(again) == "topic orders: 0 records"
 
 
 @pytest.mark.parametrize(

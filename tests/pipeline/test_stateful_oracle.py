@@ -26,7 +26,7 @@ from tests.pipeline.stores import TOPIC, LogStore
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 START = datetime(2026, 3, 1, tzinfo=UTC)
 DELAY, GAP, WITHIN = "2 minutes", "5 minutes", "10 minutes"
-PER_BATCH = 150
+PER_BATCH = 250
 MINUTE = timedelta(minutes=1)
 
 
@@ -131,8 +131,8 @@ def plain_sessions(events: list[Seen]) -> list[tuple[str, datetime, datetime, in
         by_who[each.who].append(each)
     for who, theirs in by_who.items():
         group: list[Seen] = []
-        for each in [*sorted(theirs, key=lambda seen: seen.at), None]:
-            if group and (each is None or each.at >= group[-1].at + 5 * MINUTE):
+        for each in [*sorted(theirs, key=lambda seen: seen.at), None]:  # Spark joins what touches
+            if group and (each is None or each.at > group[-1].at + 5 * MINUTE):
                 end = group[-1].at + 5 * MINUTE
                 found.append((who, group[0].at, end, len(group), sum(one.amount for one in group)))
                 group = []

@@ -112,20 +112,22 @@ def test_a_killed_upsert_loses_nothing_and_revives_nothing_and_without_the_merge
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sqlite_store.outbox.log.append(TOPIC, a_history(RECORDS_PER_BATCH * 3, 3))
-    more = ["--mode", "upsert"]
+    more, kills = ["--mode", "upsert"], 0
     for each in budget("pipeline.upsert_kill"):
         to = tmp_path / str(each.number) / "lake"
         if each.number == 1:
             die(sqlite_store, to, BEFORE, 1, more)
             die(sqlite_store, to, AFTER, 1, more)
+            kills += 2
             shutil.copytree(to, tmp_path / "control")
         else:
             rng = random.Random(each.seed)
             for _ in range(rng.randint(1, 2)):
-                die_at_random(sqlite_store, to, rng, more)
+                kills += die_at_random(sqlite_store, to, rng, more)
         done = command(*words(sqlite_store, to))
         assert done.code == 0, done.err
         assert live(to) == expected(sqlite_store)
+    assert kills > each.number
 
     with monkeypatch.context() as patch:
         patch.setattr(session, "DeltaSink", AppendingSink)  # files are added, nothing is merged

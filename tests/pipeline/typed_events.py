@@ -101,7 +101,12 @@ def oracle(cls: type, data: bytes) -> Any:
             event = msgspec.json.decode(data, type=cls)
             names = {each.name: each.encode_name for each in _fields(cls)}
             fields = {named: getattr(event, name) for name, named in names.items()}
-        json.loads(data, object_pairs_hook=_once)
+        raw = json.loads(data, object_pairs_hook=_once)
+        for name, value in fields.items():
+            if isinstance(value, dt.datetime) and isinstance(raw.get(name), str):
+                dt.datetime.fromisoformat(
+                    raw[name]
+                )  # pydantic also takes a text with a number; columns do not
         return {name: plain(value) for name, value in fields.items()}
     except (ValueError, RecursionError):
         return REJECTED

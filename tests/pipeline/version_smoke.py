@@ -71,7 +71,9 @@ def several(spark: Any, store: LogStore, folder: Path) -> None:
         store.fill(70)
         log.append(OTHER, [a_record(f"k{n}", json.dumps(n).encode()) for n in range(40)])
         source = spark.readStream.format("penstock").options(url=store.url, subscribe=f"{TOPIC}, {OTHER}")
-        writer = source.option("maxOffsetsPerTrigger", "60").load().writeStream.format("penstock-delta")
+        if "availableNow" not in trigger:  # on Spark 4.0 and 4.1 that is one batch, and so is to have all
+            source = source.option("maxOffsetsPerTrigger", "60")
+        writer = source.load().writeStream.format("penstock-delta")
         writer = writer.option("path", str(to)).option("checkpointLocation", str(folder / "checkpoint"))
         query = writer.queryName(f"both {round}").trigger(**trigger).start()
         if "availableNow" in trigger:

@@ -2,17 +2,19 @@
 
 Thin and picklable: Spark carries what is here to its workers. `register(spark)` makes the formats `penstock`
 and `penstock-delta` known to a session of your own; `spark_session()` makes a session that has them;
-`decode(df, OrderPlaced)` gives the fields of an event class as columns. They are imported when they are asked
-for: a task of Spark imports this package, and needs none of them.
+`decode(df, OrderPlaced)` gives the fields of an event class as columns; `source_metrics(query.lastProgress)`
+says how many records wait. They are imported when they are asked for: a task of Spark imports this package,
+and needs none of them.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .session import register, spark_session
+    from .source_metrics import SourceMetrics, source_metrics
     from .typed.decoding import decode
 
-__all__ = ["decode", "register", "spark_session"]
+__all__ = ["SourceMetrics", "decode", "register", "source_metrics", "spark_session"]
 
 
 def __getattr__(name: str) -> Any:
@@ -21,6 +23,10 @@ def __getattr__(name: str) -> Any:
         from .typed.decoding import decode
 
         return decode
+    if name in ("SourceMetrics", "source_metrics"):
+        from .source_metrics import SourceMetrics, source_metrics
+
+        return SourceMetrics if name == "SourceMetrics" else source_metrics
     if name in __all__:
         from . import session
 

@@ -18,7 +18,7 @@ import msgspec
 
 from penstock.errors import InvalidOption
 
-from .offset_forms import GUESSED, begun_at, by_topic, is_ours
+from .offset_forms import by_topic, is_ours
 from .offsets import Range
 from .paths import local_path
 
@@ -55,8 +55,6 @@ def read_batch(checkpoint: str, number: int) -> MicroBatch:
         if form is None:
             foreign = True
             continue
-        if GUESSED in form and place < len(before) and (last := _form(before[place])):
-            form = begun_at(last, form)
         ranges.extend(Range.from_json(each) for each in by_topic(form).values())
     stateful = (folder / "state").is_dir()
     return MicroBatch(query_id, number, None if foreign else tuple(ranges), stateful)

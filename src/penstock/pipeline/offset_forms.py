@@ -1,7 +1,6 @@
 """Offsets as Spark keeps them: the range of a topic, or `{"topics": [range, …]}` of several.
 
-Values only. An offset marked by `begins_unknown` was given before it was known where its batch begins
-(`place_keeping.py`); the end of the batch before it says so.
+Values only, no I/O.
 """
 
 from collections.abc import Mapping
@@ -11,7 +10,6 @@ from typing import Any
 from .offsets import Range
 
 Form = dict[str, Any]
-GUESSED = "begins_unknown"
 _TOPICS = "topics"
 _KEYS = {"log", "topic", "topic_id", "starts", "ends"}
 
@@ -40,15 +38,3 @@ def standing(form: Form) -> Form:
     """Return the range of a batch that has nothing of a topic."""
     place = Range.from_json(form)
     return replace(place, starts=place.ends).to_json()
-
-
-def begun_at(before: Mapping[str, Any], form: Mapping[str, Any]) -> Form:
-    """Return an offset whose batch begins where the one before it ends; in topics new to it, as it says."""
-    places, found = by_topic(before), list[Form]()
-    for topic, each in by_topic(form).items():
-        given = Range.from_json(each)
-        start = Range.from_json(places[topic]) if topic in places else replace(given, ends=given.starts)
-        found.append(
-            replace(start.next(given.ends), marks=given.marks, incarnation=given.incarnation).to_json()
-        )
-    return of_topics(found) if _TOPICS in form else found[0]

@@ -4,14 +4,11 @@ A pipeline keeps its checkpoint in the folder it writes to (`_penstock/checkpoin
 whole: moved, backed up or removed as one. A new checkpoint begins where the tables end.
 """
 
-from ast import literal_eval
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from penstock.errors import InvalidPipeline, MissingExtra
 from penstock.log.sql.naming import Names
@@ -23,6 +20,8 @@ from .modes import Mode, function_rows, lake_rows
 from .offsets import Ends
 from .paths import CONTROL
 from .settings import PipelineSettings
+from .source_metrics import source_metrics
+from .versions import TELLS_START
 
 try:
     from py4j.protocol import Py4JNetworkError
@@ -96,6 +95,8 @@ def events(spark: SparkSession, job: Job) -> DataFrame:
         "continueFrom": str(job.to),
         "tasks": str(spark.sparkContext.defaultParallelism),  # the cluster's cores, not the driver's
     }
+    if job.once and not TELLS_START:
+        del options["maxRecordsPerBatch"]  # it takes one batch, which is all there is
     with asking():
         return spark.readStream.format("penstock").options(**options).load()
 
@@ -213,32 +214,12 @@ def asking() -> Iterator[None]:
 
 
 def _progress(raw: Any) -> Progress:
-    sources = raw["sources"] if isinstance(raw, dict) else raw.sources
+    topics = source_metrics(raw)
     return Progress(
         raw["batchId"],
         raw["numInputRows"],
         raw["processedRowsPerSecond"] or 0.0,
         raw["durationMs"].get("triggerExecution", 0) / 1000,
-        sum(_lag(each) for each in sources),
-        dict(enumerate(_ends(sources[0]["endOffset"]) or ())) if len(sources) == 1 else {},
+        sum(each.lag or 0 for each in topics),
+        topics[0].ends if len(topics) == 1 else {},
     )
-
-
-def _lag(source: Any) -> int:
-    """Return how many records the log holds behind the end of a batch."""
-    reached, there = _ends(source["endOffset"]), _ends(source["latestOffset"])
-    if reached is None or there is None:
-        return 0
-    return max(0, int(sum(there) - sum(reached)))
-
-
-def _ends(said: str | None) -> list[int] | None:
-    """Return the ends in an offset that Spark reports; None for a replayed batch, which has the text null.
-
-    Spark 4.0 and 4.1 have made a Python object of the offset, and give the text of that.
-    """
-    try:
-        form = msgspec.json.decode(said) if said else None
-    except msgspec.DecodeError:
-        form = literal_eval(said or "None")
-    return form.get("ends") if isinstance(form, dict) else None

@@ -77,10 +77,6 @@ class Task(InputPartition):
     pieces: list[Piece]
 
 
-class ReadWhole(ReadAllAvailable):
-    """All there is, also past places where the topic grew: for a batch whose start is not known yet."""
-
-
 def read_task(options: SourceOptions, task: Task) -> Iterator[pa.RecordBatch]:
     """Yield a task's records, and see that retention took none of them meanwhile.
 
@@ -214,12 +210,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
         """Return the tasks of a batch. The batch's own range counts, not where the last one ended."""
-        batch = Range.from_json(end)
         if end != self._planned:  # planned before a crash: the log may be another since
-            past = Past.of("the checkpoint", batch)
-            with closing(self._view()) as view:
-                check_past(past, view.present(view.heads(), past.places()))
-        return plan(self._options, batch)
+            self.check(end)
+        return plan(self._options, Range.from_json(end))
+
+    def check(self, place: Mapping[str, Any]) -> None:
+        """See that the log still is the one that was read up to a place. Raises AnotherLog and its kin."""
+        past = Past.of("the checkpoint", Range.from_json(place))
+        with closing(self._view()) as view:
+            check_past(past, view.present(view.heads(), past.places()))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of one task."""
@@ -239,8 +238,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return where the batch after another may end."""
         if before.pending is not None:
             return before.pending
-        if isinstance(limit, ReadWhole):
-            return self._ends(heads)
         ends = before_barriers(before.ends, self._ends(heads), heads.growths)
         return admit(before.ends, ends, limit.max_rows) if isinstance(limit, ReadMaxRows) else ends
 

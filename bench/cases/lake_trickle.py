@@ -1,0 +1,46 @@
+"""A lake into which little comes: the CPU of a batch of 50 rows, and of a stream to which nothing comes."""
+
+from bench import Case, Run, Size, Target, Value, Variant
+from bench.streams import Stream, stream_of
+
+_ROWS = 50
+
+
+def batches(run: Run, stream: Stream) -> dict[str, float]:
+    """Take batches of 50 rows of two types, one after the other; the CPU counted is that of a batch."""
+    for _ in range(run.records):
+        stream.take(_ROWS)
+    return {"records": run.records}
+
+
+def idle(run: Run, stream: Stream) -> dict[str, float]:
+    """Let it rest after its first batches, which is remembered, and after many more."""
+    seconds = run.size(quick=10, full=60)
+    stream.early_percent = stream.early_percent or stream.idle_percent(seconds)
+    wanted = run.size(quick=60, full=1_000)
+    while stream.batches < wanted:
+        stream.take(5)
+    later = stream.idle_percent(seconds)
+    return {
+        "idle_early_percent": stream.early_percent,
+        "idle_later_percent": later,
+        "idle_growth": later / stream.early_percent,
+    }
+
+
+CASE = Case(
+    name="lake_trickle",
+    about="a lake of two types: a 50-row batch; idle, early and after 1,000 batches (quick: 60), local[2]",
+    records=Size(quick=10, full=50),
+    rounds=1,
+    variants=[
+        Variant("idle", idle, setup=stream_of(2)),
+        Variant("50-row batches", batches, setup=stream_of(2)),
+    ],
+    targets=[
+        Target("batch", Value("50-row batches", "cpu_us"), at_most=500_000),
+        Target("idle", Value("idle", "idle_later_percent"), at_most=3),
+        Target("flat", Value("idle", "idle_growth"), at_most=1.2),
+    ],
+    warm_up=False,
+)
