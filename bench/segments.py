@@ -26,6 +26,7 @@ from penstock.wire.kafka.records import NewRecord, encode_records
 MIB = 1 << 20
 RECORD_BYTES = 1_000
 BATCH_RECORDS = 64
+TOPIC = "rows"
 PARTITIONS = (1, 16, 256)
 REQUEST_BATCHES = 16  # a mebibyte, as much as a client packs into one request
 Request = list[tuple[int, bytearray]]  # partition, and its batches one after another

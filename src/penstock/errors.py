@@ -83,6 +83,7 @@
     │   └── InvalidConfig           a topic cannot be set to that
     ├── GroupError                  groups and what they have put aside
     │   ├── UnknownGroup
+    │   ├── CursorBeyondEnd
     │   ├── GroupKindDiffers        a group of handlers, used by a client, or the other way round
     │   ├── GroupBusy               members serve it, so it is not deleted
     │   └── UnknownDeadLetter

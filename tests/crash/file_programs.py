@@ -27,9 +27,19 @@ def say(*words: object) -> None:
         os.write(1, (" ".join(map(str, words)) + "\n").encode())
 
 
-def main(path: str, seed: int, rounds: int = 30, kill_at: str | None = None, visit: int = 1) -> None:
-    """Append from several threads, trim and erase, for some rounds."""
-    os.environ["PENSTOCK_FILES_SEGMENT_BYTES"] = "4096"
+def main(
+    path: str,
+    seed: int,
+    rounds: int = 30,
+    kill_at: str | None = None,
+    visit: int = 1,
+    durability: str = "fsync",
+    segment_bytes: int = 4096,
+    tends: bool = True,
+) -> None:
+    """Append from several threads, trim and erase unless told not to (`tends`), for some rounds."""
+    os.environ["PENSTOCK_FILES_SEGMENT_BYTES"] = str(segment_bytes)
+    os.environ["PENSTOCK_FILES_DURABILITY"] = durability
     store = open_store(path)
     log = store.log
     assert isinstance(log, FileLog)
@@ -52,6 +62,9 @@ def main(path: str, seed: int, rounds: int = 30, kill_at: str | None = None, vis
         each.start()
     source = random.Random(seed)
     while any(each.is_alive() for each in threads):
+        threads[source.randrange(WRITERS)].join(0.02)
+        if not tends:
+            continue
         partition = source.randrange(PARTITIONS)
         start, end = log.bounds("t", partition)
         if end - start > 60:
@@ -60,7 +73,6 @@ def main(path: str, seed: int, rounds: int = 30, kill_at: str | None = None, vis
             offset = source.randrange(start, end)
             say("erase", partition, offset)
             log.erase(topic, [Position(partition, offset)])
-        threads[source.randrange(WRITERS)].join(0.02)
     say("done")
     store.close()
 

@@ -63,6 +63,18 @@ class WriteResult:
                 self.erased.add((int(rest[0]), int(rest[1])))
         return output.endswith("done\n")
 
+    def lost(self) -> int:
+        """Return how many records that were acknowledged are not there, in a log that trims nothing."""
+        store = open_store(self.path + "/")
+        try:
+            log, topic = store.log, store.log.topic("t")
+            log.claim()
+            ranges = [OffsetRange(number, *each) for number, each in log.all_bounds(topic).items()]
+            found = {each.id for each in log.read_ranges(topic, ranges, max_bytes=1 << 40).entries}
+        finally:
+            store.close()
+        return len(set(self.acknowledged.values()) - found)
+
     def check(self) -> int:
         """Open the log as its next writer does and compare; return how many records it holds."""
         store = open_store(self.path + "/")
