@@ -197,9 +197,7 @@ class LogDirectory:
         self.upkeep = Upkeep(settings)
         self._topics: dict[int, TopicFiles] = {}
         self._lock = RLock()
-        self._claim_lock = (
-            RLock()
-        )  # held while the tables are written: who is in a transaction needs the other
+        self._writer_change = RLock()  # held while the writer begins or ends; it may need the other one
         self._writer: LogWriter | None = None
         self._writer_lock: WriterLock | None = None
         self._watchers: list[Callable[[int, int], None]] = []
@@ -247,7 +245,7 @@ class LogDirectory:
         """
         if self._writer is not None:
             return self._writer
-        with self._claim_lock:
+        with self._writer_change:
             if self._writer is None:
                 self.disk.make_folder(self.path / TOPICS)
                 self.disk.sync_folder(self.path)
@@ -264,16 +262,17 @@ class LogDirectory:
 
     def stop_writing(self) -> None:
         """Finish, sync and let another process write."""
-        with self._claim_lock, self._lock:
+        with self._writer_change:
             writer, self._writer = self._writer, None
             if writer is None:
                 return
             writer.stop()
-            for topic in self._topics.values():
-                for partition in topic.partitions.values():
-                    partition.close()
-                topic.partitions = {}
-                topic.heads.sync()
+            with self._lock:
+                for topic in self._topics.values():
+                    for partition in topic.partitions.values():
+                        partition.close()
+                    topic.partitions = {}
+                    topic.heads.sync()
             assert self._writer_lock is not None
             self._writer_lock.release()
             self._writer_lock = None

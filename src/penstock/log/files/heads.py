@@ -22,6 +22,7 @@ Crash: slots are not synced one by one. One that is old or void costs a longer l
 
 import struct
 from pathlib import Path
+from threading import RLock
 from typing import NamedTuple
 
 from fastcrc.crc32 import iscsi as crc32c
@@ -60,31 +61,32 @@ def decode_head(slot: bytes) -> PartitionHead | None:
 
 
 class HeadsFile:
-    """The heads of one topic. Safe from any thread; `put` is the writer's."""
+    """The heads of one topic. Safe from any thread; `put` is for the process that writes."""
 
     def __init__(self, disk: Disk, folder: Path) -> None:
         self._disk, self._path = disk, folder / NAME
+        self._lock = RLock()  # a partition is recovered, and so published, by whoever needs it first
         self._file: DiskFile | None = None
         self._is_writing = False
 
     def get(self, partition: int) -> PartitionHead | None:
         """Return what a partition holds; None if nothing was ever written, or nobody can say."""
-        file = self._opened()
-        if file is None:
+        with self._lock:
+            file = self._opened()
+            if file is None:
+                return None
+            for _ in range(_TRIES):
+                slot = file.read(partition * SLOT_BYTES, SLOT_BYTES)
+                head = decode_head(slot)
+                if head is not None or not any(slot):
+                    return head
             return None
-        for _ in range(_TRIES):
-            slot = file.read(partition * SLOT_BYTES, SLOT_BYTES)
-            head = decode_head(slot)
-            if head is not None or not any(slot):
-                return head
-        return None
 
     def all(self) -> dict[int, PartitionHead]:
         """Return what every partition holds that ever held something, in one look."""
-        file = self._opened()
-        if file is None:
-            return {}
-        content = file.read(0, file.size)
+        with self._lock:
+            file = self._opened()
+            content = b"" if file is None else file.read(0, file.size)
         found = {}
         for at in range(0, len(content) - SLOT_BYTES + 1, SLOT_BYTES):
             slot = content[at : at + SLOT_BYTES]
@@ -96,26 +98,29 @@ class HeadsFile:
 
     def put(self, partition: int, head: PartitionHead) -> None:
         """Publish what a partition holds. Raises OSError."""
-        if self._file is None or not self._is_writing:
-            self.close()
-            self._disk.make_folder(self._path.parent)
-            try:
-                self._file = self._disk.open(self._path, write=True)
-            except FileNotFoundError:
-                self._file = self._disk.create(self._path)
-            self._is_writing = True
-        self._file.write(partition * SLOT_BYTES, [head.encode()])
+        with self._lock:
+            if self._file is None or not self._is_writing:
+                self.close()
+                self._disk.make_folder(self._path.parent)
+                try:
+                    self._file = self._disk.open(self._path, write=True)
+                except FileNotFoundError:
+                    self._file = self._disk.create(self._path)
+                self._is_writing = True
+            self._file.write(partition * SLOT_BYTES, [head.encode()])
 
     def sync(self) -> None:
         """Return once the disk has all of them."""
-        if self._file is not None and self._is_writing:
-            self._file.sync()
+        with self._lock:
+            if self._file is not None and self._is_writing:
+                self._file.sync()
 
     def close(self) -> None:
         """Close the file."""
-        if self._file is not None:
-            self._file.close()
-        self._file, self._is_writing = None, False
+        with self._lock:
+            if self._file is not None:
+                self._file.close()
+            self._file, self._is_writing = None, False
 
     def _opened(self) -> DiskFile | None:
         if self._file is None:

@@ -193,9 +193,8 @@ class FileLog(Log):
         def reserve() -> None:
             for number, offset in offsets.items():
                 folder = files.folder(number).path
-                if disk.exists(folder):
-                    write_reservation(disk, folder, max(offset, read_reservation(disk, folder)))
-                    forget_shortened(disk, folder)
+                write_reservation(disk, folder, max(offset, read_reservation(disk, folder)))
+                forget_shortened(disk, folder)
 
         if self.directory.is_writing:
             held = {number: self.partition(topic, number) for number in offsets}

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..contract import LAST_OFFSET, Appended, Batch, OffsetRange, Position, Topic, is_repeated
+from ..contract import Appended, Batch, Position, Topic, is_repeated
+from ..entry import Entry
 from ..sql.contract import Row, Rows
+from .partition_view import PartitionView
 
 if TYPE_CHECKING:
     from .log import FileLog
@@ -122,14 +124,20 @@ class ProducerNotes:
         wanted, found = set(ids), dict[str, Position]()
         if topic is not None:
             for number, floor in floors.items():
-                within = OffsetRange(int(number), floor, LAST_OFFSET)
-                for entry in self._log.view(topic, within.partition).entries(within.low, within.high):
+                for entry in _appended_since(self._log.view(topic, int(number)), floor):
                     if entry.id in wanted:
                         found[entry.id] = Position(entry.partition, entry.offset)
         there = [each for each in ids if each in found]
         places = [found[each] for each in there]
         self._put([(producer, epoch, sequence, topic_id, _json(places), _json(there))])
         return Appended(epoch, sequence, topic_id, tuple(places), tuple(there))
+
+
+def _appended_since(view: PartitionView, floor: int) -> Iterator[Entry]:
+    """Yield what was appended outside transactions, also behind one that is still open. Raises Damaged."""
+    for header, batch in view.batches(floor, view.end):
+        if not header.is_transactional:
+            yield from view.decoded(header, batch)
 
 
 def _row(batch: Batch, topic: Topic, placed: _Floors | list[Position]) -> Row:

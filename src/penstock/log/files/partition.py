@@ -356,14 +356,16 @@ class PartitionLog(PartitionView):
             self._reserved = wanted
 
     def skip_to(self, offset: int) -> None:
-        """Give no offset below this one, also after a restart; what comes next stands in a new segment.
+        """Give no offset below this one, also after a crash; what comes next stands in a new segment.
 
         Raises OSError.
         """
-        if self.files.disk.exists(self.folder.path):
-            offset = max(offset, read_reservation(self.files.disk, self.folder.path))
-            write_reservation(self.files.disk, self.folder.path, offset)
-            forget_shortened(self.files.disk, self.folder.path)
+        disk, folder = self.files.disk, self.folder.path
+        if offset > self._reserved:
+            offset = max(offset, read_reservation(disk, folder))
+            write_reservation(disk, folder, offset)
+            self._reserved = offset
+        forget_shortened(disk, folder)
         if offset > self.next_offset:
             self.next_offset, self._must_roll = offset, True
 
@@ -418,7 +420,7 @@ class PartitionLog(PartitionView):
     # -- segments
 
     def roll(self) -> None:
-        """Begin a new segment at the next offset; what is written before is synced. Raises OSError."""
+        """Begin a new segment at the next offset; what counts before it is synced. Raises OSError."""
         disk, old = self.files.disk, self.segments[-1] if self.segments else None
         header = SegmentHeader(
             self.folder.topic,
@@ -438,6 +440,9 @@ class PartitionLog(PartitionView):
         if old is not None and old.path == path:  # it is new: no offset was given since it was made
             self._must_roll = False
             return
+        if old is not None and self.synced_position < old.end_position:
+            self.sync()  # the new segment's header says that the disk has the old one
+            self.synced()
         if old is None:
             disk.make_folder(self.folder.path)
             disk.sync_folder(self.folder.path.parent)

@@ -57,18 +57,16 @@ class PartitionView:
         for segment in self.segments:
             if segment.end_offset <= producers.offset:
                 continue
-            mark = segment.index.before(max(producers.offset, segment.base_offset))
-            if mark is None:
-                continue
-            try:
-                for position, header in segment.headers(mark.position, mark.offset):
-                    if header.next_offset > end:
-                        break
-                    if header.base_offset >= producers.offset:
+            place = segment.place_before(max(producers.offset, segment.base_offset))
+            for position, header in segment.sound_headers(*place):
+                if header.next_offset > end:
+                    break
+                if header.base_offset >= producers.offset:
+                    try:
                         marker = decode_marker(segment.batch(position, header)) if header.is_control else None
-                        producers.note(header, marker)
-            except (Damaged, InvalidBatch):
-                producers.offset = segment.end_offset
+                    except (Damaged, InvalidBatch):
+                        continue
+                    producers.note(header, marker)
         producers.offset = max(producers.offset, end)
 
     # -- reading

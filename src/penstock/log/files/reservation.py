@@ -28,7 +28,11 @@ logger = logging.getLogger("penstock.files")
 
 
 def write_reservation(disk: Disk, folder: Path, offset: int) -> None:
-    """Let the disk have a reservation. Raises OSError."""
+    """Let the disk have a reservation, and its folder if that is not there yet. Raises OSError."""
+    if not disk.exists(folder):
+        disk.make_folder(folder)
+        disk.sync_folder(folder.parent)
+        disk.sync_folder(folder.parent.parent)  # the topic's own folder may be new, too
     body = _OFFSET.pack(offset)
     write_whole(disk, folder / NAME, (body + _CRC.pack(crc32c(body))) * 2)
 

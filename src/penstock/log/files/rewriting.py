@@ -8,6 +8,8 @@ does. Readers that have the old file open go on with it.
 """
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
+from uuid import uuid4
 
 from penstock import points
 from penstock.errors import Damaged
@@ -41,11 +43,21 @@ def rewrite(partition: PartitionLog, segment: Segment, change: BatchChange) -> S
 def write_beside(partition: PartitionLog, segment: Segment, batches: Iterable[Buffer]) -> Segment:
     """Write a segment anew beside the old one, durable and verified.
 
-    From any thread. Raises Damaged, OSError.
+    From any thread. Raises Damaged, OSError; then nothing of it is left.
     """
-    files, beside = partition.files, segment.path.with_suffix(segment.path.suffix + BESIDE)
-    files.forget(beside)
-    files.disk.remove(beside)
+    files = partition.files
+    # A name of its own: an erasure and a pass of upkeep may write the same segment at once.
+    beside = segment.path.with_suffix(f".{uuid4().hex}{BESIDE}")
+    try:
+        return _written(partition, segment, beside, batches)
+    except Exception:
+        files.forget(beside)
+        files.disk.remove(beside)
+        raise
+
+
+def _written(partition: PartitionLog, segment: Segment, beside: Path, batches: Iterable[Buffer]) -> Segment:
+    files = partition.files
     file = files.disk.create(beside)
     position = HEADER_BYTES
     try:

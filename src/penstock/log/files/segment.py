@@ -95,17 +95,9 @@ class Segment:
 
     def _made(self) -> SparseIndex:
         """Return an index of all batches that can be found; damaged bytes are passed over."""
-        index, position, offset = SparseIndex(self._index_bytes), HEADER_BYTES, self.base_offset
-        while position < self.end_position:
-            try:
-                for at, header in self.headers(position, offset):
-                    index.note(header.base_offset, at, header.max_timestamp)
-                    position, offset = at + header.size, header.next_offset
-            except Damaged:
-                found = self.resync(position + 1, offset)
-                if found is None:
-                    break
-                position, offset = found
+        index = SparseIndex(self._index_bytes)
+        for position, header in self.sound_headers(HEADER_BYTES, self.base_offset):
+            index.note(header.base_offset, position, header.max_timestamp)
         return index
 
     # -- reading
@@ -116,10 +108,9 @@ class Segment:
         One at least; None where the segment ends before. Raises Damaged when the first is damaged; damage
         behind ends the piece.
         """
-        mark = self.index.before(offset)
-        if mark is None or offset >= min(until, self.end_offset):
+        if offset >= min(until, self.end_offset):
             return None
-        position, expected = mark.position, mark.offset
+        position, expected = self.place_before(offset)
         size = min(max_bytes + self._index_bytes + BATCH_HEADER_BYTES, self.end_position - position)
         with self.files.use(self.path) as file:
             chunk = memoryview(file.read(position, size))
@@ -163,6 +154,14 @@ class Segment:
             )
         return BatchPiece(chunk[first:at], expected)
 
+    def place_before(self, offset: int) -> tuple[int, int]:
+        """Return position and offset of a batch at or before an offset: a mark, or where the first should be.
+
+        An index that was made again has no mark for a first batch that is damaged.
+        """
+        mark = self.index.before(offset)
+        return (HEADER_BYTES, self.base_offset) if mark is None else (mark.position, mark.offset)
+
     def _read_from(
         self, place: tuple[int, int], offset: int, max_bytes: int, until: int
     ) -> BatchPiece | None:  # behind damage between two marks: seldom
@@ -181,6 +180,18 @@ class Segment:
         except InvalidBatch as exc:
             raise Damaged(self.name, position, header.base_offset, exc.why) from exc
         return batch
+
+    def sound_headers(self, position: int, offset: int) -> Iterator[tuple[int, BatchHeader]]:
+        """Yield position and header of the batches from a place on; damaged bytes are passed over."""
+        place: tuple[int, int] | None = (position, offset)
+        while place is not None and place[0] < self.end_position:
+            try:
+                for at, header in self.headers(*place):
+                    place = at + header.size, header.next_offset
+                    yield at, header
+                return
+            except Damaged:
+                place = self.resync(place[0] + 1, place[1])
 
     def headers(
         self, position: int = HEADER_BYTES, offset: int | None = None

@@ -9,6 +9,7 @@ Everything that changes a partition runs in this thread, in the order it was ask
 to take.
 """
 
+import errno
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -186,6 +187,8 @@ class LogWriter:
             self._settle(rounds)
         except Exception as exc:
             logger.error("a round of the writer failed unexpectedly", exc_info=traced(exc))
+            for partition in rounds:  # offsets were given that nothing may be written at: they are void
+                partition.fail(OSError(errno.EIO, str(exc)))
             for append in group:
                 append.results = [
                     WriteResult(error=PartitionUnwritable("the log", str(exc))) for _ in append.writes

@@ -19,10 +19,15 @@ from penstock.errors import (
     OffsetOutOfRange,
     OutOfSequence,
     ProducerFenced,
+    StoreUnreachable,
     UnknownTopic,
 )
 from penstock.log.batches import Aborted, BatchLog, LogPlace, Write, WriteResult
-from penstock.log.contract import OffsetRange, Topic
+from penstock.log.contract import Batch, OffsetRange, Producer, Topic
+from penstock.log.entry import content_of
+from penstock.log.files.log import FileLog
+from penstock.log.files.notes import ProducerNotes
+from penstock.log.files.segment_header import HEADER_BYTES
 from penstock.log.open_batches import open_batches
 from penstock.log.sql.migrations import migrate
 from penstock.log.store import Store, open_store
@@ -31,6 +36,7 @@ from penstock.operate.groups import groups
 from penstock.operate.reconcile import reconcile
 from penstock.operate.retention import retain
 from penstock.testing.clock import FakeClock
+from penstock.testing.records import a_record
 from penstock.testing.refusal import refusal
 from penstock.wire.kafka.record_batch import batches_in, headers_in, read_header
 from penstock.wire.kafka.records import NewRecord, decode_records, encode_records
@@ -378,3 +384,54 @@ def test_a_lost_segment_is_not_taken_for_void(log: Opened, monkeypatch: pytest.M
     found = reconcile(log.store, "t")
     assert not found.agrees
     assert "is not in the log" in str(found.figures[0].faults)
+
+
+def test_a_transaction_behind_damage_is_still_taken_back(log: Opened) -> None:
+    id = log.add_transaction()
+    log.send(b"plain")
+    log.send(b"gone", producer_id=id, producer_epoch=0, base_sequence=0, transactional=True)
+    log.batches.mark(id, 0, [LogPlace(log.topic.id, 0)], committed=False)
+    log.send(b"more")
+    (segment,) = log.folder.rglob("*.log")
+    log.store.close()
+    for each in [*log.folder.rglob("*.snapshot"), *log.folder.rglob("*.index")]:
+        each.unlink()
+    content = bytearray(segment.read_bytes())
+    content[HEADER_BYTES + 3] ^= 1  # of the first batch's offset
+    segment.write_bytes(content)
+    log.open()
+    view = file_log(log).view(log.topic, 0)
+    assert [each.value for each in view.entries(1, 100)] == [b"more"]
+
+
+def test_what_an_append_left_behind_an_open_transaction_is_not_appended_again(
+    log: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = log.add_transaction()
+    log.send(b"open", producer_id=id, producer_epoch=0, base_sequence=0, transactional=True)
+    batch = Batch("t", [content_of(a_record(key="k"))], 0, Producer("p", 1, 0))
+    failure = StoreUnreachable("the tables", "they are away")
+    with monkeypatch.context() as patch:
+        patch.setattr(ProducerNotes, "put", lambda *_: (_ for _ in ()).throw(failure))
+        with pytest.raises(StoreUnreachable):
+            log.store.log.append_all([batch])
+    log.store.log.append_all([batch])
+    log.batches.mark(id, 0, [LogPlace(log.topic.id, 0)], committed=True)
+    view = file_log(log).view(log.topic, 0)
+    assert [each.offset for each in view.entries(0, 100)] == [0, 1]
+
+
+@pytest.mark.parametrize("partition", [0, 1], ids=["of a partition that holds something", "of an empty one"])
+@pytest.mark.parametrize("writing", [True, False], ids=["while it writes", "while nobody does"])
+def test_skipped_offsets_stay_skipped(log: Opened, partition: int, writing: bool) -> None:
+    log.send(b"a")
+    if not writing:
+        file_log(log).directory.stop_writing()
+    log.store.log.skip_to(log.topic, {partition: 10})
+    log.again()
+    assert log.send(b"b", partition=partition).base_offset == 10
+
+
+def file_log(log: Opened) -> FileLog:
+    assert isinstance(log.store.log, FileLog)
+    return log.store.log

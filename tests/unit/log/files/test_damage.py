@@ -13,6 +13,7 @@ from penstock.log.files.disk import Disk
 from penstock.log.files.filter import NameKind, may_hold
 from penstock.log.files.log import FileLog
 from penstock.log.files.reservation import read_reservation
+from penstock.log.files.segment_header import HEADER_BYTES
 from penstock.log.sql.migrations import migrate
 from penstock.log.store import open_store
 from penstock.testing.records import a_record
@@ -293,3 +294,18 @@ def test_a_file_whose_making_was_cut_short_is_removed(copied: tuple[Path, dict[i
         with open_partition(folder) as opened:
             assert opened.ids() == ids
         assert not unborn.exists()
+
+
+# -- the first batch of a segment
+
+
+@pytest.mark.parametrize("count", [3, 60])
+def test_a_first_batch_that_is_damaged_is_named_also_without_an_index(tmp_path: Path, count: int) -> None:
+    filled(tmp_path, count, clean=False)
+    damaged = segments(tmp_path)[0 if count == 3 else 1]
+    content = bytearray(damaged.read_bytes())
+    content[HEADER_BYTES + 3] ^= 1  # of its base offset
+    damaged.write_bytes(content)
+    damaged.with_suffix(".index").unlink(missing_ok=True)
+    with open_partition(tmp_path, clean=False) as opened, pytest.raises(Damaged):
+        opened.ids()

@@ -8,10 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from penstock import points
 from penstock.errors import PartitionUnwritable, StoreFull
 from penstock.log.files.disk import Disk, DiskFile
+from penstock.log.files.erasing import erase
+from penstock.log.files.writer import PartitionWrite
 from penstock.testing import FakeClock
 from penstock.wire.kafka.buffer import Buffer
+from penstock.wire.kafka.record_batch import read_header
+from penstock.wire.kafka.records import NewRecord, encode_records
 from tests.unit.log.files.partitions import open_partition
 
 
@@ -160,3 +165,42 @@ def test_a_segment_is_closed_when_it_is_old(tmp_path: Path) -> None:
         clock.advance(timedelta(seconds=2))
         opened.append("c")
         assert [each.base_offset for each in opened.partition.segments] == [0, 2]
+
+
+def test_a_round_that_fails_unexpectedly_leaves_no_offset_that_is_given_and_not_written(
+    tmp_path: Path,
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("nobody expects this")
+
+    clock = FakeClock()
+    with open_partition(tmp_path, clock=clock) as opened:
+        opened.append("a")
+        batches = [
+            encode_records(
+                [NewRecord(0, 1000, b"k", b"v", [])], producer_id=id, producer_epoch=0, base_sequence=0
+            )
+            for id in (7, 8)
+        ]
+        good, bad = (PartitionWrite(opened.partition, each, [(0, read_header(each))]) for each in batches)
+        assert all(each.error for each in opened.write([good, bad._replace(verify=fail)]))
+        clock.advance(timedelta(seconds=1))
+        assert opened.write([good])[0].error is None  # written now, and not taken for one sent again
+        opened.append("b")
+        values = [each.value for each in opened.partition.entries(0, 1 << 60)]
+        assert values == [b"aaaaa", b"v", b"bbbbb"]
+
+
+def test_before_an_erasure_closes_a_segment_the_disk_has_what_was_acknowledged(tmp_path: Path) -> None:
+    disk, seen = FailingDisk(), list[bool]()
+    settings = {"durability": "interval", "interval_seconds": 1000}
+    with open_partition(tmp_path, disk=disk, **settings) as opened:
+        opened.append("a")
+        disk.synced = []
+        name = opened.partition.last.path.name
+        points.arm("partition.roll_made", lambda: seen.append(name in disk.synced))
+        try:
+            opened.writer.call(lambda: erase(opened.partition, {0}, None))
+        finally:
+            points.disarm()
+    assert seen == [True]
