@@ -100,12 +100,12 @@ def fetching(talk: Talk) -> None:
 
 
 def places(talk: Talk) -> None:
-    made(talk, "placed", 2)
+    made(talk, "times", 2)
     for moment in (10, 2000, 1000):
-        talk.quietly(PRODUCE, 9, produce("placed", batch(talk, "x", "y", times=[moment, moment + 5])))
+        talk.quietly(PRODUCE, 9, produce("times", batch(talk, "x", "y", times=[moment, moment + 5])))
 
     def ask(step: str, moment: int, version: int = 7, **how: object) -> None:
-        topic = str(how.pop("topic", "placed"))
+        topic = str(how.pop("topic", "times"))
         talk.ask(f"places/{step}", LIST_OFFSETS, version, offsets(topic, moment, **how))  # type: ignore[arg-type]
 
     for version in (1, 2, 4, 6, 9):
