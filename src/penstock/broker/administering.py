@@ -1,5 +1,6 @@
 """Topics made, deleted, grown, set and trimmed by clients; each is visible before its answer goes out."""
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -7,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from penstock.delivery.retention_rule import RetentionSettings
 from penstock.errors import Error, NotAllowed, OffsetOutOfRange
 from penstock.log.contract import Topic
+from penstock.model.limits import check_topic
+from penstock.model.partition import check_partitions
 from penstock.wire.kafka.apis.configs import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS
 from penstock.wire.kafka.apis.records import DELETE_RECORDS
 from penstock.wire.kafka.apis.topics import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 _TOPIC, _BROKER = 2, 4  # kinds of things that have configs
 _OF_TOPIC, _DEFAULT = 1, 5  # where a config is from
 _SET, _DELETE = 0, 1  # what an incremental change does
+_FIRST_WITH_IDS = 6  # of DeleteTopics
+TWICE: Message = {"error_code": int(E.INVALID_REQUEST), "error_message": "it is named twice"}
 ReadConfigs = Callable[[Message], dict[str, str | None]]
 
 
@@ -59,13 +64,9 @@ class Administering:
 
     async def create(self, call: ClientCall) -> Reply:
         """Make topics."""
-        topics = []
-        names = [each["name"] for each in call.body["topics"]]
-        for each in call.body["topics"]:
-            if names.count(each["name"]) > 1:
-                twice = {"error_code": int(E.INVALID_REQUEST), "error_message": "it is named twice"}
-                topics.append({"name": each["name"], **twice})
-                continue
+        asked, twice = once(call.body["topics"])
+        topics: list[Message] = [{"name": name, **TWICE} for name in twice]
+        for each in asked:
             answer = await self._done(partial(self._create, call, each))
             await self._broker.refresh_topics()
             topics.append({"name": each["name"], **answer, **self._created(call, each, answer)})
@@ -74,8 +75,13 @@ class Administering:
     def _create(self, call: ClientCall, asked: Message) -> None:
         name = asked["name"]
         call.check(AccessRight.CREATE, access.topic(name))
-        if asked["replication_factor"] not in (-1, 1) or asked["assignments"]:
+        if asked["assignments"]:
+            raise Refused(E.INVALID_REPLICA_ASSIGNMENT, "partitions are not assigned to brokers by hand")
+        if asked["replication_factor"] not in (-1, 1):
             raise Refused(E.INVALID_REPLICATION_FACTOR, "the store replicates, topics do not: use 1 or -1")
+        for each in asked["configs"]:
+            if each["value"] is None:
+                raise Refused(E.INVALID_CONFIG, f"{each['name']} has no value")
         setting = read_configs({each["name"]: each["value"] for each in asked["configs"]})
         self._broker.topics.refresh()
         if name in self._broker.topics.by_name:
@@ -83,14 +89,19 @@ class Administering:
         partitions = asked["num_partitions"]
         partitions = self._broker.settings.partitions if partitions == -1 else partitions
         if call.body["validate_only"]:
+            check_topic(name)
+            check_partitions(partitions)
             return
         configs = {key: value for key, value in setting.configs.items() if value is not None}
         self._broker.administration.create_topic(name, partitions, setting.partitioner, setting.keep, configs)
 
     def _created(self, call: ClientCall, asked: Message, answer: Message) -> Message:
         topic = self._broker.topics.by_name.get(asked["name"])
-        if answer["error_code"] or topic is None:
+        if answer["error_code"]:
             return {}
+        if topic is None:  # it was to be checked only
+            usual, count = self._broker.settings.partitions, asked["num_partitions"]
+            return {"num_partitions": usual if count == -1 else count, "replication_factor": 1}
         return {
             "topic_id": self._broker.topics.uuid(topic),
             "num_partitions": topic.partitions,
@@ -103,8 +114,13 @@ class Administering:
         known = self._broker.topics
         asked = call.body["topics"] or [{"name": name, "topic_id": None} for name in call.body["topic_names"]]
         by_uuid = {known.uuid(each): each.name for each in known.by_id.values()}
-        responses = []
-        for each in asked:
+        named, twice = once([each for each in asked if each["name"] is not None])
+        responses: list[Message] = [{"name": name, **TWICE} for name in twice]
+        for each in [*named, *(each for each in asked if each["name"] is None)]:
+            if call.version >= _FIRST_WITH_IDS and (each["name"] is None) != bool(each["topic_id"].int):
+                said_both = {"error_code": int(E.INVALID_REQUEST), "error_message": "either a name or an id"}
+                responses.append({"name": each["name"], "topic_id": each["topic_id"], **said_both})
+                continue
             name = each["name"] if each["name"] is not None else by_uuid.get(each["topic_id"])
             if name is None:
                 responses.append(
@@ -123,8 +139,9 @@ class Administering:
 
     async def grow(self, call: ClientCall) -> Reply:
         """Give topics more partitions."""
-        results = []
-        for each in call.body["topics"]:
+        asked, twice = once(call.body["topics"])
+        results: list[Message] = [{"name": name, **TWICE} for name in twice]
+        for each in asked:
             answer = await self._done(partial(self._grow, call, each))
             results.append({"name": each["name"], **answer})
         await self._broker.refresh_topics()
@@ -190,6 +207,7 @@ class Administering:
     def _described(self, call: ClientCall, kind: int, name: str) -> list[TopicConfig]:
         if kind == _TOPIC:
             call.check(AccessRight.DESCRIBE, access.topic(name))
+            check_topic(name)
             topic = self._broker.topics.get(name)
             rows = self._broker.store.database.look(
                 lambda tx: tx.rows("log", "topic_configs", topics=[topic.id])
@@ -197,6 +215,8 @@ class Administering:
             return self._shown(topic, {name: value for _, name, value in rows})
         if kind == _BROKER:
             call.check(AccessRight.DESCRIBE, CLUSTER)
+            if name and name not in {str(node.id) for node in self._broker.cluster.nodes}:
+                raise Refused(E.INVALID_REQUEST, f"there is no broker {name!r}")
             settings = self._broker.settings
             return [
                 TopicConfig("num.partitions", str(settings.partitions), read_only=True),
@@ -252,10 +272,21 @@ class Administering:
     def _some(self, asked: Message) -> dict[str, str | None]:
         given: dict[str, str | None] = {}
         for each in asked["configs"]:
+            if each["name"] in given:
+                raise Refused(E.INVALID_REQUEST, f"{each['name']} is named twice")
+            if each["config_operation"] == _SET and each["value"] is None:
+                raise Refused(E.INVALID_REQUEST, f"{each['name']} has no value")
             if each["config_operation"] not in (_SET, _DELETE):
                 raise Refused(E.INVALID_CONFIG, f"{each['name']} is no list")
             given[each["name"]] = None if each["config_operation"] == _DELETE else each["value"]
         return given
+
+
+def once(asked: list[Message]) -> tuple[list[Message], list[str]]:
+    """Return what is named once, and the names of what a request names more often: nothing is done with it."""
+    counted = Counter(each["name"] for each in asked)
+    twice = [name for name, count in counted.items() if count > 1]
+    return [each for each in asked if counted[each["name"]] == 1], twice
 
 
 def said(error: Error | Refused) -> Message:

@@ -114,6 +114,7 @@ def members(talk: Talk) -> None:
     talk.ask("members/described", DESCRIBE_GROUPS, 5, {"groups": ["g1"]})
     talk.ask("members/deleted while used", DELETE_GROUPS, 2, {"groups_names": ["g1"]})
     two = talk.quietly(JOIN_GROUP, 4, _join("g1"), by="two")["member_id"]
+    talk.told(two, "member_id")
     talk.send("members/a second one", JOIN_GROUP, 5, _join("g1", two), by="two")
     talk.until(HEARTBEAT, 3, _beat("g1", one, 1), lambda answer: answer["error_code"] != 0)
     talk.ask("members/a heartbeat while all are called", HEARTBEAT, 3, _beat("g1", one, 1))

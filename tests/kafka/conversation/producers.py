@@ -21,6 +21,7 @@ Producer = tuple[int, int]
 
 def numbered(talk: Talk) -> None:
     made(talk, "numbered", 2)
+    talk.quietly(INIT_PRODUCER_ID, 4, _begin(None))  # Apache Kafka has to fetch a block of ids first
     given = talk.ask("numbered/an id", INIT_PRODUCER_ID, 4, _begin(None))
     id, epoch = given["producer_id"], given["producer_epoch"]
     talk.ask("numbered/another id", INIT_PRODUCER_ID, 1, _begin(None))

@@ -48,7 +48,7 @@ def producing(talk: Talk) -> None:
     header, rest = read_header(good), record_bytes(good)
     ask("more records than there are", bytes(sealed(header._replace(record_count=5), rest)))
     ask("an offset too many", bytes(sealed(header._replace(last_offset_delta=3), rest)))
-    ask("a control batch", bytes(sealed(header._replace(attributes=0x30, producer_id=1), rest)))
+    ask("a control batch", bytes(sealed(header._replace(attributes=0x20), rest)))
     ask("a codec that nobody has", bytes(sealed(header._replace(attributes=7), rest)))
     ask("an empty batch", bytes(sealed(header._replace(record_count=0, last_offset_delta=-1), b"")))
     ask("the format before", good[:16] + b"\1" + good[17:])
