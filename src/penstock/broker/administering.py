@@ -1,13 +1,14 @@
 """Topics made, deleted, grown, set and trimmed by clients; each is visible before its answer goes out."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.delivery.retention_rule import RetentionSettings
-from penstock.errors import Error, NotAllowed, OffsetOutOfRange
-from penstock.log.contract import Topic
+from penstock.errors import Error, InvalidConfig, NotAllowed, OffsetOutOfRange
+from penstock.log.contract import Keep, Topic
+from penstock.log.growth import check_growth
 from penstock.model.limits import check_topic
 from penstock.model.partition import check_partitions
 from penstock.wire.kafka.apis.configs import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS
@@ -21,17 +22,28 @@ from .access import CLUSTER, AccessRight
 from .call import ClientCall, Reply, RequestHandler
 from .error_codes import number_of
 from .refusal import Refused
-from .topic_configs import TopicConfig, read_configs, shown_configs
+from .topic_configs import (
+    CLEANUP,
+    LISTS,
+    TOMBSTONES,
+    Setting,
+    TopicConfig,
+    compaction_of,
+    is_kept_whole,
+    kept_of,
+    read_configs,
+    shown_configs,
+)
 
 if TYPE_CHECKING:
     from .broker import Broker
 
 _TOPIC, _BROKER = 2, 4  # kinds of things that have configs
 _OF_TOPIC, _DEFAULT = 1, 5  # where a config is from
-_SET, _DELETE = 0, 1  # what an incremental change does
+_SET, _DELETE, _APPEND, _SUBTRACT = 0, 1, 2, 3  # what an incremental change does
 _FIRST_WITH_IDS = 6  # of DeleteTopics
 TWICE: Message = {"error_code": int(E.INVALID_REQUEST), "error_message": "it is named twice"}
-ReadConfigs = Callable[[Message], dict[str, str | None]]
+ReadConfigs = Callable[[Message, Mapping[str, str | None]], dict[str, str | None]]
 
 
 class Administering:
@@ -83,6 +95,7 @@ class Administering:
             if each["value"] is None:
                 raise Refused(E.INVALID_CONFIG, f"{each['name']} has no value")
         setting = read_configs({each["name"]: each["value"] for each in asked["configs"]})
+        self._check_compaction(setting)
         self._broker.topics.refresh()
         if name in self._broker.topics.by_name:
             raise Refused(E.TOPIC_ALREADY_EXISTS, f"topic {name!r} is there already")
@@ -93,7 +106,19 @@ class Administering:
             check_partitions(partitions)
             return
         configs = {key: value for key, value in setting.configs.items() if value is not None}
-        self._broker.administration.create_topic(name, partitions, setting.partitioner, setting.keep, configs)
+        self._broker.administration.create_topic(
+            name,
+            partitions,
+            setting.partitioner,
+            kept_of(setting.keep, configs),
+            configs,
+            compaction_of(configs),
+        )
+
+    def _check_compaction(self, setting: Setting) -> None:
+        if setting.policy and "compact" in setting.policy and not self._broker.store.log.compacts:
+            wanted = "delete: only a log in files compacts by key, penstock serve --url ./data"
+            raise InvalidConfig("cleanup.policy", ",".join(sorted(setting.policy)), wanted)
 
     def _created(self, call: ClientCall, asked: Message, answer: Message) -> Message:
         topic = self._broker.topics.by_name.get(asked["name"])
@@ -106,7 +131,7 @@ class Administering:
             "topic_id": self._broker.topics.uuid(topic),
             "num_partitions": topic.partitions,
             "replication_factor": 1,
-            "configs": [_config(each) for each in self._shown(topic, {})],
+            "configs": [_config(each) for each in self._shown(topic, self._stored(topic))],
         }
 
     async def delete(self, call: ClientCall) -> Reply:
@@ -154,6 +179,7 @@ class Administering:
             raise Refused(E.INVALID_REPLICA_ASSIGNMENT, "partitions are not assigned to brokers by hand")
         if asked["count"] <= topic.partitions:
             raise Refused(E.INVALID_PARTITIONS, f"it has {topic.partitions} partitions already")
+        check_growth(topic, asked["count"])
         if not call.body["validate_only"]:
             self._broker.administration.grow_topic(topic.name, asked["count"])
 
@@ -209,10 +235,7 @@ class Administering:
             call.check(AccessRight.DESCRIBE, access.topic(name))
             check_topic(name)
             topic = self._broker.topics.get(name)
-            rows = self._broker.store.database.look(
-                lambda tx: tx.rows("log", "topic_configs", topics=[topic.id])
-            )
-            return self._shown(topic, {name: value for _, name, value in rows})
+            return self._shown(topic, self._stored(topic))
         if kind == _BROKER:
             call.check(AccessRight.DESCRIBE, CLUSTER)
             if name and name not in {str(node.id) for node in self._broker.cluster.nodes}:
@@ -226,9 +249,14 @@ class Administering:
             ]
         raise Refused(E.INVALID_REQUEST, f"nothing of kind {kind} has configs here")
 
+    def _stored(self, topic: Topic) -> dict[str, str]:
+        rows = self._broker.store.database.look(lambda tx: tx.rows("log", "topic_configs", topics=[topic.id]))
+        return {name: value for _, name, value in rows}
+
     def _shown(self, topic: Topic, stored: dict[str, str]) -> list[TopicConfig]:
         default_ms = int(RetentionSettings.load().age.total_seconds() * 1000)
-        return shown_configs(topic, stored, default_ms, self._broker.settings.batch_bytes)
+        compaction = self._broker.store.log.compaction(topic)
+        return shown_configs(topic, stored, compaction, default_ms, self._broker.settings.batch_bytes)
 
     async def alter(self, call: ClientCall) -> Reply:
         """Set all that is said; what is not said goes back to its default."""
@@ -238,7 +266,7 @@ class Administering:
         """Set what is said; the rest stays."""
         return await self._alter(call, self._some)
 
-    async def _alter(self, call: ClientCall, read: Callable[[Message], dict[str, str | None]]) -> Reply:
+    async def _alter(self, call: ClientCall, read: ReadConfigs) -> Reply:
         responses = []
         for each in call.body["resources"]:
             answer = await self._done(partial(self._set, call, each, read))
@@ -247,43 +275,66 @@ class Administering:
         await self._broker.refresh_topics()
         return {"responses": responses}
 
-    def _set(
-        self, call: ClientCall, asked: Message, read: Callable[[Message], dict[str, str | None]]
-    ) -> None:
+    def _set(self, call: ClientCall, asked: Message, read: ReadConfigs) -> None:
         name = asked["resource_name"]
         if asked["resource_type"] != _TOPIC:
             raise Refused(E.INVALID_REQUEST, "only topics are set here; brokers have settings of their own")
         call.check(AccessRight.ALTER, access.topic(name))
         topic = self._broker.topics.get(name)
-        given = read(asked)
+        stored = self._stored(topic)
+        given = read(asked, {each.name: each.value for each in self._shown(topic, stored)})
         setting = read_configs(given)
+        self._check_compaction(setting)
         if "penstock.partitioner" in given and setting.partitioner != topic.partitioner:
             raise Refused(E.INVALID_CONFIG, "a topic keeps the partitioner it was made with")
         if not call.body["validate_only"]:
-            keep = topic.keep._replace(**{field: getattr(setting.keep, field) for field in setting.said})
-            self._broker.administration.set_topic(topic, keep, setting.configs)
+            configs = stored | setting.configs
+            former = Keep() if is_kept_whole(stored) else topic.keep
+            keep = former._replace(**{field: getattr(setting.keep, field) for field in setting.said})
+            compaction = compaction_of(configs)
+            if CLEANUP not in configs:  # it was set by `penstock topics set`
+                compaction = self._broker.store.log.compaction(topic)
+            self._broker.administration.set_topic(topic, kept_of(keep, configs), setting.configs, compaction)
 
-    def _all(self, asked: Message) -> dict[str, str | None]:
-        gone = dict.fromkeys(
-            ("retention.ms", "retention.bytes", "penstock.retention.records", "penstock.foreign.keys")
+    def _all(self, asked: Message, current: Mapping[str, str | None]) -> dict[str, str | None]:
+        gone: dict[str, str | None] = dict.fromkeys(
+            (
+                "retention.ms",
+                "retention.bytes",
+                "penstock.retention.records",
+                "penstock.foreign.keys",
+                CLEANUP,
+                TOMBSTONES,
+            )
         )
         return gone | {each["name"]: each["value"] for each in asked["configs"]}
 
-    def _some(self, asked: Message) -> dict[str, str | None]:
+    def _some(self, asked: Message, current: Mapping[str, str | None]) -> dict[str, str | None]:
         given: dict[str, str | None] = {}
         for each in asked["configs"]:
             if each["name"] in given:
                 raise Refused(E.INVALID_REQUEST, f"{each['name']} is named twice")
             if each["config_operation"] == _SET and each["value"] is None:
                 raise Refused(E.INVALID_REQUEST, f"{each['name']} has no value")
+            if each["config_operation"] in (_APPEND, _SUBTRACT) and each["name"] in LISTS:
+                given[each["name"]] = _changed(current[each["name"]] or "", each)
+                continue
             if each["config_operation"] not in (_SET, _DELETE):
                 raise Refused(E.INVALID_CONFIG, f"{each['name']} is no list")
             given[each["name"]] = None if each["config_operation"] == _DELETE else each["value"]
         return given
 
 
+def _changed(current: str, change: Message) -> str:
+    """Return a list with something added or taken away."""
+    said = (change["value"] or "").split(",")
+    if change["config_operation"] == _APPEND:
+        return ",".join(dict.fromkeys([*current.split(","), *said]))
+    return ",".join(each for each in current.split(",") if each not in said)
+
+
 def once(asked: list[Message]) -> tuple[list[Message], list[str]]:
-    """Return what is named once, and the names of what a request names more often: nothing is done with it."""
+    """Return what is named once, and the names of what is named more often: nothing is done with that."""
     counted = Counter(each["name"] for each in asked)
     twice = [name for name, count in counted.items() if count > 1]
     return [each for each in asked if counted[each["name"]] == 1], twice

@@ -86,7 +86,7 @@ class Describing:
             if kind == _CONTROLLERS:
                 number = ErrorNumber.MISMATCHED_ENDPOINT_TYPE
             message = "there are brokers to ask about, and nothing else"
-            return {"error_code": int(number), "error_message": message, "endpoint_type": kind}
+            return {"error_code": int(number), "error_message": message}
         return {
             "cluster_id": self._broker.topics.cluster_id,
             "controller_id": self._broker.cluster.nodes[0].id,
@@ -252,7 +252,9 @@ class Describing:
                 answer["error_code"] = int(ErrorNumber.UNKNOWN_LEADER_EPOCH)
             else:
                 start, end = bounds[partition]
-                if moment == _LATEST and not (call.body["isolation_level"] or self._broker.batches.holds_back):
+                if moment == _LATEST and not (
+                    call.body["isolation_level"] or self._broker.batches.holds_back
+                ):
                     end = self._broker.batches.end(topic, partition)
                 answer |= self._place(topic, OffsetRange(partition, start, end), moment, call.version)
             found.append(answer)

@@ -74,8 +74,6 @@ class Transacting:
                 longest = self._broker.settings.transaction_longest.total_seconds() * 1000
                 if not 0 < timeout_ms <= longest:
                     raise Refused(E.INVALID_TRANSACTION_TIMEOUT)
-            elif body["producer_id"] >= 0:  # a later epoch is asked for, which only transactions have
-                raise Refused(E.INVALID_REQUEST)
             known = ProducerId(body["producer_id"], body["producer_epoch"])
             known_or_none = known if known.id >= 0 else None
             given = await self._broker.run(

@@ -23,9 +23,12 @@ def configs(talk: Talk) -> None:
     def resource(configs: list[Message], kind: int = _TOPIC, name: str = "set") -> Message:
         return {"resource_type": kind, "resource_name": name, "configs": configs}
 
-    def change(step: str, *changes: tuple[str, int, str | None], check: bool = False, **where: object) -> None:
+    def change(
+        step: str, *changes: tuple[str, int, str | None], check: bool = False, **where: object
+    ) -> None:
         some = [
-            {"name": name, "config_operation": operation, "value": value} for name, operation, value in changes
+            {"name": name, "config_operation": operation, "value": value}
+            for name, operation, value in changes
         ]
         asked = {"resources": [resource(some, **where)], "validate_only": check}  # type: ignore[arg-type]
         talk.ask(f"configs/{step}", INCREMENTAL_ALTER_CONFIGS, 1, asked)

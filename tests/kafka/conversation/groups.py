@@ -62,7 +62,13 @@ def _beat(group: str, member: str, generation: int, instance: str | None = None)
 
 
 def _commit(
-    group: str, member: str = "", generation: int = -1, *, topic: str = "consumed", offset: int = 3, **more: str
+    group: str,
+    member: str = "",
+    generation: int = -1,
+    *,
+    topic: str = "consumed",
+    offset: int = 3,
+    **more: str,
 ) -> Message:
     part = {
         "partition_index": int(more.get("partition", 0)),

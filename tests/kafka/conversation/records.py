@@ -22,6 +22,7 @@ _FAR_MS = 90 * 86_400_000
 
 def producing(talk: Talk) -> None:
     made(talk, "in")
+    made(talk, "odd")
     made(talk, "little", max_message_bytes="200")
 
     def ask(step: str, records: bytes | None, version: int = 9, **how: object) -> None:
@@ -44,7 +45,7 @@ def producing(talk: Talk) -> None:
     ask("no bytes", b"")
     ask("a batch cut short", good[:-3])
     ask("a byte changed", good[:-1] + bytes([good[-1] ^ 1]))
-    ask("two batches", good + good)
+    ask("two batches", good + good, topic="odd")
     header, rest = read_header(good), record_bytes(good)
     ask("more records than there are", bytes(sealed(header._replace(record_count=5), rest)))
     ask("an offset too many", bytes(sealed(header._replace(last_offset_delta=3), rest)))
@@ -53,14 +54,15 @@ def producing(talk: Talk) -> None:
     ask("an empty batch", bytes(sealed(header._replace(record_count=0, last_offset_delta=-1), b"")))
     ask("the format before", good[:16] + b"\1" + good[17:])
     ask("more than fits the topic", batch(talk, "x" * 400), topic="little")
-    ask("a time to come", batch(talk, "late", times=[_FAR_MS]))
+    ask("a time to come", batch(talk, "late", times=[_FAR_MS]), topic="odd")
     ask("a time long ago", batch(talk, "early", times=[-_FAR_MS]))
-    ask("a time before all", batch(talk, "no time", times=[-talk.begin_ms - 1]))
+    ask("a time before all", batch(talk, "no time", times=[-talk.begin_ms - 1]), topic="odd")
     for step, topic, acks in (("without acks", "in", 0), ("without acks, to nowhere", "nowhere", 0)):
         body = PRODUCE.encode_request(produce(topic, batch(talk, "quiet"), acks=acks), 9)
         probe = offsets("in", EARLIEST)
         talk.after_silence(f"producing/{step}", frame(PRODUCE, 9, body, id=9), LIST_OFFSETS, 5, probe)
     talk.ask("producing/all of it", FETCH, 11, fetch("in", 0))
+    talk.ask("producing/all that is odd", FETCH, 11, fetch("odd", 0))
 
 
 def fetching(talk: Talk) -> None:

@@ -23,9 +23,15 @@ NO_ANSWER = "no answer, and the connection goes on"
 WAIT_SECONDS = 60
 _ANSWER_SECONDS = 15
 
-_LEFT_OUT = {"throttle_time_ms", "error_message", "host", "port", "rack", "documentation", "node_endpoints"} | {
-    "batch_index_error_message"
-}
+_LEFT_OUT = {
+    "throttle_time_ms",
+    "error_message",
+    "host",
+    "port",
+    "rack",
+    "documentation",
+    "node_endpoints",
+} | {"batch_index_error_message"}
 _IDS = {"producer_id": "producer", "member_id": "member", "leader": "member", "cluster_id": "cluster"}
 _ORDER = {"topics": "name", "groups": "group_id", "results": "group_id", "members": "member_id"}
 _NODES = {"node_id", "leader_id", "controller_id", "broker_id", "replica_nodes", "isr_nodes"}
@@ -184,7 +190,9 @@ class Talk:
         if "marker" in record:
             return f"{record['offset']} marker"
         headers = "".join(f" {name}:{value}" for name, value in record["headers"])
-        return f"{record['offset']} {record['key']}={record['value']} at {self._time(record['time'])}{headers}"
+        return (
+            f"{record['offset']} {record['key']}={record['value']} at {self._time(record['time'])}{headers}"
+        )
 
     def _client(self, by: str) -> RawClient:
         if by not in self._clients:
@@ -229,7 +237,9 @@ def records_in(data: Any) -> Iterable[Message]:
                 "time": each.timestamp_ms,
                 "key": None if each.key is None else each.key.decode(),
                 "value": None if each.value is None else each.value.decode(),
-                "headers": [[name, None if value is None else value.decode()] for name, value in each.headers],
+                "headers": [
+                    [name, None if value is None else value.decode()] for name, value in each.headers
+                ],
             }
 
 

@@ -10,13 +10,13 @@ from penstock.wire.kafka.layout import Message
 from .bodies import coordinated, create, made, new_topic, visible
 from .talk import Talk
 
-_NOBODY = UUID(int=7)
+_NO_ID, _NOBODY = UUID(int=0), UUID(int=7)
 
 
 def versions(talk: Talk) -> None:
     software = {"client_software_name": "script", "client_software_version": "1"}
     for version in (0, 1, 3, 4):
-        talk.ask(f"versions/version {version}", API_VERSIONS, version, software)
+        all_of_them = talk.ask(f"versions/version {version}", API_VERSIONS, version, software)["api_keys"]
     talk.ask("versions/a name that is none", API_VERSIONS, 3, {"client_software_name": "?"})
     odd = struct.pack(">hhih", 18, 99, 5, -1) + b"\0\0\0\0"
     answer = talk.say("versions/one that nobody has", struct.pack(">i", len(odd)) + odd)
@@ -27,6 +27,8 @@ def versions(talk: Talk) -> None:
         if name.startswith("versions/") and isinstance(said, dict):
             own = [each for each in said["api_keys"] if each["api_key"] == API_VERSIONS.key]
             talk.answers[name] = {"error_code": said["error_code"], "own range": own}
+    ranges = [[each["api_key"], each["min_version"], each["max_version"]] for each in all_of_them]
+    talk.answers["versions/all of them"] = sorted(ranges)
     for name, key in (("an api that nobody has", 999), ("a version that nobody has", 3)):
         odd = struct.pack(">hhih", key, 99, 5, -1)
         talk.say(f"versions/{name}", struct.pack(">i", len(odd)) + odd)
@@ -83,7 +85,7 @@ def metadata(talk: Talk) -> None:
     made(talk, "seen", 2)
     known = talk.quietly(METADATA, 12, {"topics": [{"name": "seen", "topic_id": UUID(int=0)}]})
 
-    def ask(step: str, version: int, *names: str | None, id: UUID = UUID(int=0)) -> None:
+    def ask(step: str, version: int, *names: str | None, id: UUID = _NO_ID) -> None:
         wanted = [{"name": name, "topic_id": id} for name in names]
         asked = {"topics": wanted, "allow_auto_topic_creation": False}
         talk.ask(f"metadata/{step}", METADATA, version, asked)
@@ -105,9 +107,8 @@ def metadata(talk: Talk) -> None:
 def growing(talk: Talk) -> None:
     made(talk, "small", 2)
 
-    def ask(step: str, *counts: int, name: str = "small", check: bool = False, hand: bool = False) -> None:
-        by_hand = [{"broker_ids": [1]}] if hand else None
-        topics = [{"name": name, "count": count, "assignments": by_hand} for count in counts]
+    def ask(step: str, *counts: int, name: str = "small", check: bool = False) -> None:
+        topics = [{"name": name, "count": count, "assignments": None} for count in counts]
         asked = {"topics": topics, "timeout_ms": 10_000, "validate_only": check}
         talk.ask(f"growing/{step}", CREATE_PARTITIONS, 3, asked)
 
@@ -120,8 +121,8 @@ def growing(talk: Talk) -> None:
     ask("to fewer than none", -1)
     ask("an unknown topic", 4, name="nowhere")
     ask("twice in one request", 8, 16)
-    ask("placed by hand", 5, hand=True)
-    ask("to one more", 5, check=True)
+    ask("to one more, to be checked only", 5, check=True)
+    ask("to one more", 5)
 
 
 def deleting(talk: Talk) -> None:
