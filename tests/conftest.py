@@ -63,6 +63,7 @@ ON_FILES = tuple(
         "conformance/test_retention",
         "conformance/test_topics",
         "kafka/test_confluent",
+        "kafka/test_conversation",
         "kafka/test_kills",
         "kafka/test_producers",
     )

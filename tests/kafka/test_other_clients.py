@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.kafka.served import Served
+from tests.kafka.test_page import node_client
 
 SECONDS = 60
 
@@ -129,21 +130,11 @@ main().catch(error => { console.error(error); process.exit(1) })
 def test_kafkajs_commits_a_transaction_and_a_group_reads_it(
     served: Served, topic: str, tmp_path: Path
 ) -> None:
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node is None or npm is None:
-        pytest.skip("node and npm are not installed")
-    home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "penstock-kafkajs"
-    if not (home / "node_modules/kafkajs").is_dir():
-        home.mkdir(parents=True, exist_ok=True)
-        got = subprocess.run(
-            [npm, "install", "--prefix", str(home), "kafkajs@2.2.4"], capture_output=True, timeout=SECONDS
-        )
-        if got.returncode:
-            pytest.skip("kafkajs cannot be had from npm here")
+    modules = node_client()
     (tmp_path / "talk.js").write_text(SCRIPT)
     done = subprocess.run(
-        [node, str(tmp_path / "talk.js"), served.address],
-        env={**os.environ, "NODE_PATH": str(home / "node_modules"), "KAFKAJS_NO_PARTITIONER_WARNING": "1"},
+        ["node", str(tmp_path / "talk.js"), served.address],
+        env={**os.environ, "NODE_PATH": str(modules), "KAFKAJS_NO_PARTITIONER_WARNING": "1"},
         capture_output=True,
         text=True,
         timeout=SECONDS,

@@ -1,12 +1,16 @@
 """Topics made, deleted, grown, set and trimmed by clients; each is visible before its answer goes out."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.delivery.retention_rule import RetentionSettings
-from penstock.errors import Error, NotAllowed, OffsetOutOfRange
-from penstock.log.contract import Topic
+from penstock.errors import Error, InvalidConfig, NotAllowed, OffsetOutOfRange
+from penstock.log.contract import Keep, Topic
+from penstock.log.growth import check_growth
+from penstock.model.limits import check_topic
+from penstock.model.partition import check_partitions
 from penstock.wire.kafka.apis.configs import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS
 from penstock.wire.kafka.apis.records import DELETE_RECORDS
 from penstock.wire.kafka.apis.topics import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS
@@ -18,15 +22,28 @@ from .access import CLUSTER, AccessRight
 from .call import ClientCall, Reply, RequestHandler
 from .error_codes import number_of
 from .refusal import Refused
-from .topic_configs import TopicConfig, read_configs, shown_configs
+from .topic_configs import (
+    CLEANUP,
+    LISTS,
+    TOMBSTONES,
+    Setting,
+    TopicConfig,
+    compaction_of,
+    is_kept_whole,
+    kept_of,
+    read_configs,
+    shown_configs,
+)
 
 if TYPE_CHECKING:
     from .broker import Broker
 
 _TOPIC, _BROKER = 2, 4  # kinds of things that have configs
 _OF_TOPIC, _DEFAULT = 1, 5  # where a config is from
-_SET, _DELETE = 0, 1  # what an incremental change does
-ReadConfigs = Callable[[Message], dict[str, str | None]]
+_SET, _DELETE, _APPEND, _SUBTRACT = 0, 1, 2, 3  # what an incremental change does
+_FIRST_WITH_IDS = 6  # of DeleteTopics
+TWICE: Message = {"error_code": int(E.INVALID_REQUEST), "error_message": "it is named twice"}
+ReadConfigs = Callable[[Message, Mapping[str, str | None]], dict[str, str | None]]
 
 
 class Administering:
@@ -59,13 +76,9 @@ class Administering:
 
     async def create(self, call: ClientCall) -> Reply:
         """Make topics."""
-        topics = []
-        names = [each["name"] for each in call.body["topics"]]
-        for each in call.body["topics"]:
-            if names.count(each["name"]) > 1:
-                twice = {"error_code": int(E.INVALID_REQUEST), "error_message": "it is named twice"}
-                topics.append({"name": each["name"], **twice})
-                continue
+        asked, twice = once(call.body["topics"])
+        topics: list[Message] = [{"name": name, **TWICE} for name in twice]
+        for each in asked:
             answer = await self._done(partial(self._create, call, each))
             await self._broker.refresh_topics()
             topics.append({"name": each["name"], **answer, **self._created(call, each, answer)})
@@ -74,28 +87,51 @@ class Administering:
     def _create(self, call: ClientCall, asked: Message) -> None:
         name = asked["name"]
         call.check(AccessRight.CREATE, access.topic(name))
-        if asked["replication_factor"] not in (-1, 1) or asked["assignments"]:
+        if asked["assignments"]:
+            raise Refused(E.INVALID_REPLICA_ASSIGNMENT, "partitions are not assigned to brokers by hand")
+        if asked["replication_factor"] not in (-1, 1):
             raise Refused(E.INVALID_REPLICATION_FACTOR, "the store replicates, topics do not: use 1 or -1")
+        for each in asked["configs"]:
+            if each["value"] is None:
+                raise Refused(E.INVALID_CONFIG, f"{each['name']} has no value")
         setting = read_configs({each["name"]: each["value"] for each in asked["configs"]})
+        self._check_compaction(setting)
         self._broker.topics.refresh()
         if name in self._broker.topics.by_name:
             raise Refused(E.TOPIC_ALREADY_EXISTS, f"topic {name!r} is there already")
         partitions = asked["num_partitions"]
         partitions = self._broker.settings.partitions if partitions == -1 else partitions
         if call.body["validate_only"]:
+            check_topic(name)
+            check_partitions(partitions)
             return
         configs = {key: value for key, value in setting.configs.items() if value is not None}
-        self._broker.administration.create_topic(name, partitions, setting.partitioner, setting.keep, configs)
+        self._broker.administration.create_topic(
+            name,
+            partitions,
+            setting.partitioner,
+            kept_of(setting.keep, configs),
+            configs,
+            compaction_of(configs),
+        )
+
+    def _check_compaction(self, setting: Setting) -> None:
+        if setting.policy and "compact" in setting.policy and not self._broker.store.log.compacts:
+            wanted = "delete: only a log in files compacts by key, penstock serve --url ./data"
+            raise InvalidConfig("cleanup.policy", ",".join(sorted(setting.policy)), wanted)
 
     def _created(self, call: ClientCall, asked: Message, answer: Message) -> Message:
         topic = self._broker.topics.by_name.get(asked["name"])
-        if answer["error_code"] or topic is None:
+        if answer["error_code"]:
             return {}
+        if topic is None:  # it was to be checked only
+            usual, count = self._broker.settings.partitions, asked["num_partitions"]
+            return {"num_partitions": usual if count == -1 else count, "replication_factor": 1}
         return {
             "topic_id": self._broker.topics.uuid(topic),
             "num_partitions": topic.partitions,
             "replication_factor": 1,
-            "configs": [_config(each) for each in self._shown(topic, {})],
+            "configs": [_config(each) for each in self._shown(topic, self._stored(topic))],
         }
 
     async def delete(self, call: ClientCall) -> Reply:
@@ -103,8 +139,13 @@ class Administering:
         known = self._broker.topics
         asked = call.body["topics"] or [{"name": name, "topic_id": None} for name in call.body["topic_names"]]
         by_uuid = {known.uuid(each): each.name for each in known.by_id.values()}
-        responses = []
-        for each in asked:
+        named, twice = once([each for each in asked if each["name"] is not None])
+        responses: list[Message] = [{"name": name, **TWICE} for name in twice]
+        for each in [*named, *(each for each in asked if each["name"] is None)]:
+            if call.version >= _FIRST_WITH_IDS and (each["name"] is None) != bool(each["topic_id"].int):
+                said_both = {"error_code": int(E.INVALID_REQUEST), "error_message": "either a name or an id"}
+                responses.append({"name": each["name"], "topic_id": each["topic_id"], **said_both})
+                continue
             name = each["name"] if each["name"] is not None else by_uuid.get(each["topic_id"])
             if name is None:
                 responses.append(
@@ -123,8 +164,9 @@ class Administering:
 
     async def grow(self, call: ClientCall) -> Reply:
         """Give topics more partitions."""
-        results = []
-        for each in call.body["topics"]:
+        asked, twice = once(call.body["topics"])
+        results: list[Message] = [{"name": name, **TWICE} for name in twice]
+        for each in asked:
             answer = await self._done(partial(self._grow, call, each))
             results.append({"name": each["name"], **answer})
         await self._broker.refresh_topics()
@@ -137,6 +179,7 @@ class Administering:
             raise Refused(E.INVALID_REPLICA_ASSIGNMENT, "partitions are not assigned to brokers by hand")
         if asked["count"] <= topic.partitions:
             raise Refused(E.INVALID_PARTITIONS, f"it has {topic.partitions} partitions already")
+        check_growth(topic, asked["count"])
         if not call.body["validate_only"]:
             self._broker.administration.grow_topic(topic.name, asked["count"])
 
@@ -190,13 +233,13 @@ class Administering:
     def _described(self, call: ClientCall, kind: int, name: str) -> list[TopicConfig]:
         if kind == _TOPIC:
             call.check(AccessRight.DESCRIBE, access.topic(name))
+            check_topic(name)
             topic = self._broker.topics.get(name)
-            rows = self._broker.store.database.look(
-                lambda tx: tx.rows("log", "topic_configs", topics=[topic.id])
-            )
-            return self._shown(topic, {name: value for _, name, value in rows})
+            return self._shown(topic, self._stored(topic))
         if kind == _BROKER:
             call.check(AccessRight.DESCRIBE, CLUSTER)
+            if name and name not in {str(node.id) for node in self._broker.cluster.nodes}:
+                raise Refused(E.INVALID_REQUEST, f"there is no broker {name!r}")
             settings = self._broker.settings
             return [
                 TopicConfig("num.partitions", str(settings.partitions), read_only=True),
@@ -206,9 +249,14 @@ class Administering:
             ]
         raise Refused(E.INVALID_REQUEST, f"nothing of kind {kind} has configs here")
 
+    def _stored(self, topic: Topic) -> dict[str, str]:
+        rows = self._broker.store.database.look(lambda tx: tx.rows("log", "topic_configs", topics=[topic.id]))
+        return {name: value for _, name, value in rows}
+
     def _shown(self, topic: Topic, stored: dict[str, str]) -> list[TopicConfig]:
         default_ms = int(RetentionSettings.load().age.total_seconds() * 1000)
-        return shown_configs(topic, stored, default_ms, self._broker.settings.batch_bytes)
+        compaction = self._broker.store.log.compaction(topic)
+        return shown_configs(topic, stored, compaction, default_ms, self._broker.settings.batch_bytes)
 
     async def alter(self, call: ClientCall) -> Reply:
         """Set all that is said; what is not said goes back to its default."""
@@ -218,7 +266,7 @@ class Administering:
         """Set what is said; the rest stays."""
         return await self._alter(call, self._some)
 
-    async def _alter(self, call: ClientCall, read: Callable[[Message], dict[str, str | None]]) -> Reply:
+    async def _alter(self, call: ClientCall, read: ReadConfigs) -> Reply:
         responses = []
         for each in call.body["resources"]:
             answer = await self._done(partial(self._set, call, each, read))
@@ -227,35 +275,69 @@ class Administering:
         await self._broker.refresh_topics()
         return {"responses": responses}
 
-    def _set(
-        self, call: ClientCall, asked: Message, read: Callable[[Message], dict[str, str | None]]
-    ) -> None:
+    def _set(self, call: ClientCall, asked: Message, read: ReadConfigs) -> None:
         name = asked["resource_name"]
         if asked["resource_type"] != _TOPIC:
             raise Refused(E.INVALID_REQUEST, "only topics are set here; brokers have settings of their own")
         call.check(AccessRight.ALTER, access.topic(name))
         topic = self._broker.topics.get(name)
-        given = read(asked)
+        stored = self._stored(topic)
+        given = read(asked, {each.name: each.value for each in self._shown(topic, stored)})
         setting = read_configs(given)
+        self._check_compaction(setting)
         if "penstock.partitioner" in given and setting.partitioner != topic.partitioner:
             raise Refused(E.INVALID_CONFIG, "a topic keeps the partitioner it was made with")
         if not call.body["validate_only"]:
-            keep = topic.keep._replace(**{field: getattr(setting.keep, field) for field in setting.said})
-            self._broker.administration.set_topic(topic, keep, setting.configs)
+            configs = stored | setting.configs
+            former = Keep() if is_kept_whole(stored) else topic.keep
+            keep = former._replace(**{field: getattr(setting.keep, field) for field in setting.said})
+            compaction = compaction_of(configs)
+            if CLEANUP not in configs:  # it was set by `penstock topics set`
+                compaction = self._broker.store.log.compaction(topic)
+            self._broker.administration.set_topic(topic, kept_of(keep, configs), setting.configs, compaction)
 
-    def _all(self, asked: Message) -> dict[str, str | None]:
-        gone = dict.fromkeys(
-            ("retention.ms", "retention.bytes", "penstock.retention.records", "penstock.foreign.keys")
+    def _all(self, asked: Message, current: Mapping[str, str | None]) -> dict[str, str | None]:
+        gone: dict[str, str | None] = dict.fromkeys(
+            (
+                "retention.ms",
+                "retention.bytes",
+                "penstock.retention.records",
+                "penstock.foreign.keys",
+                CLEANUP,
+                TOMBSTONES,
+            )
         )
         return gone | {each["name"]: each["value"] for each in asked["configs"]}
 
-    def _some(self, asked: Message) -> dict[str, str | None]:
+    def _some(self, asked: Message, current: Mapping[str, str | None]) -> dict[str, str | None]:
         given: dict[str, str | None] = {}
         for each in asked["configs"]:
+            if each["name"] in given:
+                raise Refused(E.INVALID_REQUEST, f"{each['name']} is named twice")
+            if each["config_operation"] == _SET and each["value"] is None:
+                raise Refused(E.INVALID_REQUEST, f"{each['name']} has no value")
+            if each["config_operation"] in (_APPEND, _SUBTRACT) and each["name"] in LISTS:
+                given[each["name"]] = _changed(current[each["name"]] or "", each)
+                continue
             if each["config_operation"] not in (_SET, _DELETE):
                 raise Refused(E.INVALID_CONFIG, f"{each['name']} is no list")
             given[each["name"]] = None if each["config_operation"] == _DELETE else each["value"]
         return given
+
+
+def _changed(current: str, change: Message) -> str:
+    """Return a list with something added or taken away."""
+    said = (change["value"] or "").split(",")
+    if change["config_operation"] == _APPEND:
+        return ",".join(dict.fromkeys([*current.split(","), *said]))
+    return ",".join(each for each in current.split(",") if each not in said)
+
+
+def once(asked: list[Message]) -> tuple[list[Message], list[str]]:
+    """Return what is named once, and the names of what is named more often: nothing is done with that."""
+    counted = Counter(each["name"] for each in asked)
+    twice = [name for name, count in counted.items() if count > 1]
+    return [each for each in asked if counted[each["name"]] == 1], twice
 
 
 def said(error: Error | Refused) -> Message:

@@ -3,14 +3,20 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from penstock.log.contract import Keep, Topic
+from penstock.log.contract import Compaction, Keep, Topic
 
 
 class Administration(Protocol):
     """Topics made, deleted, grown and set; groups deleted. Each call is one operation, with its audit."""
 
     def create_topic(
-        self, name: str, partitions: int, partitioner: str, keep: Keep, configs: Mapping[str, str]
+        self,
+        name: str,
+        partitions: int,
+        partitioner: str,
+        keep: Keep,
+        configs: Mapping[str, str],
+        compaction: Compaction | None = None,
     ) -> None:
         """Make a topic. Raises InvalidTopic, InvalidPartitions, PartitionsDiffer when it is there."""
 
@@ -20,8 +26,13 @@ class Administration(Protocol):
     def grow_topic(self, name: str, partitions: int) -> None:
         """Give a topic more partitions. Raises UnknownTopic, InvalidGrowth."""
 
-    def set_topic(self, topic: Topic, keep: Keep, configs: Mapping[str, str | None]) -> None:
-        """Set what is kept of a topic, and other configs; None takes one away. Raises UnknownTopic."""
+    def set_topic(
+        self, topic: Topic, keep: Keep, configs: Mapping[str, str | None], compaction: Compaction | None
+    ) -> None:
+        """Set what is kept of a topic, how it is compacted, and other configs; None takes one away.
+
+        Raises UnknownTopic, StoreUnsupported.
+        """
 
     def trim_topic(self, topic: Topic, partition: int, before: int) -> None:
         """Delete the records of a partition before an offset. Raises OffsetOutOfRange."""

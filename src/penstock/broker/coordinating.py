@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("penstock.groups")
 
 _FIRST_WITH_PROMISED_IDS, _FIRST_WITH_SKIP, _FIRST_WITH_MANY_LEAVING = 4, 9, 3
+_FIRST_WITHOUT_PROTOCOL = 7  # whose refusals may leave it out
 _LONGEST_PROMISED = 1000  # member ids of a group that were given out and not used yet
 _MOST_IDLE, _IDLE_SECONDS = 1000, 10.0  # groups without members in memory, and for how long one stays
 _WEIGH_SECONDS = 1.0
@@ -125,7 +126,8 @@ class Coordinating:
         try:
             return await self._join(call)
         except Refused as exc:
-            return {"error_code": int(exc.number), "member_id": call.body["member_id"]}
+            nameless = {"protocol_name": None} if call.version >= _FIRST_WITHOUT_PROTOCOL else {}
+            return {"error_code": int(exc.number), "member_id": call.body["member_id"], **nameless}
 
     async def _join(self, call: ClientCall) -> Message:
         body, settings = call.body, self._broker.settings
@@ -438,8 +440,12 @@ class Coordinating:
 
 def checked(group: ConsumerGroup, id: str, instance: str | None, generation: int) -> GroupMember:
     """Return a member that belongs to the present generation. Raises Refused."""
-    if instance is not None and group.instances.get(instance, id) != id:
-        raise Refused(E.FENCED_INSTANCE_ID)
+    if instance is not None:
+        known = group.instances.get(instance)
+        if known is not None and known != id:
+            raise Refused(E.FENCED_INSTANCE_ID)
+        if known is None:
+            raise Refused(E.UNKNOWN_MEMBER_ID)
     member = group.members.get(id)
     if member is None or group.state is GroupState.EMPTY:
         raise Refused(E.UNKNOWN_MEMBER_ID)

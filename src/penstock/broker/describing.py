@@ -1,5 +1,6 @@
 """What there is: versions, brokers, topics, coordinators, and where partitions begin and end."""
 
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 _LATEST, _EARLIEST, _LATEST_TIME = -1, -2, -3
 _GROUP, _TRANSACTION = 0, 1
+_BROKERS, _CONTROLLERS = 1, 2
+_FIRST_WITH_SOFTWARE, _FIRST_WITHOUT_NAMES = 3, 12
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 class Describing:
@@ -62,6 +66,9 @@ class Describing:
 
     def api_versions(self, call: ClientCall) -> Reply:
         """Return what is served."""
+        names = call.body["client_software_name"], call.body["client_software_version"]
+        if call.version >= _FIRST_WITH_SOFTWARE and not all(_SOFTWARE.fullmatch(each) for each in names):
+            return {"error_code": int(ErrorNumber.INVALID_REQUEST)}
         return {"api_keys": self.own_versions(), "supported_features": ()}
 
     def _brokers(self, name: str) -> list[Message]:
@@ -73,11 +80,13 @@ class Describing:
     def describe_cluster(self, call: ClientCall) -> Reply:
         """Return the brokers."""
         call.check(AccessRight.DESCRIBE, CLUSTER)
-        if call.body["endpoint_type"] != 1:
-            return {
-                "error_code": int(ErrorNumber.UNSUPPORTED_VERSION),
-                "error_message": "there are no controllers to ask",
-            }
+        kind = call.body["endpoint_type"]
+        if kind != _BROKERS:
+            number = ErrorNumber.UNSUPPORTED_ENDPOINT_TYPE
+            if kind == _CONTROLLERS:
+                number = ErrorNumber.MISMATCHED_ENDPOINT_TYPE
+            message = "there are brokers to ask about, and nothing else"
+            return {"error_code": int(number), "error_message": message}
         return {
             "cluster_id": self._broker.topics.cluster_id,
             "controller_id": self._broker.cluster.nodes[0].id,
@@ -132,7 +141,7 @@ class Describing:
                 await self._create_missing(call, names)
             by_uuid = {topics.uuid(each): each for each in topics.by_id.values()} if None in names else {}
             found = []
-            for each in wanted:
+            for each in {(each["name"], each["topic_id"]): each for each in wanted}.values():
                 name = each["name"]
                 topic = by_uuid.get(each["topic_id"]) if name is None else topics.by_name.get(name)
                 found.append(
@@ -210,7 +219,8 @@ class Describing:
             number = ErrorNumber.TOPIC_AUTHORIZATION_FAILED
         elif not _is_valid(name):
             number = ErrorNumber.INVALID_TOPIC_EXCEPTION
-        return {"error_code": int(number), "name": name or "", "topic_id": uuid, "partitions": ()}
+        shown = None if name is None and call.version >= _FIRST_WITHOUT_NAMES else name or ""
+        return {"error_code": int(number), "name": shown, "topic_id": uuid, "partitions": ()}
 
     # -- offsets
 
@@ -235,13 +245,17 @@ class Describing:
         found = []
         for each in asked:
             partition, moment = each["partition_index"], each["timestamp"]
-            answer: Message = {"partition_index": partition, "leader_epoch": LEADER_EPOCH}
+            answer: Message = {"partition_index": partition}
             if partition not in bounds:
                 answer["error_code"] = int(ErrorNumber.UNKNOWN_TOPIC_OR_PARTITION)
             elif each["current_leader_epoch"] > LEADER_EPOCH:
                 answer["error_code"] = int(ErrorNumber.UNKNOWN_LEADER_EPOCH)
             else:
                 start, end = bounds[partition]
+                if moment == _LATEST and not (
+                    call.body["isolation_level"] or self._broker.batches.holds_back
+                ):
+                    end = self._broker.batches.end(topic, partition)
                 answer |= self._place(topic, OffsetRange(partition, start, end), moment, call.version)
             found.append(answer)
         return found
@@ -249,9 +263,9 @@ class Describing:
     def _place(self, topic: Topic, within: OffsetRange, moment: int, version: int) -> Message:
         log, partition = self._broker.store.log, within.partition
         if moment == _LATEST:
-            return {"offset": within.high, "timestamp": -1}
+            return {"offset": within.high, "timestamp": -1, "leader_epoch": LEADER_EPOCH}
         if moment == _EARLIEST or (moment == -4 and version >= 8):
-            return {"offset": within.low, "timestamp": -1}
+            return {"offset": within.low, "timestamp": -1, "leader_epoch": LEADER_EPOCH}
         if moment == _LATEST_TIME and version >= 7:
             return self._latest(topic, within)
         if moment == -5 and version >= 9:  # what stands in other storage: nothing does
@@ -261,7 +275,11 @@ class Describing:
         offset = log.offsets_at(topic, moment, [within]).get(partition, within.high)
         if offset >= within.high:
             return {"offset": -1, "timestamp": -1, "leader_epoch": -1}
-        return {"offset": offset, "timestamp": self._time_at(topic, partition, offset)}
+        return self._found(topic, partition, offset)
+
+    def _found(self, topic: Topic, partition: int, offset: int) -> Message:
+        time_ms = self._time_at(topic, partition, offset)
+        return {"offset": offset, "timestamp": time_ms, "leader_epoch": LEADER_EPOCH}
 
     def _time_at(self, topic: Topic, partition: int, offset: int) -> int:
         ranges = [OffsetRange(partition, offset, offset + 1)]
@@ -278,7 +296,7 @@ class Describing:
             found = log.offsets_at(topic, middle, [within]).get(within.partition, within.high)
             low, high = (middle, high) if found < within.high else (low, middle)
         offset = log.offsets_at(topic, low, [within])[within.partition]
-        return {"offset": offset, "timestamp": self._time_at(topic, within.partition, offset)}
+        return self._found(topic, within.partition, offset)
 
     async def offset_for_leader_epoch(self, call: ClientCall) -> Reply:
         """Return where an epoch ends: there is one, which ends where the partition does."""

@@ -4,7 +4,7 @@ What a client should try again has a number that it tries again after; what it c
 UNKNOWN_SERVER_ERROR.
 """
 
-from penstock.errors import Error
+from penstock.errors import Error, InvalidBatch
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
 
 _ODD = E.UNKNOWN_SERVER_ERROR
@@ -34,7 +34,7 @@ ERROR_NUMBERS: dict[str, E] = {
     "handler": _ODD,
     "handler_timeout": _ODD,
     "history_taken_back": _ODD,
-    "invalid_batch": E.CORRUPT_MESSAGE,
+    "invalid_batch": E.INVALID_RECORD,
     "invalid_config": E.INVALID_CONFIG,
     "invalid_envelope": E.INVALID_RECORD,
     "invalid_growth": E.INVALID_PARTITIONS,
@@ -147,4 +147,6 @@ ERROR_NUMBERS: dict[str, E] = {
 
 def number_of(error: Error) -> E:
     """Return the number that an error has for Kafka's clients."""
+    if isinstance(error, InvalidBatch) and error.is_damaged:  # clients send it again; no other bad batch
+        return E.CORRUPT_MESSAGE
     return ERROR_NUMBERS.get(error.code, _ODD)

@@ -120,7 +120,7 @@ class Fetching:
         """Answer a request, at once or later. Raises InvalidRequest."""
         request = slot.request
         wanted = decode_fetch(request.data, request.version, request.at)
-        if wanted.session_id:
+        if wanted.session_id or wanted.session_epoch > 0:
             pieces = encode_fetched((), request.version, error=int(ErrorNumber.FETCH_SESSION_ID_NOT_FOUND))
             slot.fill(pieces)
             return

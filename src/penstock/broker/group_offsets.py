@@ -172,6 +172,8 @@ class GroupOffsets:
         """Forget where a group without members is in some partitions."""
         body = call.body
         try:
+            if not body["group_id"]:
+                raise Refused(E.INVALID_GROUP_ID)
             if not await self._broker.run(partial(self._groups.store.is_known, body["group_id"])):
                 raise Refused(E.GROUP_ID_NOT_FOUND)
             held = await self._groups.find(call, body["group_id"], AccessRight.DELETE)

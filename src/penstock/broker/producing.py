@@ -103,9 +103,9 @@ def _form(version: int, part: ProducedPart) -> tuple[ErrorNumber, str | None]:
     """Return what is wrong with the form of some records, as far as their first bytes say."""
     records = part.records
     if records is None or len(records) < HEADER_BYTES:
-        return ErrorNumber.CORRUPT_MESSAGE, "there is no record batch"
+        return ErrorNumber.INVALID_RECORD, "there is no record batch"
     if records[_MAGIC_AT] != MAGIC:
-        return ErrorNumber.UNSUPPORTED_FOR_MESSAGE_FORMAT, "only record batches of version 2 are taken"
+        return ErrorNumber.INVALID_RECORD, "only record batches of version 2 are taken"
     if version < _FIRST_WITH_ZSTD and records[_ATTRIBUTES_AT] & _CODEC_BITS == Compression.ZSTD:
         return ErrorNumber.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later"
     return ErrorNumber.NONE, None

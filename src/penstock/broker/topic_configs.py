@@ -1,21 +1,26 @@
 """What a topic can be set to through the Kafka port, as one table; and what that means for the topic.
 
-Names are Kafka's where it has one, else begin with `penstock.`. What a log of ours does not have (segments,
-replicas, compaction) is refused, unless it is set to what is so anyway, or makes no difference.
+Names are Kafka's where it has one, else begin with `penstock.`. What a log of ours does not have (replicas,
+in a database compaction) is refused, unless it is set to what is so anyway, or makes no difference.
 """
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from penstock.errors import InvalidConfig
-from penstock.log.contract import Keep, Topic
+from penstock.log.contract import Compaction, Keep, Topic
 from penstock.log.sql.batches import ALLOWED, FOREIGN_KEYS
 from penstock.model.partition import KAFKA, PARTITIONERS
 
 PARTITIONER = "penstock.partitioner"
 RETENTION_RECORDS = "penstock.retention.records"
 _REFUSED = "refused"
-_STRING, _LONG = 2, 5  # the kinds that DescribeConfigs names
+_STRING, _LONG, _LIST = 2, 5, 7  # the kinds that DescribeConfigs names
+CLEANUP, TOMBSTONES = "cleanup.policy", "delete.retention.ms"
+LISTS = {CLEANUP}
+_DELETE, _COMPACT = "delete", "compact"
+_TOMBSTONE_MS = 86_400_000
+FOR_EVER = Keep(-1, -1, -1)
 _KEEP = {"retention.ms": "age_ms", "retention.bytes": "bytes", RETENTION_RECORDS: "records"}
 _UNIMPORTANT = {  # whatever they are, nothing is lost or seen by it
     "segment.bytes",
@@ -29,12 +34,13 @@ _UNIMPORTANT = {  # whatever they are, nothing is lost or seen by it
     "preallocate",
     "unclean.leader.election.enable",
     "message.downconversion.enable",
-    "delete.retention.ms",
     "message.timestamp.before.max.ms",
     "message.timestamp.after.max.ms",
+    "min.cleanable.dirty.ratio",
+    "min.compaction.lag.ms",
+    "max.compaction.lag.ms",
 }
 _AS_IT_IS = {
-    "cleanup.policy": "delete",
     "compression.type": "producer",
     "message.timestamp.type": "CreateTime",
     "min.insync.replicas": "1",
@@ -53,22 +59,33 @@ class TopicConfig(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """What configs say of a topic: what is kept, which of that was said, and what is written down."""
+    """What configs say of a topic: what is kept, which of that was said, and what is written down.
+
+    `policy`: what becomes of old records; None where nothing is said of it.
+    """
 
     keep: Keep
     said: frozenset[str]
     configs: dict[str, str | None]
     partitioner: str
+    policy: frozenset[str] | None = None
 
 
 def read_configs(given: Mapping[str, str | None]) -> Setting:
     """Return what configs mean; None takes one back to its default. Raises InvalidConfig."""
     keep: dict[str, int | None] = {}
     configs: dict[str, str | None] = {}
-    partitioner = KAFKA
+    partitioner, policy = KAFKA, None
     for name, value in given.items():
         if name in _KEEP:
             keep[_KEEP[name]] = None if value is None else _limit(name, value)
+        elif name == CLEANUP:
+            policy = _policy(value)
+            configs[name] = None if policy == {_DELETE} else ",".join(sorted(policy))
+        elif name == TOMBSTONES:
+            if value is not None and _whole(name, value) < 0:
+                raise InvalidConfig(name, value, "a whole number of 0 or more")
+            configs[name] = value
         elif name == FOREIGN_KEYS:
             if value not in (ALLOWED, _REFUSED, None):
                 raise InvalidConfig(name, value, f"{ALLOWED} or {_REFUSED}")
@@ -84,14 +101,36 @@ def read_configs(given: Mapping[str, str | None]) -> Setting:
                 raise InvalidConfig(name, value, f"{_AS_IT_IS[name]}: there is no other here")
         elif name not in _UNIMPORTANT and name != "max.message.bytes":
             raise InvalidConfig(name, value, "a config that topics have here")
-    return Setting(Keep(**keep), frozenset(keep), configs, partitioner)
+    return Setting(Keep(**keep), frozenset(keep), configs, partitioner, policy)
+
+
+def compaction_of(configs: Mapping[str, str | None]) -> Compaction | None:
+    """Return how a topic with such configs is compacted."""
+    if _COMPACT not in (configs.get(CLEANUP) or ""):
+        return None
+    return Compaction(int(configs.get(TOMBSTONES) or _TOMBSTONE_MS))
+
+
+def kept_of(keep: Keep, configs: Mapping[str, str | None]) -> Keep:
+    """Return what is kept of a topic with such configs: all, where it is compacted and nothing else."""
+    return FOR_EVER if is_kept_whole(configs) else keep
+
+
+def is_kept_whole(configs: Mapping[str, str | None]) -> bool:
+    """Return whether a topic with such configs is compacted, and nothing else is deleted of it."""
+    return configs.get(CLEANUP) == _COMPACT
 
 
 def shown_configs(
-    topic: Topic, stored: Mapping[str, str], default_ms: int, batch_bytes: int
+    topic: Topic,
+    stored: Mapping[str, str],
+    compaction: Compaction | None,
+    default_ms: int,
+    batch_bytes: int,
 ) -> list[TopicConfig]:
     """Return all configs of a topic."""
     keep = topic.keep
+    policy = _DELETE if compaction is None else stored.get(CLEANUP, _COMPACT)
     kept: Callable[[int | None, int], str] = lambda said, default: str(default if said is None else said)  # noqa: E731
     return [
         TopicConfig(
@@ -124,9 +163,30 @@ def shown_configs(
         TopicConfig(
             PARTITIONER, topic.partitioner, read_only=True, help="Which rule puts keys into partitions."
         ),
+        TopicConfig(
+            CLEANUP,
+            policy,
+            _LIST,
+            is_default=compaction is None,
+            help="What becomes of old records: delete, compact, or both.",
+        ),
+        TopicConfig(
+            TOMBSTONES,
+            str(_TOMBSTONE_MS if compaction is None else compaction.tombstone_ms),
+            _LONG,
+            is_default=TOMBSTONES not in stored,
+            help="How long a compacted topic keeps tombstones, in milliseconds.",
+        ),
         TopicConfig("max.message.bytes", str(batch_bytes), _LONG, read_only=True),
         *(TopicConfig(name, value, read_only=True) for name, value in _AS_IT_IS.items()),
     ]
+
+
+def _policy(value: str | None) -> frozenset[str]:
+    found = frozenset(each.strip() for each in (_DELETE if value is None else value).split(","))
+    if not found <= {_DELETE, _COMPACT}:
+        raise InvalidConfig(CLEANUP, value, f"{_DELETE}, {_COMPACT}, or both with a comma between them")
+    return found
 
 
 def _limit(name: str, value: str) -> int:

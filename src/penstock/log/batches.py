@@ -106,6 +106,13 @@ class BatchLog(ABC):
         """
 
     @abstractmethod
+    def end(self, topic: Topic, partition: int) -> int:
+        """Return the high watermark of a partition: what stands before it is durable, decided or not.
+
+        Raises UnknownTopic, UnknownPartition.
+        """
+
+    @abstractmethod
     def watch(self, moved: Callable[[int, int], None]) -> Callable[[], None]:
         """Call `moved(topic_id, partition)`, from any thread, soon after an end rises; return what stops it.
 

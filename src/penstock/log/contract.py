@@ -145,7 +145,12 @@ class LogIdentity(NamedTuple):
 
 
 class Log(ABC):
-    """Topics of records. A name that no topic can have raises InvalidTopic wherever a name is taken."""
+    """Topics of records. A name that no topic can have raises InvalidTopic wherever a name is taken.
+
+    `compacts`: whether topics can be compacted by key.
+    """
+
+    compacts = False
 
     def within(self, tx: "Transaction") -> "Log":
         """Return this log for use inside a transaction of the database that it has its tables in."""

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from penstock.clock import SYSTEM, Clock, own_ms
 from penstock.delivery.retention_trim import behind, trim
-from penstock.log.contract import Keep, OffsetRange, Topic
+from penstock.log.contract import Compaction, Keep, OffsetRange, Topic
 from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 
@@ -22,7 +22,13 @@ class KafkaAdministration:
         self._store, self._clock = store, clock
 
     def create_topic(
-        self, name: str, partitions: int, partitioner: str, keep: Keep, configs: Mapping[str, str]
+        self,
+        name: str,
+        partitions: int,
+        partitioner: str,
+        keep: Keep,
+        configs: Mapping[str, str],
+        compaction: Compaction | None = None,
     ) -> None:
         """Make a topic and set it."""
         topics.create(
@@ -33,8 +39,8 @@ class KafkaAdministration:
             clock=self._clock,
             actor=ACTOR,
         )
-        if keep != Keep() or configs:
-            self.set_topic(self._store.log.topic(name), keep, configs)
+        if keep != Keep() or configs or compaction:
+            self.set_topic(self._store.log.topic(name), keep, configs, compaction)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic, unless handlers are at work on it."""
@@ -44,8 +50,13 @@ class KafkaAdministration:
         """Give a topic more partitions."""
         topics.grow(self._store, name, partitions, clock=self._clock, actor=ACTOR)
 
-    def set_topic(self, topic: Topic, keep: Keep, configs: Mapping[str, str | None]) -> None:
-        """Set what is kept, and other configs, in one transaction where that can be."""
+    def set_topic(
+        self, topic: Topic, keep: Keep, configs: Mapping[str, str | None], compaction: Compaction | None
+    ) -> None:
+        """Set what is kept, and other configs, in one transaction where that can be.
+
+        A topic that is compacted from now on keeps its records before that begins; one that is not, after.
+        """
 
         def change(tx: Transaction) -> None:
             self._store.log_in(tx).retain(topic, keep)
@@ -56,7 +67,13 @@ class KafkaAdministration:
             subject = {"topic": topic.name, **keep._asdict(), **configs}
             audit.write(tx, "topic set", subject, 1, own_ms(self._clock), actor=ACTOR)
 
+        log = self._store.log
+        changes = log.compaction(topic) != compaction
+        if changes and compaction is None:
+            log.compact(topic, None)
         self._store.database.run(change)
+        if changes and compaction is not None:
+            log.compact(topic, compaction)
 
     def trim_topic(self, topic: Topic, partition: int, before: int) -> None:
         """Delete the oldest records, unless a group of handlers has yet to read them."""

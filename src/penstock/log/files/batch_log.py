@@ -142,6 +142,10 @@ class FileBatchLog(BatchLog):
         told = [Aborted(each.producer_id, each.first_offset) for each in aborted]
         return Fetched((piece.batches,), start, end, stable, told)
 
+    def end(self, topic: Topic, partition: int) -> int:
+        """Return where a partition ends."""
+        return self._partition(topic, partition).end
+
     def watch(self, moved: Callable[[int, int], None]) -> Callable[[], None]:
         """Be told by the writer's thread."""
         return self._log.directory.watch(moved)

@@ -75,6 +75,8 @@ class _BatchPart(NamedTuple):
 class FileLog(Log):
     """A log in a directory. Safe from any thread, unless it is within a transaction."""
 
+    compacts = True
+
     def __init__(
         self,
         directory: LogDirectory,

@@ -183,6 +183,15 @@ class SqlBatchLog(BatchLog):
 
         return self._database.look(look)
 
+    def end(self, topic: Topic, partition: int) -> int:
+        """Return where a partition ends: nothing undecided stands in it."""
+        check_partition(topic, partition)
+        asked = {"topic_id": topic.id, "partition": partition}
+        bounds = self._database.look(lambda tx: tx.rows("log", "bounds", **asked))
+        if not bounds:
+            raise UnknownTopic(topic.name)
+        return int(bounds[0][1])
+
     def watch(self, moved: Callable[[int, int], None]) -> Callable[[], None]:
         """Be told what rises here and elsewhere."""
         return self._heads.watch(moved)

@@ -145,7 +145,8 @@ def check_batch(buffer: Buffer, position: int = 0) -> BatchHeader:
         )
     found = crc32c(memoryview(buffer)[position + CRC_START : end])
     if found != header.crc:
-        raise InvalidBatch(f"its checksum is {header.crc:#010x}, its bytes have {found:#010x}")
+        why = f"its checksum is {header.crc:#010x}, its bytes have {found:#010x}"
+        raise InvalidBatch(why, is_damaged=True)
     return header
 
 
