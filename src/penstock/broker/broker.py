@@ -7,10 +7,10 @@ what is produced in the thread of the log. `start` and `stop` are for any other 
 import asyncio
 import logging
 import socket
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from threading import Event, Thread
+from threading import Event, Thread, get_ident
 from typing import Any, TypeVar
 
 from penstock.clock import SYSTEM, Clock
@@ -53,6 +53,7 @@ T = TypeVar("T")
 _TICK_SECONDS = 0.1
 _LOOK_SECONDS = 1.0
 _STOP_SECONDS = 5.0
+_PATIENCE_SECONDS = 10.0  # with who does not take an answer, while there is little room
 
 
 class Broker:
@@ -90,6 +91,9 @@ class Broker:
         self._pool = ThreadPoolExecutor(self.settings.threads, "penstock-broker")
         self.is_stopping = False
         self._looking = False
+        self._calls: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
+        self._is_called = False
+        self._loop_thread = 0
         self.fetching, self.producing = Fetching(self), Producing(self)
         self.describing = Describing(self)
         self.ticks: list[Callable[[], None]] = []
@@ -154,10 +158,36 @@ class Broker:
 
     def call_soon(self, function: Callable[..., object], *arguments: Any) -> None:
         """Call something in the loop's thread, from any thread; nothing once the loop has ended."""
+        self._calls.append((function, arguments))
+        if self._is_called:
+            return
+        self._is_called = True
         try:
-            self.loop.call_soon_threadsafe(function, *arguments)
+            self.loop.call_soon_threadsafe(self._run_calls)
         except RuntimeError:
             logger.debug("the loop has ended before an answer was ready")
+
+    def _run_calls(self) -> None:
+        """Do what other threads have asked for since the last time; one wake-up serves them all."""
+        self._is_called = False
+        for _ in range(len(self._calls)):
+            function, arguments = self._calls.popleft()
+            try:
+                function(*arguments)
+            except Exception as exc:
+                logger.error("something for the loop of the Kafka port failed", exc_info=traced(exc))
+
+    @property
+    def is_loop_thread(self) -> bool:
+        """Whether who asks is the loop's own thread."""
+        return get_ident() == self._loop_thread
+
+    def look(self, slot: Slot, work: Callable[[], T], then: Callable[[T], None]) -> None:
+        """Run something that asks the store in a thread of the pool, and go on with what it returns."""
+        self.spawn(slot, self._looked(work, then))
+
+    async def _looked(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
+        then(await self.run(work))
 
     async def run(self, work: Callable[[], T]) -> T:
         """Run something that asks the store in a thread of the pool."""
@@ -284,7 +314,7 @@ class Broker:
 
     def _run(self) -> None:
         try:
-            self.loop = _new_loop()
+            self.loop, self._loop_thread = _new_loop(), get_ident()
             asyncio.set_event_loop(self.loop)
             self.loop.run_until_complete(self._serve())
         except BaseException as exc:
@@ -329,7 +359,7 @@ class Broker:
         self.is_stopping = True
         for tick in self.ticks:
             tick()
-        self.fetching.waiters.wake_all()
+        self.fetching.wake_all()
         self._stopped.set()
 
     async def _tick(self) -> None:
@@ -343,12 +373,26 @@ class Broker:
                 looked = now
                 self.look_for_topics()
                 self._close_idle(now)
+                self._make_room(now)
 
     def _close_idle(self, now: float) -> None:
         longest = self.settings.idle.total_seconds()
         for session in tuple(self.sessions):
-            if not session.pending and now - session.last_active > longest:
-                session.close()
+            if now - session.last_active > longest:
+                if session.is_full:
+                    session.abort()
+                elif not session.pending:
+                    session.close()
+
+    def _make_room(self, now: float) -> None:
+        """End the connections that have not taken an answer for longest, while there is too little room."""
+        for session in sorted(
+            (each for each in self.sessions if each.is_full), key=lambda each: each.full_since
+        ):
+            if not self.room.is_short or now - session.full_since < _PATIENCE_SECONDS:
+                return
+            logger.warning("connection of %s ended: it does not take its answers", session.principal.address)
+            session.abort()
 
     async def _refresh(self) -> None:
         try:

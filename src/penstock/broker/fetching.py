@@ -6,7 +6,7 @@ partitions asks the store nothing.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
@@ -70,36 +70,46 @@ class KnownEnds:
                 self._known[key] = _AtEnd(end, start)
 
 
+class FetchUnderWay:
+    """A request that is being answered. Lives in the loop's thread."""
+
+    __slots__ = ("deadline", "is_looking", "is_woken", "keys", "may", "slot", "timer", "wanted")
+
+    def __init__(self, slot: Slot, wanted: Wanted, keys: Sequence[Key], may: Sequence[bool], deadline: float):
+        self.slot, self.wanted, self.keys, self.may, self.deadline = slot, wanted, keys, may, deadline
+        self.is_looking = self.is_woken = False  # a thread reads for it; something came meanwhile
+        self.timer: asyncio.TimerHandle | None = None
+
+
 class Waiters:
-    """Fetches that wait, by the partitions they wait for. Lives in the loop's thread."""
+    """Fetches by the partitions they want. Lives in the loop's thread; `wants` is safe from any."""
 
     def __init__(self) -> None:
-        self._by_key: dict[Key, set[asyncio.Event]] = {}
+        self._by_key: dict[Key, set[FetchUnderWay]] = {}
 
-    def wake(self, key: Key) -> None:
-        """Wake those who wait for a partition."""
-        for each in self._by_key.get(key, ()):
-            each.set()
+    def wants(self, key: Key) -> bool:
+        """Return whether somebody waits for a partition; who begins later looks for itself."""
+        return key in self._by_key
 
-    def wake_all(self) -> None:
-        """Wake everybody."""
-        for waiting in self._by_key.values():
-            for each in waiting:
-                each.set()
+    def of(self, key: Key) -> list[FetchUnderWay]:
+        """Return those who wait for a partition."""
+        return list(self._by_key.get(key, ()))
 
-    def add(self, keys: Iterable[Key]) -> asyncio.Event:
-        """Return what is set when one of the partitions grows."""
-        event = asyncio.Event()
-        for key in keys:
-            self._by_key.setdefault(key, set()).add(event)
-        return event
+    def all(self) -> set[FetchUnderWay]:
+        """Return everybody."""
+        return {each for waiting in self._by_key.values() for each in waiting}
 
-    def remove(self, keys: Iterable[Key], event: asyncio.Event) -> None:
+    def add(self, fetch: FetchUnderWay) -> None:
+        """Let a fetch be woken when one of its partitions grows."""
+        for key in fetch.keys:
+            self._by_key.setdefault(key, set()).add(fetch)
+
+    def remove(self, fetch: FetchUnderWay) -> None:
         """Wait no more."""
-        for key in keys:
+        for key in fetch.keys:
             waiting = self._by_key.get(key)
             if waiting is not None:
-                waiting.discard(event)
+                waiting.discard(fetch)
                 if not waiting:
                     del self._by_key[key]
 
@@ -113,49 +123,100 @@ class Fetching:
 
     def moved(self, topic_id: int, partition: int) -> None:
         """Take note, from any thread, that a partition has grown."""
-        self.ends.moved((topic_id, partition))
-        self._broker.call_soon(self.waiters.wake, (topic_id, partition))
+        key = topic_id, partition
+        self.ends.moved(key)
+        if self.waiters.wants(key):
+            self._broker.call_soon(self._wake, key)
+
+    def wake_all(self) -> None:
+        """Let every fetch that waits be answered with what there is."""
+        for each in self.waiters.all():
+            self._look_again(each)
 
     def begin(self, slot: Slot) -> None:
         """Answer a request, at once or later. Raises InvalidRequest."""
-        request = slot.request
+        request, broker = slot.request, self._broker
         wanted = decode_fetch(request.data, request.version, request.at)
         if wanted.session_id or wanted.session_epoch > 0:
             pieces = encode_fetched((), request.version, error=int(ErrorNumber.FETCH_SESSION_ID_NOT_FOUND))
             slot.fill(pieces)
             return
-        self._broker.spawn(slot, self._answer(slot, wanted))
-
-    async def _answer(self, slot: Slot, wanted: Wanted) -> None:
-        broker, request = self._broker, slot.request
-        clock, settings = broker.clock, broker.settings
-        longest = settings.fetch_wait.total_seconds()
-        deadline = clock.monotonic() + min(max(wanted.max_wait_ms, 0) / 1000, longest)
+        longest = broker.settings.fetch_wait.total_seconds()
+        deadline = broker.clock.monotonic() + min(max(wanted.max_wait_ms, 0) / 1000, longest)
         principal = slot.session.principal
         may = [
             broker.rules.allowed(principal, AccessRight.READ, access.topic(each.topic))
             for each in wanted.parts
         ]
-        keys = self._keys(wanted.parts)
-        event = self.waiters.add(keys)
-        try:
-            while True:
-                event.clear()
-                parts = await self._collect(wanted, may)
-                size = sum(len(piece) for part in parts for piece in part.pieces)
-                left = deadline - clock.monotonic()
-                is_over = left <= 0 or broker.is_stopping or slot.session.is_closed
-                if size >= wanted.min_bytes or is_over or any(part.error for part in parts):
-                    break
-                try:
-                    await asyncio.wait_for(event.wait(), left)
-                except TimeoutError:
-                    continue
-        finally:
-            self.waiters.remove(keys, event)
-        throttle_ms = broker.fetch_quota.charge(request.client_id, size)
+        fetch = FetchUnderWay(slot, wanted, self._keys(wanted.parts), may, deadline)
+        self.waiters.add(fetch)  # before the first look: what comes after it wakes
+        self._look(fetch)
+
+    def _wake(self, key: Key) -> None:
+        for each in self.waiters.of(key):
+            self._look_again(each)
+
+    def _look_again(self, fetch: FetchUnderWay) -> None:
+        if fetch.is_looking:
+            fetch.is_woken = True
+        else:
+            self._look(fetch)
+
+    def _look(self, fetch: FetchUnderWay) -> None:
+        """Look at every partition: in memory where that is enough, else in a thread of the pool."""
+        broker, wanted = self._broker, fetch.wanted
+        left = most = broker.room.share(min(max(wanted.max_bytes, 1), broker.settings.fetch_bytes))
+        found: list[FetchedPart | None] = []
+        for part, allowed in zip(wanted.parts, fetch.may, strict=True):
+            each = self._at_once(part, wanted.committed, left) if allowed else _refused(part)
+            if each is not None:
+                left -= each.size
+            found.append(each)
+        missing = [place for place, each in enumerate(found) if each is None]
+        if not missing:
+            self._settle(fetch, [each for each in found if each is not None])
+            return
+        fetch.is_looking, fetch.is_woken = True, False
+        broker.room.answer(most)  # what it reads counts before it is read
+
+        def then(looked: list[FetchedPart]) -> None:
+            fetch.is_looking = False
+            for place, each in zip(missing, looked, strict=True):
+                found[place] = each
+            self._settle(fetch, [each for each in found if each is not None])
+
+        def read() -> list[FetchedPart]:
+            try:
+                return self._read_all([wanted.parts[at] for at in missing], left, wanted.committed)
+            finally:
+                broker.call_soon(broker.room.answer, -most)
+
+        broker.look(fetch.slot, read, then)
+
+    def _settle(self, fetch: FetchUnderWay, parts: Sequence[FetchedPart]) -> None:
+        """Answer if there is enough, or the time is over; else wait."""
+        broker, slot, wanted = self._broker, fetch.slot, fetch.wanted
+        size = sum(part.size for part in parts)
+        left = fetch.deadline - broker.clock.monotonic()
+        is_over = left <= 0 or broker.is_stopping or slot.session.is_closed
+        if size < wanted.min_bytes and not is_over and not any(part.error for part in parts):
+            if fetch.is_woken:
+                fetch.is_woken = False
+                self._look(fetch)
+            elif fetch.timer is None:
+                fetch.timer = broker.loop.call_later(left, self._over, fetch)
+            return
+        if fetch.timer is not None:
+            fetch.timer.cancel()
+        self.waiters.remove(fetch)
+        throttle_ms = broker.fetch_quota.charge(slot.request.client_id, size)
         topics = ((name, list(some)) for name, some in groupby(parts, key=lambda part: part.topic))
-        slot.fill(encode_fetched(topics, request.version, throttle_ms=throttle_ms), throttle_ms)
+        slot.fill(encode_fetched(topics, slot.request.version, throttle_ms=throttle_ms), throttle_ms)
+
+    def _over(self, fetch: FetchUnderWay) -> None:
+        """Look a last time; the clock of the log may be another than the loop's."""
+        fetch.timer = None
+        self._look_again(fetch)
 
     def _keys(self, parts: Sequence[WantedPart]) -> list[Key]:
         topics = self._broker.topics.by_name
@@ -165,20 +226,8 @@ class Fetching:
             if (topic := topics.get(part.topic)) is not None and 0 <= part.partition < topic.partitions
         ]
 
-    async def _collect(self, wanted: Wanted, may: Sequence[bool]) -> list[FetchedPart]:
-        """Look at every partition: in memory where that says it is at its end, else in the store."""
-        found: list[FetchedPart | None] = [
-            self._known(part, wanted.committed) if allowed else _refused(part)
-            for part, allowed in zip(wanted.parts, may, strict=True)
-        ]
-        missing = [place for place, each in enumerate(found) if each is None]
-        if missing:
-            looked = await self._broker.run(lambda: self._look(wanted, [wanted.parts[at] for at in missing]))
-            for place, each in zip(missing, looked, strict=True):
-                found[place] = each
-        return [each for each in found if each is not None]
-
-    def _known(self, part: WantedPart, committed: bool) -> FetchedPart | None:
+    def _at_once(self, part: WantedPart, committed: bool, max_bytes: int) -> FetchedPart | None:
+        """Return what can be said of a partition without waiting; None: it has to be read."""
         topic = self._broker.topics.by_name.get(part.topic)
         if topic is None or not 0 <= part.partition < topic.partitions:
             self._broker.look_for_topics()
@@ -187,38 +236,45 @@ class Fetching:
             return FetchedPart(part.topic, part.partition, int(ErrorNumber.UNKNOWN_LEADER_EPOCH))
         known = self.ends.at((topic.id, part.partition), part.offset)
         if known is None:
-            return None
+            if max_bytes <= 0:
+                return _not_at_its_end(part)
+            return self._read(topic, part, min(max_bytes, max(part.max_bytes, 1)), committed, at_once=True)
         aborted = () if committed else None
         return FetchedPart(part.topic, part.partition, 0, known.end, known.end, known.start, aborted)
 
-    def _look(self, wanted: Wanted, parts: Sequence[WantedPart]) -> list[FetchedPart]:
+    def _read_all(self, parts: Sequence[WantedPart], left: int, committed: bool) -> list[FetchedPart]:
         """Read some partitions, until there are bytes enough. In a thread of the pool."""
-        left = min(max(wanted.max_bytes, 1), self._broker.settings.fetch_bytes)
         found = []
         for part in parts:
-            if left <= 0:  # it is not said to be at its end
-                found.append(FetchedPart(part.topic, part.partition, 0, part.offset + 1, part.offset + 1))
-                continue
             topic = self._broker.topics.by_name.get(part.topic)
-            each = self._read(topic, part, min(left, max(part.max_bytes, 1)), wanted.committed)
-            left -= sum(len(piece) for piece in each.pieces)
+            if left <= 0:
+                each: FetchedPart | None = _not_at_its_end(part)
+            elif topic is None:
+                each = FetchedPart(part.topic, part.partition, int(ErrorNumber.UNKNOWN_TOPIC_OR_PARTITION))
+            else:
+                each = self._read(topic, part, min(left, max(part.max_bytes, 1)), committed)
+            assert each is not None
+            left -= each.size
             found.append(each)
         return found
 
-    def _read(self, topic: Topic | None, part: WantedPart, max_bytes: int, committed: bool) -> FetchedPart:
-        if topic is None:
-            return FetchedPart(part.topic, part.partition, int(ErrorNumber.UNKNOWN_TOPIC_OR_PARTITION))
+    def _read(
+        self, topic: Topic, part: WantedPart, max_bytes: int, committed: bool, *, at_once: bool = False
+    ) -> FetchedPart | None:
+        """Read a partition; None where that has to be waited for and may not be."""
         key = (topic.id, part.partition)
         moves = self.ends.moves(key)
         try:
-            fetched = self._broker.batches.fetch(
-                topic, part.partition, part.offset, max_bytes=max_bytes, committed=committed
-            )
+            batches = self._broker.batches
+            fetch = batches.fetch_at_once if at_once else batches.fetch
+            fetched = fetch(topic, part.partition, part.offset, max_bytes=max_bytes, committed=committed)
         except OffsetOutOfRange as exc:
             number = int(number_of(exc))
             return FetchedPart(part.topic, part.partition, number, -1, -1, -1)
         except Error as exc:
             return FetchedPart(part.topic, part.partition, int(number_of(exc)))
+        if fetched is None:
+            return None
         if not fetched.pieces and part.offset == fetched.end == fetched.stable:
             self.ends.found(key, moves, fetched.end, fetched.start)
         aborted = list(fetched.aborted) if committed else None
@@ -236,3 +292,8 @@ class Fetching:
 
 def _refused(part: WantedPart) -> FetchedPart:
     return FetchedPart(part.topic, part.partition, int(ErrorNumber.TOPIC_AUTHORIZATION_FAILED))
+
+
+def _not_at_its_end(part: WantedPart) -> FetchedPart:
+    """Return nothing of a partition whose turn has not come; it is not said to be at its end."""
+    return FetchedPart(part.topic, part.partition, 0, part.offset + 1, part.offset + 1)

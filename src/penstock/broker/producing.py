@@ -1,6 +1,6 @@
 """Produce: what clients send goes to the log in the order it came, and is answered once durable."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -41,9 +41,16 @@ class Producing:
             answers.append(None if isinstance(found, Write) else found)
         done = partial(self._done, slot, produced, answers)
         if writes:
-            self._broker.batches.write(writes, lambda written: self._broker.call_soon(done, written))
+            self._broker.batches.write(writes, partial(self._written, done), alone=slot.session.pending == 1)
         else:
             done(())
+
+    def _written(self, done: Callable[[Sequence[WriteResult]], None], written: Sequence[WriteResult]) -> None:
+        """Go on in the loop's thread; the log may have called from there."""
+        if self._broker.is_loop_thread:
+            done(written)
+        else:
+            self._broker.call_soon(done, written)
 
     def _checked(self, slot: Slot, produced: Produced, part: ProducedPart) -> Write | AnsweredPart:
         """Return what is written to a partition, or why nothing is."""

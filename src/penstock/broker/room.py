@@ -1,17 +1,24 @@
-"""How many bytes of requests are in memory, of all connections, and who may send more while that is too many.
+"""How many bytes of requests and answers are in memory, of all connections, and who may have more.
 
 | count       | meaning                                                                    |
 |-------------|----------------------------------------------------------------------------|
 | `under_way` | bytes of requests that are not answered yet, with those being received     |
 | `receiving` | of these, room made for large requests of which only a part has come       |
+| `answering` | bytes of answers that are being read, or that clients have not taken yet   |
 
 Above the bound nothing is read. Requests that are whole are answered, and their bytes come free. When only
 parts of requests are left, none of them would ever be whole: then one connection, and no other, sends on
-until its request is. So memory stays within the bound and one request. One thread.
+until its request is. So memory stays within the bound and one request.
+
+Answers have half of the bound. The less of it is left, the smaller are the answers that a client gets: who
+does not take them leaves less and less to the others, but never nothing, and never the whole. One thread.
 """
 
 from collections.abc import Callable
 from typing import Protocol
+
+_LEAST_ANSWER = 64 * 1024
+_PARTS = 4  # an answer has at most such a part of the room that is left
 
 
 class Sender(Protocol):
@@ -31,14 +38,31 @@ class Room:
     def __init__(self, most_bytes: int, call_soon: Callable[[Callable[[], None]], object]) -> None:
         """`call_soon`: calls something in the loop's thread, later."""
         self._most_bytes, self._call_soon = most_bytes, call_soon
-        self.under_way = self.receiving = 0
+        self.under_way = self.receiving = self.answering = 0
         self.waiting: set[Sender] = set()  # those that are not read
         self._finishing: Sender | None = None
 
     @property
     def is_full(self) -> bool:
         """Whether more bytes are under way than may be."""
-        return self.under_way > self._most_bytes
+        return self.under_way + self.answering > self._most_bytes
+
+    @property
+    def is_short(self) -> bool:
+        """Whether answers that nobody takes leave too little to the others."""
+        return self.answering > self._most_bytes // 2
+
+    def share(self, most: int) -> int:
+        """Return how many bytes an answer may have, with so many at most."""
+        left = self._most_bytes // 2 - self.answering
+        return min(most, max(_LEAST_ANSWER, left // _PARTS))
+
+    def answer(self, change: int) -> None:
+        """Count bytes of an answer, or say that they are gone."""
+        was_full = self.is_full
+        self.answering += change
+        if was_full and change < 0:
+            self._let_go_on()
 
     def may_send(self, sender: Sender) -> bool:
         """Return whether a connection is read."""

@@ -24,16 +24,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger("penstock.broker")
 
 _MOST_QUEUED = 100  # requests of a connection that wait for those before them
+_FEW, _SMALL = 2, 64 * 1024  # pieces and bytes of an answer that is sent as one piece
 
 
 class Slot:
     """The place of one answer in the order of a connection. Filled once, in the loop's thread."""
 
-    __slots__ = ("is_done", "pieces", "request", "session")
+    __slots__ = ("is_done", "pieces", "request", "session", "size")
 
     def __init__(self, session: "Session", request: KafkaRequest) -> None:
         self.session, self.request = session, request
         self.pieces: list[Buffer] = []
+        self.size = 0
         self.is_done = False
 
     def fill(self, pieces: list[Buffer], throttle_ms: int = 0) -> None:
@@ -41,6 +43,9 @@ class Slot:
         request = self.request
         size = sum(len(each) for each in pieces)
         self.pieces = [answer_head(request.api, request.version, request.correlation_id, size), *pieces]
+        self.size = size
+        if not self.session.is_closed:
+            self.session.owe(size)
         self.session.filled(self, throttle_ms)
 
     def fill_bare(self, data: bytes) -> None:
@@ -64,6 +69,8 @@ class Session(asyncio.BufferedProtocol):
         self._waiting: deque[KafkaRequest] = deque()
         self._slots: deque[Slot] = deque()
         self._bytes = 0  # of requests under way
+        self._owed = self._unsent = 0  # of answers that wait for others, and that the other side has to take
+        self.full_since = 0.0
         self._receiving = 0  # bytes of room for a large request that is not whole yet
         self._flushing = self._paused = self._is_full = self._throttled = False
         self.principal = Principal(ANONYMOUS, "")
@@ -83,7 +90,7 @@ class Session(asyncio.BufferedProtocol):
             self.is_closed = True
             transport.abort()
             return
-        transport.set_write_buffer_limits(high=1024 * 1024)
+        transport.set_write_buffer_limits(high=0)  # so that we are told when all is taken
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget what is under way; what was handed to the log is written all the same."""
@@ -91,6 +98,8 @@ class Session(asyncio.BufferedProtocol):
         self._connection = RequestReader(0)
         self._count_receiving()
         self._release(self._bytes)
+        self._broker.room.answer(-self._owed - self._unsent)
+        self._owed = self._unsent = 0
         self._broker.dismiss(self)
         self._waiting.clear()
         self._slots.clear()
@@ -120,13 +129,14 @@ class Session(asyncio.BufferedProtocol):
         return False
 
     def pause_writing(self) -> None:
-        """Begin nothing more while the other side does not read."""
-        self._is_full = True
+        """Begin nothing more while the other side does not take its answers."""
+        self._is_full, self.full_since = True, self._broker.clock.monotonic()
         self._regulate()
 
     def resume_writing(self) -> None:
-        """Go on."""
+        """Go on: everything was taken."""
         self._is_full = False
+        self._taken()
         self._go_on()
         self._regulate()
 
@@ -141,6 +151,16 @@ class Session(asyncio.BufferedProtocol):
     def pending(self) -> int:
         """How many answers are owed."""
         return len(self._slots) + len(self._waiting)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the other side has yet to take an answer."""
+        return self._is_full
+
+    def owe(self, size: int) -> None:
+        """Count an answer that is ready."""
+        self._owed += size
+        self._broker.room.answer(size)
 
     def refuse(self, error: Error) -> None:
         """End the connection: what comes cannot be understood."""
@@ -203,11 +223,23 @@ class Session(asyncio.BufferedProtocol):
             slot = self._slots.popleft()
             pieces += slot.pieces
             size += len(slot.request.data)
+            self._owed -= slot.size
+            self._unsent += slot.size
         if pieces and not self.is_closed:
-            self._transport.writelines(pieces)
+            if len(pieces) == _FEW and len(pieces[0]) + len(pieces[1]) < _SMALL:
+                self._transport.write(bytes(pieces[0]) + pieces[1])
+            else:
+                self._transport.writelines(pieces)
+            if not self._is_full:
+                self._taken()
         self._release(size)
         self._go_on()
         self._regulate()
+
+    def _taken(self) -> None:
+        if self._unsent:
+            self._broker.room.answer(-self._unsent)
+            self._unsent = 0
 
     def _release(self, size: int) -> None:
         if size:

@@ -90,8 +90,10 @@ class BatchLog(ABC):
     holds_back: bool
 
     @abstractmethod
-    def write(self, writes: Sequence[Write], done: WritesDone) -> None:
+    def write(self, writes: Sequence[Write], done: WritesDone, *, alone: bool = False) -> None:
         """Hand batches over; `done` is called once, from any thread, when each is durable or refused.
+
+        `alone`: no other write is about to follow, so there is nothing to gather it with.
 
         Buffers belong to the engine until then. A refused write (damaged, out of sequence, unknown topic, no
         room) leaves the others alone; the answers stand in the order of the writes.
@@ -104,6 +106,12 @@ class BatchLog(ABC):
         At the end: no pieces. Committed: nothing at or after the last stable offset, and the aborted
         transactions are told. Raises UnknownTopic, UnknownPartition, OffsetOutOfRange, Damaged.
         """
+
+    def fetch_at_once(
+        self, topic: Topic, partition: int, offset: int, *, max_bytes: int, committed: bool
+    ) -> Fetched | None:
+        """Do the same where nothing has to be waited for, neither disk nor database; else return None."""
+        return None
 
     @abstractmethod
     def end(self, topic: Topic, partition: int) -> int:

@@ -54,10 +54,10 @@ class FileBatchLog(BatchLog):
 
     # -- writing
 
-    def write(self, writes: Sequence[Write], done: WritesDone) -> None:
+    def write(self, writes: Sequence[Write], done: WritesDone, *, alone: bool = False) -> None:
         """Check batches and hand them over to the writer; above the limit of what waits all are refused."""
         try:
-            self._writer.append([self._checked(each) for each in writes], done, wait=False)
+            self._writer.append([self._checked(each) for each in writes], done, wait=False, at_once=alone)
         except Error as exc:
             done([WriteResult(error=exc)] * len(writes))
 
@@ -141,6 +141,17 @@ class FileBatchLog(BatchLog):
         aborted = producers.aborted_in(offset, piece.next_offset) if committed else []
         told = [Aborted(each.producer_id, each.first_offset) for each in aborted]
         return Fetched((piece.batches,), start, end, stable, told)
+
+    def fetch_at_once(
+        self, topic: Topic, partition: int, offset: int, *, max_bytes: int, committed: bool
+    ) -> Fetched | None:
+        """Return batches that are in the system's memory."""
+        if topic.id not in self._there:
+            return None
+        held = self._log.held(topic, partition)
+        if held is None or not held.is_at_hand(offset, max(1, max_bytes)):
+            return None
+        return self.fetch(topic, partition, offset, max_bytes=max_bytes, committed=committed)
 
     def end(self, topic: Topic, partition: int) -> int:
         """Return where a partition ends."""

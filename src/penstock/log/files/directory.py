@@ -288,6 +288,10 @@ class LogDirectory:
 
     # -- topics
 
+    def known(self, id: int) -> TopicFiles | None:
+        """Return the files of a topic that was asked for before."""
+        return self._topics.get(id)
+
     def topic(self, id: int, uuid: UUID) -> TopicFiles:
         """Return the files of a topic, whether there are any yet or not."""
         found = self._topics.get(id)

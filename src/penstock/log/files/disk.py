@@ -18,6 +18,8 @@ from penstock.wire.kafka.buffer import Buffer
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 BESIDE = ".new"  # ends the name of a file that is about to take the place of another
 _PIECES = 1024  # that one call takes: IOV_MAX of every system we know
+_AT_ONCE: int | None = getattr(os, "RWF_NOWAIT", None)  # of preadv: what would wait is refused
+_LOOK_BYTES = 256 * 1024  # between two looks
 
 
 class DiskFile:
@@ -35,6 +37,22 @@ class DiskFile:
                 break
             found += more
         return found
+
+    def is_cached(self, position: int, size: int) -> bool:
+        """Return whether bytes can be read without waiting for the disk, by a look here and there.
+
+        False where the system does not say.
+        """
+        if _AT_ONCE is None:
+            return False
+        byte, last = bytearray(1), position + size - 1
+        try:
+            for at in (*range(position, last, _LOOK_BYTES), last):
+                if not os.preadv(self._fd, [byte], at, _AT_ONCE):
+                    return False
+        except OSError:  # it would have to wait, or the file system does not know
+            return False
+        return True
 
     def write(self, position: int, pieces: Sequence[Buffer]) -> int:
         """Write pieces one after another from a position on and return how many bytes that were.

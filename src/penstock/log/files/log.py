@@ -372,9 +372,17 @@ class FileLog(Log):
     # -- reading
 
     def _files(self, topic: Topic) -> TopicFiles:
+        known = self.directory.known(topic.id)
+        if known is not None:
+            return known
         if self._log_id is None:
             self._log_id = self.tables.identity().id
         return self.directory.topic(topic.id, topic_uuid(self._log_id, topic.id))
+
+    def held(self, topic: Topic, number: int) -> PartitionLog | None:
+        """Return a partition for writing, if it is known already."""
+        known = self.directory.known(topic.id)
+        return None if known is None else known.partitions.get(number)
 
     def partition(self, topic: Topic, number: int) -> PartitionLog:
         """Return a partition for writing."""

@@ -292,6 +292,15 @@ class PartitionLog(PartitionView):
             and age_ms < self._settings.segment_seconds * 1000
         )
 
+    def takes_at_once(self, size: int, records: int) -> bool:
+        """Return whether so much can be written and nothing else has to be done before."""
+        return (
+            self.refusal is None
+            and self._position + size <= self._allocated
+            and self.next_offset + records <= self._reserved
+            and self.has_room(size)
+        )
+
     def write(self, batches: Sequence[PlacedBatch]) -> None:
         """Write batches behind what is written. Raises OSError."""
         pieces = [each.piece for each in batches]

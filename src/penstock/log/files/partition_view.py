@@ -71,6 +71,13 @@ class PartitionView:
 
     # -- reading
 
+    def is_at_hand(self, offset: int, max_bytes: int) -> bool:
+        """Return whether `piece` and `producers` would find what they need in memory."""
+        if self._producers is None or self._producers.offset < self.end:
+            return False
+        segment = next(iter(self._segments_from(offset)), None)
+        return segment is None or segment.is_cached(max(offset, segment.base_offset), max_bytes)
+
     def piece(self, offset: int, max_bytes: int, until: int) -> BatchPiece | None:
         """Return whole batches from the one that holds an offset, or follows it; None at the end.
 

@@ -102,6 +102,17 @@ class Segment:
 
     # -- reading
 
+    def is_cached(self, offset: int, max_bytes: int) -> bool:
+        """Return whether `read` would find its bytes in memory."""
+        if self._index is None:
+            return False
+        mark = self._index.before(offset)
+        if mark is None:
+            return True
+        size = min(max_bytes + self._index_bytes + BATCH_HEADER_BYTES, self.end_position - mark.position)
+        with self.files.use(self.path) as file:
+            return file.is_cached(mark.position, max(size, 1))
+
     def read(self, offset: int, max_bytes: int, until: int) -> BatchPiece | None:
         """Return batches from the one that holds an offset, about `max_bytes`, none that begins at `until`.
 

@@ -3,10 +3,12 @@
 Each round takes all that waits: it checks every batch and gives it its place, writes each partition's batches
 with one call, lets the disk have all files that were written, side by side, and then tells everybody at once.
 What comes meanwhile is the next round: the slower the disk, the larger the groups.
+Where the log does not wait for the disk, a small append that comes alone and finds nobody at work is done in
+the thread that asks: two changes of threads would take longer than the append.
 
 Invariant: nothing is acknowledged, or seen by a reader, before the disk has it (where the log is set so).
-Everything that changes a partition runs in this thread, in the order it was asked for; so there are no locks
-to take.
+Everything that changes a partition is done by one at a time, who is at work (`_busy`), in the order it was
+asked for; so there are no locks to take.
 """
 
 import errno
@@ -30,6 +32,8 @@ from .settings import FilesSettings
 
 logger = logging.getLogger("penstock.files")
 T = TypeVar("T")
+
+_AT_ONCE_BYTES = 32 * 1024  # of an append that is not handed over to the thread
 
 
 class PartitionWrite(NamedTuple):
@@ -76,7 +80,7 @@ class LogWriter:
         self._lock = Condition()
         self._waiting: deque[_Append | tuple[Callable[[], Any], Future[Any]]] = deque()
         self._waiting_bytes = 0
-        self._stopping = False
+        self._stopping = self._busy = False
         self._dirty: dict[PartitionLog, None] = {}  # acknowledged, and the disk may not have it
         self._dirty_since = 0.0
         self._pool = ThreadPoolExecutor(settings.sync_threads, thread_name_prefix="penstock-sync")
@@ -92,12 +96,16 @@ class LogWriter:
         *,
         whole: bool = False,
         wait: bool = True,
+        at_once: bool = False,
     ) -> None:
         """Hand batches over; `done` is called in the writer's thread.
 
-        Above the limit it waits, or raises BufferFull.
+        Above the limit it waits, or raises BufferFull. `at_once`: nothing more comes soon, so that the append
+        may be done in this thread; then `done` is called before this returns.
         """
         append = _Append(writes, done, whole)
+        if at_once and not self._is_strict and append.size <= _AT_ONCE_BYTES and self._done_at_once(append):
+            return
         most = self._settings.buffer_bytes
         with self._lock:
             while self._waiting_bytes and self._waiting_bytes + append.size > most and not self._stopping:
@@ -109,6 +117,24 @@ class LogWriter:
             self._waiting.append(append)
             self._waiting_bytes += append.size
             self._lock.notify_all()
+
+    def _done_at_once(self, append: _Append) -> bool:
+        """Do a small append in this thread, if nobody is at work and nothing but the write has to be done."""
+        if self._busy or not all(_is_simple(each) for each in append.writes):
+            return False
+        with self._lock:
+            if self._busy or self._waiting or self._stopping:
+                return False
+            self._busy = True
+        was_clean = not self._dirty
+        try:
+            self._round([append], handed_over=False)
+        finally:
+            with self._lock:
+                self._busy = False
+                if self._waiting or self._stopping or (was_clean and self._pause() is not None):
+                    self._lock.notify_all()  # else the thread has nothing to do
+        return True
 
     def call(self, work: Callable[[], T]) -> T:
         """Run something in the writer's thread, between two rounds, and return what it returns."""
@@ -138,17 +164,20 @@ class LogWriter:
     def _run(self) -> None:
         while True:
             with self._lock:
-                while not self._waiting and not self._stopping:
-                    if not self._lock.wait(self._pause()):
+                while self._busy or not (self._waiting or self._stopping):
+                    if not self._lock.wait(self._pause()) and not self._busy:
                         break
                 taken, self._waiting = self._waiting, deque()
                 stopping = self._stopping and not taken
+                self._busy = True
             try:
                 self._work(taken)
                 if self._dirty and (stopping or self._pause() == 0):
                     self._sync_dirty()
             except Exception as exc:
                 logger.error("the writer of a log in files failed unexpectedly", exc_info=traced(exc))
+            with self._lock:
+                self._busy = False
             if stopping:
                 return
 
@@ -175,7 +204,7 @@ class LogWriter:
                 future.set_exception(exc)
         self._round(group)
 
-    def _round(self, group: list[_Append]) -> None:
+    def _round(self, group: list[_Append], *, handed_over: bool = True) -> None:
         if not group:
             return
         rounds: dict[PartitionLog, _PartitionRound] = {}
@@ -193,10 +222,10 @@ class LogWriter:
                 append.results = [
                     WriteResult(error=PartitionUnwritable("the log", str(exc))) for _ in append.writes
                 ]
-        size = sum(each.size for each in group)
-        with self._lock:
-            self._waiting_bytes -= size
-            self._lock.notify_all()
+        if handed_over:
+            with self._lock:
+                self._waiting_bytes -= sum(each.size for each in group)
+                self._lock.notify_all()
         for append in group:
             try:
                 append.done(append.results)
@@ -346,3 +375,11 @@ class LogWriter:
                 partition.fail(failed[partition])
             else:
                 partition.synced()
+
+
+def _is_simple(write: PartitionWrite) -> bool:
+    """Return whether a write asks for nothing that may take long: no table, no new file, no other bytes."""
+    partition = write.partition
+    if partition is None or write.verify is not None or write.check is not None:
+        return False
+    return partition.takes_at_once(len(write.batches), sum(each.record_count for _, each in write.headers))

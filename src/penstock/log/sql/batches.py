@@ -90,7 +90,7 @@ class SqlBatchLog(BatchLog):
 
     # -- writing
 
-    def write(self, writes: Sequence[Write], done: WritesDone) -> None:
+    def write(self, writes: Sequence[Write], done: WritesDone, *, alone: bool = False) -> None:
         """Hand batches over to the thread that writes."""
         with self._woken:
             if not self._closed:

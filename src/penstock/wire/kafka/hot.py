@@ -80,6 +80,11 @@ class FetchedPart(NamedTuple):
     aborted: Sequence[tuple[int, int]] | None = None
     pieces: Sequence[Buffer] = ()
 
+    @property
+    def size(self) -> int:
+        """How many bytes of records it holds."""
+        return sum(len(each) for each in self.pieces)
+
 
 class _Fields:
     """Reads fields one after another, in a version."""
