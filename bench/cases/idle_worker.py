@@ -49,7 +49,7 @@ CASE = Case(
     ],
     targets=[
         Target("statements", Value("PostgreSQL", "statements_per_second"), at_most=5),
-        Target("core_postgresql", Value("PostgreSQL", "core_percent"), at_most=2),
-        Target("core_sqlite", Value("SQLite", "core_percent"), at_most=2),
+        Target("core_postgresql", Value("PostgreSQL", "core_percent"), at_most=0.6),
+        Target("core_sqlite", Value("SQLite", "core_percent"), at_most=0.6),
     ],
 )

@@ -36,6 +36,7 @@ EXCEPTIONS = {
     ("log", "insert_scheduled"): ({"scheduled"}, "as insert_staged"),
     ("log", "fence_slots"): ({"slot"}, "the fence opens the moving transaction, so it goes with the move"),
     ("log", "passed"): ({"cursor", "group"}, "a log in files gives no offset that a group has passed"),
+    ("log", "fence_waiting"): ({"staged", "slot"}, "as fence_slots, where something is staged"),
     ("membership", "cursors_shared"): ({"cursor"}, "who owns a cursor is shared out by membership"),
     ("membership", "cursors_want"): ({"cursor"}, "as cursors_shared"),
     ("membership", "cursors_want_one"): ({"cursor"}, "as cursors_shared"),

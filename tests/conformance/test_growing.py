@@ -19,7 +19,7 @@ from penstock.model.partition import key_hash
 from penstock.model.retry import Fixed
 from penstock.operate import dead, topics
 from penstock.operate.audit import audit
-from penstock.operate.groups import groups, pause, resume
+from penstock.operate.groups import pause, resume
 from penstock.operate.lanes import LaneState, lanes
 from penstock.operate.reset import reset
 from penstock.operate.why import Code, why

@@ -19,6 +19,7 @@ from penstock.log.sql.fence import Fence
 from penstock.log.sql.naming import Names
 from penstock.log.sql.postgres.dialect import PostgresDialect
 from penstock.log.store import store_of
+from penstock.model.partition import key_hash
 from penstock.outbox.sequencer import Pass, Sequencer, SequencerSettings
 from penstock.outbox.whole_move import MOST_RECORDS, Moved, move_whole
 from tests.crash.account import breaches, logged
@@ -97,9 +98,28 @@ def test_the_move_itself_compares_owner_and_epoch(
     stale = Fence(fence.owner, {slot: epoch - 1 for slot, epoch in fence.epochs.items()})
     other = Fence("somebody else", fence.epochs)
     for wrong in (stale, other):
-        assert whole(database, wrong)[:3] == (0, 0, 0)
+        assert whole(database, wrong)[:3] == (3, 0, 0)  # three slots have something
     assert postgres_store.waiting() == len(KEYS)
-    assert whole(database, fence)[:3] == (256, 4, 4)
+    assert whole(database, fence)[:3] == (0, 4, 4)
+    assert breaches(postgres_store) == []
+
+
+def test_what_is_staged_in_a_slot_that_was_not_locked_waits(
+    postgres_store: Store, database: Database, fence: Fence
+) -> None:
+    """The fence looked for slots with something before it waited for one of them."""
+    postgres_store.publish_committed("three", ["k-1"])
+    slot = key_hash("k-1") & 255
+    hold = f"SELECT 1 FROM penstock_slot WHERE slot = {slot} FOR UPDATE"
+    with postgres_store.connection() as conn, ThreadPoolExecutor(1) as pool:
+        conn.execute(hold)
+        trip = pool.submit(whole, database, fence)
+        wait_until(lambda: postgres_store.lock_waiters() == 1, "the trip waits")
+        postgres_store.publish_committed("three", ["k-2", "k-1"])
+        conn.commit()
+        assert trip.result()[:3] == (0, 2, 2)
+    assert postgres_store.waiting() == 1
+    assert whole(database, fence)[:3] == (0, 1, 1)
     assert breaches(postgres_store) == []
 
 
@@ -311,13 +331,15 @@ def test_the_plan_walks_indexes_however_small_the_tables_were(database: Database
     """It was made while they were empty, and is kept: with a million rows it must do as well."""
     assert whole(database, fence).moved == 0
     with database._tripping() as tx:
-        ((name, count),) = tx.conn.execute(
+        found = tx.conn.execute(
             "SELECT name, cardinality(parameter_types) FROM pg_prepared_statements "
-            "WHERE statement LIKE '%penstock_log%'"
+            "WHERE statement LIKE '%penstock_staged%'"
         ).fetchall()
-        nulls = ", ".join(["NULL"] * count)
-        plan = "\n".join(row[0] for row in tx.conn.execute(f"EXPLAIN EXECUTE {name}({nulls})"))
-    assert "Seq Scan" not in plan
+        assert len(found) == 2  # the fence and the move
+        for name, count in found:
+            nulls = ", ".join(["NULL"] * count)
+            plan = "\n".join(row[0] for row in tx.conn.execute(f"EXPLAIN EXECUTE {name}({nulls})"))
+            assert "Seq Scan" not in plan
 
 
 def test_a_backlog_goes_step_by_step_in_large_batches(

@@ -2,9 +2,10 @@
 
 One pass: a look without locks for slots that have something; then one transaction that locks and fences
 those slots, picks due rows and then staged rows on a snapshot newer than the lock, and moves them. A few
-staged rows go in one trip where the database can take one (`whole_move`), the rest step by step. What commits
-later than the pick is found by a later pass; nothing is remembered between passes that could hide
-a row (with a remembered lower bound, an event that commits late would follow a newer one of its key).
+staged rows go in one trip where the database can take one (`whole_move`), together with the look if something
+is likely to be there; the rest goes step by step. What commits later than the pick is found by a later pass;
+nothing is remembered between passes that could hide a row (with a remembered lower bound, an event that
+commits late would follow a newer one of its key).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -24,7 +25,7 @@ from penstock.settings import Settings, setting
 
 from .move import Pick, move, picked
 from .relay import Relay, Relayed
-from .whole_move import MOST_RECORDS, Moved, move_whole
+from .whole_move import MOST_RECORDS, move_whole
 
 BEFORE_MOVE = points.declare("sequencer.before_move", "Slots with work are known; nothing is locked or sent.")
 AFTER_FENCE = points.declare("sequencer.after_fence", "The slots are locked; nothing is picked.")
@@ -76,13 +77,20 @@ class Sequencer:
         self._topics: set[str] = set()  # those of the last move,
         self._kept: dict[str, Topic] = {}  # and those of them that are there, kept by this transaction
 
-    def sequence(self, fence: Fence, told: Collection[int] | None = None) -> Pass:
-        """Make one pass over the slots of a fence; over those of `told` without asking where work waits."""
-        slots = self._waiting(fence.slots()) if told is None else sorted(fence.epochs.keys() & told)
+    def sequence(self, fence: Fence, told: Collection[int] | None = None, *, expects: bool = False) -> Pass:
+        """Make one pass over the slots of a fence; over those of `told` without asking where work waits.
+
+        `expects`: something is likely to be there; then asking goes with the move, in one trip.
+        """
+        goes_at_once = self._goes_at_once()
+        if told is not None:
+            slots = sorted(fence.epochs.keys() & told)
+        else:
+            slots = fence.slots() if expects and goes_at_once else self._waiting(fence.slots())
         if not slots:
             return _NOTHING
         points.reach(BEFORE_MOVE)
-        done = self._at_once(fence, slots) if self._goes_at_once() else self._fenced(fence, slots)
+        done = self._at_once(fence, slots) if goes_at_once else self._fenced(fence, slots)
         self._is_calm = done.moved < MOST_RECORDS
         points.reach(AFTER_COMMIT)
         if done.moved:
@@ -116,8 +124,11 @@ class Sequencer:
         found = move_whole(
             self._database, self._clock, fence, slots, limit=limit, hand_over=self._hand_over_bytes
         )
-        done = _pass_of(found, asked=len(slots))
+        done = Pass(found.moved, found.fenced, False, found.ends, found.entries)
         if not found.is_due and found.moved == found.picked:
+            return done
+        slots = self._waiting(slots)
+        if not slots:
             return done
         rest = self._fenced(fence, slots)
         return replace(
@@ -196,7 +207,3 @@ class Sequencer:
             self._per_slot = min(self._per_slot * 2, limit)
             return True
         return False
-
-
-def _pass_of(found: Moved, *, asked: int) -> Pass:
-    return Pass(found.moved, asked - found.slots, False, found.ends, found.entries)

@@ -22,7 +22,7 @@ MOST_RECORDS = 200  # of one trip
 class Moved(NamedTuple):
     """What one trip did."""
 
-    slots: int  # that were still ours
+    fenced: int  # slots that have something and were not ours
     moved: int
     picked: int  # more than was moved: the rest has no topic yet, or somebody took it
     is_due: bool  # something is due, so nothing was picked
@@ -33,11 +33,13 @@ class Moved(NamedTuple):
 def move_whole(
     database: Database, clock: Clock, fence: Fence, slots: Sequence[int], *, limit: int, hand_over: int
 ) -> Moved:
-    """Move what is staged in some slots; return also the records, if they are no more than so many bytes.
+    """Move what is staged in some slots, also if few of them have anything.
+
+    The records are returned, too, if they are no more than so many bytes.
 
     After StoreUnreachable it may have been done. Doing it again is safe: what is moved is staged no more.
     """
-    lock = fence.locking(slots)
+    lock = fence.locking(slots, waiting=True)
     params = lock.params | {
         "now_ms": own_ms(clock),
         "per_slot": limit + 1,
@@ -53,4 +55,5 @@ def move_whole(
         head = HeadKey(topic_id, partition)
         ends[head] = max(offset + 1, ends.get(head, 0))
     entries = [(row[0], Entry(*row[1:])) for row in rest if row[3] is not None]
-    return Moved(len(first.rows), told[0], told[1], bool(told[2]), ends, entries)
+    ((waiting, held, _),) = first.rows
+    return Moved(waiting - held, told[0], told[1], bool(told[2]), ends, entries)

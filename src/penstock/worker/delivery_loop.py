@@ -2,8 +2,9 @@
 
 It owns the groups' deliveries; nobody else touches them. It has a thread of its own; a turn may also be made
 by the thread that has just moved a few records, which are with their handlers sooner then. One turn at a
-time. Handlers run in the runner's threads and wake it when there are results, except in a trickle: there it
-fetches them by itself, before it settles. Others say what it should own (`attend`) and that the log has grown
+time; but while this loop waits for the store to write down results, the other thread may hand out more.
+Handlers run in the runner's threads and wake it when there are results, except in a trickle: there it fetches
+them by itself, before it settles. Others say what it should own (`attend`) and that the log has grown
 (`ring`). When the database is unavailable, the loop waits with back-off, logs it once, and goes on when the
 database is back.
 """
@@ -11,7 +12,8 @@ database is back.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from threading import Event, Lock, Thread
 
 from penstock.backoff import Backoff, PollingSettings
@@ -26,6 +28,7 @@ from .calling.hung_calls import HungCalls
 from .calling.runner import Runner
 from .group import bounds
 from .group.read_cache import ReadCache
+from .group.settling import Aside
 from .group.trials import Trials
 from .handed_over import HandedOver, TopicEntry
 from .lease_check import LeaseCheck
@@ -86,6 +89,7 @@ class DeliveryLoop:
         self._unsettled = Unsettled(gathers=own_ms(clock) is None)
         self._units_turn = 0
         self._one_turn, self._sleeps_until = Lock(), 0.0
+        self._is_settling = False  # the loop's thread waits for the store, in the middle of its turn
         self._failure: Exception | None = None  # of the last turn that another thread made
         self._grace_ends: float | None = None
         self._abandoned = False
@@ -193,7 +197,7 @@ class DeliveryLoop:
         if not self._one_turn.acquire(blocking=False):
             return False
         try:
-            if self._stopping.is_set():
+            if self._stopping.is_set() or (self._is_settling and not self._may_hand_out()):
                 return False
             pause, self._failure = self._turn(settles=False), None
             return self._clock.monotonic() + pause >= self._sleeps_until
@@ -212,10 +216,13 @@ class DeliveryLoop:
         self._collect()
         self._cache.tidy()
         self._take_moved()  # what partitions that change hands make doubtful is emptied with the cache
-        self._groups.exchange()
-        if settles and (self._trials.needs_settling or self._settling_is_due(now, timed=timed)):
+        if not self._is_settling:
+            self._groups.exchange()
+        if settles and self._trials.needs_settling:
             self._settle()
-        if not self._groups.is_live():
+        elif settles and self._settling_is_due(now, timed=timed):
+            self._settle(self._aside)
+        if not (self._groups.may_start() if self._is_settling else self._groups.is_live()):
             return self._pause(now, now_ms)
         filled = self._fill(now)
         self._start()
@@ -268,12 +275,35 @@ class DeliveryLoop:
     def _is_anything_in_flight(self) -> bool:
         return any(group.in_flight for group in self._groups)
 
-    def _settle(self) -> None:
-        for group in self._groups:
-            group.delivery.settle()
-            self._groups.tell_share(group)
-        self._unsettled.clear(self._clock.monotonic())
+    def _settle(self, aside: Aside = nullcontext) -> None:
+        self._unsettled.clear(self._clock.monotonic())  # first: results that come while it waits count anew
+        try:
+            for group in self._groups:
+                group.delivery.settle(aside)
+                self._groups.tell_share(group)
+        except BaseException:
+            self._unsettled.add(1, self._clock.monotonic(), pressing=True)
+            raise
         self._trials.settled()
+
+    @contextmanager
+    def _aside(self) -> Iterator[None]:
+        """Let another thread make turns while this one, whose turn it is, waits for the store."""
+        self._is_settling = True
+        self._one_turn.release()
+        try:
+            yield
+        finally:
+            self._one_turn.acquire()
+            self._is_settling = False
+
+    def _may_hand_out(self) -> bool:
+        """Return whether a turn may be made beside a settling: it would have nothing to write."""
+        return (
+            self._groups.is_calm()
+            and not self._trials.is_busy
+            and all(group.units is None and group.delivery.is_plain for group in self._groups)
+        )
 
     def _take_moved(self) -> None:
         self._cache.offer(self._moved.fetch())

@@ -148,7 +148,8 @@ class SequencingService:
 
     def _sequence(self, told: set[int], *, asked: bool, looks: bool) -> None:
         began = self._clock.monotonic()
-        done = self._sequencer.sequence(self._member.fence, None if looks else told)
+        expects = asked or began < self._flood_until
+        done = self._sequencer.sequence(self._member.fence, None if looks else told, expects=expects)
         seconds = self._clock.monotonic() - began
         self._backoff.is_well()
         if done.moved or asked:

@@ -76,6 +76,19 @@ class ServedGroups:
             self._lease.see(lapses)
         return True
 
+    def may_start(self) -> bool:
+        """Return whether handlers may be started, as far as is known without asking what it still owns."""
+        return self._lease.may_start()
+
+    def is_calm(self) -> bool:
+        """Return whether nothing is known to come or go: no partition, no group, no lapse of the lease."""
+        return not (
+            self._new
+            or self._attention
+            or self._lease.unseen() is not None
+            or any(group.delivery.needs_check for group in self)
+        )
+
     def exchange(self) -> None:
         """Take in new groups; take and release what has changed hands."""
         while self._new:

@@ -29,7 +29,7 @@ class Busy:
         self.looks: list[int] = []  # the passes that looked everywhere
         self.passes = 0
 
-    def sequence(self, fence: object, told: Collection[int] | None = None) -> Pass:
+    def sequence(self, fence: object, told: Collection[int] | None = None, *, expects: bool = False) -> Pass:
         assert self.service is not None
         if told is None:
             self.looks.append(self.passes)
@@ -75,7 +75,7 @@ def test_while_a_bell_is_heard_it_looks_as_seldom_as_when_nothing_comes() -> Non
 class Failing(Busy):
     """One whose first pass ends in doubt."""
 
-    def sequence(self, fence: object, told: Collection[int] | None = None) -> Pass:
+    def sequence(self, fence: object, told: Collection[int] | None = None, *, expects: bool = False) -> Pass:
         assert self.service is not None
         self.passes += 1
         if self.passes == 1:
@@ -110,7 +110,7 @@ class Flooded(Busy):
         super().__init__(clock)
         self.finds, self.at = finds, list[float]()
 
-    def sequence(self, fence: object, told: Collection[int] | None = None) -> Pass:
+    def sequence(self, fence: object, told: Collection[int] | None = None, *, expects: bool = False) -> Pass:
         assert self.service is not None
         self.passes += 1
         self.at.append(self.clock.monotonic())

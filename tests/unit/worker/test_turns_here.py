@@ -27,7 +27,7 @@ class Told:
         self.fails = False
         self.full = False
 
-    def sequence(self, fence: object, told: Collection[int] | None = None) -> Pass:
+    def sequence(self, fence: object, told: Collection[int] | None = None, *, expects: bool = False) -> Pass:
         self.passes.append(told if told is None else set(told))
         if self.fails:
             raise StoreUnreachable("here", "gone")

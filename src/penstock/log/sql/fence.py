@@ -26,11 +26,15 @@ class Fence:
         """Lock those of the slots that are still owned in that epoch, and return them."""
         return locked(tx.execute(*self.locking(slots)))
 
-    def locking(self, slots: Collection[int]) -> Call:
-        """Return the statement that does; `locked` reads what it gives."""
+    def locking(self, slots: Collection[int], *, waiting: bool = False) -> Call:
+        """Return the statement that does; `locked` reads what it gives.
+
+        `waiting`: only those that have something staged; it gives how many there are, and how many it locked.
+        """
         wanted = sorted(slots)
         owned = Rows(slot=wanted, epoch=[self.epochs[slot] for slot in wanted])
-        return Call("log", "fence_slots", {"owner": self.owner, "owned": owned})
+        name = "fence_waiting" if waiting else "fence_slots"
+        return Call("log", name, {"owner": self.owner, "owned": owned})
 
 
 def locked(result: Result) -> list[int]:

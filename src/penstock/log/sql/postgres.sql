@@ -264,11 +264,29 @@ RETURNING h.topic_id, h.partition, h.next_offset - c.count, c.count, h.max_ms;
 
 -- == The move in one trip
 
+-- name: fence_waiting
+-- Lock those of some slots that have something staged and are still owned in their epochs; the statement that moves is told by a
+-- setting which they are. Returns how many have something, and how many of these were locked. One probe of the primary key
+-- a slot; locks in order. What a slot holds is picked by the next statement, on a snapshot newer than the lock.
+WITH waiting AS MATERIALIZED (
+    SELECT o.slot, o.epoch
+    FROM rows(:owned, slot smallint, epoch bigint) AS o
+    WHERE EXISTS (SELECT 1 FROM penstock_staged g WHERE g.slot = o.slot)
+), held AS MATERIALIZED (
+    SELECT s.slot
+    FROM waiting w JOIN penstock_slot s ON s.slot = w.slot AND s.epoch = w.epoch
+    WHERE s.owner = :owner::text
+    ORDER BY s.slot FOR UPDATE OF s
+)
+SELECT (SELECT count(*) FROM waiting), (SELECT count(*) FROM held),
+       set_config('penstock.held', ARRAY(SELECT h.slot FROM held h)::text, true);
+
 -- name: move_at_once
 -- Move what is staged in some slots into the log; the slots are locked already, by the statement before. What is returned: a line
 -- of what was found, and a line for each record that was moved, with all it holds if they are no more than so many bytes.
 -- Each step is there because the move went wrong without it:
--- owned: a fence that locked nothing does not stop this statement, so owner and epoch are compared again.
+-- owned: a fence that locked nothing does not stop this statement, so owner and epoch are compared again. Only what it has
+-- locked goes on: in other slots something may have been staged since, by what this snapshot shows before it waits.
 -- picked, placed: what is more than the limit is left as it is, so that what is moved together keeps its order. While something is due in one of the slots nothing is moved: it goes before what is staged, by the other form.
 -- topics, heads: joined before the delete, so what has none yet stays staged, for the other form. Locked in order, once
 -- (MATERIALIZED), topics against growth and deletion; offsets are taken from the locked rows, not from the snapshot.
@@ -279,6 +297,7 @@ WITH owned AS MATERIALIZED (
     FROM rows(:owned, slot smallint, epoch bigint) AS o
     JOIN penstock_slot s ON s.slot = o.slot AND s.epoch = o.epoch
     WHERE s.owner = :owner::text
+      AND o.slot = ANY(ARRAY(SELECT h.slot FROM unnest(current_setting('penstock.held')::smallint[]) AS h (slot)))
 ), waiting AS MATERIALIZED (
     SELECT EXISTS (
         SELECT 1 FROM penstock_scheduled d

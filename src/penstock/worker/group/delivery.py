@@ -16,6 +16,7 @@ worker).
 """
 
 from collections.abc import Collection, Iterable
+from contextlib import nullcontext
 
 from penstock.clock import Clock
 from penstock.delivery.store import GroupStore, Living
@@ -33,7 +34,7 @@ from .owned_partitions import OwnedPartitions
 from .partition_work import Taken, put_back
 from .read_cache import ReadCache
 from .runs import tasks_of
-from .settling import Settling
+from .settling import Aside, Settling
 from .suspects import Suspects
 from .trials import Trials
 
@@ -99,6 +100,11 @@ class GroupDelivery:
     def is_held_back(self) -> bool:
         """Whether records that no handler wants are to be settled before others of their keys go on."""
         return any(work.machine.has_skipped for work in self.partitions.awake())
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether no partition has lost an owner, is to be let go, or delivers what was passed over."""
+        return not any(work.is_pressing or work.owned.late for work in self.partitions.awake())
 
     def is_all_out(self, in_flight: int) -> bool:
         """Return whether so many in flight are all there is, and nothing waits for their results.
@@ -288,13 +294,14 @@ class GroupDelivery:
                     self.suspects.end(work, task.place.offset, survived=False)
                 work.machine.untake(task.place.offset)
 
-    def settle(self) -> None:
+    def settle(self, aside: Aside = nullcontext) -> None:
         """Write down all that has changed; drop the partitions that another owner has taken.
 
-        Raises what the store raises; then the next call begins with the same writing again.
+        Raises what the store raises; then the next call begins with the same writing again. `aside`: in it
+        the store is waited for.
         """
         self.late.count()
-        self.settling.settle()
+        self.settling.settle(aside)
         self.reader.let_rest()
 
 

@@ -1,6 +1,8 @@
 """Writing down what became of a group's records."""
 
 import logging
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 from penstock.delivery.machine import Settlement
 from penstock.delivery.store import GroupStore, Owned
@@ -9,6 +11,8 @@ from .owned_partitions import OwnedPartitions
 from .suspects import Suspects
 
 logger = logging.getLogger("penstock.delivery")
+
+Aside = Callable[[], AbstractContextManager[None]]
 
 
 class Settling:
@@ -29,12 +33,13 @@ class Settling:
         """Return whether something of a partition is still to be written that could not be so far."""
         return number in self._unwritten
 
-    def settle(self) -> None:
+    def settle(self, aside: Aside = nullcontext) -> None:
         """Write down all that has changed; drop the partitions that another owner has taken.
 
-        Raises what the store raises; then the next call begins with the same writing again.
+        Raises what the store raises; then the next call begins with the same writing again. In `aside` the
+        store is waited for: meanwhile another thread may hand out and take note of results, and no more.
         """
-        self._write()
+        self._write(aside)
         for work in self._partitions.awake():
             if work.borrowed:
                 continue
@@ -47,12 +52,13 @@ class Settling:
             if settlement is not None:
                 self._unwritten[work.number] = (work.owned, settlement)
                 work.writing = len(work.finished)
-        self._write()
+        self._write(aside)
 
-    def _write(self) -> None:
+    def _write(self, aside: Aside) -> None:
         if not self._unwritten:
             return
-        lost = self._store.settle(self._unwritten)
+        with aside():
+            lost = self._store.settle(self._unwritten)
         for number, (owned, settlement) in self._unwritten.items():
             work = self._partitions.get(number)
             if work is None or work.owned is not owned:

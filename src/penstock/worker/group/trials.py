@@ -77,6 +77,11 @@ class Trials:
     # -- for the delivery loop
 
     @property
+    def is_busy(self) -> bool:
+        """Whether there is a suspect at work, or one that asks to be."""
+        return bool(self._out) or self.needs_settling or self.is_asked or self.alone is not None
+
+    @property
     def is_asked(self) -> bool:
         """Whether a suspect waits for its turn alone."""
         if self._asked is not None and (self._asked.work.lost or self._asked.work.leaving):
