@@ -24,7 +24,7 @@ from penstock.wire.kafka.control_batch import Marker
 from penstock.wire.kafka.record_batch import BatchHeader, place_batch
 
 from ..batches import WriteResult
-from .partition import PartitionLog, PlacedBatch
+from .partition import PartitionLog, PlacedBatch, publish_all
 from .settings import FilesSettings
 
 logger = logging.getLogger("penstock.files")
@@ -282,6 +282,7 @@ class LogWriter:
                 if work.unsynced or partition in self._dirty:
                     partition.sync()
                     partition.commit(synced=True)
+                    partition.publish()
                     self._dirty.pop(partition, None)
                     work.unsynced = False
                 self._roll(partition, left[0].header.base_offset)
@@ -305,10 +306,12 @@ class LogWriter:
                 rounds[partition].error = partition.fail(failure)
         elif written and not self._dirty:
             self._dirty_since = self._clock.monotonic()
+        published: list[PartitionLog] = []
         for partition, work in rounds.items():
             if work.error is None:
                 if work.unsynced:
                     partition.commit(synced=self._is_strict)
+                    published.append(partition)
                     if not self._is_strict:
                         self._dirty[partition] = None
                 if work.batches:
@@ -317,6 +320,7 @@ class LogWriter:
             for append, number, last in work.of:
                 if last > partition.end:  # the others were synced before it failed
                     append.results[number] = WriteResult(error=work.error)
+        publish_all(published)
 
     def _sync(self, partitions: Sequence[PartitionLog]) -> dict[PartitionLog, OSError]:
         """Sync files side by side; return those that failed."""
