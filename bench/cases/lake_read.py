@@ -1,7 +1,7 @@
 """Spark reads a log, a row a record, beside the same rows in zstd Parquet; nothing is done with them."""
 
 from bench import Case, Ratio, Run, Size, Target, Variant
-from bench.lakes import Rows, rows
+from bench.lakes import Rows, rows, rows_in_files
 from bench.stores import postgres, sqlite
 
 
@@ -24,9 +24,12 @@ CASE = Case(
         Variant("Parquet", read_parquet, setup=rows(sqlite)),
         Variant("SQLite log", read_log, setup=rows(sqlite)),
         Variant("PostgreSQL log", read_log, setup=rows(postgres)),
+        Variant("log in files", read_log, setup=rows_in_files),
+        Variant("Parquet of files", read_parquet, setup=rows_in_files),
     ],
     targets=[
         Target("sqlite", Ratio("SQLite log", "Parquet", "wall_us"), at_most=4),
         Target("postgres", Ratio("PostgreSQL log", "Parquet", "wall_us"), at_most=5),
+        Target("files", Ratio("log in files", "Parquet of files", "cpu_us"), at_most=2),
     ],
 )

@@ -292,10 +292,9 @@ class PartitionLog(PartitionView):
             and age_ms < self._settings.segment_seconds * 1000
         )
 
-    def write(self, batches: Sequence[PlacedBatch]) -> None:
-        """Write batches behind what is written. Raises OSError."""
+    def write(self, batches: Sequence[PlacedBatch], size: int) -> None:
+        """Write batches, of so many bytes, behind what is written. Raises OSError."""
         pieces = [each.piece for each in batches]
-        size = sum(len(each) for each in pieces)
         with self.files.use(self.last.path, write=True) as file:
             if self._position + size > self._allocated:
                 step = min(max(self._allocated, _FIRST_ALLOCATION), _MOST_ALLOCATION)

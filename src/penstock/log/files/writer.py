@@ -21,7 +21,7 @@ from penstock.errors import BufferFull, Error, MapChanged, PartitionUnwritable
 from penstock.redaction import traced
 from penstock.wire.kafka.buffer import Buffer
 from penstock.wire.kafka.control_batch import Marker
-from penstock.wire.kafka.record_batch import BatchHeader, place_batch
+from penstock.wire.kafka.record_batch import NO_PRODUCER, BatchHeader, place_batch
 
 from ..batches import WriteResult
 from .partition import PartitionLog, PlacedBatch, publish_all
@@ -29,6 +29,8 @@ from .settings import FilesSettings
 
 logger = logging.getLogger("penstock.files")
 T = TypeVar("T")
+
+_MOST_WRITTEN = 1 << 30  # bytes that one call writes
 
 
 class PartitionWrite(NamedTuple):
@@ -61,6 +63,7 @@ class _PartitionRound:
 
     def __init__(self) -> None:
         self.batches: list[PlacedBatch] = []
+        self.size = 0  # of them, in bytes
         self.of: list[tuple[_Append, int, int]] = []  # append, which of its writes, its last offset
         self.error: Error | None = None
         self.unsynced = False
@@ -241,24 +244,33 @@ class LogWriter:
             buffer = bytearray(buffer)
         base = -1
         view = memoryview(buffer)
+        epoch = partition.leader_epoch
         for at, header in write.headers:
-            try:
-                before = None if header.is_control else partition.repeated(header)
-                if before is None and write.verify is not None and not partition.has_open(header.producer_id):
-                    write.verify(partition, header)
-            except Error as exc:
-                return WriteResult(error=exc, start=partition.start)
-            if header.is_control and not partition.has_open(header.producer_id):
-                continue  # it was ended before, or nothing of it came here
-            if before is not None:
-                base = before.base_offset if base < 0 else base
-                continue
-            offset = partition.next_offset
-            place_batch(view, at, offset, partition.leader_epoch)
-            header = BatchHeader._make((offset, header.length, partition.leader_epoch, *header[3:]))
-            partition.next_offset = header.next_offset
-            partition.expect(header)
-            work.batches.append(PlacedBatch(header, view[at : at + header.size], write.marker))
+            is_produced = header.producer_id != NO_PRODUCER  # else there is nothing to compare it with
+            if is_produced:
+                try:
+                    before = None if header.is_control else partition.repeated(header)
+                    if (
+                        before is None
+                        and write.verify is not None
+                        and not partition.has_open(header.producer_id)
+                    ):
+                        write.verify(partition, header)
+                except Error as exc:
+                    return WriteResult(error=exc, start=partition.start)
+                if header.is_control and not partition.has_open(header.producer_id):
+                    continue  # it was ended before, or nothing of it came here
+                if before is not None:
+                    base = before.base_offset if base < 0 else base
+                    continue
+            offset, size = partition.next_offset, header.size
+            place_batch(view, at, offset, epoch)
+            header = BatchHeader(offset, header.length, epoch, *header[3:])
+            partition.next_offset = offset + header.last_offset_delta + 1
+            if is_produced:
+                partition.expect(header)
+            work.batches.append(PlacedBatch(header, view[at : at + size], write.marker))
+            work.size += size
             base = offset if base < 0 else base
         work.of.append((append, number, partition.next_offset))
         return WriteResult(base, partition.start)
@@ -267,16 +279,20 @@ class LogWriter:
         """Write what has its place; segments are closed and begun on the way."""
         left = deque(work.batches)
         try:
+            if left and work.size <= _MOST_WRITTEN and partition.has_room(work.size):
+                partition.write(work.batches, work.size)
+                work.unsynced = True
+                left.clear()
             while left:
                 run = list[PlacedBatch]()
                 size = 0
                 while left and partition.has_room(size + len(left[0].piece)):
                     size += len(left[0].piece)
                     run.append(left.popleft())
-                    if size > 1 << 30:
+                    if size > _MOST_WRITTEN:
                         break
                 if run:
-                    partition.write(run)
+                    partition.write(run, size)
                     work.unsynced = True
                     continue
                 if work.unsynced or partition in self._dirty:
