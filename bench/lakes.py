@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.run import Run
 from bench.stores.contract import EngineOpener
-from penstock import Record
+from penstock import Outbox, Record
 from penstock.pipeline.session import spark_session
 
 TOPIC = "rows"
@@ -90,20 +90,43 @@ def rows(engine: EngineOpener) -> Callable[[Run], AbstractContextManager[Rows]]:
     return setup
 
 
+@contextmanager
+def rows_in_files(run: Run) -> Iterator[Rows]:
+    """Give the same rows in a log in files and in Parquet, once per case; the CPU of Spark counts."""
+    session, home, url = run.once(spark), run.once(folder), run.once(_files_log)
+    run.watch("spark", session.sparkContext._gateway.proc.pid)
+    made = Rows(session, url, home / "rows_of_files")
+    if not made.parquet.exists():
+        made.log().write.option("compression", "zstd").parquet(str(made.parquet))
+    yield made
+
+
 _ENGINES: dict[EngineOpener, Callable[[Run], AbstractContextManager[str]]] = {}
 
 
 @contextmanager
 def _log(run: Run, engine: EngineOpener) -> Iterator[str]:
     store = run.once(engine).create()
-    outbox = store.outbox
+    _fill(run, store.outbox)
+    yield store.url
+
+
+@contextmanager
+def _files_log(run: Run) -> Iterator[str]:
+    url = f"file://{run.once(folder)}/log"
+    outbox = Outbox(url)
+    outbox.migrate()
+    _fill(run, outbox)
+    yield url
+
+
+def _fill(run: Run, outbox: Outbox) -> None:
     outbox.log.create_topic(TOPIC, partitions=PARTITIONS)
     rng = random.Random(1)
     for start in range(0, run.records, _CHUNK):
         numbers = range(start, min(start + _CHUNK, run.records))
         outbox.log.append(TOPIC, [_record(number, rng) for number in numbers])
     outbox.close()
-    yield store.url
 
 
 def _record(number: int, rng: random.Random) -> Record:

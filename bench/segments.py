@@ -67,12 +67,14 @@ def opened(path: Path, durability: str = "os", **settings: Any) -> Iterator[tupl
         store.close()
 
 
-def requests(partitions: int, batches: int, batch: bytes) -> list[Request]:
-    """Return batches as clients send them: sixteen in a request, in turn to all partitions."""
+def requests(
+    partitions: int, batches: int, batch: bytes, request_batches: int = REQUEST_BATCHES
+) -> list[Request]:
+    """Return batches as clients send them: so many in a request, in turn to all partitions."""
     made = []
-    for first in range(0, batches, REQUEST_BATCHES):
+    for first in range(0, batches, request_batches):
         of: dict[int, bytearray] = {}
-        for number in range(first, min(batches, first + REQUEST_BATCHES)):
+        for number in range(first, min(batches, first + request_batches)):
             of.setdefault(number % partitions, bytearray()).extend(batch)
         made.append(list(of.items()))
     return made

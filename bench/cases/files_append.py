@@ -1,4 +1,9 @@
-"""Batches appended to a log in files beside the bare calls: `writev`, and `writev` with `fdatasync`."""
+"""Batches appended to a log in files beside the bare calls: `writev`, and `writev` with `fdatasync`.
+
+A request of 16 batches (1 MiB) is what bulk means: a Kafka client under load packs the batches of its
+partitions into requests of that size, and the bare side gets the same bytes for each file in one call. With
+one batch in each request (`one by one`) the cost of a request itself shows.
+"""
 
 import os
 from collections.abc import Callable, Iterator
@@ -7,7 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import Case, Ratio, Run, Size, Target, Variant
-from bench.segments import BATCH_RECORDS, PARTITIONS, Request, a_batch, append_all, folder, opened, requests
+from bench.segments import (
+    BATCH_RECORDS,
+    PARTITIONS,
+    REQUEST_BATCHES,
+    Request,
+    a_batch,
+    append_all,
+    folder,
+    opened,
+    requests,
+)
 from penstock.log.contract import Topic
 from penstock.log.files.log import FileLog
 
@@ -25,11 +40,13 @@ class _Raw:
     requests: list[Request]
 
 
-def _requests(run: Run, partitions: int) -> list[Request]:
-    return requests(partitions, run.records // BATCH_RECORDS, a_batch())
+def _requests(run: Run, partitions: int, request_batches: int) -> list[Request]:
+    return requests(partitions, run.records // BATCH_RECORDS, a_batch(), request_batches)
 
 
-def a_log(partitions: int, durability: str) -> Callable[[Run], AbstractContextManager[_Log]]:
+def a_log(
+    partitions: int, durability: str, request_batches: int = REQUEST_BATCHES
+) -> Callable[[Run], AbstractContextManager[_Log]]:
     """Return the setup: a log whose partitions are there, and batches for it."""
 
     @contextmanager
@@ -37,12 +54,14 @@ def a_log(partitions: int, durability: str) -> Callable[[Run], AbstractContextMa
         with folder(run) as path, opened(path, durability) as (_, log):
             topic = log.create_topic("rows", partitions=partitions)
             append_all(log, topic, requests(partitions, partitions, a_batch(1)))
-            yield _Log(log, topic, _requests(run, partitions))
+            yield _Log(log, topic, _requests(run, partitions, request_batches))
 
     return setup
 
 
-def raw_files(partitions: int) -> Callable[[Run], AbstractContextManager[_Raw]]:
+def raw_files(
+    partitions: int, request_batches: int = REQUEST_BATCHES
+) -> Callable[[Run], AbstractContextManager[_Raw]]:
     """Return the setup: open files, and the same batches."""
 
     @contextmanager
@@ -50,7 +69,7 @@ def raw_files(partitions: int) -> Callable[[Run], AbstractContextManager[_Raw]]:
         with folder(run) as path:
             fds = [_made(path / str(number)) for number in range(partitions)]
             try:
-                yield _Raw(fds, _requests(run, partitions))
+                yield _Raw(fds, _requests(run, partitions, request_batches))
             finally:
                 for fd in fds:
                     os.close(fd)
@@ -86,7 +105,7 @@ _BULK, _SYNCED = Size(quick=200_000, full=1_000_000), Size(quick=20_000, full=10
 
 CASE = Case(
     name="files_append",
-    about="requests of 16 batches, 64 records of 1 KB each, to 1, 16 and 256 partitions, beside bare calls",
+    about="requests of 16 batches and of one, 64 records of 1 KB each, to 1, 16, 256 partitions",
     rounds=Size(quick=3, full=5),
     variants=[
         variant
@@ -94,6 +113,8 @@ CASE = Case(
         for variant in (
             Variant(f"files, {count}", append, setup=a_log(count, "os"), records=_BULK),
             Variant(f"writev, {count}", writev, setup=raw_files(count), records=_BULK),
+            Variant(f"files one by one, {count}", append, setup=a_log(count, "os", 1), records=_BULK),
+            Variant(f"writev one by one, {count}", writev, setup=raw_files(count, 1), records=_BULK),
             Variant(f"files with fsync, {count}", append, setup=a_log(count, "fsync"), records=_SYNCED),
             Variant(f"writev + fdatasync, {count}", writev_and_sync, setup=raw_files(count), records=_SYNCED),
         )
@@ -104,6 +125,11 @@ CASE = Case(
         for target in (
             Target(f"bulk_{count}", Ratio(f"files, {count}", f"writev, {count}", "wall_us"), at_most=2),
             Target(f"bulk_cpu_{count}", Ratio(f"files, {count}", f"writev, {count}", "cpu_us"), at_most=2),
+            Target(
+                f"single_cpu_{count}",
+                Ratio(f"files one by one, {count}", f"writev one by one, {count}", "cpu_us"),
+                at_most=2,
+            ),
             Target(
                 f"fsync_{count}",
                 Ratio(f"files with fsync, {count}", f"writev + fdatasync, {count}", "wall_us"),

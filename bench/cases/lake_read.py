@@ -9,7 +9,7 @@ import os
 from psycopg.conninfo import conninfo_to_dict
 
 from bench import Case, Ratio, Run, Size, Target, Variant
-from bench.lakes import PACKAGES, PARTITIONS, Rows, rows
+from bench.lakes import PACKAGES, PARTITIONS, Rows, rows, rows_in_files
 from bench.stores import postgres, sqlite
 
 
@@ -55,11 +55,14 @@ CASE = Case(
         Variant("Parquet", read_parquet, setup=rows(sqlite)),
         Variant("SQLite log", read_log, setup=rows(sqlite)),
         Variant("PostgreSQL log", read_log, setup=rows(postgres)),
+        Variant("log in files", read_log, setup=rows_in_files),
+        Variant("Parquet of files", read_parquet, setup=rows_in_files),
         *JDBC,
     ],
     targets=[
         Target("sqlite", Ratio("SQLite log", "Parquet", "cpu_us"), at_most=2),
         Target("postgres", Ratio("PostgreSQL log", "Parquet", "cpu_us"), at_most=2),
+        Target("files", Ratio("log in files", "Parquet of files", "cpu_us"), at_most=2),
         *[Target("jdbc", Ratio("PostgreSQL log", each.name, "cpu_us"), at_most=0.8) for each in JDBC],
     ],
 )

@@ -48,8 +48,8 @@ def _no_sync(patch: Patch) -> None:
 def _published_before_sync(patch: Patch) -> None:
     write = PartitionLog.write
 
-    def early(self: PartitionLog, batches: Sequence[partition_module.PlacedBatch]) -> None:
-        write(self, batches)
+    def early(self: PartitionLog, batches: Sequence[partition_module.PlacedBatch], size: int) -> None:
+        write(self, batches, size)
         self.commit(synced=True)
 
     patch.setattr(PartitionLog, "write", early)

@@ -9,19 +9,22 @@ Bytes are measured only where a topic limits them, and each record once: a pass 
 one and takes off what it deletes. The sum lives in memory; a new process measures the topic again.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from penstock import metrics, points
 from penstock.clock import Clock, own_ms
-from penstock.errors import StillNeeded
+from penstock.errors import Damaged, StillNeeded
 from penstock.log.contract import OffsetRange, Position, Topic
 from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 
 from .retention_rule import AsSet, Limits, RetentionRule, RetentionSettings
 from .retention_trim import behind, copy_waiting, trim
+
+logger = logging.getLogger("penstock.delivery")
 
 _SEGMENT_FACTOR = 1000  # as many records go at once where whole segments are removed, not rows
 AFTER_BATCH = points.declare("retention.after_batch", "A batch is deleted and committed; more may follow.")
@@ -114,7 +117,7 @@ class Retention:
             full |= more
             for batch in _batches(ranges, size):
                 try:
-                    count = self._trim(plan, batch)
+                    count = self._trim_readable(plan, batch)
                 except StillNeeded:
                     break  # nothing is deleted; the next pass plans again
                 points.reach(AFTER_BATCH)
@@ -168,6 +171,24 @@ class Retention:
         if plan.limits.is_everything:
             return [], False
         heads = [each for each in self._heads(plan) if each.held is not None or not self._rule.needs_reader]
+        try:
+            return self._ranges_of(plan, heads, budget)
+        except Damaged:  # in one of them: the others do not wait for it
+            found, full = list[OffsetRange](), False
+            for head in heads:
+                try:
+                    some, more = self._ranges_of(plan, [head], max(1, budget // len(heads)))
+                except Damaged as exc:
+                    logger.warning(
+                        "nothing of %s/%d is deleted by retention: %s", plan.topic.name, head.partition, exc
+                    )
+                    continue
+                found, full = found + some, full or more
+            return found, full
+
+    def _ranges_of(
+        self, plan: _Plan, heads: Sequence[_KeptPartition], budget: int
+    ) -> tuple[list[OffsetRange], bool]:
         excess = self._excess(plan, heads)
         aged = self._aged(plan, heads)
         # A walk must not look at more than is deleted, so only partitions with something to go share.
@@ -291,6 +312,18 @@ class Retention:
         highs = {each.partition: each.high for each in ranges}
         holds = self._store.log_in(tx).holds(topic).values()
         return any(offset < highs.get(number, 0) for each in holds for number, offset in each.items())
+
+    def _trim_readable(self, plan: _Plan, ranges: Sequence[OffsetRange]) -> int:
+        """Delete what was planned; where records that lanes wait for are damaged, the other partitions'."""
+        try:
+            return self._trim(plan, ranges)
+        except Damaged as exc:
+            if len(ranges) > 1:
+                return sum(self._trim_readable(plan, [each]) for each in ranges)
+            logger.warning(
+                "nothing of %s/%d is deleted by retention: %s", plan.topic.name, ranges[0].partition, exc
+            )
+            return 0
 
     def _trim(self, plan: _Plan, ranges: Sequence[OffsetRange]) -> int:
         """Delete what was planned, unless a group was reset or came back since: its cursor is asked again."""

@@ -4,12 +4,12 @@ Each use of a file is a `with` block; a file that is in use is never closed. Saf
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 
 from .disk import Disk, DiskFile
+
+FileKey = tuple[Path, bool]  # which file, and whether it is opened for writing too
 
 
 class _Opened:
@@ -19,33 +19,53 @@ class _Opened:
         self.file, self.users, self.forgotten = file, 0, False
 
 
+class _Use:
+    """One use of a file: a `with` block. It is made for every read and write, so it is no generator."""
+
+    __slots__ = ("_files", "_key", "_opened")
+
+    def __init__(self, files: "OpenFiles", key: FileKey) -> None:
+        self._files, self._key = files, key
+
+    def __enter__(self) -> DiskFile:
+        self._opened = self._files.take(self._key)
+        return self._opened.file
+
+    def __exit__(self, *exc: object) -> None:
+        self._files.give_back(self._opened)
+
+
 class OpenFiles:
     """Opens files as they are needed and closes those that were not used for longest."""
 
     def __init__(self, disk: Disk, most: int) -> None:
         self.disk, self._most = disk, most
         self._lock = Lock()
-        self._opened: OrderedDict[tuple[Path, bool], _Opened] = OrderedDict()
+        self._opened: OrderedDict[FileKey, _Opened] = OrderedDict()
 
-    @contextmanager
-    def use(self, path: Path, *, write: bool = False) -> Iterator[DiskFile]:
-        """Give a file for reading, or for writing too. Raises FileNotFoundError, OSError."""
-        key = path, write
+    def use(self, path: Path, *, write: bool = False) -> "_Use":
+        """Give a file for reading, or for writing too, within a block. Raises FileNotFoundError, OSError."""
+        return _Use(self, (path, write))
+
+    def take(self, key: FileKey) -> _Opened:
+        """Let a file be in use until it is given back. Raises FileNotFoundError, OSError."""
         with self._lock:
             opened = self._opened.get(key)
             if opened is None:
+                path, write = key
                 opened = self._opened[key] = _Opened(self.disk.open(path, write=write))
                 self._shrink()
             else:
                 self._opened.move_to_end(key)
             opened.users += 1
-        try:
-            yield opened.file
-        finally:
-            with self._lock:
-                opened.users -= 1
-                if opened.forgotten and not opened.users:
-                    opened.file.close()
+            return opened
+
+    def give_back(self, opened: _Opened) -> None:
+        """End one use of a file."""
+        with self._lock:
+            opened.users -= 1
+            if opened.forgotten and not opened.users:
+                opened.file.close()
 
     def forget(self, path: Path) -> None:
         """Open a file anew from now on: it was replaced or removed."""

@@ -11,7 +11,7 @@ torn tail void; damage elsewhere is found when it is read, and named.
 
 import errno
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -301,10 +301,9 @@ class PartitionLog(PartitionView):
             and self.has_room(size)
         )
 
-    def write(self, batches: Sequence[PlacedBatch]) -> None:
-        """Write batches behind what is written. Raises OSError."""
+    def write(self, batches: Sequence[PlacedBatch], size: int) -> None:
+        """Write batches, of so many bytes, behind what is written. Raises OSError."""
         pieces = [each.piece for each in batches]
-        size = sum(len(each) for each in pieces)
         with self.files.use(self.last.path, write=True) as file:
             if self._position + size > self._allocated:
                 step = min(max(self._allocated, _FIRST_ALLOCATION), _MOST_ALLOCATION)
@@ -326,7 +325,7 @@ class PartitionLog(PartitionView):
                 raise
 
     def commit(self, *, synced: bool) -> None:
-        """Let what is written count: readers see it from now on."""
+        """Let what is written count: readers see it from now on, those in other processes once published."""
         points.reach(SYNCED)
         segment, position = self.last, self.last.end_position
         index, producers = segment.index, self.producers
@@ -340,22 +339,25 @@ class PartitionLog(PartitionView):
         if synced:
             self.synced_position, self.synced_offset = position, self.end
         self._written, self._tentative = [], {}
-        self.publish()
 
     def synced(self) -> None:
         """Note that the disk has all that counts."""
         self.synced_position, self.synced_offset = self.last.end_position, self.last.end_offset
         self.publish()
 
+    @property
+    def head(self) -> PartitionHead:
+        """What readers in other processes are told."""
+        if self._lost is not None:
+            return PartitionHead(self.start, self.end, self.stable, *self._lost, self._changes)
+        base = self.segments[-1].header.base_offset if self.segments else 0
+        return PartitionHead(
+            self.start, self.end, self.stable, base, self.synced_position, self.synced_offset, self._changes
+        )
+
     def publish(self) -> None:
         """Tell readers in other processes; they hear of it later where that fails."""
-        base = self.segments[-1].base_offset if self.segments else 0
-        synced = self._lost or _SegmentPlace(base, self.synced_position, self.synced_offset)
-        head = PartitionHead(self.start, self.end, self.stable, *synced, self._changes)
-        try:
-            self._heads.put(self.folder.partition, head)
-        except OSError as exc:
-            logger.warning("the head of %s could not be published: %s", self.folder.path, exc)
+        publish_all([self])
 
     def reserve(self) -> None:
         """Before offsets are seen that the disk may not have: let it know that they were. Raises OSError."""
@@ -546,6 +548,18 @@ class PartitionLog(PartitionView):
     def index_bytes(self) -> int:
         """Distance between two marks of an index."""
         return self._settings.index_bytes
+
+
+def publish_all(partitions: Iterable[PartitionLog]) -> None:
+    """Tell readers in other processes of several partitions; they hear of it later where that fails."""
+    by_topic: dict[HeadsFile, dict[int, PartitionHead]] = {}
+    for each in partitions:
+        by_topic.setdefault(each._heads, {})[each.folder.partition] = each.head
+    for heads, told in by_topic.items():
+        try:
+            heads.put_all(told)
+        except OSError as exc:
+            logger.warning("heads of %s could not be published: %s", heads.path, exc)
 
 
 def _make_segment(files: OpenFiles, path: Path, header: SegmentHeader) -> None:

@@ -24,16 +24,17 @@ from penstock.errors import BufferFull, Error, MapChanged, PartitionUnwritable
 from penstock.redaction import traced
 from penstock.wire.kafka.buffer import Buffer
 from penstock.wire.kafka.control_batch import Marker
-from penstock.wire.kafka.record_batch import BatchHeader, place_batch
+from penstock.wire.kafka.record_batch import NO_PRODUCER, BatchHeader, place_batch
 
 from ..batches import WriteResult
-from .partition import PartitionLog, PlacedBatch
+from .partition import PartitionLog, PlacedBatch, publish_all
 from .settings import FilesSettings
 
 logger = logging.getLogger("penstock.files")
 T = TypeVar("T")
 
 _AT_ONCE_BYTES = 32 * 1024  # of an append that is not handed over to the thread
+_MOST_WRITTEN = 1 << 30  # bytes that one call writes
 
 
 class PartitionWrite(NamedTuple):
@@ -66,6 +67,7 @@ class _PartitionRound:
 
     def __init__(self) -> None:
         self.batches: list[PlacedBatch] = []
+        self.size = 0  # of them, in bytes
         self.of: list[tuple[_Append, int, int]] = []  # append, which of its writes, its last offset
         self.error: Error | None = None
         self.unsynced = False
@@ -273,24 +275,33 @@ class LogWriter:
             buffer = bytearray(buffer)
         base = -1
         view = memoryview(buffer)
+        epoch = partition.leader_epoch
         for at, header in write.headers:
-            try:
-                before = None if header.is_control else partition.repeated(header)
-                if before is None and write.verify is not None and not partition.has_open(header.producer_id):
-                    write.verify(partition, header)
-            except Error as exc:
-                return WriteResult(error=exc, start=partition.start)
-            if header.is_control and not partition.has_open(header.producer_id):
-                continue  # it was ended before, or nothing of it came here
-            if before is not None:
-                base = before.base_offset if base < 0 else base
-                continue
-            offset = partition.next_offset
-            place_batch(view, at, offset, partition.leader_epoch)
-            header = BatchHeader._make((offset, header.length, partition.leader_epoch, *header[3:]))
-            partition.next_offset = header.next_offset
-            partition.expect(header)
-            work.batches.append(PlacedBatch(header, view[at : at + header.size], write.marker))
+            is_produced = header.producer_id != NO_PRODUCER  # else there is nothing to compare it with
+            if is_produced:
+                try:
+                    before = None if header.is_control else partition.repeated(header)
+                    if (
+                        before is None
+                        and write.verify is not None
+                        and not partition.has_open(header.producer_id)
+                    ):
+                        write.verify(partition, header)
+                except Error as exc:
+                    return WriteResult(error=exc, start=partition.start)
+                if header.is_control and not partition.has_open(header.producer_id):
+                    continue  # it was ended before, or nothing of it came here
+                if before is not None:
+                    base = before.base_offset if base < 0 else base
+                    continue
+            offset, size = partition.next_offset, header.size
+            place_batch(view, at, offset, epoch)
+            header = BatchHeader(offset, header.length, epoch, *header[3:])
+            partition.next_offset = offset + header.last_offset_delta + 1
+            if is_produced:
+                partition.expect(header)
+            work.batches.append(PlacedBatch(header, view[at : at + size], write.marker))
+            work.size += size
             base = offset if base < 0 else base
         work.of.append((append, number, partition.next_offset))
         return WriteResult(base, partition.start)
@@ -299,21 +310,26 @@ class LogWriter:
         """Write what has its place; segments are closed and begun on the way."""
         left = deque(work.batches)
         try:
+            if left and work.size <= _MOST_WRITTEN and partition.has_room(work.size):
+                partition.write(work.batches, work.size)
+                work.unsynced = True
+                left.clear()
             while left:
                 run = list[PlacedBatch]()
                 size = 0
                 while left and partition.has_room(size + len(left[0].piece)):
                     size += len(left[0].piece)
                     run.append(left.popleft())
-                    if size > 1 << 30:
+                    if size > _MOST_WRITTEN:
                         break
                 if run:
-                    partition.write(run)
+                    partition.write(run, size)
                     work.unsynced = True
                     continue
                 if work.unsynced or partition in self._dirty:
                     partition.sync()
                     partition.commit(synced=True)
+                    partition.publish()
                     self._dirty.pop(partition, None)
                     work.unsynced = False
                 self._roll(partition, left[0].header.base_offset)
@@ -337,10 +353,12 @@ class LogWriter:
                 rounds[partition].error = partition.fail(failure)
         elif written and not self._dirty:
             self._dirty_since = self._clock.monotonic()
+        published: list[PartitionLog] = []
         for partition, work in rounds.items():
             if work.error is None:
                 if work.unsynced:
                     partition.commit(synced=self._is_strict)
+                    published.append(partition)
                     if not self._is_strict:
                         self._dirty[partition] = None
                 if work.batches:
@@ -349,6 +367,7 @@ class LogWriter:
             for append, number, last in work.of:
                 if last > partition.end:  # the others were synced before it failed
                     append.results[number] = WriteResult(error=work.error)
+        publish_all(published)
 
     def _sync(self, partitions: Sequence[PartitionLog]) -> dict[PartitionLog, OSError]:
         """Sync files side by side; return those that failed."""

@@ -254,6 +254,31 @@ def test_retention_by_age_and_size_removes_whole_segments(tended: Tended) -> Non
     assert tended.is_sound()
 
 
+@pytest.mark.parametrize("keep", [Keep(86_400_000, -1, -1), Keep(-1, 2000, -1)], ids=["age", "size"])
+def test_retention_goes_on_in_the_others_where_one_partition_is_damaged(
+    tended: Tended, keep: Keep, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = tended.log.create_topic("two", partitions=2)
+    tended.log.retain(topic, keep)
+    for _ in range(20):
+        for number in range(2):
+            records = [a_record(data=b"x" * 100, timestamp_ms=tended.clock.now_ms()) for _ in range(5)]
+            tended.log.append("two", records, partition=number)
+        tended.clock.advance(timedelta(days=1))
+    path = tended.log.view(topic, 0).segments[0].path
+    content = bytearray(path.read_bytes())
+    content[200] ^= 1
+    path.write_bytes(content)
+    retention = Retention(tended.store, RetentionSettings.load(), tended.clock)
+    while retention.run("two").full:
+        pass
+    assert tended.log.bounds("two", 0).start == 0
+    assert path.read_bytes() == content
+    assert tended.log.bounds("two", 1).start > 50
+    assert "nothing of two/0 is deleted by retention" in caplog.text
+    assert path.name in caplog.text
+
+
 def test_another_engine_refuses_to_compact(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path}/shop.db")
     migrate(store.database)
