@@ -1,4 +1,4 @@
-"""Spark's own Kafka connector, unmodified, in batch and streaming: in the long set, as it needs a Spark of its own.
+"""Spark's own Kafka connector, unmodified, in batch and streaming: in the long set, with a Spark of its own.
 
 The connector is built for Spark 4.0, and does not run in the release that the rest of the tests use.
 """
