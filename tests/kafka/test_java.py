@@ -30,12 +30,18 @@ public class Transactions {
         return made;
     }
 
+    static KafkaConsumer<String, String> consumer(Map<String, Object> said) {
+        return new KafkaConsumer<>(said, new StringDeserializer(), new StringDeserializer());
+    }
+
     public static void main(String[] arguments) throws Exception {
         String address = arguments[0];
         Map<String, Object> reading = Map.of("bootstrap.servers", address, "group.id", "java",
-            "auto.offset.reset", "earliest", "isolation.level", "read_committed", "enable.auto.commit", "false");
+            "auto.offset.reset", "earliest", "isolation.level", "read_committed",
+            "enable.auto.commit", "false");
         try (var admin = Admin.create(Map.of("bootstrap.servers", address))) {
-            admin.createTopics(List.of(new NewTopic("in", 1, (short) 1), new NewTopic("out", 1, (short) 1))).all().get();
+            var topics = List.of(new NewTopic("in", 1, (short) 1), new NewTopic("out", 1, (short) 1));
+            admin.createTopics(topics).all().get();
         }
         var first = producer(address);
         first.beginTransaction();
@@ -54,7 +60,7 @@ public class Transactions {
         } catch (ProducerFencedException expected) {
             System.out.println("fenced");
         }
-        try (var consumer = new KafkaConsumer<>(reading, new StringDeserializer(), new StringDeserializer())) {
+        try (var consumer = consumer(reading)) {
             consumer.subscribe(List.of("in"));
             int copied = 0;
             while (copied < 10) {
@@ -78,12 +84,13 @@ public class Transactions {
             var configs = admin.describeTopics(List.of("in", "out")).allTopicNames().get();
             System.out.println("topics " + configs.size());
         }
-        try (var consumer = new KafkaConsumer<>(reading, new StringDeserializer(), new StringDeserializer())) {
+        try (var consumer = consumer(reading)) {
             var place = new TopicPartition("out", 0);
             consumer.assign(List.of(place));
             consumer.seekToBeginning(List.of(place));
             List<String> found = new ArrayList<>();
-            while (found.size() < 10) consumer.poll(Duration.ofSeconds(1)).forEach(each -> found.add(each.value()));
+            while (found.size() < 10)
+                consumer.poll(Duration.ofSeconds(1)).forEach(each -> found.add(each.value()));
             System.out.println(String.join(",", found));
         }
         second.close();
