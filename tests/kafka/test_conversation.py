@@ -18,7 +18,6 @@ from tests.kafka.served import Served
 PAGE = Path(__file__).parents[2] / "docs/reference/kafka-differences.md"
 _ROW = re.compile(r"^\| ([\w ]+/.+?) \| (.*?) \| (.*?) \| (.*?) \|$", re.M)
 EVERYWHERE, IN_FILES, IN_A_DATABASE = "every store", "files", "a database"
-MOVING = "…"  # a value that is another one in each talk
 
 
 def meant(kind: str) -> dict[str, tuple[str, str]]:

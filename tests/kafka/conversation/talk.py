@@ -21,7 +21,7 @@ CUT = "the connection ends"
 NEVER = "no answer ever comes"
 NO_ANSWER = "no answer, and the connection goes on"
 WAIT_SECONDS = 60
-_ANSWER_SECONDS = 15
+_ANSWER_SECONDS, _AN_HOUR_MS = 15, 3_600_000
 
 _LEFT_OUT = {
     "throttle_time_ms",
@@ -65,7 +65,7 @@ class Talk:
     def __init__(self, address: str) -> None:
         self.address = address
         self.answers: dict[str, Any] = {}
-        self.begin_ms = int(time.time() * 1000) - 3_600_000
+        self.begin_ms = int(time.time() * 1000) - _AN_HOUR_MS
         self._clients: dict[str, RawClient] = {}
         self._known: dict[str, dict[Any, int]] = {}
         self._since = 0
@@ -184,7 +184,10 @@ class Talk:
         return f"{kind} {known.setdefault(value, len(known) + 1)}"
 
     def _time(self, value: int) -> Any:
-        return value if value < 0 else value - self.begin_ms
+        if value < 0:
+            return value
+        since = value - self.begin_ms
+        return "now" if _AN_HOUR_MS <= since < 2 * _AN_HOUR_MS else since
 
     def _record(self, record: Message) -> str:
         if "marker" in record:

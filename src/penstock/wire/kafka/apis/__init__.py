@@ -1,8 +1,9 @@
 """Every API that the broker serves, by its key, with the versions it has.
 
 The set was chosen by what clients send (docs/reference/kafka.md): it stays below the versions that name
-topics by id, and has none of the newer consumer group protocol. Produce is offered from version 0, whose
-record format is refused: else librdkafka before 2.1 does not compress what it should, and says nothing.
+topics by id, and has of the newer consumer group protocol the first request only, to refuse it. Produce is
+offered from version 0, whose record format is refused: else librdkafka before 2.1 does not compress what it
+should, and says nothing.
 """
 
 from ..layout import Api
