@@ -166,6 +166,7 @@ class Session(asyncio.BufferedProtocol):
     def refuse(self, error: Error) -> None:
         """End the connection: what comes cannot be understood."""
         if not self.is_closed:
+            self._broker.measures.refused()
             logger.info("connection of %s ended: %s", self.principal.address, words(error))
             self.close()
 
