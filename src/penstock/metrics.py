@@ -307,6 +307,45 @@ TICKS = Series(
     "Ticks of a schedule in this process: published, none (its function wanted no event) or failed.",
     ("schedule", "outcome"),
 )
+KAFKA_CONNECTIONS = Series(
+    "penstock_kafka_connections", SeriesKind.GAUGE, "Connections to the Kafka port of this process.", _STORE
+)
+KAFKA_REFUSED = Series(
+    "penstock_kafka_refused_connections_total",
+    SeriesKind.COUNTER,
+    "Connections to the Kafka port that were not taken, or were ended for what they sent or did not take.",
+)
+KAFKA_REQUESTS = Series(
+    "penstock_kafka_requests_total", SeriesKind.COUNTER, "Requests of Kafka clients.", ("api",)
+)
+KAFKA_PRODUCED = Series(
+    "penstock_kafka_produced_bytes_total",
+    SeriesKind.COUNTER,
+    "Bytes of record batches that Kafka clients have written.",
+    ("topic",),
+)
+KAFKA_FETCHED = Series(
+    "penstock_kafka_fetched_bytes_total",
+    SeriesKind.COUNTER,
+    "Bytes of record batches that Kafka clients were sent.",
+    ("topic",),
+)
+KAFKA_PRODUCE_SECONDS = Series(
+    "penstock_kafka_produce_seconds",
+    SeriesKind.HISTOGRAM,
+    "How long what Kafka clients sent took to be written and acknowledged.",
+)
+KAFKA_THROTTLED = Series(
+    "penstock_kafka_throttled_seconds_total",
+    SeriesKind.COUNTER,
+    "Time that Kafka clients above their quota were told to wait.",
+)
+KAFKA_BYTES = Series(
+    "penstock_kafka_bytes",
+    SeriesKind.GAUGE,
+    "Bytes in memory of requests that are not answered, and of answers that clients have not taken.",
+    ("store", "of"),
+)
 
 SERIES: tuple[Series, ...] = (
     PUBLISHED,
@@ -346,6 +385,14 @@ SERIES: tuple[Series, ...] = (
     GIVEN_UP,
     LOOP_FAILURES,
     BUILD,
+    KAFKA_CONNECTIONS,
+    KAFKA_REFUSED,
+    KAFKA_REQUESTS,
+    KAFKA_PRODUCED,
+    KAFKA_FETCHED,
+    KAFKA_PRODUCE_SECONDS,
+    KAFKA_THROTTLED,
+    KAFKA_BYTES,
 )
 
 

@@ -34,6 +34,7 @@ from .fetching import Fetching
 from .group_listing import GroupListing
 from .group_offsets import GroupOffsets
 from .keeping import Keeping
+from .measures import BrokerMeasures
 from .producing import Producing
 from .quota import Quota
 from .room import Room
@@ -94,6 +95,7 @@ class Broker:
         self._calls: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self._is_called = False
         self._loop_thread = 0
+        self.measures = BrokerMeasures(self)
         self.fetching, self.producing = Fetching(self), Producing(self)
         self.describing = Describing(self)
         self.ticks: list[Callable[[], None]] = []
@@ -221,6 +223,7 @@ class Broker:
             or len(self.sessions) >= settings.connections
             or self._addresses[address] >= settings.connections_per_address
         ):
+            self.measures.refused()
             logger.warning("a connection of %s is refused: there are as many as may be", address)
             return False
         self.sessions.add(session)
@@ -241,6 +244,7 @@ class Broker:
     def begin(self, slot: Slot) -> None:
         """Let a request be answered. Raises InvalidRequest."""
         request = slot.request
+        self.measures.asked(request.key)
         if not request.is_served:
             self._refuse_version(slot)
         elif request.key == PRODUCE.key:
@@ -348,6 +352,7 @@ class Broker:
         for session in tuple(self.sessions):
             session.abort()
         await server.wait_closed()
+        self.measures.forget()
 
     async def _wait_for_answers(self) -> None:
         """Wait until every request that has begun is answered and sent, for a time."""
@@ -374,6 +379,7 @@ class Broker:
                 self.look_for_topics()
                 self._close_idle(now)
                 self._make_room(now)
+                self.measures.tell()
 
     def _close_idle(self, now: float) -> None:
         longest = self.settings.idle.total_seconds()
@@ -391,6 +397,7 @@ class Broker:
         ):
             if not self.room.is_short or now - session.full_since < _PATIENCE_SECONDS:
                 return
+            self.measures.refused()
             logger.warning("connection of %s ended: it does not take its answers", session.principal.address)
             session.abort()
 

@@ -210,6 +210,11 @@ class Fetching:
             fetch.timer.cancel()
         self.waiters.remove(fetch)
         throttle_ms = broker.fetch_quota.charge(slot.request.client_id, size)
+        if throttle_ms:
+            broker.measures.throttled(throttle_ms)
+        for part in parts:
+            if part.pieces:
+                broker.measures.fetched(part.topic, part.size)
         topics = ((name, list(some)) for name, some in groupby(parts, key=lambda part: part.topic))
         slot.fill(encode_fetched(topics, slot.request.version, throttle_ms=throttle_ms), throttle_ms)
 

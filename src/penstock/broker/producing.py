@@ -39,7 +39,7 @@ class Producing:
             if isinstance(found, Write):
                 writes.append(found)
             answers.append(None if isinstance(found, Write) else found)
-        done = partial(self._done, slot, produced, answers)
+        done = partial(self._done, slot, produced, answers, self._broker.clock.monotonic())
         if writes:
             self._broker.batches.write(writes, partial(self._written, done), alone=slot.session.pending == 1)
         else:
@@ -86,8 +86,15 @@ class Producing:
         slot: Slot,
         produced: Produced,
         answers: Sequence[AnsweredPart | None],
+        begun: float,
         written: Sequence[WriteResult],
     ) -> None:
+        measures = self._broker.measures
+        measures.answered(self._broker.clock.monotonic() - begun)
+        results = iter(written)
+        for part, answer in zip(produced.parts, answers, strict=True):
+            if answer is None and next(results).error is None and part.records is not None:
+                measures.produced(part.topic, len(part.records))
         if not produced.acks:
             # Nothing is answered; Kafka ends the connection so that the client sees that something failed.
             failed = any(each is not None for each in answers) or any(each.error for each in written)
@@ -103,6 +110,8 @@ class Producing:
             topics[-1][1].append(answer or _answered(part.partition, next(rest)))
         request = slot.request
         throttle_ms = self._broker.produce_quota.charge(request.client_id, len(request.data))
+        if throttle_ms:
+            measures.throttled(throttle_ms)
         slot.fill([encode_produced(topics, request.version, throttle_ms)], throttle_ms)
 
 

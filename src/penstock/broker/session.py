@@ -71,6 +71,7 @@ class Session(asyncio.BufferedProtocol):
         self._bytes = 0  # of requests under way
         self._owed = self._unsent = 0  # of answers that wait for others, and that the other side has to take
         self.full_since = 0.0
+        self._only_produces = True
         self._receiving = 0  # bytes of room for a large request that is not whole yet
         self._flushing = self._paused = self._is_full = self._throttled = False
         self.principal = Principal(ANONYMOUS, "")
@@ -165,6 +166,7 @@ class Session(asyncio.BufferedProtocol):
     def refuse(self, error: Error) -> None:
         """End the connection: what comes cannot be understood."""
         if not self.is_closed:
+            self._broker.measures.refused()
             logger.info("connection of %s ended: %s", self.principal.address, words(error))
             self.close()
 
@@ -203,13 +205,13 @@ class Session(asyncio.BufferedProtocol):
     def _go_on(self) -> None:
         while self._waiting and not (self._is_full or self._throttled or self.is_closed):
             request = self._waiting[0]
-            if self._slots and not (
-                request.key == PRODUCE.key and all(each.request.key == PRODUCE.key for each in self._slots)
-            ):
+            is_produce = request.key == PRODUCE.key
+            if self._slots and not (is_produce and self._only_produces):
                 return
             self._waiting.popleft()
             slot = Slot(self, request)
             self._slots.append(slot)
+            self._only_produces = is_produce  # others are alone in their turn
             try:
                 self._broker.begin(slot)
             except InvalidRequest as exc:

@@ -1,0 +1,81 @@
+"""What the Kafka port counts: without a lock in the loop's thread, told to the series now and then."""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from penstock import metrics
+from penstock.wire.kafka.apis import APIS
+
+if TYPE_CHECKING:
+    from .broker import Broker
+
+_UNKNOWN = "unknown"
+_MOST_TIMES = 10_000  # between two tellings; the rest of a flood is like these
+
+
+class BrokerMeasures:
+    """Counts of one broker. Lives in the loop's thread."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._requests: Counter[int] = Counter()
+        self._produced: Counter[str] = Counter()
+        self._fetched: Counter[str] = Counter()
+        self._seconds: list[float] = []
+        self._throttled_ms = self._refused = 0
+
+    def asked(self, key: int) -> None:
+        """Count a request."""
+        self._requests[key] += 1
+
+    def produced(self, topic: str, size: int) -> None:
+        """Count bytes of records that were written."""
+        self._produced[topic] += size
+
+    def answered(self, seconds: float) -> None:
+        """Note how long what was produced took to be acknowledged."""
+        if len(self._seconds) < _MOST_TIMES:
+            self._seconds.append(seconds)
+
+    def fetched(self, topic: str, size: int) -> None:
+        """Count bytes of records that were sent."""
+        self._fetched[topic] += size
+
+    def throttled(self, throttle_ms: int) -> None:
+        """Count a time that a client was told to wait."""
+        self._throttled_ms += throttle_ms
+
+    def refused(self) -> None:
+        """Count a connection that was not taken, or was ended because of what it did."""
+        self._refused += 1
+
+    def tell(self) -> None:
+        """Let the series have what was counted since the last time, and how things stand."""
+        for key, count in self._requests.items():
+            name = APIS[key].name if key in APIS else _UNKNOWN
+            metrics.KAFKA_REQUESTS.add(count, api=name)
+        for series, counts in (
+            (metrics.KAFKA_PRODUCED, self._produced),
+            (metrics.KAFKA_FETCHED, self._fetched),
+        ):
+            for topic, size in counts.items():
+                series.add(size, topic=topic)
+            counts.clear()
+        self._requests.clear()
+        metrics.KAFKA_PRODUCE_SECONDS.observe(*self._seconds)
+        self._seconds.clear()
+        metrics.KAFKA_THROTTLED.add(self._throttled_ms / 1000)
+        metrics.KAFKA_REFUSED.add(self._refused)
+        self._throttled_ms = self._refused = 0
+        broker, store = self._broker, self._broker.store.name
+        metrics.KAFKA_CONNECTIONS.set(len(broker.sessions), store=store)
+        metrics.KAFKA_BYTES.set(broker.room.under_way, store=store, of="requests")
+        metrics.KAFKA_BYTES.set(broker.room.answering, store=store, of="answers")
+
+    def forget(self) -> None:
+        """Tell a last time; what stands at a moment stands no more."""
+        self.tell()
+        store = self._broker.store.name
+        metrics.KAFKA_CONNECTIONS.forget(store)
+        for of in ("requests", "answers"):
+            metrics.KAFKA_BYTES.forget(store, of)
