@@ -23,6 +23,7 @@ from .lake import Lake
 from .offsets import Ends, Piece, Range, admit, before_barriers, split
 from .options import SourceOptions, read_all
 from .paths import table_path
+from .place_keeping import PlaceKeeping
 from .python_worker import settle_in
 from .versions import (
     TELLS_START,
@@ -60,8 +61,7 @@ class PenstockSource(DataSource):
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return the reader of a streaming query."""
-        from .place_keeping import PlaceKeeping  # both are readers made of readers
-        from .several_topics import SeveralTopics
+        from .several_topics import SeveralTopics  # made of the readers below
 
         asked = read_all(self.options)
         reader: Any = SeveralTopics(asked) if self.options.get("subscribe") else StreamReader(*asked)
