@@ -131,14 +131,13 @@ def plain_sessions(events: list[Seen]) -> list[tuple[str, datetime, datetime, in
         by_who[each.who].append(each)
     for who, theirs in by_who.items():
         group: list[Seen] = []
-        each: Seen | None
-        for each in [*sorted(theirs, key=lambda seen: seen.at), None]:  # Spark joins what touches
-            if group and (each is None or each.at > group[-1].at + 5 * MINUTE):
+        for then in [*sorted(theirs, key=lambda seen: seen.at), None]:  # Spark joins what touches
+            if group and (then is None or then.at > group[-1].at + 5 * MINUTE):
                 end = group[-1].at + 5 * MINUTE
                 found.append((who, group[0].at, end, len(group), sum(one.amount for one in group)))
                 group = []
-            if each is not None:
-                group.append(each)
+            if then is not None:
+                group.append(then)
     return found
 
 
