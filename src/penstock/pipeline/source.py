@@ -210,15 +210,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
         """Return the tasks of a batch. The batch's own range counts, not where the last one ended."""
+        batch = Range.from_json(end)
         if end != self._planned:  # planned before a crash: the log may be another since
-            self.check(end)
-        return plan(self._options, Range.from_json(end))
-
-    def check(self, place: Mapping[str, Any]) -> None:
-        """See that the log still is the one that was read up to a place. Raises AnotherLog and its kin."""
-        past = Past.of("the checkpoint", Range.from_json(place))
-        with closing(self._view()) as view:
-            check_past(past, view.present(view.heads(), past.places()))
+            past = Past.of("the checkpoint", batch)
+            with closing(self._view()) as view:
+                check_past(past, view.present(view.heads(), past.places()))
+        return plan(self._options, batch)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of one task."""
