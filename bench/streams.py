@@ -19,6 +19,7 @@ from penstock.pipeline.query import Job, Running, start_lake
 _TOPIC, _PARTITIONS = "trickle", 8
 _PATIENCE = 120.0
 _LOOK_SECONDS = 0.005
+_COMMAND_SECONDS = 0.2  # between two looks of `pipeline lake` at its query
 
 
 @dataclass
@@ -60,11 +61,16 @@ class Stream:
         self.running.progress()
 
     def idle_percent(self, seconds: float) -> float:
-        """Return how much of a core Spark and its workers use while nothing comes."""
-        before, began = self.java.cpu_seconds() or 0.0, time.perf_counter()
-        time.sleep(seconds)
-        spent = (self.java.cpu_seconds() or 0.0) - before
-        return 100 * spent / (time.perf_counter() - began)
+        """Return how much of a core all processes use while nothing comes; we look as the command does."""
+        before, began = self._cpu_seconds(), time.perf_counter()
+        while time.perf_counter() < began + seconds:
+            assert self.running.active
+            self.running.progress()
+            time.sleep(_COMMAND_SECONDS)
+        return 100 * (self._cpu_seconds() - before) / (time.perf_counter() - began)
+
+    def _cpu_seconds(self) -> float:
+        return (self.java.cpu_seconds() or 0.0) + time.process_time()
 
     def _marked(self) -> int:
         lake = Lake(self.to)

@@ -131,13 +131,13 @@ def plain_sessions(events: list[Seen]) -> list[tuple[str, datetime, datetime, in
         by_who[each.who].append(each)
     for who, theirs in by_who.items():
         group: list[Seen] = []
-        for each in [*sorted(theirs, key=lambda seen: seen.at), None]:  # Spark joins what touches
-            if group and (each is None or each.at > group[-1].at + 5 * MINUTE):
+        for then in [*sorted(theirs, key=lambda seen: seen.at), None]:  # Spark joins what touches
+            if group and (then is None or then.at > group[-1].at + 5 * MINUTE):
                 end = group[-1].at + 5 * MINUTE
                 found.append((who, group[0].at, end, len(group), sum(one.amount for one in group)))
                 group = []
-            if each is not None:
-                group.append(each)
+            if then is not None:
+                group.append(then)
     return found
 
 
@@ -176,7 +176,7 @@ def test_a_join_of_two_streams_with_late_events(
             for each in payments
             if each.who == order.who and order.at <= each.at <= order.at + 10 * MINUTE
         ]
-        wanted += [(order.who, order.amount, amount) for amount in near or [None]]
+        wanted += [(order.who, order.amount, amount) for amount in near] or [(order.who, order.amount, None)]
     found = [row for row in read_back(to, ["who", "o", "p"]) if row[0] != "last"]
     assert sorted(found, key=repr) == sorted(wanted, key=repr)
     assert {row[2] is None for row in wanted} == {True, False}

@@ -1,6 +1,6 @@
 """Spark 4.0 to 4.2, each with the smoke program in a process of its own; 4.3 is what all other tests run on.
 
-Long only: each version is 450 MB to fetch.
+Each version is 450 MB to fetch: long only, but for the part of the program that no other test has.
 """
 
 from __future__ import annotations
@@ -9,10 +9,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.pipeline.conftest import ROOT, WORKERS_PATH, need_java
+from tests.pipeline.stores import LogStore
+from tests.pipeline.version_smoke import several
 from tests.services import missing
 from tests.services.budget import level_from_environment
 
@@ -40,6 +43,11 @@ def smoke(pyspark: Path, folder: Path, *package: str) -> subprocess.CompletedPro
         text=True,
         timeout=900,
     )
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_several_topics_are_one_stream(sqlite_store: LogStore, spark: Any, tmp_path: Path) -> None:
+    several(spark, sqlite_store, tmp_path)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -67,7 +67,8 @@ def several(spark: Any, store: LogStore, folder: Path) -> None:
     """Two topics as one stream, stopped and started again under both triggers."""
     log, to = store.outbox.log, folder / "both"
     log.create_topic(OTHER, partitions=2)
-    for round, trigger in enumerate([{"processingTime": "0 seconds"}, {"availableNow": True}] * 2):
+    triggers: list[dict[str, Any]] = [{"processingTime": "0 seconds"}, {"availableNow": True}]
+    for round, trigger in enumerate(triggers * 2):
         store.fill(70)
         log.append(OTHER, [a_record(f"k{n}", json.dumps(n).encode()) for n in range(40)])
         source = spark.readStream.format("penstock").options(url=store.url, subscribe=f"{TOPIC}, {OTHER}")

@@ -39,8 +39,6 @@ class PlaceKeeping(DataSourceStreamReader):
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
         """Return the tasks of a batch, and begin the next one behind it."""
-        if self._place is None:
-            self._reader.check(start)
         tasks: list[InputPartition] = [] if start == end else self._reader.partitions(start, end)
         self._place = dict(end)
         return tasks

@@ -73,11 +73,6 @@ class SeveralTopics(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for task in self._reader(topic).partitions(starts.get(topic, form), form)
         ]
 
-    def check(self, place: Mapping[str, Any]) -> None:
-        """See that the log still is the one that was read up to a place. Raises AnotherLog and its kin."""
-        for topic, form in by_topic(place).items():
-            self._reader(topic).check(form)
-
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of one task."""
         assert isinstance(partition, Task)

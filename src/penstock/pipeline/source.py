@@ -23,6 +23,7 @@ from .lake import Lake
 from .offsets import Ends, Piece, Range, admit, before_barriers, split
 from .options import SourceOptions, read_all
 from .paths import table_path
+from .place_keeping import PlaceKeeping
 from .python_worker import settle_in
 from .versions import (
     TELLS_START,
@@ -60,8 +61,7 @@ class PenstockSource(DataSource):
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return the reader of a streaming query."""
-        from .place_keeping import PlaceKeeping  # both are readers made of readers
-        from .several_topics import SeveralTopics
+        from .several_topics import SeveralTopics  # made of the readers below
 
         asked = read_all(self.options)
         reader: Any = SeveralTopics(asked) if self.options.get("subscribe") else StreamReader(*asked)
@@ -210,15 +210,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
         """Return the tasks of a batch. The batch's own range counts, not where the last one ended."""
+        batch = Range.from_json(end)
         if end != self._planned:  # planned before a crash: the log may be another since
-            self.check(end)
-        return plan(self._options, Range.from_json(end))
-
-    def check(self, place: Mapping[str, Any]) -> None:
-        """See that the log still is the one that was read up to a place. Raises AnotherLog and its kin."""
-        past = Past.of("the checkpoint", Range.from_json(place))
-        with closing(self._view()) as view:
-            check_past(past, view.present(view.heads(), past.places()))
+            past = Past.of("the checkpoint", batch)
+            with closing(self._view()) as view:
+                check_past(past, view.present(view.heads(), past.places()))
+        return plan(self._options, batch)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of one task."""
