@@ -135,3 +135,32 @@ def test_what_was_done_behind_a_cursor_counts_as_passed(tmp_path: Path) -> None:
     outbox.drain()
     assert _read_passed(outbox.database, outbox.log.topic("t").id, 0) == 6
     outbox.close()
+
+
+def test_a_group_ahead_of_the_tail_in_interval_mode_goes_on_and_misses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has seen what the power cut took; new records stand behind the reservation, so it is not stopped."""
+    monkeypatch.setenv("PENSTOCK_FILES_DURABILITY", "interval")
+    monkeypatch.setenv("PENSTOCK_FILES_INTERVAL_SECONDS", "1000")
+    outbox, seen = opened(tmp_path, "ahead")
+    outbox.migrate()
+    outbox.log.create_topic("t", partitions=1)
+    outbox.log.append("t", [a_record(id=f"old-{number}") for number in range(5)])
+    outbox.drain()
+    assert len(seen) == 5
+    cut = tmp_path / "cut"
+    shutil.copytree(tmp_path / "log", cut / "log")
+    outbox.close()
+    (segment,) = cut.rglob("*.log")
+    segment.write_bytes(segment.read_bytes()[:128])  # what was not synced
+    for each in cut.rglob("heads"):
+        each.unlink()
+
+    outbox, seen = opened(cut, "ahead")
+    (first,) = outbox.log.append("t", [a_record(id="new")])
+    assert first.offset > 5
+    outbox.drain()
+    assert seen == ["new"]
+    assert why(outbox.store, "ahead")[0].code is Code.DELIVERED
+    outbox.close()

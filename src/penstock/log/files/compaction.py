@@ -38,6 +38,7 @@ from penstock.wire.kafka.records import (
     resealed,
 )
 
+from .checked_text import decode_checked, encode_checked
 from .disk import read_whole, write_whole
 from .partition import PartitionLog
 from .segment import Segment
@@ -73,7 +74,8 @@ def read_compacted(partition: PartitionLog) -> Compacted:
     """Return how far a partition was compacted; a note that is lost or damaged begins again."""
     content = read_whole(partition.files.disk, partition.folder.path / NAME)
     try:
-        return Compacted() if content is None else msgspec.json.decode(content, type=Compacted)
+        line = decode_checked(content or b"")
+        return Compacted() if line is None else msgspec.json.decode(line, type=Compacted)
     except msgspec.MsgspecError:
         return Compacted()
 
@@ -81,7 +83,7 @@ def read_compacted(partition: PartitionLog) -> Compacted:
 def write_compacted(partition: PartitionLog, done: Compacted) -> None:
     """Note how far a partition was compacted."""
     path = partition.folder.path / NAME
-    write_whole(partition.files.disk, path, msgspec.json.encode(done) + b"\n")
+    write_whole(partition.files.disk, path, encode_checked(msgspec.json.encode(done)))
 
 
 def closed_segments(partition: PartitionLog, below: int) -> list[Segment]:

@@ -617,8 +617,13 @@ class FileLog(Log):
         if not self.is_there(topic):
             return False
         writer, upkeep = self.writer, self.directory.upkeep
+        try:
+            policy = self.compaction(topic)
+        except ValueError as exc:  # nothing goes by a policy that nobody can read
+            logger.error("topic %s is not compacted: %s", topic.name, exc)
+            policy = None
         partitions = {number: self.partition(topic, number) for number, _ in self._views(topic)}
-        return upkeep.run(writer, partitions, self.compaction(topic), below, leaving, now_ms)
+        return upkeep.run(writer, partitions, policy, below, leaving, now_ms)
 
     def erase(self, topic: Topic, positions: Collection[Position], *, owner: str | None = None) -> int:
         """Take the content out of records: their segments are rewritten beside and replaced."""

@@ -1,7 +1,7 @@
 """Whether a topic is compacted: the file `policy` in its folder, read before every pass of upkeep.
 
-A JSON object `{"compact": true, "tombstone_ms": 86400000}`; without the file a topic is not compacted. Any
-process may replace it, and the writer does as it says from its next pass on.
+A JSON object `{"compact": true, "tombstone_ms": 86400000}` and its checksum; without the file a topic is not
+compacted. Any process may replace it, and the writer does as it says from its next pass on.
 """
 
 from pathlib import Path
@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ..contract import Compaction
+from .checked_text import decode_checked, encode_checked
 from .disk import Disk, read_whole, write_whole
 
 NAME = "policy"
@@ -25,7 +26,7 @@ def read_policy(disk: Disk, folder: Path) -> Compaction | None:
     if content is None:
         return None
     try:
-        found = msgspec.json.decode(content, type=_Policy)
+        found = msgspec.json.decode(decode_checked(content) or b"", type=_Policy)
     except msgspec.MsgspecError as exc:
         raise ValueError(f"{folder / NAME} is damaged ({exc}): set the topic's compaction again") from exc
     return Compaction(found.tombstone_ms) if found.compact else None
@@ -40,4 +41,4 @@ def write_policy(disk: Disk, folder: Path, policy: Compaction | None) -> None:
     """Say how a topic is compacted."""
     disk.make_folder(folder)
     said = _Policy() if policy is None else _Policy(True, policy.tombstone_ms)
-    write_whole(disk, folder / NAME, msgspec.json.encode(said) + b"\n")
+    write_whole(disk, folder / NAME, encode_checked(msgspec.json.encode(said)))

@@ -9,11 +9,15 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import Damaged, LogMismatch
+from penstock.log.contract import Compaction
+from penstock.log.files.compaction import Compacted, read_compacted, write_compacted
 from penstock.log.files.disk import Disk
 from penstock.log.files.filter import NameKind, may_hold
 from penstock.log.files.log import FileLog
+from penstock.log.files.policy import read_policy, write_policy
 from penstock.log.files.reservation import read_reservation
 from penstock.log.files.segment_header import HEADER_BYTES
+from penstock.log.files.shortened import read_shortened, write_shortened
 from penstock.log.sql.migrations import migrate
 from penstock.log.store import open_store
 from penstock.testing.records import a_record
@@ -174,6 +178,35 @@ def test_a_flipped_bit_in_a_reservation_is_found_and_no_offset_is_given_again(
         caplog.clear()
         assert read_reservation(Disk(), path.parent) == reserved
         assert "reserved is damaged" in caplog.text
+
+
+def test_a_flipped_bit_in_a_small_file_is_found(tmp_path: Path) -> None:
+    """What is compacted, how far that came, and what was lost: each says so, or is done again."""
+    disk, whole = Disk(), Compaction(86_400_000)
+    write_policy(disk, tmp_path, whole)
+    with open_partition(tmp_path / "p") as opened:
+        opened.append("a")
+        done = Compacted(7, 9)
+        write_compacted(opened.partition, done)
+        folder = opened.partition.folder.path
+        write_shortened(disk, folder, 3, 9)
+        for path, read in (
+            (tmp_path / "policy", lambda: read_policy(disk, tmp_path)),
+            (folder / "compacted", lambda: read_compacted(opened.partition)),
+            (folder / "shortened", lambda: read_shortened(disk, folder)),
+        ):
+            content = path.read_bytes()
+            assert read() in (whole, done, (3, 9))
+            for position in range(len(content)):
+                for bit in range(8):
+                    flipped = bytes([content[position] ^ 1 << bit])
+                    path.write_bytes(content[:position] + flipped + content[position + 1 :])
+                    if path.name == "policy":
+                        with pytest.raises(ValueError, match="is damaged"):
+                            read()
+                    else:
+                        assert read() in (Compacted(), (-1, (1 << 63) - 1)), (path.name, position, bit)
+            path.write_bytes(content)
 
 
 def test_a_flipped_bit_in_the_identity_is_refused_or_makes_no_difference(tmp_path: Path) -> None:
