@@ -13,7 +13,7 @@ from pathlib import Path
 from tools.pages import PAGES
 from tools.tree import import_everything
 
-BY_HAND = {"files.md", "words.md"}  # pages of the folder that people write
+BY_HAND = {"files.md", "kafka-differences.md", "words.md"}  # pages of the folder that people write
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 _MARK = "<!-- Written by `python -m tools.reference` from the code. Do not edit: change the code instead. -->"
 

@@ -30,6 +30,7 @@ def meant(kind: str) -> dict[str, tuple[str, str]]:
     return found
 
 
+@pytest.mark.slow  # a topic that grows waits some seconds
 def test_answers_differ_from_apache_kafkas_where_the_page_says_so(kafka_url: str) -> None:
     with Served(kafka_url, partitions=1, join_delay=timedelta(0)) as served:
         found = differences(kept(), held_with(served.address))

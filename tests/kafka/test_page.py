@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,14 @@ _SNIPPET = re.compile(r"<!-- client: (\w+) -->\n```text\n(.*?)```", re.S)
 SECONDS = 120
 GO_CLIENT, NODE_CLIENT = "github.com/twmb/franz-go@v1.18.1", "kafkajs@2.2.4"
 SAID = 'o-1 {"total": 42}'
+
+
+@pytest.fixture
+def shop(sqlite_store: str) -> Iterator[Served]:
+    """Give a broker with the topic of the page, over one store: other tests ask every kind."""
+    with Served(sqlite_store) as broker:
+        broker.topic("orders", 8)
+        yield broker
 
 
 def snippet(name: str, served: Served) -> str:
@@ -68,33 +77,29 @@ def test_the_snippets_in_python_run_as_they_are(served: Served, capsys: pytest.C
 
 
 @pytest.mark.slow
-def test_the_snippet_in_java_runs_as_it_is(served: Served, tmp_path: Path) -> None:
+def test_the_snippet_in_java_runs_as_it_is(shop: Served, tmp_path: Path) -> None:
     jars = kafka_jars()
-    served.topic("orders", 8)
-    (tmp_path / "Orders.java").write_text(snippet("java", served))
+    (tmp_path / "Orders.java").write_text(snippet("java", shop))
     assert ran(["java", "-Xmx256m", "-cp", f"{jars}/*", "Orders.java"], tmp_path) == SAID
 
 
 @pytest.mark.slow
-def test_the_snippet_in_go_runs_as_it_is(served: Served, tmp_path: Path) -> None:
-    served.topic("orders", 8)
-    assert ran([str(go_program(snippet("go", served), tmp_path))], tmp_path) == SAID
+def test_the_snippet_in_go_runs_as_it_is(shop: Served, tmp_path: Path) -> None:
+    assert ran([str(go_program(snippet("go", shop), tmp_path))], tmp_path) == SAID
 
 
 @pytest.mark.slow
-def test_the_snippet_in_node_runs_as_it_is(served: Served, tmp_path: Path) -> None:
+def test_the_snippet_in_node_runs_as_it_is(shop: Served, tmp_path: Path) -> None:
     modules = node_client()
-    served.topic("orders", 8)
-    (tmp_path / "orders.js").write_text(snippet("node", served))
+    (tmp_path / "orders.js").write_text(snippet("node", shop))
     said = ran(["node", "orders.js"], tmp_path, NODE_PATH=str(modules), KAFKAJS_NO_PARTITIONER_WARNING="1")
     assert said == SAID
 
 
-def test_the_commands_of_kcat_run_as_they_are(served: Served, tmp_path: Path) -> None:
+def test_the_commands_of_kcat_run_as_they_are(shop: Served, tmp_path: Path) -> None:
     if shutil.which("kcat") is None:
         pytest.skip("kcat is not installed (Debian: apt-get install kcat)")
-    served.topic("orders", 8)
-    (tmp_path / "orders.sh").write_text("set -e\n" + snippet("kcat", served))
+    (tmp_path / "orders.sh").write_text("set -e\n" + snippet("kcat", shop))
     assert ran(["sh", "orders.sh"], tmp_path) == SAID
 
 
