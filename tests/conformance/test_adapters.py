@@ -448,8 +448,18 @@ def test_the_wrong_face_is_refused_with_the_remedy(caller: Caller, store: StoreE
 class Watched(list[tuple[Any, Any]]):
     """A bell that only notes what it shall watch."""
 
-    def watch(self, conn: Any, is_open: Any, slots: Any = None) -> None:
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[bool] = []
+        self.is_to_be_told = False
+
+    def look(self) -> None:
+        """Take note that a library has told of a commit, and whether it was over."""
+        self.told.append(self.is_open())
+
+    def watch(self, conn: Any, is_open: Any, slots: Any = None, *, told: bool = False) -> None:
         self.append((conn, is_open))
+        self.is_to_be_told |= told
 
     def close(self) -> None:
         """Nothing to close."""
@@ -480,6 +490,7 @@ def test_the_bell_sees_the_transaction_end(
         if declined:
             raise OrderDeclined
     assert not watched.is_open()
+    assert watched.told == ([False] if watched.is_to_be_told and not declined else [])
 
 
 @pytest.mark.parametrize("caller", VARIANTS, indirect=True, ids=lambda caller: caller.name)

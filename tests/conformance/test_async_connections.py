@@ -105,7 +105,11 @@ def test_a_released_connection_of_a_pool_has_ended_for_the_bell(postgres_engine:
     watched: list[tuple[Any, Callable[[Any], bool]]] = []
 
     class Watching:
-        def watch(self, conn: Any, is_open: Callable[[Any], bool], slots: object = None) -> None:
+        look = None
+
+        def watch(
+            self, conn: Any, is_open: Callable[[Any], bool], slots: object = None, *, told: bool = False
+        ) -> None:
             watched.append((conn, is_open))
 
         def close(self) -> None:

@@ -1,10 +1,10 @@
 """The bell: rings when a transaction that staged something has ended, so that nobody needs to look often.
 
-Drivers have no hook for a commit. So a thread looks at the state of connections that staged something, which
-costs no I/O: first when a transaction usually ends, then the less often the older it gets, and not at all
-after five seconds, when polling will do. It rings after a rollback too; that costs
-one query. Nothing is done on the caller's connection. After a ring it neither looks nor rings for a while:
-what comes together is rung for together.
+Drivers have no hook for a commit; where a library has one, it makes the bell look at once. Else a thread
+looks at the state of connections that staged something, which costs no I/O: first when a transaction usually
+ends, then the less often the older it gets, and not at all after five seconds, when polling will do. It rings
+after a rollback too; that costs one query. Nothing is done on the caller's connection. After a ring it
+neither looks nor rings for a while: what comes together is rung for together.
 
 A process that publishes fast would ring all the time, and look at its connections in between, on the cores
 that it needs itself. So in a flood the bell looks at nothing: a few times a second it says that events come
@@ -42,6 +42,7 @@ _FLOOD_MARGIN = 1.5  # of what is said to the rest that follows: the next word m
 _AGAIN_SECONDS = 0.002  # a connection used again after this time may have committed in between
 _WEIGHT_OF_RING = 0.2  # in how long they usually take
 _WEIGHT_OF_SHORTER, _WEIGHT_OF_LONGER = 0.5, 0.1  # of a transaction in how long they usually take
+_TOLD_PAUSE = 0.02  # before a look at what a library is to tell of: it tells nothing of a rollback
 MOST_SLOTS = 32  # above it, the slots are not named
 _UNKNOWN = -1
 UNKNOWN_SLOTS = (_UNKNOWN,)
@@ -98,7 +99,7 @@ class Bell:
         flood: Callable[[float], object] | None = None,
     ) -> None:
         self._ring, self._flood = ring, flood
-        self._watched: dict[int, tuple[Callable[[], Any], IsOpen, float, set[int]]] = {}
+        self._watched: dict[int, tuple[Callable[[], Any], IsOpen, float, set[int], bool]] = {}
         self._lock, self._wake, self._rest = Lock(), WakeUp(), WakeUp()
         self._asleep, self._closed, self._flooding = True, False, False
         self._published = 0  # since the last ring, about
@@ -109,8 +110,13 @@ class Bell:
         self._thread: Thread | None = None
         self._forks = _forks
 
-    def watch(self, conn: Any, is_open: IsOpen, slots: Iterable[int] = UNKNOWN_SLOTS) -> None:
-        """Ring once the transaction on this driver's connection has ended; it staged in these slots."""
+    def watch(
+        self, conn: Any, is_open: IsOpen, slots: Iterable[int] = UNKNOWN_SLOTS, *, told: bool = False
+    ) -> None:
+        """Ring once the transaction on this driver's connection has ended; it staged in these slots.
+
+        `told`: `look` is called when it has committed.
+        """
         self._published += 1
         key = id(conn)
         known = self._watched.get(key)
@@ -129,9 +135,14 @@ class Bell:
             if known is not None:  # of this connection, or of one that is gone and had the same id;
                 self._again.extend(known[3])  # rung by the bell's thread: this one may be an event loop's
         if not is_kept:
-            self._watched[key] = (reference_to(conn), is_open, now, set(slots))
+            self._watched[key] = (reference_to(conn), is_open, now, set(slots), told)
         if self._asleep or self._forks != _forks:
             self._rouse()
+
+    def look(self) -> None:
+        """Look now: a transaction has committed. In a flood nobody looks."""
+        if not self._flooding:
+            self._wake.set()
 
     def close(self) -> None:
         """Stop watching."""
@@ -156,7 +167,7 @@ class Bell:
                 if not self._watched:  # else it came in between
                     wake.wait()
                 self._asleep = False
-                wake.wait(min(self._usual_seconds * _BEFORE_FIRST_LOOK, _LONGEST_BEFORE))
+                wake.wait(self._first_pause())
                 continue
             pause = self._look()
             if pause is not None:
@@ -166,6 +177,11 @@ class Bell:
                 self._flow()
             else:
                 self._rest.wait(self._resting_seconds())
+
+    def _first_pause(self) -> float:
+        if all(each[4] for each in list(self._watched.values())):
+            return _TOLD_PAUSE
+        return min(self._usual_seconds * _BEFORE_FIRST_LOOK, _LONGEST_BEFORE)
 
     def _is_flood(self) -> bool:
         """Return whether so much is published that it is not worth while to ring for it."""
@@ -202,7 +218,7 @@ class Bell:
     def _forget_old(self) -> None:
         """Let go of connections that are gone, or long unused; who publishes on one has it watched again."""
         oldest = SYSTEM.monotonic() - _GIVEN_UP_SECONDS
-        for key, (reference, is_open, since, _) in list(self._watched.items()):
+        for key, (reference, is_open, since, *_) in list(self._watched.items()):
             conn = reference()
             if conn is None or (since < oldest and not still_open(conn, is_open)):
                 self._watched.pop(key, None)
@@ -221,7 +237,7 @@ class Bell:
         ended = {self._again.popleft() for _ in range(len(self._again))}
         for key in list(self._watched):
             watched = self._watched.pop(key)  # so that who publishes on it meanwhile is watched again
-            reference, is_open, since, slots = watched
+            reference, is_open, since, slots, told = watched
             conn, age = reference(), now - since
             if conn is None or age > _GIVEN_UP_SECONDS or not still_open(conn, is_open):
                 self._note_age(age)
@@ -232,7 +248,7 @@ class Bell:
                 ended |= slots
             elif newer is not watched:
                 newer[3].update(slots)
-            pause = min(pause, age * _OF_ITS_AGE)
+            pause = min(pause, max(age * _OF_ITS_AGE, _TOLD_PAUSE if told else 0.0))
         if ended:
             self._ring(None if _UNKNOWN in ended or len(ended) > MOST_SLOTS else frozenset(ended))
             took = min(SYSTEM.monotonic() - now, _LONGEST_AFTER_RING)

@@ -6,6 +6,7 @@ by itself. One short file per kind of connection in `adapters/`.
 An adapter is sync or async, as its connections are.
 """
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from penstock.log.sql.contract import Row
@@ -30,6 +31,9 @@ class Adapter(Protocol):
 
     def is_open(self, driver_connection: Any) -> bool:
         """Return whether a transaction is open on it; from another thread, without I/O."""
+
+    def after_commit(self, conn: Any, call: Callable[[], object]) -> bool:
+        """Have `call` called once the transaction has committed, if the library tells; return if it will."""
 
     def beneath(self, conn: Any) -> Any:
         """Return the driver's connection for a statement that the query log of a library shall not see.
@@ -63,6 +67,9 @@ class AsyncAdapter(Protocol):
 
     def is_open(self, driver_connection: Any) -> bool:
         """Return whether a transaction is open on it; from another thread, without I/O."""
+
+    def after_commit(self, conn: Any, call: Callable[[], object]) -> bool:
+        """Have `call` called once the transaction has committed, if the library tells; return if it will."""
 
     async def arun(self, conn: Any, step: Step, names: Names) -> int:
         """Run one step and return how many rows it changed. Raises as `Adapter.run` does."""

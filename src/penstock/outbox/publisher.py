@@ -418,7 +418,8 @@ class Publisher:
             for topic, count in Counter(map(_TOPIC_OF, events)).items():
                 metrics.PUBLISHED.note(count, topic)
         if self._bell is not None:
-            self._bell.watch(driver, adapter.is_open, slots)
+            told = adapter.after_commit(conn, self._bell.look)
+            self._bell.watch(driver, adapter.is_open, slots, told=told)
         return driver if self._durability is not None and self._durability.is_due(driver) else None
 
     def _on(self, conn: Any, steps: Steps[T]) -> T:

@@ -74,6 +74,32 @@ def test_it_rings_once_when_the_transaction_has_ended(bell: Bell, rings: Rings) 
     assert (len(rings), conn.looks) == (1, looks)
 
 
+def test_what_a_library_is_to_tell_of_is_looked_at_when_it_does(
+    bell: Bell, rings: Rings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bell_module, "_TOLD_PAUSE", 600.0)
+    monkeypatch.setattr(bell_module, "_LONGEST_PAUSE", 600.0)
+    conn = Conn()
+    bell.watch(conn, is_open, told=True)
+    Event().wait(0.02)
+    looks = conn.looks  # as its thread began
+    Event().wait(0.02)
+    assert conn.looks == looks
+    bell.look()  # a savepoint perhaps: it is still open
+    wait_until(lambda: conn.looks == looks + 1, "it looks")
+    assert rings == []
+    conn.open = False
+    bell.look()
+    wait_until(lambda: len(rings) == 1, "it rings")
+
+
+def test_of_a_rollback_nobody_tells_and_it_rings_all_the_same(bell: Bell, rings: Rings) -> None:
+    conn = Conn()
+    bell.watch(conn, is_open, told=True)
+    conn.open = False
+    wait_until(lambda: len(rings) == 1, "it rings")
+
+
 def test_of_transactions_that_end_together_none_is_missed(bell: Bell, rings: Rings) -> None:
     conns = [Conn() for _ in range(5)]
     for conn in conns:
@@ -353,8 +379,8 @@ def test_the_older_a_transaction_the_less_often_it_is_looked_at(rings: Rings) ->
     bell.watch(conn, is_open)
     pauses = []
     for age in (0.0, 0.01, 0.1, 1.0):
-        [(key, (reference, asked, _, slots))] = bell._watched.items()
-        bell._watched[key] = (reference, asked, SYSTEM.monotonic() - age, slots)
+        [(key, (reference, asked, _, slots, told))] = bell._watched.items()
+        bell._watched[key] = (reference, asked, SYSTEM.monotonic() - age, slots, told)
         pauses.append(bell._look())
     assert pauses[0] == 0.0002
     assert pauses[1:] == pytest.approx([0.002, 0.02, 0.1], rel=0.5)

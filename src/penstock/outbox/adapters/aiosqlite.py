@@ -18,11 +18,12 @@ from penstock.log.sql.naming import Names
 from ..steps import Step
 from .sqlite import ADAPTER as SQLITE
 from .sqlite import would_commit
+from .untold import Untold
 
 T = TypeVar("T")
 
 
-class AiosqliteAdapter:
+class AiosqliteAdapter(Untold):
     """Runs staging on the standard library's driver, in aiosqlite's thread."""
 
     dialect = "sqlite"

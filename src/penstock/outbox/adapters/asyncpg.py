@@ -14,9 +14,10 @@ from penstock.log.sql.naming import Names
 
 from ..steps import Step
 from .postgres_calls import missing_relation, numbered_sql, postgres_call
+from .untold import Untold
 
 
-class AsyncpgAdapter:
+class AsyncpgAdapter(Untold):
     """Runs staging on asyncpg."""
 
     dialect = "postgres"

@@ -4,12 +4,13 @@ Our statement goes through Django's own cursor, so that its query log, its wrapp
 same as for any other. Its placeholders are `%s` on every database.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
 from django.db import DatabaseError
+from django.db.transaction import TransactionManagementError
 
 from penstock.errors import NoTransaction, UnsupportedConnection
 from penstock.log.sql.contract import Row
@@ -48,6 +49,16 @@ class DjangoAdapter:
     def is_open(self, driver_connection: Any) -> bool:
         """Ask as the driver can tell without I/O."""
         return is_open(driver_connection)
+
+    def after_commit(self, conn: Any, call: Callable[[], object]) -> bool:
+        """Django tells, unless another commits; once is enough for what would be rolled back together."""
+        told = conn.run_on_commit[-1] if conn.run_on_commit else None
+        if told is None or told[1] != call or told[0] != set(conn.savepoint_ids):
+            try:
+                conn.on_commit(call)
+            except TransactionManagementError:  # `models_on(record.tx)`: it is Penstock that commits
+                return False
+        return True
 
     def beneath(self, conn: Any) -> Any:
         """Return what the driver made, if it is known."""

@@ -15,9 +15,10 @@ from penstock.log.sql.naming import Names
 
 from ..steps import Step
 from .postgres_calls import missing_relation, postgres_call, postgres_sql
+from .untold import Untold
 
 
-class PsycopgAdapter:
+class PsycopgAdapter(Untold):
     """Runs staging on psycopg 3."""
 
     dialect = "postgres"

@@ -13,9 +13,10 @@ from penstock.log.sql.naming import Names
 from ..steps import Step
 from .driver_state import is_open
 from .postgres_calls import missing_relation, postgres_call, postgres_sql
+from .untold import Untold
 
 
-class PsycopgAsyncAdapter:
+class PsycopgAsyncAdapter(Untold):
     """Runs staging on psycopg 3, async."""
 
     dialect = "postgres"

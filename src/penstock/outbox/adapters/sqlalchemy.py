@@ -5,11 +5,11 @@ statement and knows that there is something to commit. A session writes first wh
 query: an event must come after the statement that locks its row.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, event
 from sqlalchemy.exc import DBAPIError, UnboundExecutionError
 from sqlalchemy.orm import Session, scoped_session
 
@@ -24,6 +24,7 @@ from .driver_state import commits_alone, innermost, is_known, is_open
 from .postgres_calls import missing_relation, numbered_sql, postgres_call, postgres_sql
 
 Conn = Connection | Session | scoped_session[Session]
+_AFTER_COMMIT = "penstock.after_commit"  # in a session's `info`
 _DIALECTS = {"sqlite": "sqlite", "postgresql": "postgres"}
 SEVERAL = (
     "it has several engines: pass {}session.connection(bind_arguments={{'mapper': Order}}), with a model of "
@@ -60,6 +61,13 @@ class SqlalchemyAdapter:
         """Ask as the driver can tell without I/O."""
         return is_open(driver_connection)
 
+    def after_commit(self, conn: Conn, call: Callable[[], object]) -> bool:
+        """A session tells; a connection says that it will commit, not that it has."""
+        if isinstance(conn, Connection):
+            return False
+        _session(conn).info.setdefault(_AFTER_COMMIT, set()).add(call)
+        return True
+
     def beneath(self, conn: Conn) -> Any:
         """Return what the driver made, if it is sync and known."""
         connection = _connection(conn)
@@ -84,6 +92,14 @@ class SqlalchemyAdapter:
                 for each in steps
                 for row in connection.exec_driver_sql(*_call(connection, each, names))
             ]
+
+
+@event.listens_for(Session, "after_commit")
+def _committed(session: Session) -> None:
+    """Call what was to be called; not after a savepoint, which commits nothing."""
+    if not session.in_nested_transaction():
+        for call in session.info.pop(_AFTER_COMMIT, ()):
+            call()
 
 
 @contextmanager

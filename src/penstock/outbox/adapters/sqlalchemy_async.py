@@ -4,6 +4,7 @@ Beneath each stands a sync one, which `run_sync` gives, and on that the sync ada
 awaits the driver.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy.exc import UnboundExecutionError
@@ -48,6 +49,11 @@ class SqlalchemyAsyncAdapter:
     def is_open(self, driver_connection: Any) -> bool:
         """Ask as the driver can tell without I/O."""
         return SYNC.is_open(driver_connection)
+
+    def after_commit(self, conn: AsyncConn, call: Callable[[], object]) -> bool:
+        """As the sync one beneath."""
+        own = _itself(conn)
+        return isinstance(own, AsyncSession) and SYNC.after_commit(own.sync_session, call)
 
     async def arun(self, conn: AsyncConn, step: Step, names: Names) -> int:
         """Run the statement for one row or many."""

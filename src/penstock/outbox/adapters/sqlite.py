@@ -13,9 +13,10 @@ from penstock.log.sql.sqlite.dialect import missing_table
 from penstock.log.sql.statements import statement
 
 from ..steps import Step
+from .untold import Untold
 
 
-class SqliteAdapter:
+class SqliteAdapter(Untold):
     """Runs staging on the standard library's SQLite driver."""
 
     dialect = "sqlite"
