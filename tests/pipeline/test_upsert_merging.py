@@ -11,10 +11,11 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from penstock.cli import group
 from penstock.errors import InvalidOption, KeyInTwoPartitions, RangesDiffer, RowWithoutKey
-from penstock.pipeline.committing import TablePart, commit
+from penstock.pipeline.committing import AppendFiles, TablePart, commit
 from penstock.pipeline.identity import ByEpoch, ByOffsets
 from penstock.pipeline.offsets import Range
 from penstock.pipeline.table import LakeTable
@@ -278,3 +279,27 @@ def test_a_whole_result_without_rows_leaves_nothing(tmp_path: Path) -> None:
     commit(a_part(table, [a_row("a", 0)]), ByEpoch("query", 0), whole)
     assert commit(TablePart(table, SCHEMA, ()), ByEpoch("query", 1), whole)
     assert not held(table)
+
+
+def test_a_commit_that_fails_after_it_has_counted_keeps_its_files(tmp_path: Path) -> None:
+    table, failed = tmp_path / "orders", 0
+    for offset in range(12):
+        if offset == 1:  # Delta writes a checkpoint of its own after a commit: a disk may refuse it
+            (table / "_delta_log" / f"{9:020}.checkpoint.parquet" / "in the way").mkdir(parents=True)
+        part = a_part(table, [a_row("k", offset), a_row(f"k{offset}", offset)])
+        try:
+            assert commit(part, a_batch(offset, offset + 1), UPSERT)
+        except DeltaError:
+            failed += 1
+            assert not commit(part, a_batch(offset, offset + 1), UPSERT)
+        others = {f"k{each}": f"k{each}@{each}" for each in range(offset + 1)}
+        assert texts(table) == {"k": f"k@{offset}"} | others
+    assert failed
+
+
+def test_files_that_a_table_points_to_are_not_removed_when_it_is_found_to_hold_them(tmp_path: Path) -> None:
+    table = tmp_path / "orders"
+    part = a_part(table, [a_row("k", 0)])
+    assert commit(part, a_batch(0, 1), AppendFiles())
+    assert not commit(part, a_batch(0, 1), AppendFiles())  # as after a commit whose answer was lost
+    assert texts(table) == {"k": "k@0"}

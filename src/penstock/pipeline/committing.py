@@ -111,7 +111,7 @@ def commit(part: TablePart, identity: BatchIdentity, committing: Committing) -> 
     for _ in range(_TRIES):
         table = committing.opened(part)
         if identity.is_in(table):
-            remove(part.files)
+            discard(part.files)  # not simply removed: a commit may have counted and failed to say so
             return False
         points.reach(BEFORE_COMMIT)
         try:

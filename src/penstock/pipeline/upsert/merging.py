@@ -13,7 +13,7 @@ from pathlib import Path
 
 from penstock.errors import InvalidOption, MissingExtra, RowWithoutKey
 
-from ..committing import TablePart, remove
+from ..committing import TablePart, discard, remove
 from ..identity import BatchIdentity, ByOffsets
 from ..paths import is_table
 from ..table import DataFile, LakeTable
@@ -69,7 +69,7 @@ class Upsert:
                 merge.run(rows)
             table.replace(merge.added, merge.removed, all_columns(part), identity, partition_by=[BUCKET])
         except BaseException:
-            remove([file for _, file in merge.added])
+            discard(file for _, file in merge.added)
             raise
         remove(part.files)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from penstock.clock import SYSTEM
 from penstock.errors import InvalidOption, MissingExtra
 
-from ..committing import remove
+from ..committing import discard
 from ..table import DataFile, LakeTable
 from ..writing import OpenFile
 from . import BUCKET, DELETED
@@ -59,7 +59,7 @@ def forget_deleted(path: Path, *, older_than_hours: int = 168, dry_run: bool = F
             schema = pa.schema(DeltaTable(str(path)).schema().to_arrow())
             table.replace(added, removed, schema, None, partition_by=[BUCKET])
     except BaseException:
-        remove([file for _, file in added])
+        discard(file for _, file in added)
         raise
     return count
 
