@@ -21,6 +21,9 @@ _NATS_PULL = 4_000
 class Load(Protocol):
     """Fills and reads one place of a server: a topic of one partition, or a stream."""
 
+    def __init__(self, server: Server) -> None:
+        """Remember the server."""
+
     def create(self, name: str, partitions: int = 1) -> None:
         """Make the place."""
 

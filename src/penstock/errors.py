@@ -385,7 +385,7 @@ class InvalidBatch(InvalidInput):
 
     code = "invalid_batch"
 
-    def __init__(self, why: str, *, is_damaged: bool = False) -> None:
+    def __init__(self, why: str, is_damaged: bool = False) -> None:
         remedy = "send it again" if is_damaged else "it is no use to send it again"
         super().__init__(f"a record batch is refused: {why}; {remedy}, or look at what changed it on its way")
         self.why, self.is_damaged = why, is_damaged

@@ -76,8 +76,8 @@ def sequence(url: str, lease_seconds: float, stop_at: str | None, sleepwalking: 
     """
     passes = Sequencer.sequence
 
-    def said(self: Sequencer, fence: Fence, told: Collection[int] | None = None) -> Pass:
-        done = passes(self, fence, told)
+    def said(self: Sequencer, fence: Fence, told: Collection[int] | None = None, **how: bool) -> Pass:
+        done = passes(self, fence, told, **how)
         if done.moved or done.fenced:
             say(moved=done.moved, fenced=done.fenced)
         return done

@@ -54,7 +54,7 @@ T = TypeVar("T")
 _TICK_SECONDS = 0.1
 _LOOK_SECONDS = 1.0
 _STOP_SECONDS = 5.0
-_PATIENCE_SECONDS = 10.0  # with who does not take an answer, while there is little room
+_TIMEOUT_SECONDS = 10.0  # with who does not take an answer, while there is little room
 
 
 class Broker:
@@ -395,7 +395,7 @@ class Broker:
         for session in sorted(
             (each for each in self.sessions if each.is_full), key=lambda each: each.full_since
         ):
-            if not self.room.is_short or now - session.full_since < _PATIENCE_SECONDS:
+            if not self.room.is_short or now - session.full_since < _TIMEOUT_SECONDS:
                 return
             self.measures.refused()
             logger.warning("connection of %s ended: it does not take its answers", session.principal.address)

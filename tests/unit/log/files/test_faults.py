@@ -193,8 +193,7 @@ def test_a_round_that_fails_unexpectedly_leaves_no_offset_that_is_given_and_not_
 
 def test_before_an_erasure_closes_a_segment_the_disk_has_what_was_acknowledged(tmp_path: Path) -> None:
     disk, seen = FailingDisk(), list[bool]()
-    settings = {"durability": "interval", "interval_seconds": 1000}
-    with open_partition(tmp_path, disk=disk, **settings) as opened:
+    with open_partition(tmp_path, disk=disk, durability="interval", interval_seconds=1000) as opened:
         opened.append("a")
         disk.synced = []
         name = opened.partition.last.path.name
