@@ -18,6 +18,7 @@ from threading import Event, Lock, Thread
 
 from penstock.backoff import Backoff, PollingSettings
 from penstock.clock import Clock, own_ms
+from penstock.errors import Damaged
 from penstock.log.contract import Log, Topic
 from penstock.membership.member import Member
 from penstock.membership.serving import Domain
@@ -224,8 +225,11 @@ class DeliveryLoop:
             self._settle(self._aside)
         if not (self._groups.may_start() if self._is_settling else self._groups.is_live()):
             return self._pause(now, now_ms)
-        filled = self._fill(now)
-        self._start()
+        damage: list[Damaged] = []
+        filled = self._fill(now, damage)
+        self._start(damage)
+        if damage:  # only now: the other groups have what is theirs
+            raise damage[0]
         if filled and any(group.delivery.is_behind for group in self._groups):
             pause = _BREATH_SECONDS
         else:
@@ -308,14 +312,20 @@ class DeliveryLoop:
     def _take_moved(self) -> None:
         self._cache.offer(self._moved.fetch())
 
-    def _fill(self, now: float) -> bool:
-        """Read on, as far as the log is known to go; return whether there was anything."""
+    def _fill(self, now: float, damage: list[Damaged]) -> bool:
+        """Read on, as far as the log is known to go; return whether there was anything.
+
+        What cannot be read because it is damaged is added to `damage`: only its group waits for it.
+        """
         looked = self._ends.refresh(now)
         self._take_moved()
         filled = False
         for group in self._groups:
             topic_id = group.delivery.topic_id
-            filled |= group.delivery.fill(self._ends.of(topic_id), self._ends.news(topic_id))
+            try:
+                filled |= group.delivery.fill(self._ends.of(topic_id), self._ends.news(topic_id))
+            except Damaged as exc:
+                damage.append(exc)
         self._ends.told()  # only now: who was not told because another failed is told the next time
         if filled:  # what no handler wants is settled, too
             held_back = any(group.delivery.is_held_back for group in self._groups)
@@ -325,7 +335,7 @@ class DeliveryLoop:
             self._ends.plan_next(now, found=filled)
         return filled
 
-    def _start(self) -> None:
+    def _start(self, damage: list[Damaged]) -> None:
         trials = self._trials
         if trials.is_overdue:
             for group in self._groups:
@@ -337,7 +347,7 @@ class DeliveryLoop:
             self._take_back()
             if not trials.grant(quiet=not self._is_anything_in_flight() and not self.hung.any_hangs()):
                 return
-        self._start_groups()
+        self._start_groups(damage)
         if trials.turn() is not None:
             trials.withdraw()
 
@@ -348,19 +358,24 @@ class DeliveryLoop:
             group.in_flight -= 1
             group.delivery.untake([task])
 
-    def _start_groups(self) -> None:
+    def _start_groups(self, damage: list[Damaged]) -> None:
+        """Hand out what may run; a group whose waiting records are damaged waits, the others do not."""
         share = max(_LEAST_IN_FLIGHT, _IN_FLIGHT // max(1, len(self._groups)))
         for group in self._groups:
             if group.units is not None or self._is_given_up(group):
                 continue
             room = share - group.in_flight
-            tasks = group.delivery.start(room, bounds.RUN) if room > 0 else []
+            try:
+                tasks = group.delivery.start(room, bounds.RUN) if room > 0 else []
+            except Damaged as exc:
+                damage.append(exc)
+                continue
             if tasks:
                 group.in_flight += sum(1 + task.more for task in tasks)
                 self._runner.submit(tasks)
-        self._start_units()
+        self._start_units(damage)
 
-    def _start_units(self) -> None:
+    def _start_units(self, damage: list[Damaged]) -> None:
         """Share the threads among the groups that commit with their cursors, each turn another first."""
         groups = [
             (each, each.units)
@@ -371,7 +386,11 @@ class DeliveryLoop:
         first = self._units_turn % len(groups) if groups else 0
         in_turn = groups[first:] + groups[:first]
         for left, (group, delivery) in zip(range(len(groups), 0, -1), in_turn, strict=True):
-            units = delivery.start_units(self._units.room(delivery.out, left=left, groups=len(groups)))
+            try:
+                units = delivery.start_units(self._units.room(delivery.out, left=left, groups=len(groups)))
+            except Damaged as exc:
+                damage.append(exc)
+                continue
             group.in_flight += sum(len(unit.tasks) for unit in units)
             self._units.submit(units)
 

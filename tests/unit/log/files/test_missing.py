@@ -1,18 +1,22 @@
 """Files that are gone, or of another time, while nobody writes: readers, verify and reconcile say so."""
 
+import asyncio
 import shutil
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from penstock import Outbox, Record
 from penstock.errors import Damaged, LogMismatch
+from penstock.log.files.log import FileLog
 from penstock.log.files.verify import Finding, Kind, PartitionWalk, partition_folders, topic_folders
 from penstock.log.store import open_store
 from penstock.operate.reconcile import reconcile
 from penstock.operate.reset import reset
+from penstock.testing.records import a_record
 
 COUNT = 120
 
@@ -174,3 +178,43 @@ def test_parts_of_two_times_are_settled_by_nobody(path: Path, tmp_path: Path, of
     assert "penstock restored" in str(error)
     with closing(Outbox(f"file://{path}")) as outbox, pytest.raises(LogMismatch):
         reconcile(outbox, "orders")
+
+
+def test_a_worker_serves_other_groups_while_one_stands_before_damage(path: Path) -> None:
+    """The damage is met in every turn; nobody else waits for that."""
+    outbox = Outbox(f"{path}/")
+    outbox.migrate()
+    for topic in ("broken", "sound"):
+        outbox.log.create_topic(topic, partitions=1)
+        outbox.log.append(topic, [a_record(id=f"{topic}-{number}") for number in range(3)])
+    outbox.close()
+    outbox = Outbox(f"{path}/")
+    broken, sound, done = list[str](), list[str](), Event()
+
+    @outbox.handler("order.*", group="a", topic="broken")
+    def first(record: Record) -> None:
+        broken.append(record.id)
+
+    @outbox.handler("order.*", group="b", topic="sound")
+    def second(record: Record) -> None:
+        sound.append(record.id)
+        if len(sound) == 6:
+            done.set()
+
+    log = outbox.log
+    assert isinstance(log, FileLog)
+    segment = log.partition(log.topic("broken"), 0).last.path
+    content = bytearray(segment.read_bytes())
+    content[200] ^= 1
+    segment.write_bytes(content)
+
+    async def work() -> None:
+        async with outbox.running():
+            for number in range(3, 6):
+                outbox.log.append("sound", [a_record(id=f"sound-{number}")])
+            assert await asyncio.to_thread(done.wait, 20)
+
+    asyncio.run(work())
+    assert not broken
+    assert sound == [f"sound-{number}" for number in range(6)]
+    outbox.close()
