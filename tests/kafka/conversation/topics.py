@@ -30,7 +30,7 @@ def versions(talk: Talk) -> None:
     ranges = [[each["api_key"], each["min_version"], each["max_version"]] for each in all_of_them]
     talk.answers["versions/all of them"] = sorted(ranges)
     for name, key in (("an api that nobody has", 999), ("a version that nobody has", 3)):
-        odd = struct.pack(">hhih", key, 99, 5, -1)
+        odd = struct.pack(">hhih", key, 99, 5, -1) + b"\0"
         talk.say(f"versions/{name}", struct.pack(">i", len(odd)) + odd)
 
 
