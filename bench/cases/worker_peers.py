@@ -30,7 +30,7 @@ CASE = Case(
         ),
     ],
     targets=[
-        Target("pgqueuer", Ratio("Penstock", "PgQueuer", "cpu_us"), at_most=0.5),
+        Target("pgqueuer", Ratio("Penstock", "PgQueuer", "cpu_us"), at_most=0.25),
         Target("procrastinate", Ratio("Penstock", "procrastinate", "cpu_us"), at_most=0.05),
     ],
 )
