@@ -102,14 +102,18 @@ def oracle(cls: type, data: bytes) -> Any:
             names = {each.name: each.encode_name for each in _fields(cls)}
             fields = {named: getattr(event, name) for name, named in names.items()}
         raw = json.loads(data, object_pairs_hook=_once)
-        for name, value in fields.items():
-            if isinstance(value, dt.datetime) and isinstance(raw.get(name), str):
-                dt.datetime.fromisoformat(
-                    raw[name]
-                )  # pydantic also takes a text with a number; columns do not
+        if any(isinstance(fields[name], dt.datetime) and _is_number(raw.get(name)) for name in fields):
+            return REJECTED  # pydantic also takes a text with a number of seconds; columns do not
         return {name: plain(value) for name, value in fields.items()}
     except (ValueError, RecursionError):
         return REJECTED
+
+
+def _is_number(text: Any) -> bool:
+    try:
+        return isinstance(text, str) and float(text) is not None
+    except ValueError:
+        return False
 
 
 def plain(value: Any) -> Any:
