@@ -1,6 +1,7 @@
 """Files of a log that were cut, changed, lost or put in from elsewhere: found, named, and never served."""
 
 import logging
+import os
 import random
 import shutil
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ import pytest
 from penstock.errors import Damaged, LogMismatch
 from penstock.log.contract import Compaction
 from penstock.log.files.compaction import Compacted, read_compacted, write_compacted
-from penstock.log.files.disk import Disk
+from penstock.log.files.disk import Disk, DiskFile
 from penstock.log.files.filter import NameKind, may_hold
 from penstock.log.files.log import FileLog
 from penstock.log.files.policy import read_policy, write_policy
@@ -44,6 +45,24 @@ def read_one_by_one(opened: OpenPartition) -> tuple[dict[int, str], list[Damaged
 # -- a torn tail
 
 
+class _QuickFile(DiskFile):
+    def sync(self) -> None:
+        pass
+
+
+class QuickDisk(Disk):
+    """The real disk without waiting for it: the test itself says what it has."""
+
+    def create(self, path: Path) -> DiskFile:
+        return _QuickFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+
+    def open(self, path: Path, *, write: bool = False) -> DiskFile:
+        return _QuickFile(os.open(path, os.O_RDWR if write else os.O_RDONLY))
+
+    def sync_folder(self, path: Path) -> None:
+        pass
+
+
 def test_cut_at_every_byte_behind_the_last_sync_it_opens_with_all_that_was_acknowledged(
     tmp_path: Path,
 ) -> None:
@@ -63,11 +82,11 @@ def test_cut_at_every_byte_behind_the_last_sync_it_opens_with_all_that_was_ackno
         shutil.copytree(whole, copy)
         segments(copy)[0].write_bytes(content[:cut] + tail)
         (copy / str(TOPIC) / "heads").write_bytes(heads)
-        with open_partition(copy, clean=False) as opened:
+        with open_partition(copy, clean=False, disk=QuickDisk()) as opened:
             wanted = {0: "a", 1: "b", 2: "c"} | ({3: "d", 4: "e"} if cut == end else {})
             assert opened.ids() == wanted, cut
             base = opened.append("f").base_offset
-        with open_partition(copy, clean=False) as opened:
+        with open_partition(copy, clean=False, disk=QuickDisk()) as opened:
             assert opened.ids() == wanted | {base: "f"}
 
 
