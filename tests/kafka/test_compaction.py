@@ -17,7 +17,7 @@ INVALID_CONFIG = 40
 
 
 def _made(client: RawClient, **configs: str) -> Message:
-    (topic,) = client.ask(CREATE_TOPICS, create(new_topic("t", 1, **configs)), 7)["topics"]
+    (topic,) = client.ask(CREATE_TOPICS, create(new_topic("t", 1, replicas=1, **configs)), 7)["topics"]
     return topic  # type: ignore[no-any-return]
 
 

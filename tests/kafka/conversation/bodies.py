@@ -121,7 +121,7 @@ def offsets(
 
 def made(talk: Talk, name: str, partitions: int = 1, **configs: str | None) -> str:
     """Make a topic without a word, and wait until it can be used."""
-    talk.quietly(CREATE_TOPICS, 5, create(new_topic(name, partitions, **configs)))
+    talk.quietly(CREATE_TOPICS, 5, create(new_topic(name, partitions, replicas=1, **configs)))
     visible(talk, name, partitions)
     return name
 
