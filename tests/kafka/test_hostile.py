@@ -22,6 +22,7 @@ from tests.services.budget import Budget
 from tests.unit.wire.kafka.samples import a_message
 
 MB = 1024 * 1024
+SOFTWARE = {"client_software_name": "raw", "client_software_version": "1"}
 
 
 @pytest.fixture
@@ -129,14 +130,11 @@ def test_an_unknown_version_and_an_unknown_api_are_answered(small: Served) -> No
         assert client.ask(METADATA, {"topics": None}, 1)["brokers"]
 
 
-NAMED = {"client_software_name": "raw", "client_software_version": "1"}
-
-
 def test_what_is_offered_is_what_is_served(small: Served) -> None:
     with RawClient(small.address) as client:
         offered = {
             each["api_key"]: (each["min_version"], each["max_version"])
-            for each in client.ask(API_VERSIONS, NAMED, 3)["api_keys"]
+            for each in client.ask(API_VERSIONS, SOFTWARE, 3)["api_keys"]
         }
     assert offered == {key: api.versions for key, api in APIS.items()}
 

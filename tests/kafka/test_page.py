@@ -29,8 +29,8 @@ def shop(sqlite_store: str) -> Iterator[Served]:
 
 def snippet(name: str, served: Served) -> str:
     """Return a snippet of the page for a broker."""
-    snippets: dict[str, str] = dict(_SNIPPET.findall(PAGE.read_text("utf-8")))
-    return snippets[name].replace("127.0.0.1:9092", served.address)
+    found: dict[str, str] = dict(_SNIPPET.findall(PAGE.read_text("utf-8")))
+    return found[name].replace("127.0.0.1:9092", served.address)
 
 
 def ran(command: list[str], folder: Path, **env: str) -> str:

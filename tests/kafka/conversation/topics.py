@@ -142,13 +142,14 @@ def deleting(talk: Talk) -> None:
     by_name("by name in the newest version", 6, "gone2")
     by_name("an unknown topic", 6, "nowhere")
     by_name("twice in one request", 5, "gone4", "gone4")
-    for step, called, topic_id in (
+    odd: tuple[tuple[str, str | None, UUID], ...] = (
         ("by id", None, id),
         ("an unknown id", None, _NOBODY),
         ("by name and id", "gone", id),
         ("by nothing", None, UUID(int=0)),
-    ):
-        asked = {"topics": [{"name": called, "topic_id": topic_id}], "timeout_ms": 10_000}
+    )
+    for step, given, topic_id in odd:
+        asked = {"topics": [{"name": given, "topic_id": topic_id}], "timeout_ms": 10_000}
         talk.ask(f"deleting/{step}", DELETE_TOPICS, 6, asked)
     made(talk, "gone")
     talk.ask("deleting/made anew", METADATA, 9, {"topics": [{"name": "gone"}]})
