@@ -10,8 +10,10 @@
 Every new start of a producer, and every time-out, raises its epoch: what comes late is refused.
 """
 
+import logging
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from threading import Lock
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,6 +21,7 @@ import msgspec
 from penstock import points
 from penstock.clock import Clock, own_ms
 from penstock.delivery.client_cursors import ClientCommit, ClientPlace, hold_places, settle_places
+from penstock.errors import Error
 from penstock.log.batches import BatchLog, LogPlace
 from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
@@ -26,9 +29,12 @@ from penstock.wire.kafka.error_numbers import ErrorNumber as E
 
 from .refusal import Refused
 
+logger = logging.getLogger("penstock.transactions")
+
 DECIDED = points.declare("broker.decided", "The end of a transaction is durable; marks are not written yet.")
 
 _LAST_EPOCH = 32_766
+_FINISHING = 64  # locks, each for some of the transactional ids
 _partitions = msgspec.json.Decoder(list[LogPlace]).decode
 
 
@@ -91,6 +97,8 @@ class TransactionStore:
 
     def __init__(self, store: Store, batches: BatchLog, clock: Clock) -> None:
         self._database, self._batches, self._clock = store.database, batches, clock
+        # One at a time for each transactional id: a mark that comes late would end the next transaction.
+        self._finishing = tuple(Lock() for _ in range(_FINISHING))
 
     # -- ids
 
@@ -194,6 +202,10 @@ class TransactionStore:
         if self._batches.holds_back:
             self._batches.mark(-1, -1, (), committed=True)
             return
+        with self._finishing[hash(transactional_id) % _FINISHING]:
+            self._finish(transactional_id)
+
+    def _finish(self, transactional_id: str) -> None:
         row = self._database.run(lambda tx: self._find(tx, transactional_id))
         if row is None or not row.state.is_decided:
             return
@@ -213,17 +225,22 @@ class TransactionStore:
         now_ms = own_ms(self._clock)
         rows = self._database.look(lambda tx: tx.rows("log", "kafka_producers_late", now_ms=now_ms))
         for (transactional_id,) in rows:
-
-            def change(tx: Transaction, name: str = transactional_id) -> None:
-                row = self._find(tx, name)
-                if row is None or row.state is not _S.OPEN or row.started_ms is None:
-                    return
-                if row.started_ms + row.timeout_ms < tx.now_ms(now_ms):
-                    self._decide(tx, row._replace(epoch=row.epoch + 1), committed=False)
-
-            self._database.run(change)
-            self.finish(transactional_id)
+            try:
+                self._abort_if_late(transactional_id, now_ms)
+            except Error as exc:  # of one partition, say: the others' transactions end all the same
+                logger.warning("transaction of %s is not ended yet: %s", transactional_id, exc)
         return len(rows)
+
+    def _abort_if_late(self, transactional_id: str, now_ms: int | None) -> None:
+        def change(tx: Transaction) -> None:
+            row = self._find(tx, transactional_id)
+            if row is None or row.state is not _S.OPEN or row.started_ms is None:
+                return
+            if row.started_ms + row.timeout_ms < tx.now_ms(now_ms):
+                self._decide(tx, row._replace(epoch=row.epoch + 1), committed=False)
+
+        self._database.run(change)
+        self.finish(transactional_id)
 
     def expire(self, age_ms: int, topics: Iterable[int]) -> None:
         """Forget producers that were not heard of for that long, and those of topics that are gone."""
