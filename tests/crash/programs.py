@@ -76,8 +76,10 @@ def sequence(url: str, lease_seconds: float, stop_at: str | None, sleepwalking: 
     """
     passes = Sequencer.sequence
 
-    def said(self: Sequencer, fence: Fence, told: Collection[int] | None = None, **how: bool) -> Pass:
-        done = passes(self, fence, told, **how)
+    def said(
+        self: Sequencer, fence: Fence, told: Collection[int] | None = None, *, expects: bool = False
+    ) -> Pass:
+        done = passes(self, fence, told, expects=expects)
         if done.moved or done.fenced:
             say(moved=done.moved, fenced=done.fenced)
         return done

@@ -22,7 +22,7 @@ MOST_RECORDS = 200  # of one trip
 class Moved(NamedTuple):
     """What one trip did."""
 
-    fenced: int  # slots that have something and were not ours
+    fenced: int  # slots that turned out to belong to someone else
     moved: int
     picked: int  # more than was moved: the rest has no topic yet, or somebody took it
     is_due: bool  # something is due, so nothing was picked
@@ -55,5 +55,5 @@ def move_whole(
         head = HeadKey(topic_id, partition)
         ends[head] = max(offset + 1, ends.get(head, 0))
     entries = [(row[0], Entry(*row[1:])) for row in rest if row[3] is not None]
-    ((waiting, held, _),) = first.rows
-    return Moved(waiting - held, told[0], told[1], bool(told[2]), ends, entries)
+    ((fenced, _),) = first.rows
+    return Moved(fenced, told[0], told[1], bool(told[2]), ends, entries)

@@ -82,13 +82,13 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
 
 -- name: cursors_reset
 -- Set cursors, in a new epoch and version, so that nothing their owner still settles is written. One that lives has not
--- crashed, so it is no longer the owner; one that does not stays, and is counted by whoever takes over. Nothing is suspected
--- any more. Walks the primary key; the rows are locked already.
+-- crashed, so it is no longer the owner, but what it has in hand may come again, marked as after a crash; one that does not
+-- stays, and is counted by whoever takes over. Nothing is suspected any more. Walks the primary key; the rows are locked already.
 -- without update_from: for_each(targets, cursors_reset_one)
 WITH w AS MATERIALIZED (SELECT t.partition, t.place FROM rows(:targets, partition integer, place bigint) AS t)
 UPDATE penstock_cursor AS c
 SET "offset" = w.place, passed = '', epoch = c.epoch + 1, version = c.version + 1, trying = NULL,
-    trial = '', crashes = least(c.crashes, 1),
+    trial = '', crashes = CASE WHEN c.owner = ANY(:living::text[]) THEN 1 ELSE least(c.crashes, 1) END,
     owner = CASE WHEN c.owner = ANY(:living::text[]) THEN NULL ELSE c.owner END
 FROM w
 WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = w.partition;
@@ -97,7 +97,8 @@ WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = w.part
 -- The second form of cursors_reset, for one of them; walks the primary key; the row is locked already.
 UPDATE penstock_cursor
 SET "offset" = :place, passed = '', epoch = epoch + 1, version = version + 1, trying = NULL,
-    trial = '', crashes = least(crashes, 1), owner = CASE WHEN owner = ANY(:living::text[]) THEN NULL ELSE owner END
+    trial = '', crashes = CASE WHEN owner = ANY(:living::text[]) THEN 1 ELSE least(crashes, 1) END,
+    owner = CASE WHEN owner = ANY(:living::text[]) THEN NULL ELSE owner END
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition;
 
 -- name: cursors_seize

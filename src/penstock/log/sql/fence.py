@@ -29,7 +29,7 @@ class Fence:
     def locking(self, slots: Collection[int], *, waiting: bool = False) -> Call:
         """Return the statement that does; `locked` reads what it gives.
 
-        `waiting`: only those that have something staged; it gives how many there are, and how many it locked.
+        `waiting`: only those that have something staged; it gives how many turned out to be another's.
         """
         wanted = sorted(slots)
         owned = Rows(slot=wanted, epoch=[self.epochs[slot] for slot in wanted])

@@ -266,8 +266,8 @@ RETURNING h.topic_id, h.partition, h.next_offset - c.count, c.count, h.max_ms;
 
 -- name: fence_waiting
 -- Lock those of some slots that have something staged and are still owned in their epochs; the statement that moves is told by a
--- setting which they are. Returns how many have something, and how many of these were locked. One probe of the primary key
--- a slot; locks in order. What a slot holds is picked by the next statement, on a snapshot newer than the lock.
+-- setting which they are. Returns how many turned out to be somebody else's: of those that have something, or of all if it locked
+-- none. One probe of the primary key a slot; locks in order. What a slot holds is picked by the next statement, on a snapshot newer than the lock.
 WITH waiting AS MATERIALIZED (
     SELECT o.slot, o.epoch
     FROM rows(:owned, slot smallint, epoch bigint) AS o
@@ -278,7 +278,10 @@ WITH waiting AS MATERIALIZED (
     WHERE s.owner = :owner::text
     ORDER BY s.slot FOR UPDATE OF s
 )
-SELECT (SELECT count(*) FROM waiting), (SELECT count(*) FROM held),
+SELECT CASE WHEN EXISTS (SELECT 1 FROM held) THEN (SELECT count(*) FROM waiting) - (SELECT count(*) FROM held)
+       ELSE (SELECT count(*) FROM rows(:owned, slot smallint, epoch bigint) AS o
+             WHERE NOT EXISTS (SELECT 1 FROM penstock_slot s
+                               WHERE s.slot = o.slot AND s.epoch = o.epoch AND s.owner = :owner::text)) END,
        set_config('penstock.held', ARRAY(SELECT h.slot FROM held h)::text, true);
 
 -- name: move_at_once
