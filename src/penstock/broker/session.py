@@ -91,7 +91,8 @@ class Session(asyncio.BufferedProtocol):
             self.is_closed = True
             transport.abort()
             return
-        transport.set_write_buffer_limits(high=0)  # so that we are told when all is taken
+        # So that we are told when all is taken. Not 0: over TLS an empty buffer would be a full one.
+        transport.set_write_buffer_limits(high=1, low=0)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget what is under way; what was handed to the log is written all the same."""
