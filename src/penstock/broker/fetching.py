@@ -6,12 +6,13 @@ partitions asks the store nothing.
 """
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from itertools import groupby
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.errors import Error, OffsetOutOfRange
+from penstock.errors import Damaged, Error, OffsetOutOfRange
 from penstock.log.contract import Topic
 from penstock.wire.kafka.error_numbers import ErrorNumber
 from penstock.wire.kafka.hot import FetchedPart, Wanted, WantedPart, decode_fetch, encode_fetched
@@ -23,6 +24,8 @@ from .session import Slot
 
 if TYPE_CHECKING:
     from .broker import Broker
+
+logger = logging.getLogger("penstock.broker")
 
 LEADER_EPOCH = 0
 Key = tuple[int, int]
@@ -120,6 +123,7 @@ class Fetching:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self.ends, self.waiters = KnownEnds(), Waiters()
+        self._damage_told: dict[Key, str] = {}  # what was logged last of a partition
 
     def moved(self, topic_id: int, partition: int) -> None:
         """Take note, from any thread, that a partition has grown."""
@@ -263,6 +267,13 @@ class Fetching:
             found.append(each)
         return found
 
+    def _tell(self, key: Key, damage: Damaged) -> None:
+        """Log damage that a client meets, once: clients ask again and again, and most say nothing of it."""
+        words = str(damage)
+        if self._damage_told.get(key) != words:
+            self._damage_told[key] = words
+            logger.error("%s", words)
+
     def _read(
         self, topic: Topic, part: WantedPart, max_bytes: int, committed: bool, *, at_once: bool = False
     ) -> FetchedPart | None:
@@ -277,6 +288,8 @@ class Fetching:
             number = int(number_of(exc))
             return FetchedPart(part.topic, part.partition, number, -1, -1, -1)
         except Error as exc:
+            if isinstance(exc, Damaged):
+                self._tell(key, exc)
             return FetchedPart(part.topic, part.partition, int(number_of(exc)))
         if fetched is None:
             return None

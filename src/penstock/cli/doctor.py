@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from penstock.log.sql.address import FORMS
+from penstock.log.sql.sqlite.dialect import SqliteDialect
 from penstock.log.store import open_store
 from penstock.operate.doctor import DoctorFinding, PartState, examine, healthy
 from penstock.operate.store_doctor import examine_store
@@ -37,7 +38,8 @@ def command(url: str | None, as_json: bool) -> None:
     holds retention back, for which groups it no longer waits, and which seem to be one name for two programs.
     Exits with 1 when a required part is broken, or the tables cannot be used.
     """
-    findings = [*examine(Path.cwd()), *_of_store(url)]
+    folder, of_store = _of_store(url)
+    findings = [*examine(folder), *of_store]
     if as_json:
         print_json(findings)
     else:
@@ -57,13 +59,16 @@ def command(url: str | None, as_json: bool) -> None:
     click.get_current_context().exit(0 if healthy(findings) else 1)
 
 
-def _of_store(url: str | None) -> list[DoctorFinding]:
+def _of_store(url: str | None) -> tuple[Path, list[DoctorFinding]]:
+    """Return the folder whose disk the store needs, and what is said of the store."""
     if url is None:
-        return []
+        return Path.cwd(), []
     store = open_store(url, listen_url=BellSettings.load().listen_url)
     try:
         with naming_the_command(url, store.database.names):
-            return examine_store(store)
+            dialect = store.database.dialect
+            folder = Path(dialect.path).parent if isinstance(dialect, SqliteDialect) else Path.cwd()
+            return folder, examine_store(store)
     finally:
         store.close()
 

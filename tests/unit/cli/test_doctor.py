@@ -1,9 +1,12 @@
 """`penstock doctor`: a table for people, JSON for programs."""
 
 import json
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
+from penstock import Outbox
 from penstock.cli import doctor, main
 from penstock.operate.doctor import EXTRAS, DoctorFinding, PartState
 from penstock.testing.refusal import refusal
@@ -71,3 +74,22 @@ def test_this_machine_is_examined(capsys: pytest.CaptureFixture[str]) -> None:
     assert {"Python", "SQLite", "Disk", "PostgreSQL", "Java"} <= set(parts)
     assert [part for part in parts if part.startswith("[")] == [f"[{extra.name}]" for extra in EXTRAS]
     assert left(capsys)[0] == 0
+
+
+def test_the_disk_that_counts_is_the_stores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    looked = list[Path]()
+
+    def examine(where: Path) -> list[DoctorFinding]:
+        looked.append(where)
+        return []
+
+    monkeypatch.setattr(doctor, "examine", examine)
+    (tmp_path / "data").mkdir()
+    url = f"sqlite:///{tmp_path}/data/shop.db"
+    with closing(Outbox(url)) as outbox:
+        outbox.migrate()
+    left(capsys, "--url", url)
+    left(capsys)
+    assert looked == [tmp_path / "data", Path.cwd()]
