@@ -38,7 +38,8 @@ class ListenAddressType(click.ParamType[ListenAddress]):
         bracketed = host.startswith("[") and host.endswith("]")
         host = host[1:-1] if bracketed else host
         if not host or (":" in host) != bracketed or not port.isascii() or not port.isdecimal():
-            self.fail(f"{value!r} is not HOST:PORT, such as 127.0.0.1:8420 or [::1]:8420", param, ctx)
+            port = value if str(value).isdecimal() else "8420"
+            self.fail(f"{value!r} is not HOST:PORT, such as 127.0.0.1:{port} or [::1]:{port}", param, ctx)
         if int(port) > 65535:
             self.fail(f"{value!r}: a port is from 0 to 65535; 0 picks a free one", param, ctx)
         return ListenAddress(host, int(port))
