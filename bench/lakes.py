@@ -41,6 +41,7 @@ def spark(run: Run) -> Iterator[Any]:
     packages = os.environ.get(PACKAGES, "")
     if packages:
         conf["spark.jars.packages"] = packages
+        conf["spark.jars.excludes"] = "com.google.code.findbugs:jsr305"  # annotations; not on all mirrors
     if "delta-spark" in packages:
         conf["spark.sql.extensions"] = "io.delta.sql.DeltaSparkSessionExtension"
         conf["spark.sql.catalog.spark_catalog"] = "org.apache.spark.sql.delta.catalog.DeltaCatalog"

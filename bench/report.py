@@ -62,13 +62,15 @@ def print_case(out: Console, case: CaseResult) -> None:
 
 
 def print_targets(out: Console, targets: Sequence[TargetResult]) -> None:
-    """Print the block of target lines."""
+    """Print the block of target lines, and below one that is not kept its cause where that is known."""
     out.print()
-    for line, passed in zip(target_lines(targets), (target.passed for target in targets), strict=True):
+    for line, target in zip(target_lines(targets), targets, strict=True):
         text = Text(line)
-        if passed is not None:
-            text.stylize("green" if passed else "bold red", len(line) - len(verdict(passed)))
+        if target.passed is not None:
+            text.stylize("green" if target.passed else "bold red", len(line) - len(verdict(target.passed)))
         out.print(text, soft_wrap=True)
+        if target.cause is not None:
+            out.print(Text(f"{_GAP}cause: {target.cause}"), soft_wrap=True)
 
 
 def target_lines(targets: Sequence[TargetResult]) -> list[str]:

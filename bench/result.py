@@ -50,7 +50,10 @@ class VariantResult:
 
 @dataclass(frozen=True, kw_only=True)
 class TargetResult:
-    """One target, judged; `passed` is None when it could not be measured."""
+    """One target, judged; `passed` is None when it could not be measured.
+
+    `cause` is why a bound is not kept, where that is known; it is None for one that is kept.
+    """
 
     name: str
     label: str
@@ -61,6 +64,7 @@ class TargetResult:
     low: float | None = None
     high: float | None = None
     passed: bool | None = None
+    cause: str | None = None
     not_measured: str | None = None
 
 
@@ -153,4 +157,5 @@ def _judge(case: str, target: Target, measured: Rounds, reasons: dict[str, str])
     except NotMeasured as exc:
         return replace(said, not_measured=one_line(str(exc)))
     passed = target.keeps(found.value)
-    return replace(said, value=found.value, low=found.low, high=found.high, passed=passed)
+    cause = None if passed else target.cause
+    return replace(said, value=found.value, low=found.low, high=found.high, passed=passed, cause=cause)

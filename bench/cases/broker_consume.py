@@ -49,6 +49,8 @@ def consume(size: int) -> Callable[[Run, tuple[Load, str]], None]:
     return body
 
 
+_READ = "bytes are read, checked and sent: two copies; Kafka lets the system send the file unread"
+
 CASE = Case(
     name="broker_consume",
     about="consume in bulk, 1 partition, page cache: server CPU beside Apache Kafka's and NATS'",
@@ -72,6 +74,7 @@ CASE = Case(
                 f"over_kafka {label}",
                 Ratio(f"Penstock, {label}", f"Kafka, {label}", "server_cpu_us"),
                 at_most=0.5,
+                cause=_READ,
             ),
             Target(
                 f"over_nats {label}",

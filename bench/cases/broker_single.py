@@ -39,7 +39,17 @@ CASE = Case(
         ),
     ],
     targets=[
-        Target("p50_over_nats", Ratio("Penstock", "NATS", "p50_us"), at_most=1.5),
-        Target("cpu_over_kafka", Ratio("Penstock", "Kafka", "server_cpu_us"), at_most=0.5),
+        Target(
+            "p50_over_nats",
+            Ratio("Penstock", "NATS", "p50_us"),
+            at_most=1.5,
+            cause="a request takes some 70 us of Python; NATS answers within 30 us in all",
+        ),
+        Target(
+            "cpu_over_kafka",
+            Ratio("Penstock", "Kafka", "server_cpu_us"),
+            at_most=0.5,
+            cause="a request takes some 70 us of Python; Kafka, once compiled, takes 60 us in all",
+        ),
     ],
 )

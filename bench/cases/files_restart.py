@@ -6,6 +6,7 @@ written when the process is killed.
 """
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -62,8 +63,11 @@ def _index(end: SegmentEnd) -> SparseIndex:
 
 
 def _start(name: str, path: Path) -> subprocess.Popen[str]:
+    """Start a program with its bytecode at hand, as what is installed has it: the first one writes it."""
     command = [sys.executable, "-m", "bench.file_programs", name, str(path), str(PARTITIONS)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    env = {**os.environ, "PYTHONPYCACHEPREFIX": str(path / "bytecode")}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env)
 
 
 @contextmanager

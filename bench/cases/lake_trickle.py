@@ -7,13 +7,18 @@ _ROWS = 50
 
 
 def batches(run: Run, stream: Stream) -> dict[str, float]:
-    """Take batches of 50 rows of two types, one after the other; `spark_cpu_us` is that of a batch.
+    """Take batches of 50 rows of two types, one after the other; `lake_cpu_us` is that of a batch.
 
-    Our own CPU is mostly that of looking often whether the tables hold it.
+    It is that of the whole command; `spark_cpu_us` is the part of Java and of the workers below it. Our own
+    CPU is that of publishing and of looking often whether the tables hold it.
     """
+    before = stream.spark_seconds()
     for _ in range(run.records):
         stream.take(_ROWS)
-    return {"records": run.records}
+    return {
+        "records": run.records,
+        "spark_cpu_us": (stream.spark_seconds() - before) / run.records * 1e6,
+    }
 
 
 def idle(run: Run, stream: Stream) -> dict[str, float]:
@@ -41,7 +46,7 @@ CASE = Case(
         Variant("50-row batches", batches, setup=stream_of(2)),
     ],
     targets=[
-        Target("batch", Value("50-row batches", "spark_cpu_us"), at_most=500_000),
+        Target("batch", Value("50-row batches", "lake_cpu_us"), at_most=500_000),
         Target("idle", Value("idle", "idle_later_percent"), at_most=3),
         Target("flat", Value("idle", "idle_growth"), at_most=1.2),
     ],

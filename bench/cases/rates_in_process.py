@@ -9,6 +9,8 @@ from bench.workers.publishers import driver
 
 _OURS, _BARE = "Penstock in one process", "bare wake-up and query"
 
+_SLOWER = "a commit with fsync 0.3 ms, its statements 0.25 ms, turn and wake-up 0.5 ms; the bare one has none"
+
 CASE = Case(
     name="rates_in_process",
     about="commit to handler on SQLite in one process, beside a bare wake-up and query",
@@ -18,5 +20,5 @@ CASE = Case(
         Variant(_OURS, one_at_a_time, setup=worker_of_sqlite(driver)),
         Variant(_BARE, one_at_a_time, setup=wake_up),
     ],
-    targets=[Target("p50", Paired(_OURS, (_BARE,), "latency_p50_us"), at_most=10)],
+    targets=[Target("p50", Paired(_OURS, (_BARE,), "latency_p50_us"), at_most=10, cause=_SLOWER)],
 )

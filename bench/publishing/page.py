@@ -80,7 +80,7 @@ def page(report: Report) -> str:
             [(words, shown(point(crew, measure))) for words, measure in _SUSTAINED.items()],
         ),
         "targets": _table(
-            ("target", "measure", "of", "value", "bound", "verdict"),
+            ("target", "measure", "of", "value", "bound", "verdict", "cause"),
             [_target(target) for case in report.cases for target in case.targets],
         ),
         "machine": _machine(report),
@@ -152,9 +152,10 @@ def _cost(case: CaseResult, *more: tuple[str, str]) -> str:
 def _target(target: TargetResult) -> Sequence[str]:
     what = (target.name, f"`{target.measure}`", target.label)
     if target.value is None or target.low is None or target.high is None or target.passed is None:
-        return (*what, f"not measured: {target.not_measured}", target.bound, "–")
+        return (*what, f"not measured: {target.not_measured}", target.bound, "–", "")
     spread = f"{number(target.low)}..{number(target.high)}"
-    return (*what, f"{number(target.value)} {target.unit} ({spread})", target.bound, verdict(target.passed))
+    value = f"{number(target.value)} {target.unit} ({spread})"
+    return (*what, value, target.bound, verdict(target.passed), target.cause or "")
 
 
 def _machine(report: Report) -> str:
