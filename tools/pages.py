@@ -11,6 +11,11 @@ import click
 
 from penstock import cli, errors, metrics, points, settings
 from penstock.cli import exit_codes
+from penstock.gateway.grpc.codes import CODES
+from penstock.gateway.rest.api import OPERATIONS
+from penstock.gateway.rest.operations import Operation
+from penstock.gateway.statuses import STATUSES
+from tools import protos
 from tools.api import api_page
 from tools.screens import screens_page
 
@@ -86,15 +91,55 @@ def points_page() -> Iterator[str]:
     )
 
 
+def rest_page() -> Iterator[str]:
+    """Yield the operations of REST, a table for each thing they are about."""
+    yield "# REST"
+    yield (
+        "How to use it: [REST](../how-to/rest.md). The whole description, with the fields of every body, is "
+        "served at `/v1/openapi.json`. An error is `application/problem+json` with one of these:"
+    )
+    by_status: dict[int, list[str]] = {}
+    for code, status in STATUSES.items():
+        by_status.setdefault(status, []).append(f"`{code}`")
+    yield _table("status | codes", ((str(each), ", ".join(by_status[each])) for each in sorted(by_status)))
+    for tag in dict.fromkeys(each.tag for each in OPERATIONS):
+        yield f"## {tag.capitalize()}"
+        yield _table(
+            "operation | does | parameters", (_operation(each) for each in OPERATIONS if each.tag == tag)
+        )
+
+
+def grpc_page() -> Iterator[str]:
+    """Yield the description of the gRPC door, and its statuses."""
+    yield "# gRPC"
+    yield (
+        "How to use it: [gRPC](../how-to/grpc.md). `grpc.health.v1.Health` and reflection are served beside "
+        "it. An error has one of these statuses, and a `google.rpc.ErrorInfo` whose `reason` is its code:"
+    )
+    by_code: dict[str, list[str]] = {}
+    for code, status in STATUSES.items():
+        by_code.setdefault(CODES[status].name, []).append(f"`{code}`")
+    yield _table("status | codes", ((each, ", ".join(sorted(by_code[each]))) for each in sorted(by_code)))
+    yield "## penstock_gateway.proto"
+    yield f"```text\n{(protos.FOLDER / protos.SOURCE).read_text('utf-8').rstrip()}\n```"
+
+
 PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "api.md": api_page,
     "settings.md": settings_page,
     "errors.md": errors_page,
     "commands.md": commands_page,
+    "grpc.md": grpc_page,
     "metrics.md": metrics_page,
     "points.md": points_page,
+    "rest.md": rest_page,
     "screens.md": screens_page,
 }
+
+
+def _operation(one: Operation) -> tuple[str, ...]:
+    told = ", ".join(f"`{each.name}`" for each in one.parameters if each.place != "path")
+    return f"`{one.method} {one.path}`", one.summary, told
 
 
 def _setting(one: settings.Declared) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ _CODE_OR_LINK = re.compile(
     r"(?P<code>(?P<ticks>`+)(?!`).*?(?<!`)(?P=ticks)(?!`))"
     r"|\[(?P<text>(?:[^\]\[`]|`[^`]*`|\[[^\]]*\])*)\]\((?P<link>[^)\s]+)\)"
 )
+_SHOWN = re.compile(r'\b(?P<name>src|srcset)="(?P<link>[^":]+)"')
 _HEADING = re.compile(r"#{2,3} (.+)")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _ENTRY = re.compile(r"- \[(.+)\]\(([^)#]+)\)")
@@ -83,7 +84,8 @@ def pages(project: Path = PROJECT) -> dict[str, str]:
 
 def pictures(project: Path = PROJECT) -> dict[str, str]:
     """Return where each picture of the documentation, by its path, stands in the site."""
-    return {path: path.removeprefix("docs/") for path in _below(project, "docs/**/*.svg")}
+    found = (*_below(project, "docs/**/*.svg"), *_below(project, "docs/**/*.png"))
+    return {path: path.removeprefix("docs/") for path in found}
 
 
 def turned(text: str, path: str, places: dict[str, str]) -> str:
@@ -97,6 +99,7 @@ def turned(text: str, path: str, places: dict[str, str]) -> str:
             fence = match[1]
         else:
             line = _CODE_OR_LINK.sub(partial(_turned_link, path=path, places=places), line)
+            line = _SHOWN.sub(partial(_turned_picture, path=path, places=places), line)
         lines.append(line)
     return "\n".join(lines) + "\n"
 
@@ -132,7 +135,9 @@ def build(to: Path = SITE, project: Path = PROJECT) -> None:
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_text(turned((project / path).read_text("utf-8"), path, places | plates), "utf-8")
         for path, place in plates.items():
-            shutil.copyfile(project / path, Path(folder, "pages", place))
+            copy = Path(folder, "pages", place)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(project / path, copy)
         nav = json.dumps(menu((project / START).read_text("utf-8"), places), ensure_ascii=False)
         Path(folder, "zensical.toml").write_text(CONFIG.format(nav=nav.replace('": ', '" = ')), "utf-8")
         command = [sys.executable, "-m", "zensical", "build", "--strict"]
@@ -189,6 +194,13 @@ def _turned_link(match: re.Match[str], path: str, places: dict[str, str]) -> str
         return match["text"]
     target = os.path.relpath(place, PurePosixPath(places[path]).parent)
     return f"[{match['text']}]({target}{'#' + anchor if anchor else ''})"
+
+
+def _turned_picture(match: re.Match[str], path: str, places: dict[str, str]) -> str:
+    place = places.get(_joined(path, match["link"]))
+    if place is None:
+        return match[0]
+    return f'{match["name"]}="{os.path.relpath(place, PurePosixPath(places[path]).parent)}"'
 
 
 def _joined(path: str, link: str) -> str:

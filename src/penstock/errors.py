@@ -75,7 +75,14 @@
     ├── RequestError                what a client sent over a connection
     │   ├── InvalidRequest          bytes that are no request; the connection ends
     │   ├── FrameTooLarge           a request of more bytes than are taken; the connection ends
+    │   ├── BodyTooLarge            the body of a request, as it comes or unpacked
+    │   ├── BodyLate                a body that does not come in time
+    │   ├── UnsupportedBody         a content type or an encoding that is not understood
+    │   ├── NotConvertible          a value that has no form of the content type that is asked for
+    │   ├── UnknownValueSchema      no schema is registered for that
     │   ├── NotAllowed              who asks may not do that
+    │   ├── Unauthenticated         who asks has not shown who they are, or not rightly
+    │   ├── RateLimited             more than a limit admits; to be tried again after a while
     │   ├── BatchTooLarge           records of more bytes than are taken, as they come or unpacked
     │   ├── ForeignPartition        a key in a partition where the topic's own rule does not put it
     │   ├── UnknownProducer         a producer id that nobody was given
@@ -86,6 +93,9 @@
     │   ├── CursorBeyondEnd
     │   ├── GroupKindDiffers        a group of handlers, used by a client, or the other way round
     │   ├── GroupBusy               members serve it, so it is not deleted
+    │   ├── UnknownLease            it lapsed, or another process gave it
+    │   ├── NotSettled              what a client acknowledged is not written down yet
+    │   ├── GatewayBusy             it serves as many groups as it may, or is about to end
     │   └── UnknownDeadLetter
     ├── ScheduleError               schedules of periodic events
     │   ├── InvalidSchedule         a declaration that cannot be
@@ -97,6 +107,11 @@
     │   ├── WrongSettingType
     │   ├── SettingOutOfRange
     │   └── SettingsFileUnreadable
+    ├── AccessError                 who may do what, and how that is known
+    │   ├── InvalidRule             a line that is no rule
+    │   ├── InvalidAccessFile       the access file, or one that it names, cannot be used
+    │   ├── InvalidCertificate      a certificate, key or authority that TLS cannot use
+    │   └── UnknownRule             no such rule is in the database
     ├── MissingExtra                an optional package is not installed
     ├── AddressRefused              where a process should listen, and cannot
     ├── HandlerError                what was registered as a handler
@@ -982,6 +997,59 @@ class FrameTooLarge(RequestError):
         )
 
 
+class BodyTooLarge(RequestError):
+    """The body of a request has more bytes than are taken, as it comes or unpacked."""
+
+    code = "body_too_large"
+    closes = True
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"the body has more than {limit} bytes, the limit gateway.body_bytes; send fewer at once"
+        )
+
+
+class BodyLate(RequestError):
+    """The body of a request did not come in time."""
+
+    code = "body_late"
+    closes = True
+    retryable = True
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"the body did not come within the {seconds:g} s of gateway.body_time; send it again"
+        )
+
+
+class UnsupportedBody(RequestError):
+    """The body of a request is of a kind that is not understood."""
+
+    code = "unsupported_body"
+
+    def __init__(self, what: str, found: str, known: str) -> None:
+        super().__init__(f"the {what} {shown(found)} is not understood; send {known}")
+
+
+class NotConvertible(RequestError):
+    """A value cannot be written as the content type that is asked for; it stays as it is."""
+
+    code = "not_convertible"
+
+    def __init__(self, found: str, wanted: str, why: str) -> None:
+        super().__init__(f"{shown(found)} cannot be written as {shown(wanted)}: {why}")
+
+
+class UnknownValueSchema(RequestError):
+    """No schema is registered for the values of a type of a topic."""
+
+    code = "unknown_value_schema"
+
+    def __init__(self, topic: str, type: str) -> None:
+        of = f"type {type} of topic {topic}" if type else f"all types of topic {topic}"
+        super().__init__(f"no schema is registered for {of}; GET /v1/topics/{topic}/schemas lists them")
+
+
 class NotAllowed(RequestError):
     """Who asks may not do that."""
 
@@ -989,6 +1057,29 @@ class NotAllowed(RequestError):
 
     def __init__(self, principal: str, action: str, resource: str) -> None:
         super().__init__(f"{principal} may not {action} {resource}")
+
+
+class Unauthenticated(RequestError):
+    """Who asks has not shown who they are, or what they showed does not hold; that is never quoted."""
+
+    code = "unauthenticated"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"not authenticated: {why}")
+
+
+class RateLimited(RequestError):
+    """More is sent or read than a limit admits; after `seconds` it may be tried again."""
+
+    code = "rate_limited"
+    retryable = True
+
+    def __init__(self, principal: str, topic: str, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(
+            f"{principal} is beyond its limit for topic {topic}; try again after {seconds:.1f} s, or raise "
+            "the limit in the access file"
+        )
 
 
 class BatchTooLarge(RequestError):
@@ -1104,6 +1195,43 @@ class GroupBusy(GroupError):
         )
 
 
+class UnknownLease(GroupError):
+    """A lease that has lapsed, or that another process has given: what was leased comes again."""
+
+    code = "unknown_lease"
+    fault = Fault.CALLER
+
+    def __init__(self, lease: str) -> None:
+        super().__init__(
+            f"lease {shown(lease)} is not held here: it has lapsed, or another gateway has given it; what it "
+            "held and was not acknowledged comes again, so ask for records anew"
+        )
+
+
+class NotSettled(GroupError):
+    """What a client acknowledged could not be written down in time, or another process owns it now."""
+
+    code = "not_settled"
+    fault = Fault.OUTSIDE
+    retryable = True
+
+    def __init__(self, group: str, count: int) -> None:
+        super().__init__(
+            f"{count} results for group {group!r} are not written down yet: the store is slow, or others "
+            "have taken over; say it again, and expect the records again if that fails"
+        )
+
+
+class GatewayBusy(GroupError):
+    """A gateway serves as many groups or streams as it may, or is about to end."""
+
+    code = "gateway_busy"
+    retryable = True
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"{why}; ask again, or another gateway")
+
+
 class UnknownDeadLetter(GroupError):
     """There is no such dead letter: the record never became one, or it was requeued or discarded."""
 
@@ -1208,6 +1336,52 @@ class SettingsFileUnreadable(SettingError):
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(f"settings file {path}: {why}")
+
+
+class AccessError(Error):
+    """What says who may do what cannot be used."""
+
+    code = "access"
+    fault = Fault.CALLER
+
+
+class InvalidRule(AccessError):
+    """A line is no rule."""
+
+    code = "invalid_rule"
+
+    def __init__(self, rule: str, place: str, why: str) -> None:
+        super().__init__(f"{place}: {shown(rule)}: {why}" if place else f"{shown(rule)}: {why}")
+
+
+class InvalidAccessFile(AccessError):
+    """The access file, or a file that it names, cannot be used. The message never quotes a secret."""
+
+    code = "invalid_access_file"
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"access file {path}: {why}")
+
+
+class InvalidCertificate(AccessError):
+    """A certificate, a key or an authority cannot be used for TLS."""
+
+    code = "invalid_certificate"
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"{path}: {why}")
+
+
+class UnknownRule(AccessError):
+    """The database has no such rule."""
+
+    code = "unknown_rule"
+
+    def __init__(self, rule: str) -> None:
+        super().__init__(
+            f"the database has no rule {shown(rule)}; penstock access list shows all, those of a file are "
+            "removed there"
+        )
 
 
 class MissingExtra(Error):

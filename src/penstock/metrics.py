@@ -330,6 +330,12 @@ KAFKA_FETCHED = Series(
     "Bytes of record batches that Kafka clients were sent.",
     ("topic",),
 )
+KAFKA_DAMAGED = Series(
+    "penstock_kafka_damaged_reads_total",
+    SeriesKind.COUNTER,
+    "Reads for Kafka clients that met damaged bytes in the log: nothing behind them is served.",
+    ("topic",),
+)
 KAFKA_PRODUCE_SECONDS = Series(
     "penstock_kafka_produce_seconds",
     SeriesKind.HISTOGRAM,
@@ -345,6 +351,46 @@ KAFKA_BYTES = Series(
     SeriesKind.GAUGE,
     "Bytes in memory of requests that are not answered, and of answers that clients have not taken.",
     ("store", "of"),
+)
+ACCESS_REFUSED = Series(
+    "penstock_access_refused_total",
+    SeriesKind.COUNTER,
+    "Requests at a door that no rule allows, or a rule denies.",
+    ("door", "action"),
+)
+AUTHENTICATIONS = Series(
+    "penstock_authentications_total",
+    SeriesKind.COUNTER,
+    "Who showed who they are at a door, by how, and whether it was right: ok or failed.",
+    ("door", "method", "outcome"),
+)
+THROTTLED = Series(
+    "penstock_throttled_total",
+    SeriesKind.COUNTER,
+    "Requests at a door that went beyond a limit of the access file.",
+    ("door",),
+)
+ACCESS_STALE = Series(
+    "penstock_access_stale",
+    SeriesKind.GAUGE,
+    "1 while what was in force before stays, because a file is broken, else 0: access, tls, database.",
+    ("file",),
+)
+ACCESS_RELOADS = Series(
+    "penstock_access_reloads_total",
+    SeriesKind.COUNTER,
+    "Changes of the access file, the rules in the database or the certificates: ok, or failed.",
+    ("file", "outcome"),
+)
+CERTIFICATE_EXPIRES = Series(
+    "penstock_certificate_expires_timestamp_seconds",
+    SeriesKind.GAUGE,
+    "When the certificate that this process shows runs out, in seconds since 1970.",
+)
+AUDIT_FAILURES = Series(
+    "penstock_audit_failures_total",
+    SeriesKind.COUNTER,
+    "Audit lines that could not be written.",
 )
 
 SERIES: tuple[Series, ...] = (
@@ -390,9 +436,17 @@ SERIES: tuple[Series, ...] = (
     KAFKA_REQUESTS,
     KAFKA_PRODUCED,
     KAFKA_FETCHED,
+    KAFKA_DAMAGED,
     KAFKA_PRODUCE_SECONDS,
     KAFKA_THROTTLED,
     KAFKA_BYTES,
+    ACCESS_REFUSED,
+    AUTHENTICATIONS,
+    THROTTLED,
+    ACCESS_STALE,
+    ACCESS_RELOADS,
+    CERTIFICATE_EXPIRES,
+    AUDIT_FAILURES,
 )
 
 

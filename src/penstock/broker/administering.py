@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from penstock.access import resource
+from penstock.access.resource import CLUSTER, AccessRight
 from penstock.delivery.retention_rule import RetentionSettings
 from penstock.errors import Error, InvalidConfig, NotAllowed, OffsetOutOfRange
 from penstock.log.contract import Keep, Topic
@@ -17,8 +19,6 @@ from penstock.wire.kafka.apis.topics import CREATE_PARTITIONS, CREATE_TOPICS, DE
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
 from penstock.wire.kafka.layout import Message
 
-from . import access
-from .access import CLUSTER, AccessRight
 from .call import ClientCall, Reply, RequestHandler
 from .error_codes import number_of
 from .refusal import Refused
@@ -86,7 +86,7 @@ class Administering:
 
     def _create(self, call: ClientCall, asked: Message) -> None:
         name = asked["name"]
-        call.check(AccessRight.CREATE, access.topic(name))
+        call.check(AccessRight.CREATE, resource.topic(name))
         if asked["assignments"]:
             raise Refused(E.INVALID_REPLICA_ASSIGNMENT, "partitions are not assigned to brokers by hand")
         if asked["replication_factor"] not in (-1, 1):
@@ -147,19 +147,20 @@ class Administering:
                 responses.append({"name": each["name"], "topic_id": each["topic_id"], **said_both})
                 continue
             name = each["name"] if each["name"] is not None else by_uuid.get(each["topic_id"])
-            if name is None:
+            may_know = name is not None and call.sees(resource.topic(name))
+            if name is None or (each["name"] is None and not may_know):  # an id must not tell a name
                 responses.append(
                     {"name": None, "topic_id": each["topic_id"], "error_code": int(E.UNKNOWN_TOPIC_ID)}
                 )
                 continue
-            uuid = {"topic_id": known.uuid(known.by_name[name])} if name in known.by_name else {}
+            uuid = {"topic_id": known.uuid(known.by_name[name])} if may_know and name in known.by_name else {}
             answer = await self._done(partial(self._delete, call, name))
             responses.append({"name": name, **uuid, **answer})
         await self._broker.refresh_topics()
         return {"responses": responses}
 
     def _delete(self, call: ClientCall, name: str) -> None:
-        call.check(AccessRight.DELETE, access.topic(name))
+        call.check(AccessRight.DELETE, resource.topic(name))
         self._broker.administration.delete_topic(name)
 
     async def grow(self, call: ClientCall) -> Reply:
@@ -173,7 +174,7 @@ class Administering:
         return {"results": results}
 
     def _grow(self, call: ClientCall, asked: Message) -> None:
-        call.check(AccessRight.ALTER, access.topic(asked["name"]))
+        call.check(AccessRight.ALTER, resource.topic(asked["name"]))
         topic = self._broker.topics.get(asked["name"])
         if asked["assignments"]:
             raise Refused(E.INVALID_REPLICA_ASSIGNMENT, "partitions are not assigned to brokers by hand")
@@ -204,7 +205,7 @@ class Administering:
         return {"topics": topics}
 
     def _trim(self, call: ClientCall, name: str, partition: int, offset: int) -> int:
-        call.check(AccessRight.DELETE, access.topic(name))
+        call.check(AccessRight.DELETE, resource.topic(name))
         topic = self._broker.topics.get(name)
         start, end = self._broker.store.log.bounds(name, partition)
         before = end if offset == -1 else offset
@@ -232,7 +233,7 @@ class Administering:
 
     def _described(self, call: ClientCall, kind: int, name: str) -> list[TopicConfig]:
         if kind == _TOPIC:
-            call.check(AccessRight.DESCRIBE, access.topic(name))
+            call.check(AccessRight.DESCRIBE, resource.topic(name))
             check_topic(name)
             topic = self._broker.topics.get(name)
             return self._shown(topic, self._stored(topic))
@@ -279,7 +280,7 @@ class Administering:
         name = asked["resource_name"]
         if asked["resource_type"] != _TOPIC:
             raise Refused(E.INVALID_REQUEST, "only topics are set here; brokers have settings of their own")
-        call.check(AccessRight.ALTER, access.topic(name))
+        call.check(AccessRight.ALTER, resource.topic(name))
         topic = self._broker.topics.get(name)
         stored = self._stored(topic)
         given = read(asked, {each.name: each.value for each in self._shown(topic, stored)})

@@ -1,8 +1,9 @@
 """What the Kafka port changes in a store beyond records: handed in from above, where people do the same."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from penstock.access.rule import AccessRule
 from penstock.log.contract import Compaction, Keep, Topic
 
 
@@ -36,6 +37,12 @@ class Administration(Protocol):
 
     def trim_topic(self, topic: Topic, partition: int, before: int) -> None:
         """Delete the records of a partition before an offset. Raises OffsetOutOfRange."""
+
+    def add_rules(self, rules: Sequence[AccessRule], by: str) -> tuple[AccessRule, ...]:
+        """Add rules of access to the database; return all that it has then."""
+
+    def remove_rules(self, rules: Sequence[AccessRule], by: str) -> tuple[AccessRule, ...]:
+        """Remove rules of access from the database; return all that it has then."""
 
     def delete_group(self, name: str) -> None:
         """Delete a group and where it is. Raises UnknownGroup."""

@@ -8,23 +8,30 @@ import asyncio
 import logging
 import socket
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from ssl import SSLContext
 from threading import Event, Thread, get_ident
 from typing import Any, TypeVar
 
+from penstock.access.access import Access
+from penstock.access.principal import Principal, is_loopback
+from penstock.access.settings import AccessSettings
 from penstock.clock import SYSTEM, Clock
-from penstock.errors import AddressRefused, Error, InvalidRequest
+from penstock.errors import AddressRefused, Error, InvalidRequest, Unauthenticated
 from penstock.log.batches import BatchLog
 from penstock.log.store import Store
 from penstock.redaction import traced
 from penstock.wire.kafka.apis.cluster import API_VERSIONS
 from penstock.wire.kafka.apis.records import FETCH, PRODUCE
+from penstock.wire.kafka.buffer import Buffer
 from penstock.wire.kafka.error_numbers import ErrorNumber
 
-from .access import AccessRules, Open
 from .administering import Administering
 from .administration import Administration
+from .authenticating import KEYS as SASL_KEYS
+from .authenticating import Authenticating
+from .authorizing import Authorizing
 from .call import ClientCall, Reply, RequestHandler
 from .cluster import Cluster
 from .coordinating import Coordinating
@@ -51,6 +58,7 @@ except ImportError:
 logger = logging.getLogger("penstock.broker")
 T = TypeVar("T")
 
+_FOR_ALL = (API_VERSIONS.key, *SASL_KEYS)  # what may be asked by somebody who is not known yet
 _TICK_SECONDS = 0.1
 _LOOK_SECONDS = 1.0
 _STOP_SECONDS = 5.0
@@ -70,12 +78,15 @@ class Broker:
         port: int = 0,
         advertised: tuple[str, int] | None = None,
         settings: BrokerSettings | None = None,
-        rules: AccessRules | None = None,
+        access: Access | None = None,
+        access_settings: AccessSettings | None = None,
+        tls: SSLContext | None = None,
         clock: Clock = SYSTEM,
     ) -> None:
         self.store, self.batches, self.clock = store, batches, clock
         self.settings = settings or BrokerSettings.load()
-        self.rules: AccessRules = rules or Open()
+        self.access, self._tls = access or Access(), tls
+        self.access_settings = access_settings or AccessSettings.load()
         self.administration = administration
         self.topics = Topics(store.log)
         self.cluster = Cluster(store, clock, self._nodes_changed)
@@ -97,7 +108,7 @@ class Broker:
         self._loop_thread = 0
         self.measures = BrokerMeasures(self)
         self.fetching, self.producing = Fetching(self), Producing(self)
-        self.describing = Describing(self)
+        self.describing, self.authenticating = Describing(self), Authenticating(self)
         self.ticks: list[Callable[[], None]] = []
         self._stops: list[Callable[[], object]] = []
         self.groups = Coordinating(self)
@@ -107,6 +118,7 @@ class Broker:
             **self.describing.handlers(),
             **self.groups.handlers(),
             **Administering(self).handlers(),
+            **Authorizing(self).handlers(),
             **offsets.handlers(),
             **Transacting(self, self.groups, offsets).handlers(),
             **GroupListing(self, self.groups).handlers(),
@@ -154,6 +166,7 @@ class Broker:
         for stop in self._stops:
             stop()
         self._pool.shutdown(wait=True)
+        self.authenticating.stop()
         self.cluster.stop()
 
     # -- for those who answer
@@ -210,13 +223,13 @@ class Broker:
     async def refresh_topics(self) -> None:
         """Look for topics now."""
         await self.run(self.topics.refresh)
-        self.fetching.ends.forget()
+        self.fetching.ends.forget(self.topics.by_id)
 
     # -- connections
 
     def admit(self, session: Session) -> bool:
         """Count a connection, if there is room for one more."""
-        address = session.principal.address
+        address = session.peer.address
         settings = self.settings
         if (
             self.is_stopping
@@ -235,22 +248,42 @@ class Broker:
         self.room.leave(session)
         if session in self.sessions:
             self.sessions.remove(session)
-            self._addresses[session.principal.address] -= 1
-            if not self._addresses[session.principal.address]:
-                del self._addresses[session.principal.address]
+            self._addresses[session.peer.address] -= 1
+            if not self._addresses[session.peer.address]:
+                del self._addresses[session.peer.address]
+
+    def trusts(self, address: str) -> bool:
+        """Return whether a secret may come from an address over a connection that is not encrypted."""
+        return address == "local" or self.access_settings.secrets_in_plaintext or is_loopback(address)
+
+    def charged(self, principal: Principal, parts: Iterable[tuple[str, Iterable[Buffer]]]) -> int:
+        """Count bytes of topics against the limits of somebody; return the milliseconds they have to wait."""
+        if not self.access.has_limits:
+            return 0
+        sizes: Counter[str] = Counter()
+        for topic, pieces in parts:
+            if topic not in self.topics.by_name:
+                continue  # enough buckets of made-up names would push out the full one
+            sizes[topic] += sum(len(each) for each in pieces)
+        seconds = max((self.access.charge(principal, *each) for each in sizes.items()), default=0.0)
+        return int(seconds * 1000)
 
     # -- requests
 
     def begin(self, slot: Slot) -> None:
         """Let a request be answered. Raises InvalidRequest."""
-        request = slot.request
+        request, session = slot.request, slot.session
         self.measures.asked(request.key)
-        if not request.is_served:
+        if not session.is_admitted and request.key not in _FOR_ALL:
+            session.refuse(self.access.refuse("nothing", session.peer, "nothing was shown before a request"))
+        elif not request.is_served:
             self._refuse_version(slot)
         elif request.key == PRODUCE.key:
             self.producing.begin(slot)
         elif request.key == FETCH.key:
             self.fetching.begin(slot)
+        elif request.key in SASL_KEYS:
+            self.authenticating.begin(slot)
         else:
             self._call(slot)
 
@@ -258,7 +291,7 @@ class Broker:
         request, api = slot.request, slot.request.api
         assert api is not None
         body = api.decode_request(request.data, request.version, request.at)
-        call = ClientCall(slot.session.principal, request.client_id, request.version, body, self.rules)
+        call = ClientCall(slot.session.principal, request.client_id, request.version, body, self.access)
         try:
             answer = self.handlers[request.key](call)
         except Error as exc:
@@ -307,8 +340,11 @@ class Broker:
     def _ended(self, slot: Slot | None, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
-        if error is None:
-            return
+        if error is not None:
+            self.failed(slot, error)
+
+    def failed(self, slot: Slot | None, error: BaseException) -> None:
+        """End the connection of a request that cannot be answered."""
         if not isinstance(error, Error):
             logger.error("a request failed", exc_info=traced(error))
         if slot is not None:
@@ -335,7 +371,10 @@ class Broker:
         host, port = self._advertised or self._bound()
         await self.run(lambda: self.cluster.start(host, port))
         self._stops.append(self.batches.watch(self.fetching.moved))
-        server = await self.loop.create_server(lambda: Session(self), sock=self._socket)
+        self._stops.append(self.access.watch(lambda: self.call_soon(self.fetching.wake_all)))
+        server = await self.loop.create_server(
+            lambda: Session(self), sock=self._socket, ssl=self._tls, **self._tls_waits()
+        )
         ticking = self.loop.create_task(self._tick())
         self._ready.set()
         await self._stopped.wait()
@@ -380,6 +419,7 @@ class Broker:
                 self._close_idle(now)
                 self._make_room(now)
                 self.measures.tell()
+                self._close_unknown(now)
 
     def _close_idle(self, now: float) -> None:
         longest = self.settings.idle.total_seconds()
@@ -400,6 +440,22 @@ class Broker:
             self.measures.refused()
             logger.warning("connection of %s ended: it does not take its answers", session.principal.address)
             session.abort()
+
+    def _close_unknown(self, now: float) -> None:
+        """End connections that have not shown who they are in time, or whose proof holds no more."""
+        longest = self.access_settings.login_wait.total_seconds()
+        for session in tuple(self.sessions):
+            if session.is_admitted:
+                if not self.access.holds(session.principal):
+                    session.refuse(Unauthenticated("what was shown no longer holds"))
+            elif now - session.began > longest:
+                session.refuse(Unauthenticated("nothing was shown in time"))
+
+    def _tls_waits(self) -> dict[str, Any]:
+        if self._tls is None:
+            return {}
+        wait = self.access_settings.login_wait.total_seconds()
+        return {"ssl_handshake_timeout": wait, "ssl_shutdown_timeout": _STOP_SECONDS}
 
     async def _refresh(self) -> None:
         try:

@@ -3,10 +3,11 @@
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from penstock.access.access import Access
+from penstock.access.principal import Principal
+from penstock.access.resource import AccessRight, Resource, ResourceKind
 from penstock.errors import NotAllowed
 from penstock.wire.kafka.layout import Message
-
-from .access import AccessRight, AccessRules, Principal, Resource
 
 
 class ClientCall(NamedTuple):
@@ -16,11 +17,19 @@ class ClientCall(NamedTuple):
     client_id: str
     version: int
     body: Message
-    rules: AccessRules
+    access: Access
 
     def may(self, action: AccessRight, resource: Resource) -> bool:
         """Return whether who asks may do something."""
-        return self.rules.allowed(self.principal, action, resource)
+        return self.access.allowed(self.principal, action, resource)
+
+    def may_some(self, action: AccessRight, kind: ResourceKind) -> bool:
+        """Return whether who asks may do something to anything of a kind, whichever that is."""
+        return self.access.allowed_some(self.principal, action, kind)
+
+    def sees(self, resource: Resource) -> bool:
+        """Return whether something is shown to who asks in a list; what is not is no refusal."""
+        return self.access.sees(self.principal, resource)
 
     def check(self, action: AccessRight, resource: Resource) -> None:
         """Raise NotAllowed unless who asks may do something."""

@@ -9,6 +9,8 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.access import resource
+from penstock.access.resource import AccessRight
 from penstock.errors import Error, GroupKindDiffers
 from penstock.wire.kafka.apis.groups import (
     CONSUMER_GROUP_HEARTBEAT,
@@ -20,8 +22,6 @@ from penstock.wire.kafka.apis.groups import (
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
 from penstock.wire.kafka.layout import Message
 
-from . import access
-from .access import AccessRight
 from .call import ClientCall, Reply, RequestHandler
 from .group import MEMBER_BYTES, ConsumerGroup, GroupMember, GroupState
 from .group_store import ClientGroupStore, Hold, said_of
@@ -75,13 +75,15 @@ class Coordinating:
         """Return a group, loaded if it is not here yet. Raises Refused."""
         if not name:
             raise Refused(E.INVALID_GROUP_ID)
-        if not call.may(action, access.group(name)):
+        if not call.may(action, resource.group(name)):
             raise Refused(E.GROUP_AUTHORIZATION_FAILED)
         if self._broker.is_stopping or not self._broker.cluster.is_mine(name):
             raise Refused(E.NOT_COORDINATOR)
         held = self.held.get(name)
         if held is None:
             held = await self._load(name)
+            if self._broker.is_stopping:  # meanwhile; nobody would wake who waits for its group
+                raise Refused(E.NOT_COORDINATOR)
         held.used_at = self._now()
         return held
 
@@ -92,7 +94,7 @@ class Coordinating:
                 known = await self._broker.run(partial(self.store.is_known, name))
             except Error as exc:
                 raise Refused(E.COORDINATOR_NOT_AVAILABLE) from exc
-            if not known and call.may(AccessRight.READ, access.group(name)):
+            if not known and call.may(AccessRight.READ, resource.group(name)):
                 raise Refused(E.UNKNOWN_MEMBER_ID)
         return await self.find(call, name)
 

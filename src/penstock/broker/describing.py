@@ -4,6 +4,8 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from penstock.access import resource
+from penstock.access.resource import CLUSTER, AccessRight
 from penstock.errors import Error, UnknownPartition, UnknownTopic
 from penstock.log.contract import OffsetRange, Topic
 from penstock.model.limits import check_topic
@@ -15,8 +17,6 @@ from penstock.wire.kafka.apis.topics import METADATA
 from penstock.wire.kafka.error_numbers import ErrorNumber
 from penstock.wire.kafka.layout import Message
 
-from . import access
-from .access import CLUSTER, AccessRight
 from .call import ClientCall, Reply, RequestHandler
 from .error_codes import number_of
 from .fetching import LEADER_EPOCH
@@ -61,7 +61,6 @@ class Describing:
         return [
             {"api_key": api.key, "min_version": api.versions[0], "max_version": api.versions[1]}
             for api in APIS.values()
-            if api.key in self._broker.handlers or api.key in (0, 1)
         ]
 
     def api_versions(self, call: ClientCall) -> Reply:
@@ -107,10 +106,10 @@ class Describing:
     def _coordinator(self, call: ClientCall, kind: int, name: str) -> Message:
         number, message = ErrorNumber.NONE, None
         if kind == _GROUP:
-            if not call.may(AccessRight.DESCRIBE, access.group(name)):
+            if not call.may(AccessRight.DESCRIBE, resource.group(name)):
                 number = ErrorNumber.GROUP_AUTHORIZATION_FAILED
         elif kind == _TRANSACTION:
-            if not call.may(AccessRight.DESCRIBE, access.transaction(name)):
+            if not call.may(AccessRight.DESCRIBE, resource.transaction(name)):
                 number = ErrorNumber.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         else:
             number, message = ErrorNumber.INVALID_REQUEST, f"there are no coordinators of kind {kind}"
@@ -133,7 +132,8 @@ class Describing:
         wanted = call.body["topics"]
         topics = self._broker.topics
         if wanted is None or (call.version == 0 and not wanted):
-            found = [self._topic(call, each) for each in topics.by_name.values()]
+            seen = [each for each in topics.by_name.values() if call.sees(resource.topic(each.name))]
+            found = [self._topic(call, each) for each in seen]
         else:
             names = [each["name"] for each in wanted]
             if any(name is not None and name not in topics.by_name for name in names):
@@ -144,6 +144,8 @@ class Describing:
             for each in {(each["name"], each["topic_id"]): each for each in wanted}.values():
                 name = each["name"]
                 topic = by_uuid.get(each["topic_id"]) if name is None else topics.by_name.get(name)
+                if name is None and topic is not None and not call.sees(resource.topic(topic.name)):
+                    topic = None  # an id must not tell a name
                 found.append(
                     self._topic(call, topic)
                     if topic is not None
@@ -167,7 +169,7 @@ class Describing:
             for name in names
             if name is not None
             and name not in topics.by_name
-            and call.may(AccessRight.CREATE, access.topic(name))
+            and call.may(AccessRight.CREATE, resource.topic(name))
             and _is_valid(name)
         ]
         if missing:
@@ -182,7 +184,7 @@ class Describing:
 
     def _topic(self, call: ClientCall, topic: Topic) -> Any:
         """Return a topic, encoded; kept until topics or brokers change."""
-        if not call.may(AccessRight.DESCRIBE, access.topic(topic.name)):
+        if not call.may(AccessRight.DESCRIBE, resource.topic(topic.name)):
             number = int(ErrorNumber.TOPIC_AUTHORIZATION_FAILED)
             return {"error_code": number, "name": topic.name, "partitions": ()}
         of = (self._broker.topics.version, self._broker.cluster.nodes)
@@ -215,7 +217,7 @@ class Describing:
         number = ErrorNumber.UNKNOWN_TOPIC_OR_PARTITION
         if name is None:
             number = ErrorNumber.UNKNOWN_TOPIC_ID
-        elif not call.may(AccessRight.DESCRIBE, access.topic(name)):
+        elif not call.may(AccessRight.DESCRIBE, resource.topic(name)):
             number = ErrorNumber.TOPIC_AUTHORIZATION_FAILED
         elif not _is_valid(name):
             number = ErrorNumber.INVALID_TOPIC_EXCEPTION
@@ -236,7 +238,7 @@ class Describing:
     def _places(self, call: ClientCall, name: str, asked: list[Message]) -> list[Message]:
         """Return the places of one topic that are asked for. In a thread of the pool."""
         try:
-            call.check(AccessRight.DESCRIBE, access.topic(name))
+            call.check(AccessRight.DESCRIBE, resource.topic(name))
             topic = self._broker.topics.get(name)
             bounds = self._broker.store.log.all_bounds(topic)
         except Error as exc:
@@ -308,7 +310,7 @@ class Describing:
             for asked in each["partitions"]:
                 partition = asked["partition"]
                 answer: Message = {"partition": partition}
-                if not call.may(AccessRight.DESCRIBE, access.topic(name)):
+                if not call.may(AccessRight.DESCRIBE, resource.topic(name)):
                     answer["error_code"] = int(ErrorNumber.TOPIC_AUTHORIZATION_FAILED)
                 elif partition not in bounds:
                     answer["error_code"] = int(ErrorNumber.UNKNOWN_TOPIC_OR_PARTITION)

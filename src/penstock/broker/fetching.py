@@ -7,18 +7,18 @@ partitions asks the store nothing.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from itertools import groupby
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.access import resource
+from penstock.access.resource import AccessRight
 from penstock.errors import Damaged, Error, OffsetOutOfRange
 from penstock.log.contract import Topic
 from penstock.wire.kafka.error_numbers import ErrorNumber
 from penstock.wire.kafka.hot import FetchedPart, Wanted, WantedPart, decode_fetch, encode_fetched
 
-from . import access
-from .access import AccessRight
 from .error_codes import number_of
 from .session import Slot
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("penstock.broker")
 
 LEADER_EPOCH = 0
+_LASTING = (ErrorNumber.KAFKA_STORAGE_ERROR, ErrorNumber.CORRUPT_MESSAGE, ErrorNumber.UNKNOWN_SERVER_ERROR)
 Key = tuple[int, int]
 
 
@@ -52,10 +53,12 @@ class KnownEnds:
             self._moves[key] = self._moves.get(key, 0) + 1
             self._known.pop(key, None)
 
-    def forget(self) -> None:
-        """Forget all: topics have changed."""
+    def forget(self, topics: Container[int]) -> None:
+        """Forget where partitions end: topics have changed; of those that are gone, everything."""
         with self._lock:
             self._known.clear()
+            for key in [key for key in self._moves if key[0] not in topics]:
+                del self._moves[key]
 
     def at(self, key: Key, offset: int) -> _AtEnd | None:
         """Return the bounds of a partition if it is known to end at an offset."""
@@ -76,10 +79,12 @@ class KnownEnds:
 class FetchUnderWay:
     """A request that is being answered. Lives in the loop's thread."""
 
-    __slots__ = ("deadline", "is_looking", "is_woken", "keys", "may", "slot", "timer", "wanted")
+    __slots__ = ("deadline", "is_looking", "is_woken", "keys", "may", "rules", "slot", "timer", "wanted")
 
-    def __init__(self, slot: Slot, wanted: Wanted, keys: Sequence[Key], may: Sequence[bool], deadline: float):
-        self.slot, self.wanted, self.keys, self.may, self.deadline = slot, wanted, keys, may, deadline
+    def __init__(self, slot: Slot, wanted: Wanted, keys: Sequence[Key], deadline: float) -> None:
+        self.slot, self.wanted, self.keys, self.deadline = slot, wanted, keys, deadline
+        self.rules: object = None  # which rules said what may be read
+        self.may: Sequence[bool] = ()
         self.is_looking = self.is_woken = False  # a thread reads for it; something came meanwhile
         self.timer: asyncio.TimerHandle | None = None
 
@@ -147,12 +152,7 @@ class Fetching:
             return
         longest = broker.settings.fetch_wait.total_seconds()
         deadline = broker.clock.monotonic() + min(max(wanted.max_wait_ms, 0) / 1000, longest)
-        principal = slot.session.principal
-        may = [
-            broker.rules.allowed(principal, AccessRight.READ, access.topic(each.topic))
-            for each in wanted.parts
-        ]
-        fetch = FetchUnderWay(slot, wanted, self._keys(wanted.parts), may, deadline)
+        fetch = FetchUnderWay(slot, wanted, self._keys(wanted.parts), deadline)
         self.waiters.add(fetch)  # before the first look: what comes after it wakes
         self._look(fetch)
 
@@ -167,8 +167,18 @@ class Fetching:
             self._look(fetch)
 
     def _look(self, fetch: FetchUnderWay) -> None:
-        """Look at every partition: in memory where that is enough, else in a thread of the pool."""
+        """Look at every partition; what fails in a way that has no number ends the connection."""
+        try:
+            self._look_at_all(fetch)
+        except Exception as exc:
+            self._forget(fetch)
+            self._broker.failed(fetch.slot, exc)
+
+    def _look_at_all(self, fetch: FetchUnderWay) -> None:
+        """Look in memory where that is enough, else in a thread of the pool."""
         broker, wanted = self._broker, fetch.wanted
+        if fetch.rules is not broker.access.version:  # a change wakes who waits
+            fetch.may, fetch.rules = self._allowed(fetch.slot, wanted), broker.access.version
         left = most = broker.room.share(min(max(wanted.max_bytes, 1), broker.settings.fetch_bytes))
         found: list[FetchedPart | None] = []
         for part, allowed in zip(wanted.parts, fetch.may, strict=True):
@@ -192,6 +202,9 @@ class Fetching:
         def read() -> list[FetchedPart]:
             try:
                 return self._read_all([wanted.parts[at] for at in missing], left, wanted.committed)
+            except BaseException:
+                broker.call_soon(self._forget, fetch)  # and its connection ends
+                raise
             finally:
                 broker.call_soon(broker.room.answer, -most)
 
@@ -203,7 +216,7 @@ class Fetching:
         size = sum(part.size for part in parts)
         left = fetch.deadline - broker.clock.monotonic()
         is_over = left <= 0 or broker.is_stopping or slot.session.is_closed
-        if size < wanted.min_bytes and not is_over and not any(part.error for part in parts):
+        if size < wanted.min_bytes and not is_over and not any(_is_told_at_once(part) for part in parts):
             if fetch.is_woken:
                 fetch.is_woken = False
                 self._look(fetch)
@@ -213,7 +226,10 @@ class Fetching:
         if fetch.timer is not None:
             fetch.timer.cancel()
         self.waiters.remove(fetch)
-        throttle_ms = broker.fetch_quota.charge(slot.request.client_id, size)
+        throttle_ms = max(
+            broker.fetch_quota.charge(slot.request.client_id, size),
+            broker.charged(slot.session.principal, [(part.topic, part.pieces) for part in parts]),
+        )
         if throttle_ms:
             broker.measures.throttled(throttle_ms)
         for part in parts:
@@ -222,10 +238,22 @@ class Fetching:
         topics = ((name, list(some)) for name, some in groupby(parts, key=lambda part: part.topic))
         slot.fill(encode_fetched(topics, slot.request.version, throttle_ms=throttle_ms), throttle_ms)
 
+    def _forget(self, fetch: FetchUnderWay) -> None:
+        """Wait no more: it cannot be answered."""
+        if fetch.timer is not None:
+            fetch.timer.cancel()
+        self.waiters.remove(fetch)
+
     def _over(self, fetch: FetchUnderWay) -> None:
         """Look a last time; the clock of the log may be another than the loop's."""
         fetch.timer = None
         self._look_again(fetch)
+
+    def _allowed(self, slot: Slot, wanted: Wanted) -> list[bool]:
+        principal, access = slot.session.principal, self._broker.access
+        return [
+            access.allowed(principal, AccessRight.READ, resource.topic(each.topic)) for each in wanted.parts
+        ]
 
     def _keys(self, parts: Sequence[WantedPart]) -> list[Key]:
         topics = self._broker.topics.by_name
@@ -267,9 +295,10 @@ class Fetching:
             found.append(each)
         return found
 
-    def _tell(self, key: Key, damage: Damaged) -> None:
+    def _tell(self, topic: Topic, partition: int, damage: Damaged) -> None:
         """Log damage that a client meets, once: clients ask again and again, and most say nothing of it."""
-        words = str(damage)
+        key, words = (topic.id, partition), str(damage)
+        self._broker.call_soon(self._broker.measures.damaged, topic.name)
         if self._damage_told.get(key) != words:
             self._damage_told[key] = words
             logger.error("%s", words)
@@ -289,7 +318,7 @@ class Fetching:
             return FetchedPart(part.topic, part.partition, number, -1, -1, -1)
         except Error as exc:
             if isinstance(exc, Damaged):
-                self._tell(key, exc)
+                self._tell(topic, part.partition, exc)
             return FetchedPart(part.topic, part.partition, int(number_of(exc)))
         if fetched is None:
             return None
@@ -306,6 +335,15 @@ class Fetching:
             aborted,
             fetched.pieces,
         )
+
+
+def _is_told_at_once(part: FetchedPart) -> bool:
+    """Return whether a fetch is answered for what became of a partition, though its time is not over.
+
+    What the store cannot read now it cannot read in a moment: clients that ask again at once would do
+    nothing else, and some have no back-off of their own.
+    """
+    return part.error not in _LASTING and part.error != 0
 
 
 def _refused(part: WantedPart) -> FetchedPart:

@@ -3,13 +3,13 @@
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.access import resource
+from penstock.access.resource import AccessRight
 from penstock.errors import Error
 from penstock.wire.kafka.apis.groups import DELETE_GROUPS, DESCRIBE_GROUPS, LIST_GROUPS
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
 from penstock.wire.kafka.layout import Message
 
-from . import access
-from .access import AccessRight
 from .call import ClientCall, Reply, RequestHandler
 from .coordinating import Coordinating
 from .error_codes import number_of
@@ -43,7 +43,7 @@ class GroupListing:
         for each in await self._broker.run(self._groups.store.listed):
             if not self._broker.cluster.is_mine(each.name):
                 continue
-            if not call.may(AccessRight.DESCRIBE, access.group(each.name)):
+            if not call.sees(resource.group(each.name)):
                 continue
             held = self._groups.held.get(each.name)
             stored = GroupState.STABLE if each.has_members else GroupState.EMPTY
@@ -59,6 +59,9 @@ class GroupListing:
 
     async def _described(self, call: ClientCall, name: str) -> Message:
         try:
+            # The right comes first: who may not look must not learn whether there is a group.
+            if not call.may(AccessRight.DESCRIBE, resource.group(name)):
+                raise Refused(E.GROUP_AUTHORIZATION_FAILED)
             if not await self._broker.run(partial(self._groups.store.is_known, name)):
                 return {"group_id": name, "group_state": _DEAD}
             held = await self._groups.find(call, name, AccessRight.DESCRIBE)
@@ -87,6 +90,8 @@ class GroupListing:
         return {"results": results}
 
     async def _delete(self, call: ClientCall, name: str) -> E:
+        if not call.may(AccessRight.DELETE, resource.group(name)):
+            return E.GROUP_AUTHORIZATION_FAILED
         if not await self._broker.run(partial(self._groups.store.is_known, name)):
             return E.GROUP_ID_NOT_FOUND
         held = await self._groups.find(call, name, AccessRight.DELETE)

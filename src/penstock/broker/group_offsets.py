@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.access import resource
+from penstock.access.resource import AccessRight
 from penstock.delivery.client_cursors import ClientCommit, ClientPlace
 from penstock.errors import Error
 from penstock.wire.kafka.apis.offsets import OFFSET_COMMIT, OFFSET_DELETE, OFFSET_FETCH
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
 from penstock.wire.kafka.layout import Message
 
-from . import access
-from .access import AccessRight
 from .call import ClientCall, Reply, RequestHandler
 from .coordinating import Coordinating, HeldGroup, checked
 from .error_codes import number_of
@@ -61,7 +61,7 @@ class GroupOffsets:
         for each in call.body["topics"]:
             name = each["name"]
             topic = self._broker.topics.by_name.get(name)
-            may = call.may(AccessRight.READ, access.topic(name))
+            may = call.may(AccessRight.READ, resource.topic(name))
             for one in each["partitions"]:
                 partition, metadata = one["partition_index"], one["committed_metadata"]
                 if not may:
@@ -117,7 +117,7 @@ class GroupOffsets:
         number = E.NONE
         if not name:
             number = E.INVALID_GROUP_ID
-        elif not call.may(AccessRight.DESCRIBE, access.group(name)):
+        elif not call.may(AccessRight.DESCRIBE, resource.group(name)):
             number = E.GROUP_AUTHORIZATION_FAILED
         elif self._broker.is_stopping or not self._broker.cluster.is_mine(name):
             number = E.NOT_COORDINATOR
@@ -141,13 +141,13 @@ class GroupOffsets:
             by_topic: dict[str, list[int]] = {}
             for topic_id, partition in sorted(known):
                 topic = topics.by_id.get(topic_id)
-                if topic is not None:
+                if topic is not None and call.sees(resource.topic(topic.name)):
                     by_topic.setdefault(topic.name, []).append(partition)
             wanted = [{"name": name, "partition_indexes": some} for name, some in by_topic.items()]
         found = []
         for each in wanted:
             name, topic = each["name"], topics.by_name.get(each["name"])
-            if not call.may(AccessRight.DESCRIBE, access.topic(name)):
+            if not call.may(AccessRight.DESCRIBE, resource.topic(name)):
                 found += _all_failed([each], E.TOPIC_AUTHORIZATION_FAILED)
                 continue
             partitions = []
@@ -174,7 +174,9 @@ class GroupOffsets:
         try:
             if not body["group_id"]:
                 raise Refused(E.INVALID_GROUP_ID)
-            if not await self._broker.run(partial(self._groups.store.is_known, body["group_id"])):
+            known = await self._broker.run(partial(self._groups.store.is_known, body["group_id"]))
+            asked = call.principal.name, AccessRight.DELETE, resource.group(body["group_id"])
+            if not known and call.access.explain(*asked).allowed:  # others are not told whether it is there
                 raise Refused(E.GROUP_ID_NOT_FOUND)
             held = await self._groups.find(call, body["group_id"], AccessRight.DELETE)
         except Refused as exc:
@@ -184,7 +186,9 @@ class GroupOffsets:
         for each in body["topics"]:
             topic = self._broker.topics.by_name.get(each["name"])
             number = E.GROUP_SUBSCRIBED_TO_TOPIC if is_used else E.NONE
-            if topic is None:
+            if not call.may(AccessRight.READ, resource.topic(each["name"])):
+                number = E.TOPIC_AUTHORIZATION_FAILED
+            elif topic is None:
                 number = E.UNKNOWN_TOPIC_OR_PARTITION
             elif not is_used:
                 places += [ClientPlace(topic.id, one["partition_index"]) for one in each["partitions"]]

@@ -21,6 +21,7 @@ class BrokerMeasures:
         self._requests: Counter[int] = Counter()
         self._produced: Counter[str] = Counter()
         self._fetched: Counter[str] = Counter()
+        self._damaged: Counter[str] = Counter()
         self._seconds: list[float] = []
         self._throttled_ms = self._refused = 0
 
@@ -41,6 +42,10 @@ class BrokerMeasures:
         """Count bytes of records that were sent."""
         self._fetched[topic] += size
 
+    def damaged(self, topic: str) -> None:
+        """Count a look for a client that met damage."""
+        self._damaged[topic] += 1
+
     def throttled(self, throttle_ms: int) -> None:
         """Count a time that a client was told to wait."""
         self._throttled_ms += throttle_ms
@@ -57,9 +62,10 @@ class BrokerMeasures:
         for series, counts in (
             (metrics.KAFKA_PRODUCED, self._produced),
             (metrics.KAFKA_FETCHED, self._fetched),
+            (metrics.KAFKA_DAMAGED, self._damaged),
         ):
-            for topic, size in counts.items():
-                series.add(size, topic=topic)
+            for topic, count in counts.items():
+                series.add(count, topic=topic)
             counts.clear()
         self._requests.clear()
         metrics.KAFKA_PRODUCE_SECONDS.observe(*self._seconds)

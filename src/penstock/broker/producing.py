@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.access import resource
+from penstock.access.resource import AccessRight
 from penstock.errors import Error, UnknownPartition, UnknownTopic
 from penstock.log.batches import Write, WriteResult
 from penstock.wire.kafka.error_numbers import ErrorNumber
 from penstock.wire.kafka.hot import AnsweredPart, Produced, ProducedPart, decode_produce, encode_produced
 from penstock.wire.kafka.record_batch import HEADER_BYTES, MAGIC, Compression
 
-from . import access
-from .access import AccessRight
 from .error_codes import number_of
 from .session import Slot
 
@@ -55,13 +55,15 @@ class Producing:
     def _checked(self, slot: Slot, produced: Produced, part: ProducedPart) -> Write | AnsweredPart:
         """Return what is written to a partition, or why nothing is."""
         number, message = ErrorNumber.NONE, None
-        principal, rules = slot.session.principal, self._broker.rules
+        principal, access = slot.session.principal, self._broker.access
         name = produced.transactional_id
         if produced.acks not in (-1, 0, 1):
             number = ErrorNumber.INVALID_REQUIRED_ACKS
-        elif name is not None and not rules.allowed(principal, AccessRight.WRITE, access.transaction(name)):
+        elif name is not None and not access.allowed(
+            principal, AccessRight.WRITE, resource.transaction(name)
+        ):
             number = ErrorNumber.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        elif not rules.allowed(principal, AccessRight.WRITE, access.topic(part.topic)):
+        elif not access.allowed(principal, AccessRight.WRITE, resource.topic(part.topic)):
             number = ErrorNumber.TOPIC_AUTHORIZATION_FAILED
         elif slot.request.version < _FIRST_WITH_BATCHES:
             number, message = ErrorNumber.UNSUPPORTED_FOR_MESSAGE_FORMAT, None
@@ -95,10 +97,18 @@ class Producing:
         for part, answer in zip(produced.parts, answers, strict=True):
             if answer is None and next(results).error is None and part.records is not None:
                 measures.produced(part.topic, len(part.records))
+        request = slot.request
+        sent = [(each.topic, [each.records or b""]) for each in produced.parts]
+        throttle_ms = max(
+            self._broker.produce_quota.charge(request.client_id, len(request.data)),
+            self._broker.charged(slot.session.principal, sent),
+        )
+        if throttle_ms:
+            measures.throttled(throttle_ms)
         if not produced.acks:
             # Nothing is answered; Kafka ends the connection so that the client sees that something failed.
             failed = any(each is not None for each in answers) or any(each.error for each in written)
-            slot.leave()
+            slot.leave(throttle_ms)
             if failed:
                 slot.session.close()
             return
@@ -108,10 +118,6 @@ class Producing:
             if not topics or topics[-1][0] != part.topic:
                 topics.append((part.topic, []))
             topics[-1][1].append(answer or _answered(part.partition, next(rest)))
-        request = slot.request
-        throttle_ms = self._broker.produce_quota.charge(request.client_id, len(request.data))
-        if throttle_ms:
-            measures.throttled(throttle_ms)
         slot.fill([encode_produced(topics, request.version, throttle_ms)], throttle_ms)
 
 

@@ -10,19 +10,21 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import Error, InvalidRequest
+from penstock.access.principal import ANONYMOUS, Peer, Principal, anonymous
+from penstock.errors import Error, InvalidRequest, Unauthenticated
 from penstock.redaction import words
 from penstock.wire.kafka.apis.records import PRODUCE
 from penstock.wire.kafka.buffer import Buffer
 from penstock.wire.kafka.connection import KafkaRequest, RequestReader, answer_head
 
-from .access import ANONYMOUS, Principal
-
 if TYPE_CHECKING:
+    from .authenticating import Login
     from .broker import Broker
 
 logger = logging.getLogger("penstock.broker")
 
+DOOR = "kafka"
+UNKNOWN_BYTES = 64 * 1024  # of a request of somebody who is not known yet
 _MOST_QUEUED = 100  # requests of a connection that wait for those before them
 _FEW, _SMALL = 2, 64 * 1024  # pieces and bytes of an answer that is sent as one piece
 
@@ -54,9 +56,9 @@ class Slot:
         self.pieces = [head, data]
         self.session.filled(self)
 
-    def leave(self) -> None:
+    def leave(self, throttle_ms: int = 0) -> None:
         """Answer nothing: the request wanted no answer."""
-        self.session.filled(self)
+        self.session.filled(self, throttle_ms)
 
 
 class Session(asyncio.BufferedProtocol):
@@ -74,25 +76,56 @@ class Session(asyncio.BufferedProtocol):
         self._only_produces = True
         self._receiving = 0  # bytes of room for a large request that is not whole yet
         self._flushing = self._paused = self._is_full = self._throttled = False
-        self.principal = Principal(ANONYMOUS, "")
-        self.last_active = 0.0
-        self.is_closed = False
+        self.peer = Peer(door=DOOR)
+        self.principal = anonymous(self.peer)
+        self.is_admitted = False  # whether who it is is known, or need not be
+        self.login: Login | None = None  # a SASL exchange that has begun
+        self.began = self.last_active = 0.0
+        self.is_closed = self._is_ending = self._has_answered = False
 
     # -- what asyncio calls
 
     def connection_made(self, transport: Any) -> None:
-        """Take part, if there is room."""
+        """Take part, if there is room, and nothing is shown that does not hold."""
         self._transport = transport
-        peer = transport.get_extra_info("peername")
-        address = str(peer[0]) if peer else "local"
-        self.principal = Principal(ANONYMOUS, address)
-        self.last_active = self._broker.clock.monotonic()
-        if not self._broker.admit(self):
+        name = transport.get_extra_info("peername")
+        address = str(name[0]) if name else "local"
+        encrypted = transport.get_extra_info("sslcontext") is not None
+        self.peer = Peer(address, DOOR, encrypted or self._broker.trusts(address))
+        self.principal = anonymous(self.peer)
+        self.began = self.last_active = self._broker.clock.monotonic()
+        if not (self._broker.admit(self) and self._identify()):
             self.is_closed = True
             transport.abort()
             return
         # So that we are told when all is taken. Not 0: over TLS an empty buffer would be a full one.
         transport.set_write_buffer_limits(high=1, low=0)
+
+    def _identify(self) -> bool:
+        """Admit who shows a certificate, or need not show anything; return False for a wrong certificate."""
+        access, certificate = self._broker.access, self._transport.get_extra_info("peercert")
+        try:
+            if certificate:
+                self.admit(access.of_certificate(certificate, self.peer))
+            elif access.admits_anonymous:
+                self.admit(self.principal)
+            else:
+                self._connection.max_bytes = UNKNOWN_BYTES
+        except Unauthenticated as exc:
+            logger.info("connection of %s ended: %s", self.peer.address, words(exc))
+            self._broker.dismiss(self)
+            return False
+        return True
+
+    def admit(self, principal: Principal) -> None:
+        """Go on as somebody who is known now."""
+        self.principal, self.is_admitted = principal, True
+        self._connection.max_bytes = self._broker.settings.frame_bytes
+
+    def is_same(self, principal: Principal) -> bool:
+        """Return whether a connection may go on as somebody: it stays with who it belongs to."""
+        known = self.is_admitted and self.principal.method not in (ANONYMOUS, "certificate")
+        return not known or self.principal.name == principal.name
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget what is under way; what was handed to the log is written all the same."""
@@ -132,6 +165,8 @@ class Session(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         """Begin nothing more while the other side does not take its answers."""
+        if not self._has_answered:
+            return  # what waits is of the TLS handshake; it goes out when something is read
         self._is_full, self.full_since = True, self._broker.clock.monotonic()
         self._regulate()
 
@@ -168,11 +203,12 @@ class Session(asyncio.BufferedProtocol):
         """End the connection: what comes cannot be understood."""
         if not self.is_closed:
             self._broker.measures.refused()
-            logger.info("connection of %s ended: %s", self.principal.address, words(error))
+            logger.info("connection of %s ended: %s", self.peer.address, words(error))
             self.close()
 
     def close(self) -> None:
-        """Send what is ready and end."""
+        """Send what is ready and end; what came after it is not begun."""
+        self._is_ending = True
         self._flush()
         if self._transport is not None:
             self._transport.close()
@@ -204,7 +240,7 @@ class Session(asyncio.BufferedProtocol):
         self.regulate()
 
     def _go_on(self) -> None:
-        while self._waiting and not (self._is_full or self._throttled or self.is_closed):
+        while self._waiting and not (self._is_full or self._throttled or self._is_ending or self.is_closed):
             request = self._waiting[0]
             is_produce = request.key == PRODUCE.key
             if self._slots and not (is_produce and self._only_produces):
@@ -229,6 +265,7 @@ class Session(asyncio.BufferedProtocol):
             self._owed -= slot.size
             self._unsent += slot.size
         if pieces and not self.is_closed:
+            self._has_answered = True
             if len(pieces) == _FEW and len(pieces[0]) + len(pieces[1]) < _SMALL:
                 self._transport.write(bytes(pieces[0]) + pieces[1])
             else:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from penstock.errors import InvalidConfig
+from penstock.log.batches import ALLOWED, FOREIGN_KEYS
 from penstock.log.contract import Compaction, Keep, Topic
-from penstock.log.sql.batches import ALLOWED, FOREIGN_KEYS
 from penstock.model.partition import KAFKA, PARTITIONERS
 
 PARTITIONER = "penstock.partitioner"

@@ -1,13 +1,13 @@
 """The topics of a store as this broker knows them, in memory; looked up again when something may be new."""
 
 from collections.abc import Callable
-from hashlib import blake2b
 from threading import Lock
 from types import MappingProxyType
 from uuid import UUID
 
 from penstock.errors import UnknownTopic
 from penstock.log.contract import Log, Topic
+from penstock.log.topic_uuid import topic_uuid
 
 
 class Topics:
@@ -48,5 +48,4 @@ class Topics:
 
     def uuid(self, topic: Topic) -> UUID:
         """Return the id by which Kafka's clients know a topic: the same for ever, and no other topic's."""
-        digest = blake2b(f"{self._log_id}/{topic.id}".encode(), digest_size=16).digest()
-        return UUID(bytes=digest)
+        return topic_uuid(self._log_id, topic.id)

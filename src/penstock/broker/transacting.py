@@ -4,6 +4,8 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.access import resource
+from penstock.access.resource import AccessRight, ResourceKind
 from penstock.errors import Error
 from penstock.log.batches import LogPlace
 from penstock.log.sql.database import Transaction
@@ -19,8 +21,6 @@ from penstock.wire.kafka.apis.transactions import (
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
 from penstock.wire.kafka.layout import Api, Message
 
-from . import access
-from .access import AccessRight
 from .call import ClientCall, Reply, RequestHandler
 from .coordinating import Coordinating, checked
 from .error_codes import number_of
@@ -74,6 +74,8 @@ class Transacting:
                 longest = self._broker.settings.transaction_longest.total_seconds() * 1000
                 if not 0 < timeout_ms <= longest:
                     raise Refused(E.INVALID_TRANSACTION_TIMEOUT)
+            elif not call.may_some(AccessRight.WRITE, ResourceKind.TOPIC):
+                raise Refused(E.CLUSTER_AUTHORIZATION_FAILED)
             known = ProducerId(body["producer_id"], body["producer_epoch"])
             known_or_none = known if known.id >= 0 else None
             given = await self._broker.run(
@@ -87,7 +89,7 @@ class Transacting:
         """Raise Refused unless a transactional id is coordinated here, and who asks may use it."""
         if not name or "\0" in name:
             raise Refused(E.INVALID_REQUEST)
-        if not call.may(AccessRight.WRITE, access.transaction(name)):
+        if not call.may(AccessRight.WRITE, resource.transaction(name)):
             raise Refused(E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if self._broker.is_stopping or not self._broker.cluster.is_mine(name):
             raise Refused(E.NOT_COORDINATOR)
@@ -102,7 +104,7 @@ class Transacting:
         places = []
         for name, partition in asked:
             topic = self._broker.topics.by_name.get(name)
-            if not call.may(AccessRight.WRITE, access.topic(name)):
+            if not call.may(AccessRight.WRITE, resource.topic(name)):
                 numbers[name, partition] = E.TOPIC_AUTHORIZATION_FAILED
             elif topic is None or not 0 <= partition < topic.partitions:
                 numbers[name, partition] = E.UNKNOWN_TOPIC_OR_PARTITION
@@ -141,7 +143,7 @@ class Transacting:
         try:
             name = body["transactional_id"]
             self._check(call, name)
-            if not call.may(AccessRight.READ, access.group(body["group_id"])):
+            if not call.may(AccessRight.READ, resource.group(body["group_id"])):
                 raise Refused(E.GROUP_AUTHORIZATION_FAILED)
             producer = ProducerId(body["producer_id"], body["producer_epoch"])
             await self._broker.run(partial(self._store.add_partitions, name, producer, ()))
@@ -154,7 +156,7 @@ class Transacting:
         body = call.body
         commits, numbers = self._offsets.sort_out(call)
         try:
-            if not call.may(AccessRight.WRITE, access.transaction(body["transactional_id"])):
+            if not call.may(AccessRight.WRITE, resource.transaction(body["transactional_id"])):
                 raise Refused(E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
             held = await self._groups.find(call, body["group_id"])
             group = held.group
@@ -229,7 +231,7 @@ class Transacting:
             name = KAFKA_NAMES[each.state]
             if (
                 self._broker.cluster.is_mine(each.transactional_id)
-                and call.may(AccessRight.DESCRIBE, access.transaction(each.transactional_id))
+                and call.sees(resource.transaction(each.transactional_id))
                 and (not states or name in states)
                 and (not ids or each.producer_id in ids)
                 and (longer_ms < 0 or each.open_ms > longer_ms)
@@ -256,7 +258,7 @@ class Transacting:
     async def _described(self, call: ClientCall, name: str, partition: int) -> Message:
         answer: Message = {"partition_index": partition}
         topic = self._broker.topics.by_name.get(name)
-        if not call.may(AccessRight.READ, access.topic(name)):
+        if not call.may(AccessRight.READ, resource.topic(name)):
             return answer | {"error_code": int(E.TOPIC_AUTHORIZATION_FAILED)}
         if topic is None or not 0 <= partition < topic.partitions:
             return answer | {"error_code": int(E.UNKNOWN_TOPIC_OR_PARTITION)}

@@ -21,7 +21,7 @@ import msgspec
 from penstock import points
 from penstock.clock import Clock, own_ms
 from penstock.delivery.client_cursors import ClientCommit, ClientPlace, hold_places, settle_places
-from penstock.errors import Error
+from penstock.errors import Error, StoreError
 from penstock.log.batches import BatchLog, LogPlace
 from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
@@ -171,7 +171,11 @@ class TransactionStore:
     # -- the end
 
     def end(self, transactional_id: str, producer: ProducerId, *, committed: bool) -> None:
-        """Decide a transaction; once it returns that is durable, and so are its marks. Raises Refused."""
+        """Decide a transaction; once it returns that is durable, and so are its marks. Raises Refused.
+
+        A decision whose marks cannot be written now stands all the same: clients ask again and are told when
+        the marks are there. Any other number would let them give up on a transaction that has been decided.
+        """
         done = _S.COMMITTED if committed else _S.ABORTED
 
         def change(tx: Transaction) -> None:
@@ -184,7 +188,11 @@ class TransactionStore:
 
         self._database.run(change)
         points.reach(DECIDED)
-        self.finish(transactional_id)
+        try:
+            self.finish(transactional_id)
+        except StoreError as exc:
+            logger.warning("transaction of %s is decided and has no marks yet: %s", transactional_id, exc)
+            raise Refused(E.CONCURRENT_TRANSACTIONS) from exc
 
     def _decide(self, tx: Transaction, row: _ProducerRow, *, committed: bool) -> _ProducerRow:
         """Write down what becomes of a transaction, and what follows from it in the database."""

@@ -21,7 +21,10 @@ from .exit_codes import FAILED, exit_code
 COMMANDS = {
     "demo": "Run a small shop on SQLite and show that nothing is lost.",
     "worker": "Run the handlers of an outbox until it is stopped.",
-    "serve": "Serve a store to Kafka clients until it is stopped.",
+    "serve": "Serve a store to Kafka clients, over HTTP, over gRPC and to TinyQ clients until it is stopped.",
+    "console": "Show a store in a browser until it is stopped.",
+    "top": "Show a store at a glance until it is stopped.",
+    "access": "Check, list, add or remove the rules of who may do what; hash secrets; make certificates.",
     "tail": "Print the records of a topic, and those that come, until it is stopped.",
     "produce": "Add the lines of standard input to a topic, a record each, as they come.",
     "handlers": "List the handlers of an outbox, each with its match, its retry policy and its bounds.",

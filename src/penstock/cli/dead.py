@@ -40,6 +40,7 @@ def command() -> None:
 @click.option("--id", "id", help="Only this record id.")
 @click.option("--key", help="Only this key.")
 @click.option("--type", "type", help="Only this event type.")
+@click.option("--error", help="Only those whose reason begins so.")
 @since_option("Only those that died at or after this moment.")
 @before_option("Only those that died before this moment.")
 @limit_option
@@ -121,6 +122,7 @@ def _deciding(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--id", "id", help="The one of this record id."),
         click.option("--key", help="Those of this key."),
         click.option("--type", "type", help="Those of this event type."),
+        click.option("--error", help="Those whose reason begins so."),
         since_option("Those that died at or after this moment."),
         before_option("Those that died before this moment."),
         click.option("--all", "all", is_flag=True, help="All of the group."),

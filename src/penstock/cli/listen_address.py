@@ -50,10 +50,11 @@ insecure_option = click.option(
 )
 
 
-def refuse_open(flag: str, address: ListenAddress, *, insecure: bool) -> None:
+def refuse_open(flag: str, address: ListenAddress, *, insecure: bool, encrypted: bool = False) -> None:
     """Refuse to listen in plaintext where others can connect, unless that is asked for. Raises UsageError."""
-    if not insecure and not address.is_loopback:
+    if not (insecure or encrypted or address.is_loopback):
         raise click.UsageError(
-            f"{flag} {address}: other machines can connect there, and nothing is encrypted or asks who "
-            "they are; use 127.0.0.1, or add --insecure where the network itself is closed, as inside a pod"
+            f"{flag} {address}: other machines can connect there, and nothing is encrypted; use 127.0.0.1, "
+            "give --tls-cert and --tls-key, or add --insecure where the network itself is closed, as inside "
+            "a pod"
         )

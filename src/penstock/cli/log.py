@@ -246,6 +246,8 @@ def _summary(done: Verified) -> str:
     found = "nothing is damaged" if not damages else f"{damages} places are damaged"
     if damages == 1:
         found = "one place is damaged"
+    if not damages and not done.partitions:
+        return "nothing has been written yet, and nothing is damaged"
     return (
         f"{walked.batches} batches with {walked.records} records, {size_text(walked.bytes)}, in "
         f"{walked.segments} segments of {done.partitions} partitions: {found}"

@@ -1,13 +1,12 @@
 """`penstock serve`: let others read and write a store over the network."""
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from signal import Signals
-from threading import Event
+from typing import Any
 
 import click
 
+from penstock.access.opening import Lock
 from penstock.app import Outbox
 from penstock.broker.broker import Broker
 from penstock.broker.settings import BrokerSettings
@@ -19,14 +18,14 @@ from penstock.log.sql.url import plain_url
 from penstock.log.store import Store, open_store
 from penstock.logs import FORMATS, LEVELS
 from penstock.operate.kafka_port import KafkaAdministration
-from penstock.signals import hearing
 
+from .console import console_routes, refuse_open_console
 from .listen_address import ListenAddress, ListenAddressType, insecure_option, refuse_open
+from .lock_options import lock_options, lock_settings
 from .logs import set_up
 from .options import store_options
 from .remedies import naming_the_command
-
-logger = logging.getLogger("penstock.serve")
+from .stopping import stop_heard
 
 
 @click.command("serve")
@@ -40,9 +39,21 @@ logger = logging.getLogger("penstock.serve")
 @click.option(
     "--http",
     type=ListenAddressType(),
-    help="Serve /metrics, /healthz and /readyz there; port 0 picks a free one.",
+    help="Serve REST (/v1), /metrics, /healthz and /readyz there; port 0 picks a free one.",
 )
+@click.option(
+    "--grpc",
+    type=ListenAddressType(),
+    help="Serve gRPC clients there; port 0 picks a free one.",
+)
+@click.option(
+    "--tinyq",
+    type=ListenAddressType(),
+    help="Serve TinyQ clients there, usually port 25131; port 0 picks a free one.",
+)
+@click.option("--console", is_flag=True, help="Serve the web console there, too; it only shows.")
 @insecure_option
+@lock_options
 @click.option("--log-level", type=click.Choice(LEVELS), help="How much to log; else logging.level, info.")
 @click.option(
     "--log-format", type=click.Choice(FORMATS), help="Log lines as text or JSON; else logging.format."
@@ -54,40 +65,67 @@ def command(
     kafka: ListenAddress | None,
     advertise: ListenAddress | None,
     http: ListenAddress | None,
+    grpc: ListenAddress | None,
+    tinyq: ListenAddress | None,
+    console: bool,
     insecure: bool,
     log_level: str | None,
     log_format: str | None,
+    **lock: Any,
 ) -> None:
-    """Serve a store to Kafka clients until it is stopped.
+    """Serve a store to Kafka clients, over HTTP, over gRPC and to TinyQ clients until it is stopped.
 
     Prints where it listens, a line for each door. On SIGTERM or Ctrl-C it answers what is under way, sends
     its groups to another broker if there is one, and leaves. The tables of a directory are made by it; those
     of a database by `penstock migrate`.
     """
-    if kafka is None:
-        raise click.UsageError("say what to serve: --kafka 127.0.0.1:9092")
-    for flag, address in (("--kafka", kafka), ("--http", http)):
+    if console and http is None:
+        raise click.UsageError(
+            "--console needs --http, which says where it is served: --http 127.0.0.1:8420 --console"
+        )
+    if kafka is None and http is None and grpc is None and tinyq is None:
+        raise click.UsageError(
+            "say what to serve: --kafka 127.0.0.1:9092, --http 127.0.0.1:8420, --grpc 127.0.0.1:8421 or "
+            "--tinyq 127.0.0.1:25131"
+        )
+    locking = lock_settings(lock)
+    if console and http is not None:
+        refuse_open_console("--http", http, locking)
+    for flag, address in (("--kafka", kafka), ("--http", http), ("--grpc", grpc), ("--tinyq", tinyq)):
         if address is not None:
-            refuse_open(flag, address, insecure=insecure)
+            refuse_open(flag, address, insecure=insecure, encrypted=bool(locking.tls_cert))
     set_up(log_level, log_format)
     names = Names(prefix, schema)
     settings = BrokerSettings.load()
     store = open_store(url, names)
     try:
-        with naming_the_command(url, names):
+        with naming_the_command(url, names), stop_heard() as stopped:
             if directory_in(plain_url(url)) is not None:
                 migrate(store.database)
             check(store.database)
-            with _kafka(store, kafka, advertise, settings), _http(store, http):
-                _wait()
+            with (
+                Lock(locking, store.database) as doors,
+                _kafka(store, kafka, advertise, settings, doors),
+                _http(store, http, doors, with_console=console),
+                _grpc(store, grpc, doors),
+                _tinyq(store, tinyq, doors),
+            ):
+                stopped.wait()
     finally:
         store.close()
 
 
 @contextmanager
 def _kafka(
-    store: Store, address: ListenAddress, advertise: ListenAddress | None, settings: BrokerSettings
+    store: Store,
+    address: ListenAddress | None,
+    advertise: ListenAddress | None,
+    settings: BrokerSettings,
+    doors: Lock,
 ) -> Iterator[None]:
+    if address is None:
+        yield
+        return
     batches = open_batches(store, batch_bytes=settings.batch_bytes)
     broker = Broker(
         store,
@@ -97,6 +135,9 @@ def _kafka(
         port=address.port,
         advertised=None if advertise is None else (advertise.host, advertise.port),
         settings=settings,
+        access=doors.access,
+        access_settings=doors.settings,
+        tls=doors.tls,
     )
     try:
         broker.start()
@@ -108,30 +149,68 @@ def _kafka(
 
 
 @contextmanager
-def _http(store: Store, address: ListenAddress | None) -> Iterator[None]:
+def _http(store: Store, address: ListenAddress | None, doors: Lock, *, with_console: bool) -> Iterator[None]:
     if address is None:
         yield
         return
-    from penstock import gateway
+    from penstock.gateway.application import application
     from penstock.gateway.listener import HttpListener
+    from penstock.gateway.lock import Locked
+    from penstock.gateway.rest.api import RestApi
 
-    listener = HttpListener(gateway.app(Outbox(store), worker=False), *address)
+    api = RestApi(store, access=doors.access)
+    more = console_routes(api, address) if with_console else []
+    app = Locked(
+        application([Outbox(store)], worker=False, api=api, more=more),
+        doors.access,
+        secrets_in_plaintext=doors.settings.secrets_in_plaintext,
+    )
+    listener = HttpListener(app, *address, connections=api.settings.connections, tls=doors.tls)
     listener.open()
     listener.start()
     click.echo(f"http listening on {listener.address}")
     try:
         yield
     finally:
+        api.give_back()
+        listener.stop()
+        api.close()
+
+
+@contextmanager
+def _grpc(store: Store, address: ListenAddress | None, doors: Lock) -> Iterator[None]:
+    if address is None:
+        yield
+        return
+    from penstock.gateway.grpc.door import GrpcDoor
+    from penstock.gateway.grpc.listener import GrpcListener
+
+    plaintext = doors.settings.secrets_in_plaintext
+    door = GrpcDoor(store, access=doors.access, secrets_in_plaintext=plaintext)
+    listener = GrpcListener(door, *address, tls=doors.server_tls)
+    listener.start()
+    click.echo(f"grpc listening on {listener.address}")
+    try:
+        yield
+    finally:
         listener.stop()
 
 
-def _wait() -> None:
-    """Wait for a signal; a second one does what it does to any program."""
-    stopped = Event()
+@contextmanager
+def _tinyq(store: Store, address: ListenAddress | None, doors: Lock) -> Iterator[None]:
+    if address is None:
+        yield
+        return
+    from penstock.gateway.tinyq.door import TinyqDoor
+    from penstock.gateway.tinyq.listener import TinyqListener
 
-    def hear(number: Signals) -> None:
-        logger.info("%s: it answers what is under way, and ends", number.name)
-        stopped.set()
-
-    with hearing(hear, once=True):
-        stopped.wait()
+    plaintext = doors.settings.secrets_in_plaintext
+    door = TinyqDoor(store, access=doors.access, secrets_in_plaintext=plaintext)
+    listener = TinyqListener(door, *address, tls=doors.tls)
+    listener.open()
+    listener.start()
+    click.echo(f"tinyq listening on {listener.address}")
+    try:
+        yield
+    finally:
+        listener.stop()

@@ -2,16 +2,23 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from typing import Any
 
 import click
 
+from penstock.access.opening import Lock
+from penstock.access.settings import AccessSettings
 from penstock.app import Outbox, run_together
+from penstock.log.sql.migrations import check
 from penstock.logs import FORMATS, LEVELS
 
+from .console import console_routes, refuse_open_console
 from .listen_address import ListenAddress, ListenAddressType, insecure_option, refuse_open
+from .lock_options import lock_options, lock_settings
 from .logs import set_up
 from .reload import run_reloading
 from .remedies import naming_the_command
+from .stopping import stop_heard
 from .target import load
 
 
@@ -27,7 +34,10 @@ from .target import load
     type=ListenAddressType(),
     help="Serve /metrics, /healthz and /readyz there; port 0 picks a free one.",
 )
+@click.option("--api", is_flag=True, help="Serve REST (/v1) there, too: of the first outbox that is named.")
+@click.option("--console", is_flag=True, help="Serve the web console there, too; it only shows.")
 @insecure_option
+@lock_options
 @click.option(
     "--reload", is_flag=True, help="Restart when a Python file of yours changes; for development only."
 )
@@ -37,8 +47,11 @@ def command(
     log_level: str | None,
     log_format: str | None,
     http: ListenAddress | None,
+    api: bool,
+    console: bool,
     insecure: bool,
     reload: bool,
+    **lock: Any,
 ) -> None:
     """Run the handlers of an outbox until it is stopped.
 
@@ -47,8 +60,19 @@ def command(
     what runs, settles and leaves; a second signal does not wait. Start as many as you like, on any host: they
     share the work.
     """
+    if api and http is None:
+        raise click.UsageError(
+            "--api needs --http, which says where it is served: --http 127.0.0.1:8420 --api"
+        )
+    if console and http is None:
+        raise click.UsageError(
+            "--console needs --http, which says where it is served: --http 127.0.0.1:8420 --console"
+        )
+    locking = lock_settings(lock)
+    if console and http is not None:
+        refuse_open_console("--http", http, locking)
     if http is not None:
-        refuse_open("--http", http, insecure=insecure)
+        refuse_open("--http", http, insecure=insecure, encrypted=bool(locking.tls_cert))
     if reload:
         click.get_current_context().exit(run_reloading(targets))
     outboxes = {target: load(target, "shop:outbox") for target in targets}
@@ -64,27 +88,53 @@ def command(
     naming = (
         naming_the_command(served[0].url, served[0].database.names) if len(served) == 1 else nullcontext()
     )
-    with naming, _serving(served, http):
-        run_together(served, partitions=pins)
+    with (
+        naming,
+        stop_heard() as stopped,  # while it runs, the worker hears for itself
+        _serving(served, http, locking, with_api=api, with_console=console),
+    ):
+        run_together(served, partitions=pins, until=stopped)
 
 
 @contextmanager
-def _serving(outboxes: Sequence[Outbox], address: ListenAddress | None) -> Iterator[None]:
+def _serving(
+    outboxes: Sequence[Outbox],
+    address: ListenAddress | None,
+    locking: AccessSettings,
+    *,
+    with_api: bool,
+    with_console: bool,
+) -> Iterator[None]:
     """Serve HTTP while the block lasts: from before the workers start until they have ended."""
     if address is None:
         yield
         return
-    from penstock import gateway
+    from penstock.gateway.application import application
     from penstock.gateway.listener import HttpListener
+    from penstock.gateway.lock import Locked
+    from penstock.gateway.rest.api import RestApi
 
-    listener = HttpListener(gateway.app(*outboxes), *address)
-    listener.open()
-    listener.start()
-    click.echo(f"http listening on {listener.address}")
-    try:
-        yield
-    finally:
-        listener.stop()
+    database, shows = outboxes[0].database, with_api or with_console
+    if shows:
+        check(database)
+    # Probes and metrics are served while the store is away; its records are not, before its rules are known.
+    with Lock(locking, database, waits=not shows) as doors:
+        api = RestApi(outboxes[0].store, access=doors.access) if shows else None
+        more = console_routes(api, address) if api is not None and with_console else []
+        app = application(outboxes, worker=True, api=api if with_api else None, more=more)
+        locked = Locked(app, doors.access, secrets_in_plaintext=locking.secrets_in_plaintext)
+        listener = HttpListener(locked, *address, tls=doors.tls)
+        listener.open()
+        listener.start()
+        click.echo(f"http listening on {listener.address}")
+        try:
+            yield
+        finally:
+            if api is not None:
+                api.give_back()
+            listener.stop()
+            if api is not None:
+                api.close()
 
 
 def _numbers(text: str) -> list[int]:

@@ -8,7 +8,7 @@ dead letters meanwhile, the owner first learns of that, and then settles on top 
 
 import logging
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +44,7 @@ logger = logging.getLogger("penstock.delivery")
 _AT_ONCE = 32  # cursors that are moved in one trip: its plan is for a few
 
 Living = Callable[[Transaction], list[str]]
+Aside = Callable[[], AbstractContextManager[None]]
 _DEAD = f"group_id topic_id partition place lane holding failures reason died_ms {COLUMNS}"
 _Lanes = dict[int, list[tuple[StoredLane, list[int]]]]
 
@@ -190,11 +191,19 @@ class GroupStore:
         entries = [Entry(*row) for row in rows]
         return Chunk(entries, is_cut(entries, max_bytes))
 
-    def settle(self, settled: Mapping[int, tuple[Owned, Settlement]]) -> set[int]:
-        """Write what was settled in some partitions; return those that were lost to another owner."""
-        points.reach(BEFORE_SETTLE)
-        kept = self._settle_at_once(settled) if self._goes_at_once(settled) else set[int]()
-        skips = set(kept)
+    def settle(self, settled: Mapping[int, tuple[Owned, Settlement]], aside: Aside = nullcontext) -> set[int]:
+        """Write what was settled in some partitions; return those that were lost to another owner.
+
+        In `aside` the database is waited for and no machine is touched: another thread may have them
+        meanwhile.
+        """
+        with aside():
+            points.reach(BEFORE_SETTLE)
+            if self._goes_at_once(settled):
+                kept = skips = self._settle_at_once(settled)
+            else:
+                kept, skips = self._database.run(lambda tx: self._settle(tx, settled, learns=False))
+        skips = skips & kept  # what was refused is asked for again: the filter may have changed since
         rest = {partition: each for partition, each in settled.items() if partition not in kept}
         if rest:
             more, skipping = self._database.run(lambda tx: self._settle(tx, rest))
@@ -328,12 +337,15 @@ class GroupStore:
         return self._filter is None or not known or known[0] == self._filter
 
     def _settle(
-        self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]]
+        self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]], *, learns: bool = True
     ) -> tuple[set[int], set[int]]:
-        """Return the partitions that took their settling, and those where it includes what it skips."""
+        """Return the partitions that took their settling, and those where it includes what it skips.
+
+        `learns`: machines are told what was decided on dead letters; else those are left as refused.
+        """
         skips = self._skips(tx, settled)
         kept = self._move(tx, settled, skips)
-        refused = {partition: settled[partition] for partition in settled.keys() - kept}
+        refused = {partition: settled[partition] for partition in settled.keys() - kept} if learns else {}
         if refused and (learned := self._learn(tx, refused)):
             kept |= self._move(tx, learned, skips)
         written = {partition: settled[partition][1] for partition in kept}

@@ -1,17 +1,21 @@
-"""Serves an ASGI application beside a worker: a socket, a thread, an event loop of its own.
+"""Serves an ASGI application beside a worker or a broker: a socket, a thread, an event loop of its own.
 
-Nothing of the worker waits for it, and its work is bounded: so many connections, each with a time to ask in,
+Nothing else waits for it, and its work is bounded: so many connections, each with a time to ask in,
 and a short end. The socket is opened by `open`, in the caller's thread: an address that cannot be had is
 refused before anything runs.
 """
 
+import asyncio
 import logging
 import socket
+from ssl import SSLContext
 from threading import Thread
 from typing import Any
 
 from penstock.errors import AddressRefused, MissingExtra
 from penstock.redaction import traced
+
+from .lock import CERTIFICATE
 
 try:
     from uvicorn import Config, Server
@@ -27,24 +31,95 @@ _JOIN_SECONDS = 5.0
 REQUEST_SECONDS = 5.0  # within which a new connection has to ask something
 
 
+class GatheringTransport:
+    """A transport that sends what is written in one turn of the loop by one call: an answer's head and body.
+
+    All else is the transport's own.
+    """
+
+    def __init__(self, transport: Any, loop: Any) -> None:
+        self._transport, self._loop = transport, loop
+        self._parts: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        """Send it, with what else is written now."""
+        if not self._parts:
+            self._loop.call_soon(self._flush)
+        self._parts.append(data)
+
+    def close(self) -> None:
+        """Send what was written, and close."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._parts:
+            parts, self._parts = self._parts, []
+            self._transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
 class ImpatientProtocol(H11Protocol):
-    """Closes a connection that asks nothing. Enough of them would else take all places, and probes fail."""
+    """Closes a connection that asks nothing, at first or after an answer, though it may send a byte at times.
+
+    Enough of them would else take all places, and probes fail.
+    """
 
     def connection_made(self, transport: Any) -> None:
         """Wait for the head of a request, so long."""
-        super().connection_made(transport)
+        super().connection_made(GatheringTransport(transport, self.loop))  # type: ignore[arg-type]
+        certificate = transport.get_extra_info("peercert")
+        if certificate:  # TLS has verified it
+            self.app = _with_certificate(self.app, certificate)
         self.loop.call_later(REQUEST_SECONDS, self._close_if_silent)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came. The time to ask in goes on until the head of a request is whole."""
+        self.conn.receive_data(data)
+        self.handle_events()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close a connection, some time after its last answer, unless it has asked again."""
+        if self.cycle is None or self.cycle.response_complete:
+            super().timeout_keep_alive_handler()
 
     def _close_if_silent(self) -> None:
         if self.cycle is None:  # no request has begun; after an answer the server itself closes it
             self.transport.close()
 
 
+def _with_certificate(app: Any, certificate: Any) -> Any:
+    async def call(scope: Any, receive: Any, send: Any) -> None:
+        await app(dict(scope, **{CERTIFICATE: certificate}), receive, send)
+
+    return call
+
+
+class ImpatientLoop(asyncio.SelectorEventLoop):
+    """Gives a TLS handshake no more time than a request: uvicorn cannot be told how long it may take."""
+
+    async def create_server(self, *args: Any, **kwargs: Any) -> asyncio.Server:
+        """Listen, with that bound."""
+        if kwargs.get("ssl") is not None:
+            kwargs["ssl_handshake_timeout"] = REQUEST_SECONDS
+        return await super().create_server(*args, **kwargs)
+
+
 class HttpListener:
     """Listens on one address from `open` on and answers between `start` and `stop`."""
 
-    def __init__(self, app: Any, host: str, port: int) -> None:
-        """`port` 0 picks a free one."""
+    def __init__(
+        self,
+        app: Any,
+        host: str,
+        port: int,
+        *,
+        connections: int = _CONNECTIONS,
+        tls: SSLContext | None = None,
+    ) -> None:
+        """`port` 0 picks a free one. `tls`: what connections are encrypted with."""
         self._host, self._port = host, port
         self._socket: socket.socket | None = None
         self._thread: Thread | None = None
@@ -53,7 +128,7 @@ class HttpListener:
             access_log=False,
             http=ImpatientProtocol,
             lifespan="off",
-            limit_concurrency=_CONNECTIONS,
+            limit_concurrency=connections,
             log_config=None,
             loop="asyncio",
             proxy_headers=False,
@@ -61,6 +136,9 @@ class HttpListener:
             timeout_graceful_shutdown=_GRACE_SECONDS,
             ws="none",
         )
+        if tls is not None:
+            config.load()  # its own way takes names of files, and reads them once
+            config.ssl = tls
         self._server = Server(config)
 
     @property
@@ -77,6 +155,9 @@ class HttpListener:
                 self._host, self._port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )[0]
             self._socket = socket.create_server(place[:2], family=family)
+            # Connections inherit it; asyncio sets it only where the socket names its protocol, and this one
+            # does not: answers in two pieces would wait 40 ms for the client's acknowledgement.
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except UnicodeError as exc:  # no name in DNS can look like that
             raise AddressRefused(self._host, self._port, "that is no name of a host") from exc
         except OSError as exc:
@@ -101,6 +182,7 @@ class HttpListener:
     def _run(self) -> None:
         assert self._socket is not None
         try:
-            self._server.run(sockets=[self._socket])
+            with asyncio.Runner(loop_factory=ImpatientLoop) as runner:
+                runner.run(self._server.serve(sockets=[self._socket]))
         except Exception as exc:
-            logger.error("nothing is served over HTTP any more; the worker goes on", exc_info=traced(exc))
+            logger.error("nothing is served over HTTP any more; the rest goes on", exc_info=traced(exc))

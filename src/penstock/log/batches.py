@@ -12,13 +12,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from penstock.errors import Error
+import msgspec
+
+from penstock.errors import Error, InvalidTransaction, ProducerFenced
 from penstock.wire.kafka.buffer import Buffer
 
 from .contract import Topic
 from .sql.database import Transaction
 
 HELD_BACK = -(1 << 40)  # the base offset of records that get theirs when their transaction commits
+FOREIGN_KEYS, ALLOWED = "penstock.foreign.keys", "allowed"  # the config of a topic that takes them, and how
+BATCH_BYTES = 64 * 1024 * 1024  # of the records of one write, unpacked, where they have to be looked at
+_places = msgspec.json.Decoder(list[tuple[int, int]]).decode
 
 
 class Write(NamedTuple):
@@ -65,6 +70,26 @@ class LogPlace(NamedTuple):
 
     topic_id: int
     partition: int
+
+
+class LockedProducer(NamedTuple):
+    """A producer with transactions, as the tables have it, locked. `partitions`: JSON, a place each."""
+
+    id: int
+    epoch: int
+    state: str
+    partitions: str
+    transactional_id: str | None
+
+    def check(self, epoch: int, place: tuple[int, int]) -> None:
+        """Raise unless it may send to a partition of a topic in its transaction."""
+        name = self.transactional_id or str(self.id)
+        if epoch < self.epoch:
+            raise ProducerFenced(name, epoch, self.epoch)
+        if epoch > self.epoch or self.transactional_id is None:
+            raise InvalidTransaction(name, f"its epoch is {self.epoch}, not {epoch}")
+        if self.state != "open" or tuple(place) not in _places(self.partitions):
+            raise InvalidTransaction(name, f"it is {self.state}, or the partition was not added to it")
 
 
 class Sequenced(NamedTuple):

@@ -253,9 +253,29 @@ class Log(ABC):
         has appended, OutOfSequence when the batch neither follows its last one nor repeats it.
         """
 
+    @property
+    def appends_at_once(self) -> bool:
+        """Whether `append_at_once` may add something at all; asked before anything is made ready for it."""
+        return False
+
+    def append_at_once(self, batches: Sequence[Batch]) -> list[list[Position]] | None:
+        """Add batches without a producer, as `append_all` does, if nothing has to be waited for.
+
+        For an event loop: it asks no table, no disk and no other thread. None: nothing was added, and
+        `append_all` has to. Raises as `append_all`.
+        """
+        return None
+
     @abstractmethod
     def last_batch(self, producer: str) -> Appended | None:
         """Return the last batch that a producer appended, if there is one."""
+
+    @abstractmethod
+    def trim_producers(self, prefix: str, epoch: int, *, limit: int = 1000) -> int:
+        """Forget some producers whose ids begin so and whose last epoch is before this one; return how many.
+
+        Their batches, sent again, are new.
+        """
 
     @abstractmethod
     def durable(self, topic: Topic, position: Position) -> None:

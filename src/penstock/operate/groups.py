@@ -27,6 +27,7 @@ from .paging import PAGE_ROWS, Page, check_limit, page, place_after
 from .presence import living, serving
 from .progress import progress_of
 from .readers import LogReader, as_groups, reader_named, readers
+from .topics_seen import SeesTopic, every_topic
 
 _FORGET = ("group_cursors_delete", "group_lanes_delete", "group_entries_delete", "group_dead_delete")
 
@@ -63,10 +64,12 @@ def groups(
     after: str | None = None,
     limit: int = PAGE_ROWS,
     counted: bool = True,
+    seen: SeesTopic = every_topic,
     clock: Clock = SYSTEM,
 ) -> Page[Group]:
-    """Return a page of the groups, by name. Raises InvalidPage.
+    """Return a page of the groups, by name, with sums over those of their topics that are seen.
 
+    Raises InvalidPage.
     `counted` False: lanes and dead letters, of which there may be millions, are not counted and said to be 0.
     """
     check_limit(limit)
@@ -75,11 +78,11 @@ def groups(
     def look(tx: Transaction) -> tuple[list[Row], dict[int, list[GroupTopic]], dict[int, list[str]]]:
         rows = tx.rows("delivery", "group_list", after=name, limit=limit + 1)
         numbers = [row[1] for row in rows[:limit]]
-        topics = _on_topics(tx, store.log_in(tx), numbers, counted=counted)
+        topics = _on_topics(tx, store.log_in(tx), numbers, counted=counted, seen=seen)
         return rows, topics, serving(tx, clock).groups
 
     rows, topics, members = store.database.look(look)
-    others = as_groups(store.log, [each for each in readers(store.log) if each.name > name])
+    others = as_groups(store.log, [each for each in readers(store.log) if each.name > name], seen)
     merged = sorted([*rows, *((each,) for each in others)], key=lambda row: str(row[0]))
 
     def item(row: Row) -> Group:
@@ -91,27 +94,28 @@ def groups(
 
 
 @operation
-def show(store: Store, name: str, *, clock: Clock = SYSTEM) -> GroupShown:
-    """Return a group with its topics. Raises UnknownGroup."""
+def show(store: Store, name: str, *, seen: SeesTopic = every_topic, clock: Clock = SYSTEM) -> GroupShown:
+    """Return a group with those of its topics that are seen. Raises UnknownGroup."""
 
     def look(tx: Transaction) -> GroupShown:
         rows = tx.rows("delivery", "group_show", name=storable(name))
         if not rows:
-            return _shown_reader(store.log_in(tx), name)
+            return _shown_reader(store.log_in(tx), name, seen)
         (row,) = rows
         _, id, created_ms, _, _, _, filters = row
-        topics = _on_topics(tx, store.log_in(tx), [id]).get(id, [])
+        topics = _on_topics(tx, store.log_in(tx), [id], seen=seen).get(id, [])
         at_work = serving(tx, clock)
         members = at_work.groups.get(id, [])
         known = msgspec.json.decode(filters, type=list[tuple[str, ...]])
-        present = known[0] if known else ()
+        present = tuple(each for each in known[0] if seen(each.partition(":")[0])) if known else ()
+        passed_over = passed_over_by(tx, store.log_in(tx), id)
         return GroupShown(
             _group(row, topics, members),
             from_ms(created_ms),
             present,
             tuple(members),
             tuple(topics),
-            tuple(passed_over_by(tx, store.log_in(tx), id)),
+            tuple(each for each in passed_over if seen(each.topic)),
             tuple(each for each in members if each in at_work.stopping),
         )
 
@@ -191,11 +195,11 @@ def delete(
     )
 
 
-def _shown_reader(log: Log, name: str) -> GroupShown:
+def _shown_reader(log: Log, name: str, seen: SeesTopic) -> GroupShown:
     reader = reader_named(log, name)
     if reader is None:
         raise UnknownGroup(name)
-    group, topics = as_groups(log, [reader])[name]
+    group, topics = as_groups(log, [reader], seen)[name]
     return GroupShown(group, None, (), (), tuple(topics))
 
 
@@ -250,9 +254,14 @@ def _touch(tx: Transaction, id: int) -> list[Domain]:
 
 
 def _on_topics(
-    tx: Transaction, log: Log, numbers: list[int], *, counted: bool = True
+    tx: Transaction,
+    log: Log,
+    numbers: list[int],
+    *,
+    counted: bool = True,
+    seen: SeesTopic = every_topic,
 ) -> dict[int, list[GroupTopic]]:
-    """Return each group's topics with its progress on them."""
+    """Return each group's topics that are seen, with its progress on them."""
     if not numbers:
         return {}
     passed: dict[Row, int] = {}
@@ -263,7 +272,8 @@ def _on_topics(
     dead = {row[:2]: row[2] for row in tx.rows("delivery", "group_dead", groups=counts_of)}
     progress = progress_of(log, tx.rows("delivery", "group_places", groups=numbers))
     found: dict[int, list[GroupTopic]] = {}
-    for each in sorted(progress, key=lambda each: each.topic.name):
+    told = [each for each in progress if seen(each.topic.name)]
+    for each in sorted(told, key=lambda each: each.topic.name):
         place = each.group_id, each.topic.id
         waiting, held = lanes.get(place, (0, 0))
         lag = max(0, each.lag - passed.get(place, 0))

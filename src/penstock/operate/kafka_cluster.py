@@ -16,6 +16,7 @@ from penstock.errors import (
 )
 from penstock.log.entry import content_of, key_bytes
 from penstock.log.kafka_form import kafka_headers, record_of_kafka
+from penstock.log.sql.address import without_password
 from penstock.model.record import Record
 
 from .tail import LATEST, StartPlace
@@ -25,6 +26,7 @@ FORM = "kafka://host:port"
 T = TypeVar("T")
 _ANSWER_MS = 20_000
 _POLL_MS = 500
+_SILENCE_MS = 10_000  # of a cluster that has more records than it gives
 
 
 class KafkaTopic(NamedTuple):
@@ -58,7 +60,9 @@ class KafkaCluster:
             raise MissingExtra("a Kafka cluster", "kafka") from exc
         host, found, port = url.removeprefix(SCHEME).rstrip("/").rpartition(":")
         if not (found and host and port.isdecimal() and 0 < int(port) < 65_536):
-            raise InvalidUrl(url, (), f"it is not {FORM}")
+            raise InvalidUrl(without_password(url), (), f"it is not {FORM}")
+        if "@" in host:  # a client would take it for a part of the host's name, and print it
+            raise InvalidUrl(without_password(url), (), f"it has a login, and must be {FORM}")
         self._kafka: Any = aiokafka
         self.address = f"{host}:{port}"
         self._loop = asyncio.new_event_loop()
@@ -184,12 +188,22 @@ class KafkaTail:
         return consumer
 
     def records(self) -> Iterator[Record]:
-        """Yield the records from where it is to where the topic ends now."""
+        """Yield the records from where it is to where the topic ends now.
+
+        Raises StoreError where the cluster has more and gives none: the client asks again for ever, and says
+        nothing of the error that it is told.
+        """
         ends = self._cluster.run(self._consumer.end_offsets(self._parts))
-        while self._cluster.run(self._is_behind(ends)):
-            for each in self._cluster.run(self._more()):
+        silent_ms = 0
+        while behind := self._cluster.run(self._behind(ends)):
+            found = self._cluster.run(self._more())
+            moved = self._cluster.run(self._behind(ends)) != behind
+            silent_ms = 0 if found or moved else silent_ms + _POLL_MS
+            for each in found:
                 if each.offset < ends[self._kafka.TopicPartition(each.topic, each.partition)]:
                     yield _record(each)
+            if silent_ms >= _SILENCE_MS:
+                raise _silent(self._cluster.address, *next(iter(behind.items())))
 
     def wait(self) -> None:
         """Return after a short while."""
@@ -199,12 +213,22 @@ class KafkaTail:
         """End."""
         self._cluster.run(self._consumer.stop())
 
-    async def _is_behind(self, ends: Any) -> bool:
-        return any([await self._consumer.position(each) < ends[each] for each in self._parts])
+    async def _behind(self, ends: Any) -> dict[Any, int]:
+        """Return the next offset of every partition that is not at its end."""
+        at = {each: await self._consumer.position(each) for each in self._parts}
+        return {each: offset for each, offset in at.items() if offset < ends[each]}
 
     async def _more(self) -> list[Any]:
         found = await self._consumer.getmany(timeout_ms=_POLL_MS)
         return sorted((one for some in found.values() for one in some), key=lambda one: one.timestamp)
+
+
+def _silent(address: str, part: Any, offset: int) -> StoreError:
+    return StoreError(
+        f"the Kafka cluster {address} gives no record of {part.topic}/{part.partition} from offset {offset} "
+        f"on, though there are some: for {_SILENCE_MS // 1000} seconds nothing came; its own log says why, "
+        "and of a log in files penstock log verify; --partition and --from read what is elsewhere"
+    )
 
 
 def _record(message: Any) -> Record:

@@ -1,15 +1,16 @@
 """What clients change through the Kafka port: the same operations that people have, with their audit."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
+from penstock.access.rule import AccessRule
 from penstock.clock import SYSTEM, Clock, own_ms
 from penstock.delivery.retention_trim import behind, trim
 from penstock.log.contract import Compaction, Keep, OffsetRange, Topic
 from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 
-from . import audit, groups, topics
+from . import access_rules, audit, groups, topics
 
 ACTOR = "kafka"
 _TRIMMED_TOGETHER = 10_000  # records deleted in one transaction
@@ -89,6 +90,14 @@ class KafkaAdministration:
                 unless=lambda tx, ranges=ranges: bool(behind(tx, topic, ranges, seen_since_ms)),  # type: ignore[misc]
             )
             start = end
+
+    def add_rules(self, rules: Sequence[AccessRule], by: str) -> tuple[AccessRule, ...]:
+        """Add rules of access."""
+        return access_rules.add(self._store, rules, clock=self._clock, actor=f"{ACTOR}:{by}")
+
+    def remove_rules(self, rules: Sequence[AccessRule], by: str) -> tuple[AccessRule, ...]:
+        """Remove rules of access."""
+        return access_rules.remove(self._store, rules, clock=self._clock, actor=f"{ACTOR}:{by}")
 
     def delete_group(self, name: str) -> None:
         """Delete a group."""

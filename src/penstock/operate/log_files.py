@@ -17,6 +17,7 @@ from penstock.log.files.loading import PartitionFolder, load_segments
 from penstock.log.files.lock import WriterLock, writer_pid
 from penstock.log.files.open_files import OpenFiles
 from penstock.log.files.settings import FilesSettings
+from penstock.log.files.tables import NAME as TABLES
 from penstock.log.files.url import directory_in
 from penstock.log.files.verify import (
     Advance,
@@ -26,6 +27,7 @@ from penstock.log.files.verify import (
     Walked,
     WalkedBatch,
     check_identity,
+    check_tables,
     partition_folders,
     size_of,
     topic_folders,
@@ -90,9 +92,15 @@ def directory_of(url: str) -> Path:
     if where is None:
         raise InvalidUrl(url, FORMS)
     path = Path(where)
-    if not (path / TOPICS).is_dir():
+    if not (path / TOPICS).is_dir() and not _is_unwritten(path):
         raise StoreMissing(f"{where}, or it is no log in files")
     return path
+
+
+def _is_unwritten(path: Path) -> bool:
+    """Return whether a directory has the tables of a log, and nobody has written the log yet."""
+    names = Disk().names(path)
+    return TABLES in names and all(each.startswith(TABLES) for each in names)
 
 
 def total_bytes(folders: list[LogFolder]) -> int:
@@ -118,6 +126,7 @@ def verify(
             found(each)
 
     noted(check_identity(path))
+    noted(check_tables(path))
     for each in folders:
         walk = PartitionWalk(each.folder, written=written, progress=progress)
         noted(iter(walk))

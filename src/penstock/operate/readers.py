@@ -13,6 +13,7 @@ from penstock.log.contract import Log, Position, Topic
 
 from .groups_shown import Group, GroupTopic, oldest_of
 from .progress import GroupProgress, progress_of
+from .topics_seen import SeesTopic, every_topic
 
 KIND: Final = "pipeline"
 
@@ -57,13 +58,16 @@ def progress_on(log: Log, found: list[LogReader]) -> Iterator[GroupProgress]:
     return progress_of(log, rows)
 
 
-def as_groups(log: Log, found: list[LogReader]) -> dict[str, tuple[Group, list[GroupTopic]]]:
-    """Return readers as listings show them, by name."""
+def as_groups(
+    log: Log, found: list[LogReader], seen: SeesTopic = every_topic
+) -> dict[str, tuple[Group, list[GroupTopic]]]:
+    """Return readers as listings show them, by name; on the topics that are seen."""
     topics: dict[int, list[GroupTopic]] = {}
     for each in progress_on(log, found):
         oldest = None if each.oldest_ms is None else from_ms(each.oldest_ms)
         one = GroupTopic(each.topic.name, each.partitions, each.lag, oldest, 0, 0, 0)
-        topics.setdefault(each.group_id, []).append(one)
+        if seen(one.topic):
+            topics.setdefault(each.group_id, []).append(one)
     shown = {}
     for number, reader in enumerate(found):
         on = sorted(topics.get(number, []), key=lambda each: each.topic)

@@ -2,6 +2,7 @@
 
 from penstock.clock import SYSTEM, Clock
 from penstock.errors import NotMigrated, SchemaError, StoreMissing
+from penstock.log.sql.log import SqlLog
 from penstock.log.sql.migrations import check
 from penstock.log.store import Store
 
@@ -32,6 +33,7 @@ def examine_store(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
             found, remedy = exc.found, "penstock migrate --url …"
         return [DoctorFinding("Tables", PartState.BROKEN, found, "everything in this store", remedy)]
     return [
+        *_examine_files(store),
         *examine_stalls(store, clock),
         *examine_holders(store, clock),
         examine_bell(store),
@@ -40,3 +42,11 @@ def examine_store(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
         *examine_names(store, clock),
         *examine_schedules(store, clock),
     ]
+
+
+def _examine_files(store: Store) -> list[DoctorFinding]:
+    if isinstance(store.log, SqlLog):
+        return []
+    from .damage import examine_files  # a log in files needs its extra
+
+    return examine_files(store)

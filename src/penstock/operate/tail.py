@@ -4,7 +4,7 @@ Records of one partition come in order; among partitions those of an earlier tim
 are read together. What is held of each partition at a time is bounded.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from heapq import merge
 from threading import Event
@@ -55,6 +55,15 @@ class StoreTail:
             check_partition(found, partition)
         self._next = self._start(found, start)
 
+    @property
+    def places(self) -> dict[int, int]:
+        """Where it goes on, by partition: what to hand to `go_to` of another that takes up from here."""
+        return dict(self._next)
+
+    def go_to(self, places: Mapping[int, int]) -> None:
+        """Go on at these places; partitions that are not named begin at their start."""
+        self._next = dict(places)
+
     def records(self) -> Iterator[Record]:
         """Yield the records from where it is to where the topic ends now."""
         topic = self._log.topic(self._name)
@@ -98,6 +107,17 @@ class StoreTail:
 
     def _after(self, topic: Topic, partition: int, at: int) -> int:
         return self._log.first_offsets(topic, [Position(partition, at)]).get(partition, LAST_OFFSET)
+
+
+def some(records: Iterator[Record], most: int, max_bytes: int) -> list[Record]:
+    """Return the next records, at most so many and about so many bytes; none at the end."""
+    found, size = list[Record](), 0
+    for each in records:
+        found.append(each)
+        size += len(each.data or b"")
+        if len(found) == most or size >= max_bytes:
+            break
+    return found
 
 
 def _time(entry: Entry) -> int:

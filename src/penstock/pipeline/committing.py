@@ -84,7 +84,7 @@ class AppendFiles:
 
     def put(self, table: LakeTable, part: TablePart, identity: BatchIdentity) -> None:
         """Add the files. Raises CommitFailedError."""
-        table.append(part.files, part.schema, identity)
+        table.append(part.files, identity)
 
 
 def committing_of(options: Mapping[str, str]) -> Committing:

@@ -1,66 +1,214 @@
-"""The application transactions of a Delta table at a version, all of them in one reading of its log.
+"""The log of a Delta table as a commit needs it: its application transactions and columns, and a commit.
 
-delta-rs answers for one application at a time and walks the log for each, a millisecond or more; a lake asks
-for each of 256 partitions. So the log is read here: the checkpoint's column `txn`, then the commits after it.
-A log of a form that is not known here (a checkpoint in parts, of the second kind) is left to delta-rs.
+delta-rs loads all files of a table before it says anything about it, and again after each commit: a commit
+would cost more the more files there are. It answers for one application at a time, and a lake asks for each
+of 256 partitions. So the log is read here: some columns of the checkpoint, then the commits after it; and a
+commit that only adds files is written here. A log of a form that is not known here (a checkpoint in parts, of
+the second kind, a newer protocol) is left to delta-rs.
 
 | file                                 | holds                                                        |
 |--------------------------------------|--------------------------------------------------------------|
 | `_last_checkpoint`                   | JSON: the version of a checkpoint, and of what form it is     |
-| `<version:020>.checkpoint.parquet`   | the state at a version; `txn` is a struct, null in most rows  |
-| `<version:020>.json`                 | a commit: one action as JSON a line; one kind of it is `txn`  |
+| `<version:020>.checkpoint.parquet`   | the state at a version; each column a kind of action         |
+| `<version:020>.json`                 | a commit: one action as JSON a line                           |
 """
 
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 
+from penstock.clock import SYSTEM
 from penstock.errors import MissingExtra
+
+from .on_disk import sync
 
 try:
     import pyarrow as pa
     import pyarrow.parquet as pq
+    from deltalake.exceptions import CommitFailedError
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
-_TXN = b'"txn"'
+_KINDS = ("txn", "metaData", "protocol")
+_MARKERS = tuple(f'"{kind}"'.encode() for kind in _KINDS)
+_READER, _WRITER = 1, 2  # of the protocol: files are added, and nothing else is asked of who writes them
+_INTERVAL = 10
 
 
-def applications(table: Path, version: int) -> dict[str, int] | None:
-    """Return the version that each application has reached; None: ask delta-rs."""
-    log = table / "_delta_log"
+class Txn(msgspec.Struct):
+    """How far an application has come."""
+
+    appId: str  # noqa: N815 - Delta's names
+    version: int
+
+
+class MetaData(msgspec.Struct):
+    """What a table is."""
+
+    schemaString: str  # noqa: N815
+    partitionColumns: list[str] = []  # noqa: N815
+    configuration: dict[str, str | None] = {}
+
+
+class Protocol(msgspec.Struct):
+    """What a reader and a writer must be able to do."""
+
+    minReaderVersion: int  # noqa: N815
+    minWriterVersion: int  # noqa: N815
+    readerFeatures: list[str] | None = None  # noqa: N815
+    writerFeatures: list[str] | None = None  # noqa: N815
+
+
+class _LogLine(msgspec.Struct):
+    txn: Txn | None = None
+    metaData: MetaData | None = None  # noqa: N815
+    protocol: Protocol | None = None
+
+
+@dataclass
+class LogState:
+    """A table's log at a version."""
+
+    version: int = -1
+    applications: dict[str, int] = field(default_factory=dict)
+    metadata: MetaData | None = None
+    protocol: Protocol | None = None
+
+    def schema(self) -> dict[str, Any]:
+        """Return the columns in Delta's own form."""
+        assert self.metadata is not None
+        form: dict[str, Any] = msgspec.json.decode(self.metadata.schemaString)
+        return form
+
+    def can_be_added_to(self) -> bool:
+        """Return whether a commit that adds files may be written here: nothing more is asked of a writer."""
+        protocol = self.protocol
+        return (
+            protocol is not None
+            and protocol.minReaderVersion <= _READER
+            and protocol.minWriterVersion <= _WRITER
+            and not protocol.readerFeatures
+            and not protocol.writerFeatures
+        )
+
+    def checkpoint_is_due(self) -> bool:
+        """Return whether the table's own checkpoint is to be made at this version."""
+        assert self.metadata is not None
+        interval = int(self.metadata.configuration.get("delta.checkpointInterval") or _INTERVAL)
+        return (self.version + 1) % interval == 0
+
+    def take(self, action: _LogLine) -> None:
+        """Let an action count."""
+        if action.txn is not None:
+            self.applications[action.txn.appId] = action.txn.version
+        self.metadata = action.metaData or self.metadata
+        self.protocol = action.protocol or self.protocol
+
+
+def read_log(table: Path, version: int | None = None) -> LogState | None:
+    """Return the log up to a version, or as far as it goes; None: ask delta-rs."""
+    log, state = table / "_delta_log", LogState()
     try:
         start = _checkpoint_version(log, version)
-        found = {} if start is None else _of_checkpoint(log / f"{start:020}.checkpoint.parquet")
-        for number in range(0 if start is None else start + 1, version + 1):
-            found.update(_of_commit(log / f"{number:020}.json"))
+        if start is not None:
+            state.version = start
+            _take_checkpoint(log / f"{start:020}.checkpoint.parquet", state)
+        while version is None or state.version < version:
+            lines = _commit(log / f"{state.version + 1:020}.json")
+            if lines is None:
+                break
+            for line in lines:
+                if any(marker in line for marker in _MARKERS):
+                    state.take(_decode(line))
+            state.version += 1
     except (OSError, pa.ArrowException, msgspec.DecodeError, KeyError, TypeError):
         return None  # removed or replaced while it was read, or written by somebody in another form
-    return found
+    whole = state.metadata is not None and state.protocol is not None
+    return state if whole and version in (None, state.version) else None
 
 
-def _checkpoint_version(log: Path, version: int) -> int | None:
+_decode = msgspec.json.Decoder(_LogLine).decode
+
+
+def _commit(file: Path) -> list[bytes] | None:
+    try:
+        return file.read_bytes().splitlines()
+    except FileNotFoundError:
+        return None
+
+
+def _checkpoint_version(log: Path, version: int | None) -> int | None:
     """Return the last checkpoint up to a version, in the form that is known here."""
     try:
         last: dict[str, Any] = msgspec.json.decode((log / "_last_checkpoint").read_bytes())
     except FileNotFoundError:
+        if any(log.glob("*.checkpoint*")):  # commits before it may have been cleaned up
+            raise KeyError("another form") from None
         return None
-    if last["version"] > version or (last.get("parts") or 1) > 1 or "v2Checkpoint" in last:
+    later = version is not None and last["version"] > version
+    if later or (last.get("parts") or 1) > 1 or "v2Checkpoint" in last:
         raise KeyError("another form")
     return int(last["version"])
 
 
-def _of_checkpoint(file: Path) -> dict[str, int]:
-    rows = pq.read_table(file, columns=["txn"]).column("txn").drop_null()
-    return {each["appId"]: each["version"] for each in rows.to_pylist() if each["appId"] is not None}
+def _take_checkpoint(file: Path, state: LogState) -> None:
+    rows = pq.read_table(file, columns=list(_KINDS))
+    for kind in _KINDS:
+        for each in rows.column(kind).drop_null().to_pylist():
+            form = {name: dict(found) if name == "configuration" else found for name, found in each.items()}
+            if kind != "txn" or form["appId"] is not None:
+                state.take(msgspec.convert({kind: _given(form)}, _LogLine))
 
 
-def _of_commit(file: Path) -> dict[str, int]:
-    found = {}
-    for line in file.read_bytes().splitlines():
-        if _TXN in line:
-            action = msgspec.json.decode(line).get("txn")
-            if action is not None:
-                found[action["appId"]] = action["version"]
-    return found
+def _given(form: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: each for name, each in form.items() if each is not None}
+
+
+def add_files(
+    table: Path,
+    state: LogState,
+    files: Iterable[Mapping[str, Any]],
+    transactions: Sequence[tuple[str, int]],
+    notes: Mapping[str, str],
+) -> LogState:
+    """Write the commit after a state; return the state after it. It is on the disk then.
+
+    `files`: what Delta calls `add`. Raises CommitFailedError if another has that version already.
+    """
+    assert state.metadata is not None
+    now_ms, version = SYSTEM.now_ms(), state.version + 1
+    how = {"mode": "Append", "partitionBy": msgspec.json.encode(state.metadata.partitionColumns).decode()}
+    info = {"timestamp": now_ms, "operation": "WRITE", "operationParameters": how, "engineInfo": "penstock"}
+    actions: list[dict[str, Any]] = [{"commitInfo": info | dict(notes)}]
+    actions += [{"add": {**each, "modificationTime": now_ms, "dataChange": True}} for each in files]
+    actions += [{"txn": {"appId": name, "version": end, "lastUpdated": now_ms}} for name, end in transactions]
+    _put(table / "_delta_log" / f"{version:020}.json", b"".join(map(_line, actions)))
+    applications = state.applications | dict(transactions)
+    return LogState(version, applications, state.metadata, state.protocol)
+
+
+def _line(action: Mapping[str, Any]) -> bytes:
+    return msgspec.json.encode(action) + b"\n"
+
+
+def _put(file: Path, commit: bytes) -> None:
+    """Make a file, whole and on the disk, unless there is one of its name, or was one that is cleaned up."""
+    new = file.with_name(f"_commit_{uuid4()}.json.tmp")  # as delta-rs names them; readers pass it over
+    try:
+        new.write_bytes(commit)
+        sync(new)
+        if (_checkpoint_version(file.parent, None) or 0) >= int(file.stem):
+            raise FileExistsError
+        os.link(new, file)
+    except FileExistsError as exc:
+        raise CommitFailedError(f"{file.name} is there already") from exc
+    finally:
+        with suppress(OSError):
+            new.unlink()
+    sync(file.parent)

@@ -135,7 +135,7 @@ class Lake:
     def _move(self, mark: LakeTable, identity: ByOffsets) -> None:
         for _ in range(_TRIES):
             try:
-                mark.append((), _SCHEMA, identity)
+                mark.append((), identity)
             except CommitFailedError:
                 mark = LakeTable(self._mark)
                 if identity.is_in(mark):

@@ -24,6 +24,7 @@ import msgspec
 
 from penstock.errors import InvalidOption, TableMissing
 
+from .on_disk import bring_to_disk
 from .paths import CONTROL, is_table, tables_in
 from .routing import ITSELF
 
@@ -144,3 +145,4 @@ def _write(file: Path, form: msgspec.Struct) -> None:
         sink.flush()
         os.fsync(sink.fileno())
     new.replace(file)
+    bring_to_disk(file, file.parent)  # the folder may be new

@@ -3,7 +3,7 @@
 When a batch is committed, and that it is committed once, is in `committing.py`.
 """
 
-import os
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ import msgspec
 from penstock.clock import SYSTEM
 from penstock.errors import MissingExtra, TableDamaged, TableDiffers
 
-from .delta_log import applications
+from .delta_log import LogState, add_files, read_log
 from .history import Past
 from .identity import (
     BatchIdentity,
@@ -28,20 +28,24 @@ from .identity import (
     marks_in,
 )
 from .offsets import Ends
+from .on_disk import bring_to_disk
 from .paths import is_table
 
 try:
     import pyarrow as pa
+    import pyarrow.parquet as pq
     from deltalake import DeltaTable, Schema, WriterProperties
     from deltalake.exceptions import DeltaError
     from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
-_SCAN_ROWS = 1 << 15
+logger = logging.getLogger("penstock.pipeline")
+_SCAN_ROWS, _SCAN_BYTES = 1 << 15, 32 << 20
 ROWS, FILES = "penstock.rows", "penstock.files"  # in each commit: how many it brought
 _SOURCES = "penstock.sources"  # in each commit: which topics feed the table, so that it can be asked for them
 _OF_LAKE = "penstock.lake"  # in each commit to a table whose place is kept by the mark of a lake
+_LOG_FILES = (".json", ".checkpoint.parquet")
 # A reader of the log walks all commits since the last checkpoint, so that a commit costs the same at any age.
 _CONFIGURATION = {"delta.checkpointInterval": "10"}
 
@@ -69,12 +73,31 @@ class DataFile:
 
 
 class LakeTable:
-    """One Delta table as it stands at one moment."""
+    """One Delta table as it stands at one moment: when it is first asked something.
+
+    What its log says is read at once; delta-rs loads its files only when they are asked for.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = str(path)
-        self._table = DeltaTable(self.path)
-        self._applications: dict[str, int] | None = None
+        self._asked: DeltaTable | None = None
+        self._log: LogState | None = None
+
+    @property
+    def _table(self) -> DeltaTable:
+        if self._asked is None:
+            self._asked = DeltaTable(self.path, version=None if self._log is None else self._log.version)
+        return self._asked
+
+    def _known(self) -> LogState | None:
+        """Return what the log says, at the same version as the table; None: only delta-rs can tell."""
+        if self._log is None:
+            self._log = read_log(Path(self.path), None if self._asked is None else self._asked.version())
+        return self._log
+
+    def _forget(self) -> None:
+        """Look again the next time: the table was committed to."""
+        self._asked = self._log = None
 
     @classmethod
     def opened(
@@ -96,15 +119,18 @@ class LakeTable:
                     partition_by=list(partition_by),
                     configuration=settings,
                 )
+            made = cls(path)
+            made.sync()
+            bring_to_disk(path / "_delta_log", path)
+            return made
         return cls(path)
 
     def version_of(self, application: str) -> int | None:
         """Return the version that an application has reached."""
-        if self._applications is None:
-            self._applications = applications(Path(self.path), self._table.version())
-        if self._applications is None:
-            return self._table.transaction_version(application)
-        return self._applications.get(application)
+        log = self._known()
+        return (
+            self._table.transaction_version(application) if log is None else log.applications.get(application)
+        )
 
     def is_empty(self) -> bool:
         """Return whether the table holds no files."""
@@ -146,7 +172,11 @@ class LakeTable:
 
     def partition_columns(self) -> list[str]:
         """Return the columns by which the table is cut into parts."""
-        return list(self._table.metadata().partition_columns)
+        log = self._known()
+        metadata = None if log is None else log.metadata
+        return list(
+            self._table.metadata().partition_columns if metadata is None else metadata.partitionColumns
+        )
 
     def configuration(self) -> dict[str, str]:
         """Return the properties that the table was made with."""
@@ -154,20 +184,40 @@ class LakeTable:
 
     def has_columns(self, names: Sequence[str]) -> bool:
         """Return whether the table has columns of these names."""
-        return set(names) <= {field.name for field in self._table.schema().fields}
+        return set(names) <= {field["name"] for field in self.schema_form()["fields"]}
+
+    def schema_form(self) -> dict[str, Any]:
+        """Return the columns in Delta's own form."""
+        log = self._known()
+        if log is not None:
+            return log.schema()
+        form: dict[str, Any] = msgspec.json.decode(self._table.schema().to_json())
+        return form
 
     def batches(self, names: Sequence[str], rows_together: int = _SCAN_ROWS) -> Iterator[pa.RecordBatch]:
-        """Yield some columns, a bounded number of rows at a time. Raises TableDamaged."""
+        """Yield some columns, bounded in rows and about in bytes at a time. Raises TableDamaged."""
         for uri in self._table.file_uris():
             if not Path(uri).is_file():
                 raise TableDamaged(self.path, f"its file {Path(uri).name} is not there")
         try:
             rows = self._table.to_pyarrow_dataset()
             yield from rows.to_batches(
-                columns=list(names), batch_size=rows_together, batch_readahead=0, fragment_readahead=0
+                columns=list(names),
+                batch_size=max(1, min(rows_together, _SCAN_BYTES // self._row_bytes())),
+                batch_readahead=0,
+                fragment_readahead=0,
             )
         except (OSError, pa.ArrowException, DeltaError) as exc:
             raise TableDamaged(self.path, str(exc).partition("\n")[0]) from exc
+
+    def _row_bytes(self) -> int:
+        """Return the bytes of a row, of the file with the largest ones, before it was compressed."""
+        most = 1
+        for uri in self._table.file_uris():
+            file = pq.read_metadata(uri)
+            size = sum(file.row_group(number).total_byte_size for number in range(file.num_row_groups))
+            most = max(most, size // max(1, file.num_rows))
+        return most
 
     def file_sizes(self) -> list[int]:
         """Return the bytes of each file that the table points to."""
@@ -187,8 +237,7 @@ class LakeTable:
             writer_properties=WriterProperties(compression="ZSTD"),
         )
         if done["numFilesAdded"]:
-            for name in self.file_names() - before:
-                _sync(Path(self.path) / name)
+            bring_to_disk(*(Path(self.path) / name for name in self.file_names() - before))
             self.sync()
         return int(done["numFilesRemoved"]), int(done["numFilesAdded"])
 
@@ -208,24 +257,49 @@ class LakeTable:
         Also one of another partitioning, for its parts are columns. Names and types count; comments,
         properties and the order that another engine gave them do not.
         """
-        found, wanted = _columns(self._table.schema()), _columns(Schema.from_arrow(schema))
+        wanted_form = msgspec.json.decode(Schema.from_arrow(schema).to_json())
+        found, wanted = _columns(self.schema_form()), _columns(wanted_form)
         if found != wanted:
             raise TableDiffers(self.path, _only(found, wanted), _only(wanted, found))
 
-    def append(self, files: Sequence[DataFile], schema: pa.Schema, identity: BatchIdentity) -> None:
+    def append(self, files: Sequence[DataFile], identity: BatchIdentity) -> None:
         """Add files and the batch's identity in one transaction. Raises CommitFailedError."""
+        rows, log = sum(each.rows for each in files), self._known()
+        if log is not None and log.can_be_added_to():
+            self._add(log, files, identity.transactions(self), _notes(identity, rows, len(files)))
+            return
         now_ms = SYSTEM.now_ms()
         self._table.create_write_transaction(
             actions=[
                 AddAction(each.name, each.size, dict(each.part), now_ms, True, each.stats) for each in files
             ],
             mode="append",
-            schema=schema,
+            schema=pa.schema(self._table.schema().to_arrow()),
             partition_by=self.partition_columns(),
-            commit_properties=self.properties(identity, sum(each.rows for each in files), len(files)),
+            commit_properties=self.properties(identity, rows, len(files)),
         )
         self.sync()
-        self._applications = None
+        self._forget()
+
+    def _add(
+        self, log: LogState, files: Sequence[DataFile], transactions: Transactions, notes: Mapping[str, str]
+    ) -> None:
+        """Add files without delta-rs, but for the table's own checkpoint. Raises CommitFailedError."""
+        added = [
+            {"path": each.name, "partitionValues": dict(each.part), "size": each.size, "stats": each.stats}
+            for each in files
+        ]
+        after = add_files(Path(self.path), log, added, transactions, notes)
+        self._forget()
+        if after.checkpoint_is_due():
+            self._log = after
+            try:
+                self._table.create_checkpoint()
+                self._table.cleanup_metadata()
+                self.sync()
+            except DeltaError as exc:  # the commit counts, and the next one that is due makes it
+                logger.warning("table %s has no checkpoint at %d: %s", self.path, after.version, exc)
+            self._forget()
 
     def files_by(self, column: str) -> dict[str, list[str]]:
         """Return the files that the table points to, by the value of a partition column."""
@@ -262,22 +336,24 @@ class LakeTable:
             else self.properties(identity, sum(each.rows for _, each in added), len(added)),
         )
         self.sync()
-        self._applications = None
+        self._forget()
 
     def properties(self, identity: BatchIdentity, rows: int = 0, files: int = 0) -> CommitProperties:
         """Return what the commit of a batch must have besides its rows. It is not retried by itself.
 
         `rows` and `files` are those it brings, for whoever reads the history.
         """
-        notes = {_SOURCES: msgspec.json.encode(identity.sources()).decode()}
-        notes |= {ROWS: str(rows), FILES: str(files)}
-        if identity.of_lake:
-            notes[_OF_LAKE] = "true"
-        return self._properties(identity.transactions(self), notes)
+        return self._properties(identity.transactions(self), _notes(identity, rows, files))
 
     def sync(self) -> None:
-        """Bring the last commit to the disk: Spark's checkpoint must not be ahead after a power cut."""
-        _sync(Path(self.path) / "_delta_log" / f"{self._table.version():020}.json")
+        """Bring the last commit to the disk: Spark's checkpoint must not be ahead after a power cut.
+
+        With the table's own checkpoint, if the commit has made one: readers begin with it. A write
+        transaction leaves this table at the version before it, a compaction does not: so both are looked for.
+        """
+        log, version = Path(self.path) / "_delta_log", self._table.version()
+        made = [f"{number:020}{kind}" for number in (version, version + 1) for kind in _LOG_FILES]
+        bring_to_disk(*(log / name for name in (*made, "_last_checkpoint") if (log / name).exists()))
 
     def declare(self, source: Source, ends: Ends, marks: Mapping[int, int]) -> None:
         """Let the table say that it holds a topic up to some ends. Raises CommitFailedError."""
@@ -289,7 +365,7 @@ class LakeTable:
             commit_properties=self._declaring(source, ends, marks),
         )
         self.sync()
-        self._applications = None
+        self._forget()
 
     def _declaring(self, source: Source, ends: Ends, marks: Mapping[int, int]) -> CommitProperties:
         where = source.log_id, source.topic_id
@@ -318,9 +394,15 @@ class LakeTable:
             properties = self._declaring(source, cuts, marks)
             done = self._table.delete(" OR ".join(where), commit_properties=properties)
             removed = int(done["num_deleted_rows"] or 0)
-            self._applications = None
+            self._forget()
         self.declare(source, cuts, marks)
         return removed
+
+
+def _notes(identity: BatchIdentity, rows: int, files: int) -> dict[str, str]:
+    """Return what a commit says beside its rows."""
+    notes = {_SOURCES: msgspec.json.encode(identity.sources()).decode(), ROWS: str(rows), FILES: str(files)}
+    return notes | {_OF_LAKE: "true"} if identity.of_lake else notes
 
 
 def pasts_of(table: LakeTable, topic: str) -> list[Past]:
@@ -335,9 +417,9 @@ def pasts_of(table: LakeTable, topic: str) -> list[Past]:
     return found
 
 
-def _columns(schema: Schema) -> dict[str, str]:
+def _columns(schema: Mapping[str, Any]) -> dict[str, str]:
     """Return the columns of a table with their types, without what is said about them."""
-    plain = _without_metadata(msgspec.json.decode(schema.to_json()))
+    plain = _without_metadata(schema)
     return {field["name"]: _type(field["type"]) for field in plain["fields"]}
 
 
@@ -356,13 +438,3 @@ def _only(these: Mapping[str, str], others: Mapping[str, str]) -> str:
     """Return the columns that others do not have so, in words."""
     own = [f"{name} {kind}" for name, kind in these.items() if others.get(name) != kind]
     return ", ".join(own) or "none of these"
-
-
-def _sync(file: Path) -> None:
-    """Bring a commit to the disk: Spark's checkpoint must not be ahead of the table after a power cut."""
-    for path in (file, file.parent):
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

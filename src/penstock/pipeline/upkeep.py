@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 from penstock.clock import SYSTEM
-from penstock.errors import MissingExtra, PipelineError
+from penstock.errors import MissingExtra
 
 from .paths import tables_in
 from .settings import PipelineSettings
@@ -26,7 +26,7 @@ from .tables import existing_tables
 from .upsert.reading import forget_deleted, has_deleted
 
 try:
-    from deltalake.exceptions import CommitFailedError, DeltaError
+    from deltalake.exceptions import CommitFailedError
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
@@ -132,7 +132,7 @@ class LakeUpkeep:
         for each in tables_in(self._path):
             if not self._settings.compact_files:
                 break
-            with _said(each):
+            with _said(f"table {each.name}"):
                 sizes = LakeTable(each).file_sizes()
                 limits = {"at_least": self._settings.compact_files, "file_bytes": self._settings.file_bytes}
                 size = due(sizes, **limits)
@@ -142,19 +142,23 @@ class LakeUpkeep:
 
     def _run(self) -> None:
         while not self._asked.wait(self._settings.upkeep_seconds):
-            self.look()
-            hours = self._settings.vacuum_hours
-            if hours and SYSTEM.monotonic() - self._vacuumed > _HOUR_SECONDS:
-                self._vacuumed = SYSTEM.monotonic()
-                for each in tables_in(self._path):
-                    with _said(each):
-                        LakeTable(each).vacuum(hours, dry_run=False)
+            with _said(f"lake {self._path}"):
+                self.look()
+                self._vacuum()
+
+    def _vacuum(self) -> None:
+        hours = self._settings.vacuum_hours
+        if hours and SYSTEM.monotonic() - self._vacuumed > _HOUR_SECONDS:
+            self._vacuumed = SYSTEM.monotonic()
+            for each in tables_in(self._path):
+                with _said(f"table {each.name}"):
+                    LakeTable(each).vacuum(hours, dry_run=False)
 
 
 @contextmanager
-def _said(table: Path) -> Iterator[None]:
-    """Say what went wrong with a table, and go on."""
+def _said(what: str) -> Iterator[None]:
+    """Say what went wrong, whatever it is, and go on: it is tried again, and the pipeline does not wait."""
     try:
         yield
-    except (DeltaError, PipelineError, OSError) as exc:
-        logger.warning("upkeep of table %s is put off: %s", table.name, exc)
+    except Exception as exc:
+        logger.warning("upkeep of %s is put off: %s", what, exc or type(exc).__name__)

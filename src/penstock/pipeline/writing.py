@@ -1,6 +1,5 @@
 """Writing Arrow batches as Parquet files of tables: what a task of the sink does."""
 
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -8,6 +7,7 @@ from uuid import uuid4
 
 from penstock.errors import MissingExtra
 
+from .on_disk import bring_to_disk
 from .partitioning import Partitioning, PartValues
 from .routing import Routing
 from .statistics import Statistics
@@ -57,10 +57,9 @@ class OpenFile:
         """Close the file, bring it to the disk and return what it is."""
         self.flush()
         self._writer.close()
-        self._sink.flush()
-        os.fsync(self._sink.fileno())
         self._sink.close()
         path = self.table / self._name
+        bring_to_disk(path)
         stats = self._statistics.encode(self._schema)
         return DataFile(str(self.table), self._name, self._rows, path.stat().st_size, stats, dict(self._part))
 

@@ -198,6 +198,15 @@ class ListLog(Log):
         with self._lock:
             return self._producers.get(producer)
 
+    def trim_producers(self, prefix: str, epoch: int, *, limit: int = 1000) -> int:
+        """Forget producers of a kind that are of an older epoch."""
+        with self._lock:
+            known = sorted(self._producers.items())
+            old = [id for id, last in known if id.startswith(prefix) and last.epoch < epoch][:limit]
+            for id in old:
+                del self._producers[id]
+            return len(old)
+
     def durable(self, topic: Topic, position: Position) -> None:
         """Return at once: nothing here survives the process, so there is nothing to wait for."""
 

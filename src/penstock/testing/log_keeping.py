@@ -1,5 +1,7 @@
 """Parts of the log suite: appending as producers do, and keeping less: trim, sizes, holds."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 from penstock.errors import (
     InvalidPartitioner,
     OutOfSequence,
@@ -92,6 +94,27 @@ class ProducerSuite:
         refusal(ProducerFenced, log.append_all, [Batch("t", numbered(1), 0, Producer("p", 1, 1))])
         log.append_all([Batch("t", numbered(1), 0, Producer("q", 1, 0))])
         assert log.bounds("t", 0) == (0, 2)
+
+    def test_two_who_begin_as_one_producer_add_one_batch(self, log: Log) -> None:
+        """Also at the same moment, and to different partitions."""
+        log.create_topic("t", partitions=8)
+        with ThreadPoolExecutor(8) as threads:
+            for round in range(5):
+                producer = Producer(f"p-{round}", 1, 0)
+                batches = [Batch("t", [a_content(str(each))], each, producer) for each in range(8)]
+                given = list(threads.map(lambda batch: log.append_all([batch]), batches))
+                assert len({position for ((position,),) in given}) == 1
+        assert sum(bounds.end for bounds in log.all_bounds(log.topic("t")).values()) == 5
+
+    def test_producers_of_a_kind_are_forgotten_once_they_are_old(self, log: Log) -> None:
+        """Others stay, and what was appended stays."""
+        log.create_topic("t", partitions=1)
+        for epoch, id in enumerate(("k:1", "k:2", "k:3", "j:1", "l:1")):
+            log.append_all([Batch("t", numbered(1), 0, Producer(id, epoch, 0))])
+        assert (log.trim_producers("k:", 2, limit=1), log.trim_producers("k:", 2)) == (1, 1)
+        assert log.trim_producers("k:", 2) == 0
+        left = [id for id in ("k:1", "k:2", "k:3", "j:1", "l:1") if log.last_batch(id) is not None]
+        assert (left, log.bounds("t", 0)) == (["k:3", "j:1", "l:1"], (0, 5))
 
 
 class KeepingSuite:

@@ -18,6 +18,7 @@ from threading import Event, Lock, Thread
 
 from penstock.backoff import Backoff, PollingSettings
 from penstock.clock import Clock, own_ms
+from penstock.delivery.store import Aside
 from penstock.errors import Damaged
 from penstock.log.contract import Log, Topic
 from penstock.membership.member import Member
@@ -29,7 +30,6 @@ from .calling.hung_calls import HungCalls
 from .calling.runner import Runner
 from .group import bounds
 from .group.read_cache import ReadCache
-from .group.settling import Aside
 from .group.trials import Trials
 from .handed_over import HandedOver, TopicEntry
 from .lease_check import LeaseCheck

@@ -60,7 +60,9 @@ class LogEnds:
             self._rung = False
             try:
                 for topic in self._topics.values():
-                    self._ends[topic.id] = self._log.ends(topic)
+                    found = self._log.ends(topic)
+                    if found != self._ends[topic.id]:  # else groups need not look at each partition
+                        self._ends[topic.id] = found
             except BaseException:
                 self._rung = True
                 raise

@@ -133,6 +133,7 @@ class SequencingService:
             self._bell.clear()
         if self._joined:
             self._leave()
+            self._joined, self._next_beat = False, _AT_ONCE  # if it is started again, it joins at once
 
     def _pass(self) -> float:
         """Make a pass if it is time for one, or something was staged; return until when there is none."""

@@ -94,7 +94,7 @@ class ServedGroups:
         while self._new:
             self._admit(*self._new.popleft())
         seen: set[Domain] = set()
-        while self._attention:
+        for _ in range(len(self._attention)):  # what is said meanwhile is newer than what is seen
             domain = self._attention[0]
             if domain not in seen and domain in self._domains:
                 self._see_to(self._domains[domain])

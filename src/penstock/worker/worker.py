@@ -39,6 +39,7 @@ from .banner import tell_start
 from .calling.runner import ProcessingSettings
 from .delivery_loop import DeliveryLoop
 from .group.delivery import GroupDelivery
+from .group.settling import Settled
 from .group.transactional import TransactionalDelivery
 from .group.trials import Trials
 from .handed_over import HAND_OVER_BYTES
@@ -78,11 +79,14 @@ class Worker:
         dedicated: bool = False,
         schema: SchemaWatch | None = None,
         periodic: TickSource | None = None,
+        settled: Settled | None = None,
     ) -> None:
         """`dedicated`: the process does nothing else, so its end may be a record's doing.
 
         `schema`: what has looked at the tables already, if anything has. `periodic`: the schedules.
+        `settled`: who waits for results to be written down, for a worker of one group on one topic.
         """
+        self._settled = settled
         cluster, polling = cluster or ClusterSettings.load(), polling or PollingSettings.load()
         self._processing = processing or ProcessingSettings.load()
         database, clock = store.database, steady(clock)
@@ -307,7 +311,9 @@ class Worker:
             catch_up=subscription.catch_up(self._processing.catch_up),
             gone=self._member.gone,
         )
-        delivery = GroupDelivery(self._log, store, subscription, self._clock, self._trials)
+        delivery = GroupDelivery(
+            self._log, store, subscription, self._clock, self._trials, settled=self._settled
+        )
         if not subscription.is_transactional:
             return store.group_id, delivery
         return store.group_id, TransactionalDelivery(self._database, store, delivery, self._clock)

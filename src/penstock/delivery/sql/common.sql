@@ -305,6 +305,7 @@ WHERE (d.died_ms, d.group_id, d.topic_id, d.partition, d."offset")
   AND (:id::text IS NULL OR d.id = :id::text)
   AND (:key::bytea IS NULL OR d.key = :key::bytea)
   AND (:type::text IS NULL OR d.type = :type::text)
+  AND (:error::text IS NULL OR substr(d.reason, 1, length(:error::text)) = :error::text)
   AND (:since_ms::bigint IS NULL OR d.died_ms >= :since_ms::bigint)
   AND (:before_ms::bigint IS NULL OR d.died_ms < :before_ms::bigint)
 ORDER BY d.died_ms DESC, d.group_id DESC, d.topic_id DESC, d.partition DESC, d."offset" DESC
@@ -327,6 +328,7 @@ WHERE group_id = :group_id
   AND (:id::text IS NULL OR id = :id::text)
   AND (:key::bytea IS NULL OR key = :key::bytea)
   AND (:type::text IS NULL OR type = :type::text)
+  AND (:error::text IS NULL OR substr(reason, 1, length(:error::text)) = :error::text)
   AND (:since_ms::bigint IS NULL OR died_ms >= :since_ms::bigint)
   AND (:before_ms::bigint IS NULL OR died_ms < :before_ms::bigint)
 ORDER BY topic_id, partition, "offset"

@@ -8,17 +8,14 @@ import logging
 from collections.abc import Callable, Sequence
 from threading import Event
 
-import msgspec
-
 from penstock.clock import SYSTEM, Clock
 from penstock.errors import (
     BatchTooLarge,
     Error,
     ForeignPartition,
     InvalidBatch,
-    InvalidTransaction,
     OffsetOutOfRange,
-    ProducerFenced,
+    PartitionUnwritable,
     UnknownProducer,
     UnknownTopic,
 )
@@ -28,7 +25,20 @@ from penstock.wire.kafka.control_batch import Marker, encode_marker
 from penstock.wire.kafka.record_batch import BatchHeader, batches_in, check_produced, read_header
 from penstock.wire.kafka.records import decode_records
 
-from ..batches import Aborted, BatchLog, Fetched, LogPlace, Sequenced, Write, WriteResult, WritesDone
+from ..batches import (
+    ALLOWED,
+    BATCH_BYTES,
+    FOREIGN_KEYS,
+    Aborted,
+    BatchLog,
+    Fetched,
+    LockedProducer,
+    LogPlace,
+    Sequenced,
+    Write,
+    WriteResult,
+    WritesDone,
+)
 from ..contract import Topic, check_partition
 from ..sql.database import Transaction
 from .log import FileLog
@@ -36,10 +46,6 @@ from .partition import PartitionLog
 from .writer import PartitionWrite
 
 logger = logging.getLogger("penstock.files")
-
-FOREIGN_KEYS, ALLOWED = "penstock.foreign.keys", "allowed"
-BATCH_BYTES = 64 * 1024 * 1024  # of the records of one write, unpacked, where they have to be looked at
-_partitions = msgspec.json.Decoder(list[tuple[int, int]]).decode
 
 
 class FileBatchLog(BatchLog):
@@ -75,6 +81,10 @@ class FileBatchLog(BatchLog):
                 self._check_keys(write, headers)
         except Error as exc:
             return PartitionWrite(None, write.batches, (), error=exc)
+        except OSError as exc:  # a partition is looked at when it is asked for first
+            where = f"partition {write.partition} of topic {write.topic.name}"
+            refusal = PartitionUnwritable(where, exc.strerror or str(exc))
+            return PartitionWrite(None, write.batches, (), error=refusal)
         verify = self._verify if any(header.is_transactional for _, header in headers) else None
         return PartitionWrite(partition, write.batches, headers, verify=verify)
 
@@ -115,15 +125,8 @@ class FileBatchLog(BatchLog):
         rows = self._log.database.look(lambda tx: tx.rows("log", "kafka_producers_lock", ids=[id]))
         if not rows:
             raise UnknownProducer(id)
-        _, epoch, state, partitions, transactional_id = rows[0]
-        name = transactional_id or str(id)
-        if header.producer_epoch < epoch:
-            raise ProducerFenced(name, header.producer_epoch, epoch)
-        if header.producer_epoch > epoch or transactional_id is None:
-            raise InvalidTransaction(name, f"its epoch is {epoch}, not {header.producer_epoch}")
         place = partition.topic_id, partition.folder.partition
-        if state != "open" or place not in _partitions(partitions):
-            raise InvalidTransaction(name, f"it is {state}, or the partition was not added to it")
+        LockedProducer._make(rows[0]).check(header.producer_epoch, place)
 
     # -- reading
 
@@ -135,6 +138,11 @@ class FileBatchLog(BatchLog):
         if not start <= offset <= end:
             raise OffsetOutOfRange(topic.name, partition, offset, start, end)
         until = stable if committed else end
+        doubtful = producers.undecided_in(offset, until) if committed else None
+        if doubtful is not None:
+            if doubtful.first_offset <= offset:
+                raise held.undecided_error(doubtful, offset)
+            until = doubtful.first_offset
         piece = held.piece(offset, max(1, max_bytes), until) if offset < until else None
         if piece is None:
             return Fetched((), start, end, stable)

@@ -112,7 +112,7 @@ def planned(partition: PartitionLog, below: int, map_bytes: int) -> CompactionPl
         if lasts and size >= map_bytes:
             break
         for _, header, batch in segment.batches():
-            if header.is_control or producers.is_aborted(header):
+            if header.is_control or producers.is_aborted(header) or producers.undecided_of(header):
                 continue
             for record in _decoded(batch) or ():
                 if record.key is not None and record.offset >= done.offset:

@@ -20,18 +20,14 @@ from typing import ClassVar
 from uuid import UUID
 
 from penstock.clock import Clock
-from penstock.errors import Damaged
 
 from .disk import Disk
 from .heads import HeadsFile, PartitionHead
-from .index import SparseIndex
-from .loading import PartitionFolder, load_segments, whole_until
-from .lock import WriterLock, writer_pid
-from .missing import MissingRun
+from .loading import PartitionFolder
+from .lock import WriterLock
 from .open_files import OpenFiles
 from .partition import PartitionLog
-from .partition_view import PartitionView
-from .segment import Segment
+from .partition_reader import PartitionReader
 from .settings import FilesSettings
 from .upkeep import Upkeep
 from .writer import LogWriter
@@ -53,136 +49,6 @@ class TopicFiles:
     def folder(self, partition: int) -> PartitionFolder:
         """Return where a partition is."""
         return PartitionFolder(self.path / str(partition), self.uuid, partition)
-
-
-class PartitionReader(PartitionView):
-    """A partition that another process writes: as far as that one has published.
-
-    Where its head is lost, and nobody writes, what it holds is found again in its segments.
-    """
-
-    def __init__(
-        self,
-        files: OpenFiles,
-        topic: TopicFiles,
-        partition: int,
-        index_bytes: int,
-        durable_start: Callable[[], int],
-    ) -> None:
-        super().__init__(files, topic.folder(partition))
-        self.topic_id = topic.id
-        self._index_bytes = index_bytes
-        self._heads, self._durable_start = topic.heads, durable_start
-        self._changes = -1
-        self._is_found = False  # in its segments, without a head
-        self._published_stable = 0
-        self._lock = Lock()
-
-    @property
-    def stable(self) -> int:
-        """The last stable offset, as the writer says."""
-        return self._published_stable
-
-    def refresh(self, head: PartitionHead | None) -> None:
-        """Take over what the writer has published."""
-        with self._lock:
-            if head is None:
-                self._find()
-                return
-            if head.end < self.end and head.changes <= self._changes:
-                return
-            self._take_over(head)
-
-    def missing(self, low: int, high: int) -> MissingRun | None:
-        """Return what is missing of a range, after a second look: retention may have been quicker."""
-        if super().missing(low, high) is None:
-            return None
-        self._look_again()
-        return super().missing(low, high)
-
-    def _is_trimmed(self, segment: Segment) -> bool:
-        self._look_again()
-        return super()._is_trimmed(segment)
-
-    def _look_again(self) -> None:
-        """Look at the folder anew: for what was removed, and for what was put back."""
-        with self._lock:
-            self._changes, self._is_found = -1, False
-            head = self._heads.get(self.folder.partition)
-            if head is None:
-                self._find()
-                return
-            self._take_over(head)
-            self.start = max(self.start, self._durable_start())
-
-    def _find(self) -> None:
-        """Find out without a head what the segments hold. Raises Damaged while another process writes."""
-        if self._is_found:
-            return
-        segments = load_segments(self.files, self.folder, self._index_bytes)
-        if segments:
-            _find_end(segments[-1])
-        if not segments or (segments[-1].end_offset == segments[0].base_offset):
-            return  # nothing was ever in it, or it is just being made
-        directory = self.folder.path.parent.parent.parent
-        if writer_pid(directory) not in (None, os.getpid()):
-            name = f"{self.folder.path.parent.name}/heads"
-            why = "its head cannot be read; the process that writes makes it again when it starts"
-            raise Damaged(name, 64 * self.folder.partition, segments[0].base_offset, why)
-        self.start = self._durable_start()
-        self.segments, self.end = segments, segments[-1].end_offset
-        self._published_stable = self.producers.stable(self.end)
-        self._is_found = True
-
-    def _take_over(self, head: PartitionHead) -> None:
-        """Take over what a head says."""
-        if head.changes != self._changes:
-            for each in self.segments:
-                self.files.forget(each.path)
-            self.segments = load_segments(self.files, self.folder, self._index_bytes)
-            self._changes = head.changes
-        self.start = head.start
-        self._set_last_end(head)
-        self._published_stable = head.stable
-        self.end = head.end
-
-    def _set_last_end(self, head: PartitionHead) -> None:
-        """Let the segment that is written end where the head says: after its last batch before the end."""
-        last = next((each for each in self.segments if each.base_offset == head.segment), None)
-        if last is None:
-            self.lost_base = head.segment
-            if self.segments and self.segments[-1].base_offset < head.segment:
-                _find_end(self.segments[-1])
-            return
-        if last.header.end_position:
-            last.end_position, last.end_offset = last.header.end_position, last.header.end_offset
-        if last.header.end_position or last.end_offset >= head.end:
-            return
-        with self.files.use(last.path) as file:
-            size = file.size
-        position, offset = last.end_position, last.end_offset
-        index = last.index if offset > last.base_offset else None
-        last.end_position, last.end_offset = size, head.end
-        if index is None:
-            index = SparseIndex(self._index_bytes)
-        try:
-            for at, header in last.headers(position, offset):
-                index.note(header.base_offset, at, header.max_timestamp)
-                position = at + header.size
-                if header.next_offset >= head.end:
-                    break
-        except Damaged:  # who reads there is told
-            last.forget_index()
-            return
-        last.end_position = position
-        last.index = index
-
-
-def _find_end(segment: Segment) -> None:
-    """Let a segment that none follows end after its last whole batch."""
-    header = segment.header
-    found = (header.end_position, header.end_offset) if header.end_position else whole_until(segment)
-    segment.end_position, segment.end_offset = found
 
 
 class LogDirectory:

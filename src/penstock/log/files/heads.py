@@ -17,7 +17,9 @@ One slot of 64 bytes for each partition, at byte 64 × partition:
 Invariant: a slot is written after the disk has what it tells of (but for `end` where the log is set to
 acknowledge earlier). So a slot may be old, never ahead: recovery begins at it.
 Safety: one writer; a reader that meets a slot half written finds a wrong checksum and reads it again.
-Crash: slots are not synced one by one. One that is old or void costs a longer look at the last segment.
+Crash: the disk has a slot of each segment before anything is in it; later ones reach it when the system
+likes. An old one costs a longer look at the last segment. Where none speaks of that segment, the file was
+damaged, lost or put back: all that stands there may have been acknowledged (`tail.py`).
 """
 
 import struct
@@ -123,6 +125,7 @@ class HeadsFile:
                 self._file = self._disk.open(self.path, write=True)
             except FileNotFoundError:
                 self._file = self._disk.create(self.path)
+                self._disk.sync_folder(self.path.parent)
             self._is_writing = True
         return self._file
 

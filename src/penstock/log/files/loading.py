@@ -6,20 +6,19 @@ named.
 """
 
 import logging
-import struct
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
 
 from penstock.errors import InvalidBatch
-from penstock.wire.kafka.record_batch import HEADER_BYTES as BATCH_HEADER_BYTES
 from penstock.wire.kafka.record_batch import check_batch, read_header
 
 from .disk import DiskFile
 from .open_files import OpenFiles
 from .segment import CHUNK_BYTES, SUFFIX, Segment
 from .segment_header import HEADER_BYTES, SegmentHeader, decode_header
+from .tail import find_tail, whole_until
 
 logger = logging.getLogger("penstock.files")
 
@@ -64,7 +63,21 @@ def _set_end(segment: Segment, following: SegmentHeader) -> None:
         segment.end_position, segment.end_offset = following.before_position, following.before_offset
     else:
         logger.error("%s: the segment that follows is missing, or its header is damaged", segment.name)
-        segment.end_position, segment.end_offset = whole_until(segment)
+        tail = find_tail(segment, synced=True)  # a later one was begun, so its own end may have been torn
+        if tail.offset <= following.base_offset:
+            segment.end_position, segment.end_offset = tail.position, tail.offset
+        else:
+            whole = whole_until(segment, HEADER_BYTES, segment.base_offset)
+            segment.end_position, segment.end_offset = whole
+
+
+def set_end(segment: Segment) -> None:
+    """Let a segment of which nobody says where it ends do so behind its last batch."""
+    header = segment.header
+    if header.end_position:
+        segment.end_position, segment.end_offset = header.end_position, header.end_offset
+    else:
+        segment.end_position, segment.end_offset, *_ = find_tail(segment)
 
 
 def _header(files: OpenFiles, folder: PartitionFolder, base: int) -> SegmentHeader | None:
@@ -100,40 +113,6 @@ def _header(files: OpenFiles, folder: PartitionFolder, base: int) -> SegmentHead
 def _batch(files: OpenFiles, path: Path, size: int) -> bytes:
     with files.use(path) as file:
         return file.read(HEADER_BYTES, size)
-
-
-def whole_until(segment: Segment, position: int = HEADER_BYTES, offset: int | None = None) -> tuple[int, int]:
-    """Return position and offset after the last of the whole batches in a row from a place on."""
-    expected = segment.base_offset if offset is None else offset
-    with segment.files.use(segment.path) as file:
-        chunk, base = b"", position
-        while True:
-            at = position - base
-            if at + BATCH_HEADER_BYTES > len(chunk):
-                chunk, base, at = file.read(position, CHUNK_BYTES), position, 0
-            try:
-                header = read_header(chunk, at)
-                if header.size > len(chunk) - at and header.size >= BATCH_HEADER_BYTES:
-                    size = min(header.size, max(0, file.size - position))
-                    if size == header.size:
-                        chunk, base, at = file.read(position, max(size, CHUNK_BYTES)), position, 0
-                header = check_batch(chunk, at)
-            except (InvalidBatch, struct.error):
-                return position, expected
-            known = segment.header.leader_epoch, expected
-            if (header.leader_epoch, header.base_offset) != known or header.last_offset_delta < 0:
-                return position, expected
-            position, expected = position + header.size, header.next_offset
-
-
-def has_bytes_behind(segment: Segment, position: int) -> bool:
-    """Return whether anything but zeros stands in a segment's file from a position on."""
-    with segment.files.use(segment.path) as file:
-        while chunk := file.read(position, CHUNK_BYTES):
-            if any(chunk):
-                return True
-            position += len(chunk)
-    return False
 
 
 def write_again(file: DiskFile, position: int, end: int) -> None:

@@ -9,17 +9,12 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from threading import Event, Lock
-from typing import NamedTuple
-from uuid import uuid4
+from threading import Lock
 
 from penstock.clock import SYSTEM, Clock
-from penstock.errors import Damaged, LogMismatch, MapChanged, StillNeeded, UnknownTopic
-from penstock.model.limits import check_topic
-from penstock.model.partition import MURMUR3, partition_for
-from penstock.wire.kafka.record_batch import read_header
+from penstock.errors import Damaged, StillNeeded, UnknownTopic
+from penstock.model.partition import MURMUR3
 
-from ..batches import WriteResult
 from ..contract import (
     LAST_OFFSET,
     OUTBOX_PARTITIONS,
@@ -36,17 +31,17 @@ from ..contract import (
     Position,
     Search,
     Topic,
-    check_partition,
 )
-from ..entry import Content, Entry
-from ..kafka_form import encode_contents, place_in
+from ..entry import Entry
+from ..kafka_form import place_in
 from ..sql.database import Database, Transaction
 from ..sql.log import SqlLog
 from ..topic_uuid import topic_uuid
 from . import erasing, searching
+from .appending import Appending
+from .claim import LogClaim
 from .directory import LogDirectory, TopicFiles
 from .heads import PartitionHead
-from .identity import DirectoryIdentity, read_identity, write_identity
 from .lock import WriterLock
 from .notes import ProducerNotes
 from .partition import PartitionLog
@@ -56,20 +51,9 @@ from .reservation import read_reservation, write_reservation
 from .settings import FilesSettings
 from .shortened import forget_shortened, read_shortened
 from .voids import voids_in
-from .writer import LogWriter, PartitionWrite
+from .writer import LogWriter
 
 logger = logging.getLogger("penstock.files")
-
-_MARK = "files_mark"
-_LOOKS = 3
-_BATCH_RECORDS = 10_000  # of one append that go into one batch
-
-
-class _BatchPart(NamedTuple):
-    """Records of one batch that go to one partition, by their numbers in the batch."""
-
-    partition: int
-    numbers: list[int]
 
 
 class FileLog(Log):
@@ -86,8 +70,10 @@ class FileLog(Log):
     ) -> None:
         self.directory, self.database, self._clock, self._tx = directory, database, clock, tx
         self.tables = SqlLog(database, clock, tx)
+        self._claim = LogClaim(directory, database, self.tables)
         self._notes = ProducerNotes(self)
         self._log_id: str | None = None
+        self._appending = Appending(self, self._notes)
         self._closed = False
         self._close_lock = Lock()
 
@@ -110,58 +96,16 @@ class FileLog(Log):
     @property
     def writer(self) -> LogWriter:
         """The writer of this process. Raises WriterElsewhere, LogMismatch."""
-        return self.directory.writer(self._claim)
+        return self.directory.writer(self._claim.claim)
 
     def claim(self) -> None:
         """Become the writer. Raises WriterElsewhere, LogMismatch."""
         self.writer  # noqa: B018
 
-    def _claim(self) -> None:
-        """Make sure that directory and tables belong together, and mark this start in both."""
-        identity, known = self.tables.identity(), _read_mark(self.database)
-        mismatch = self._mismatch(identity, known)
-        if mismatch is not None:
-            raise mismatch
-        self._mark(identity, known)
-
     def check_parts(self) -> None:
         """Make sure that directory and tables belong together, without writing. Raises LogMismatch."""
-        if self.directory.is_writing:
-            return  # it was looked at then
-        mismatch = None
-        for _ in range(_LOOKS):  # a writer that starts may change both between two looks
-            # The tables first: the directory knows the mark that they had before.
-            mismatch = self._mismatch(self.tables.identity(), _read_mark(self.database))
-            if mismatch is None:
-                return
-        assert mismatch is not None
-        raise mismatch
-
-    def _mismatch(self, identity: LogIdentity, known: str) -> LogMismatch | None:
-        """Return what is wrong with directory and tables, by what the tables say."""
-        where, found = str(self.directory.path), self._read_identity()
-        if found is None:
-            if known or self.directory.disk.names(self.directory.path / "topics"):
-                return LogMismatch(where, "the file `identity` is missing")
-        elif (found.log_id, found.incarnation) != identity:
-            theirs = f"{found.log_id} ({found.incarnation})"
-            ours = f"{identity.id} ({identity.incarnation})"
-            return LogMismatch(where, f"the segments are of log {theirs}, the tables of {ours}")
-        elif known not in (found.mark, found.known_mark):
-            return LogMismatch(where, "one of them is of an earlier time than the other")
-        return None
-
-    def _mark(self, identity: LogIdentity, known: str) -> None:
-        disk, where, mark = self.directory.disk, self.directory.path, uuid4().hex
-        write_identity(disk, where, DirectoryIdentity(*identity, mark, known))
-        self.database.run(lambda tx: _put_mark(tx, mark))
-        write_identity(disk, where, DirectoryIdentity(*identity, mark, mark))
-
-    def _read_identity(self) -> DirectoryIdentity | None:
-        try:
-            return read_identity(self.directory.disk, self.directory.path)
-        except ValueError as exc:
-            raise LogMismatch(str(self.directory.path), f"the file `identity` is damaged ({exc})") from exc
+        if not self.directory.is_writing:  # else it was looked at then
+            self._claim.check()
 
     # -- topics
 
@@ -173,24 +117,15 @@ class FileLog(Log):
         """Raise the number in tables and directory: from now on they are of one time again."""
         raised = self.tables.raise_incarnation(above)
         if self._tx is None:
-            self._accept(raised)
+            self._alone(lambda: self._claim.accept(raised))
         else:  # the directory says so before the commit: if that fails, it is asked for again
-            self._accept_before(raised)
+            said = self._claim.accept_in(self._tx, raised)
+            self._alone(lambda: self._claim.say(said))
         return raised
-
-    def _accept(self, identity: LogIdentity) -> None:
-        self._alone(lambda: self._mark(identity, _read_mark(self.database)))
-
-    def _accept_before(self, identity: LogIdentity) -> None:
-        tx, mark = self._tx, uuid4().hex
-        assert tx is not None
-        disk, where = self.directory.disk, self.directory.path
-        _put_mark(tx, mark)
-        self._alone(lambda: write_identity(disk, where, DirectoryIdentity(*identity, mark, mark)))
 
     def skip_to(self, topic: Topic, offsets: Mapping[int, int]) -> None:
         """Reserve what readers have passed: what is appended next stands behind it, in a new segment."""
-        files, disk = self._files(topic), self.directory.disk
+        files, disk = self.files_of(topic), self.directory.disk
 
         def reserve() -> None:
             for number, offset in offsets.items():
@@ -206,7 +141,7 @@ class FileLog(Log):
 
     def shortened(self, topic: Topic) -> dict[int, OffsetRange]:
         """Return what partitions have lost at their ends, as their writer has found and nobody accepted."""
-        files, disk = self._files(topic), self.directory.disk
+        files, disk = self.files_of(topic), self.directory.disk
         numbers = sorted(int(name) for name in disk.names(files.path) if name.isdecimal())
         found = {number: read_shortened(disk, files.folder(number).path) for number in numbers}
         return {number: OffsetRange(number, *lost) for number, lost in found.items() if lost is not None}
@@ -244,7 +179,7 @@ class FileLog(Log):
     def grow(self, name: str, partitions: int) -> Topic:
         """Give a topic more partitions; what was placed by the old map and is not written is placed again."""
         topic = self.tables.topic(name)
-        files, writer = self._files(topic), self.writer
+        files, writer = self.files_of(topic), self.writer
         held = [self.partition(topic, number) for number in range(topic.partitions)]
 
         def change(tx: Transaction) -> Topic:
@@ -278,7 +213,7 @@ class FileLog(Log):
     def delete_topic(self, name: str) -> None:
         """Remove a topic and its files."""
         topic = self.tables.topic(name)
-        files, writer = self._files(topic), self.writer
+        files, writer = self.files_of(topic), self.writer
         self.tables.delete_topic(name)
         writer.call(lambda: self.directory.forget(files))
 
@@ -290,88 +225,32 @@ class FileLog(Log):
         A crash, or a disk that fails, may leave a part of them in the log, and nothing is returned then; with
         a producer the part that is there is known (`last_batch`).
         """
-        writer = self.writer
-        while True:
-            maps = {batch.topic: None for batch in batches}
-            topics = {name: self._placing(name) for name in maps}
-            with self._notes.guard(batches):
-                given = self._append_once(writer, batches, topics)
-            if given is not None:
-                return given
+        return self._appending.append_all(batches)
 
-    def _placing(self, name: str) -> tuple[Topic, int]:
-        """Return a topic, and the number of its map, to place records by."""
-        check_topic(name)
-        files = self._files(self.tables.topic(name))
-        maps = files.maps  # before the topic is read: a growth in between is then noticed
-        if files.is_growing:  # a transaction that writes begins when the growing one has ended
-            self.database.run(lambda tx: tx.rows("log", "topic_list"))
-            files.is_growing = False
-        return self.tables.topic(name), maps
+    @property
+    def appends_at_once(self) -> bool:
+        """Whether this process writes the log, and may do so now without waiting."""
+        return self._tx is None and self.directory.is_writing and self.writer.may_take_at_once
 
-    def _append_once(
-        self, writer: LogWriter, batches: Sequence[Batch], topics: Mapping[str, tuple[Topic, int]]
-    ) -> list[list[Position]] | None:
-        """Append batches; None if a topic has grown meanwhile."""
-        given: list[list[Position] | None] = []
-        plans: list[list[_BatchPart]] = []
-        writes: list[PartitionWrite] = []
-        for batch in batches:
-            topic, maps = topics[batch.topic]
-            if batch.partition is not None:
-                check_partition(topic, batch.partition)
-            repeated = self._notes.repeated(batch)
-            given.append(repeated)
-            parts = [] if repeated is not None else _parts(topic, batch)
-            plans.append(parts)
-            for part in parts:
-                contents = [batch.contents[each] for each in part.numbers]
-                writes.append(
-                    self._write(topic, maps if batch.partition is None else None, part.partition, contents)
-                )
-        self._notes.intend(batches, given, plans, topics)
-        results = iter(_appended(writer, writes)) if writes else iter(())
-        found = []
-        for batch, known, parts in zip(batches, given, plans, strict=True):
-            if known is not None:
-                found.append(known)
-                continue
-            positions: list[Position] = [Position(0, 0)] * len(batch.contents)
-            for part in parts:
-                written = next(results)
-                if written.error is not None:
-                    if isinstance(written.error, MapChanged):
-                        return None
-                    raise written.error
-                for at, number in enumerate(part.numbers):
-                    positions[number] = Position(part.partition, written.base_offset + at)
-            found.append(positions)
-        self._notes.put(batches, given, found, topics)
-        return found
-
-    def _write(
-        self, topic: Topic, maps: int | None, number: int, contents: Sequence[Content]
-    ) -> PartitionWrite:
-        partition = self.partition(topic, number)
-        buffer, headers = bytearray(), []
-        for first in range(0, len(contents), _BATCH_RECORDS):
-            batch = encode_contents(contents[first : first + _BATCH_RECORDS])
-            headers.append((len(buffer), read_header(batch)))
-            buffer += batch
-        files = self._files(topic)
-        check = None if maps is None else lambda: files.maps == maps
-        return PartitionWrite(partition, buffer, headers, check=check)
+    def append_at_once(self, batches: Sequence[Batch]) -> list[list[Position]] | None:
+        """Add batches if this process writes the log, knows the topics, and nobody else is at work."""
+        return self._appending.append_at_once(batches) if self.appends_at_once else None
 
     def last_batch(self, producer: str) -> Appended | None:
         """Return the last batch that a producer appended."""
         return self._notes.last(producer)
+
+    def trim_producers(self, prefix: str, epoch: int, *, limit: int = 1000) -> int:
+        """Forget producers of a kind that are of an older epoch."""
+        return self.tables.trim_producers(prefix, epoch, limit=limit)
 
     def durable(self, topic: Topic, position: Position) -> None:
         """Return at once: what has a position is as durable as the log is set."""
 
     # -- reading
 
-    def _files(self, topic: Topic) -> TopicFiles:
+    def files_of(self, topic: Topic) -> TopicFiles:
+        """Return the files of a topic, whether there are any yet or not."""
         known = self.directory.known(topic.id)
         if known is not None:
             return known
@@ -387,7 +266,7 @@ class FileLog(Log):
     def partition(self, topic: Topic, number: int) -> PartitionLog:
         """Return a partition for writing."""
         return self.directory.partition(
-            self._files(topic),
+            self.files_of(topic),
             number,
             partial(_read_start, self.database, topic.id, number),
             partial(_read_passed, self.database, topic.id, number),
@@ -395,7 +274,7 @@ class FileLog(Log):
 
     def view(self, topic: Topic, number: int) -> PartitionView:
         """Return a partition for reading."""
-        files = self._files(topic)
+        files = self.files_of(topic)
         if self.directory.is_writing:
             return self.partition(topic, number)
         return self._reader(files, number, files.heads.get(number))
@@ -408,7 +287,7 @@ class FileLog(Log):
         """Yield the partitions that ever held something; nothing of a topic that is gone."""
         if not self.is_there(topic):
             return
-        files = self._files(topic)
+        files = self.files_of(topic)
         if self.directory.is_writing:
             names = self.directory.disk.names(files.path)
             there = {int(name) for name in names if name.isdecimal()} | files.partitions.keys()
@@ -493,7 +372,7 @@ class FileLog(Log):
         """Return what of some ranges holds no record that counts, by the headers of the batches."""
         if not self.is_there(topic):
             return []
-        compacted = has_policy(self.directory.disk, self._files(topic).path)
+        compacted = has_policy(self.directory.disk, self.files_of(topic).path)
         return [
             OffsetRange(number, *each)
             for number, low, high in ranges
@@ -595,15 +474,15 @@ class FileLog(Log):
 
     def compaction(self, topic: Topic) -> Compaction | None:
         """Return how a topic is compacted."""
-        return read_policy(self.directory.disk, self._files(topic).path)
+        return read_policy(self.directory.disk, self.files_of(topic).path)
 
     def compact(self, topic: Topic, compaction: Compaction | None) -> None:
         """Say how a topic is compacted; the writer does so from its next pass on."""
         if not self.is_there(topic):
             raise UnknownTopic(topic.name)
-        if self._read_identity() is None:
+        if self._claim.said() is None:
             self.writer  # noqa: B018  # a directory says whose it is before anything is in it
-        write_policy(self.directory.disk, self._files(topic).path, compaction)
+        write_policy(self.directory.disk, self.files_of(topic).path, compaction)
 
     def tend(
         self,
@@ -691,11 +570,6 @@ def _reach(done: bytes) -> int:
     return (len(there) - 1) * 8 + there[-1].bit_length() if there else 0
 
 
-def _read_mark(database: Database) -> str:
-    rows = database.look(lambda tx: tx.rows("log", "meta_read", name=_MARK))
-    return str(rows[0][0]) if rows else ""
-
-
 def _trim(partitions: Mapping[int, PartitionLog], starts: Mapping[int, int]) -> None:
     for number, start in starts.items():
         partitions[number].trim(start)
@@ -704,35 +578,6 @@ def _trim(partitions: Mapping[int, PartitionLog], starts: Mapping[int, int]) -> 
 def _skip(partitions: Mapping[int, PartitionLog], offsets: Mapping[int, int]) -> None:
     for number, offset in offsets.items():
         partitions[number].skip_to(offset)
-
-
-def _put_mark(tx: Transaction, mark: str) -> None:
-    tx.change("log", "meta_forget", name=_MARK)
-    tx.change("log", "meta_add", name=_MARK, value=mark)
-
-
-def _parts(topic: Topic, batch: Batch) -> list[_BatchPart]:
-    """Return which records of a batch go to which partition."""
-    if batch.partition is not None:
-        return [_BatchPart(batch.partition, list(range(len(batch.contents))))] if batch.contents else []
-    parts: dict[int, list[int]] = {}
-    for number, each in enumerate(batch.contents):
-        place = partition_for(topic.partitioner, each.key, each.id, topic.partitions)
-        parts.setdefault(place, []).append(number)
-    return [_BatchPart(*each) for each in parts.items()]
-
-
-def _appended(writer: LogWriter, writes: Sequence[PartitionWrite]) -> list[WriteResult]:
-    """Hand writes over and wait until they are durable or refused."""
-    done, results = Event(), list[WriteResult]()
-
-    def told(found: Sequence[WriteResult]) -> None:
-        results.extend(found)
-        done.set()
-
-    writer.append(writes, told, whole=True)
-    done.wait()
-    return results
 
 
 def _bared(entry: Entry) -> Entry:

@@ -6,7 +6,7 @@ segment, whose header says so, at an offset that was never given. So offsets of 
 again, and what of it may have reached the disk is void.
 Safety: all that changes it runs in the writer's thread; readers in other threads see `segments` and `end`.
 Crash: `recover` reads the last segment behind what `heads` says is synced, takes whole batches and leaves a
-torn tail void; damage elsewhere is found when it is read, and named.
+torn tail void (`tail.py`); damage elsewhere is found when it is read, and named.
 """
 
 import errno
@@ -25,7 +25,7 @@ from penstock.wire.kafka.record_batch import NO_PRODUCER, BatchHeader
 from .disk import BESIDE, write_whole
 from .heads import HeadsFile, PartitionHead
 from .index import SparseIndex
-from .loading import PartitionFolder, has_bytes_behind, load_segments, segment_bases, whole_until, write_again
+from .loading import PartitionFolder, load_segments, segment_bases, write_again
 from .open_files import OpenFiles
 from .partition_view import PartitionView
 from .producers import ProducerState, SentBatch, following_state
@@ -35,6 +35,7 @@ from .segment_header import HEADER_BYTES, SegmentHeader, decode_header
 from .settings import FilesSettings
 from .shortened import forget_shortened, write_shortened
 from .snapshots import write_snapshot
+from .tail import find_tail
 
 logger = logging.getLogger("penstock.files")
 
@@ -59,7 +60,8 @@ REMOVED = points.declare(
 
 _FIRST_ALLOCATION, _MOST_ALLOCATION = 64 * 1024, 4 << 20
 _RESERVED_OFFSETS = 1 << 16
-_RETRY_SECONDS = 0.2  # a disk that refused is asked again with the first append after that
+_FORGET_PARTS = 24  # of the time that producers are kept: after each silent ones are looked for
+_RETRY_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 5.0  # then a disk that refused is asked with the next append
 
 
 class PlacedBatch(NamedTuple):
@@ -95,16 +97,19 @@ class PartitionLog(PartitionView):
         self.next_offset = 0  # the next to be given
         self.leader_epoch = 0
         self.refusal: Error | None = None
-        self._retry_at = 0.0
+        self._retry_at = self._pause_seconds = 0.0
         self._changes = 0
         self._must_roll = True
         self._allocated = 0
         self._begun_ms = 0
+        self._forget_at_ms = 0
         self._reserved = 0
         self._position = HEADER_BYTES  # up to where the last segment is written, synced or not
         self._written: list[PlacedBatch] = []  # behind what counts
         self._tentative: dict[int, ProducerState] = {}
         self._sync_failed = False  # of the last segment: it is not synced again
+        self._is_torn = False  # a write or sync has not ended well, and nobody was told yet
+        self._keeps_tail = False  # of the last segment: whole batches stand behind a torn one
         self.synced_position, self.synced_offset = HEADER_BYTES, 0
         self._lost: _SegmentPlace | None = None  # the last segment, if it is not there; until a new one is
 
@@ -128,7 +133,7 @@ class PartitionLog(PartitionView):
         self._changes = 0 if head is None else head.changes + 1
         known = 0 if head is None else head.end
         if segments:
-            known = self._recover_last(segments[-1], head, known)
+            known = max(known, self._recover_last(segments[-1], head))
         self.segments = segments
         self.end = segments[-1].end_offset if segments else max(self.start, known)
         self._note_lost(head)
@@ -156,43 +161,61 @@ class PartitionLog(PartitionView):
         self._remove_before(self.start)
         if segments:
             self.publish()
+            if head is None or head.segment != segments[-1].base_offset:
+                self._keep_head()
 
-    def _recover_last(self, last: Segment, head: PartitionHead | None, known: int) -> int:
-        """Find the end of the last segment and let the disk have it; return how far readers may have seen."""
+    def _keep_head(self) -> None:
+        """Let the disk have the head of a segment that it has none of, before anything is appended to it."""
+        try:
+            self._heads.sync()
+        except OSError as exc:
+            self.fail(exc)
+
+    def _recover_last(self, last: Segment, head: PartitionHead | None) -> int:
+        """Find the end of the last segment and let the disk have it; return which offsets may be given."""
         self.leader_epoch = last.header.leader_epoch
-        position, offset = HEADER_BYTES, last.base_offset
-        if head is not None and head.segment == last.base_offset and head.synced_position >= HEADER_BYTES:
-            position, offset = head.synced_position, head.synced_offset
+        given = last.header.end_offset
         if last.header.end_position:  # it was rewritten, so nothing was appended to it since
             last.end_position, last.end_offset = last.header.end_position, last.header.end_offset
             self._must_roll = True
         else:
-            last.end_position, last.end_offset = whole_until(last, position, offset)
-            try:
-                with self.files.use(last.path, write=True) as file:
-                    short = file.size < last.end_position
-                    self._allocated = file.size
-                    if last.end_position > position:
-                        write_again(file, position, last.end_position)
-            except OSError as exc:  # only that is served of which the disk is known to have it
-                short = True
-                last.end_position, last.end_offset = position, offset
-                self.segments = [last]
-                self.synced_position, self.synced_offset = position, offset
-                self.fail(exc)
-            torn = has_bytes_behind(last, last.end_position)
-            if torn:
-                logger.warning(
-                    "%s: a torn tail from byte %s, offset %s, is left out; nothing of it was acknowledged",
-                    last.name,
-                    last.end_position,
-                    last.end_offset,
-                )
-            self._must_roll = torn or short
+            given = self._recover_tail(last, head)
         self._position = self.synced_position = last.end_position
         self.synced_offset = last.end_offset
         self._begun_ms = last.header.created_ms
-        return known
+        return given
+
+    def _recover_tail(self, last: Segment, head: PartitionHead | None) -> int:
+        position, offset = HEADER_BYTES, last.base_offset
+        known = head is not None and head.segment == last.base_offset and head.synced_position >= HEADER_BYTES
+        if head is not None and known:
+            position, offset = head.synced_position, head.synced_offset
+        tail = find_tail(last, position, offset, synced=known)
+        last.end_position, last.end_offset = tail.position, tail.offset
+        if tail.damaged:
+            logger.error("%s: %s; what stands behind it is kept", last.name, tail.damaged)
+        if tail.torn:
+            logger.warning(
+                "%s: a torn tail from byte %s, offset %s, is left out; nothing of it was acknowledged",
+                last.name,
+                tail.position,
+                tail.offset,
+            )
+        self._keeps_tail = tail.given > tail.offset
+        try:
+            with self.files.use(last.path, write=True) as file:
+                short = file.size < last.end_position
+                self._allocated = file.size
+                if last.end_position > position:
+                    write_again(file, position, last.end_position)
+        except OSError as exc:  # only that is served of which the disk is known to have it
+            short = True
+            last.end_position, last.end_offset = position, offset
+            self.segments = [last]
+            self.synced_position, self.synced_offset = position, offset
+            self.fail(exc)
+        self._must_roll = tail.torn or short or bool(tail.damaged)
+        return tail.given
 
     def _note_lost(self, head: PartitionHead | None) -> None:
         """Let what was in a last segment that is not there be missing, not void."""
@@ -306,11 +329,13 @@ class PartitionLog(PartitionView):
         pieces = [each.piece for each in batches]
         with self.files.use(self.last.path, write=True) as file:
             if self._position + size > self._allocated:
-                step = min(max(self._allocated, _FIRST_ALLOCATION), _MOST_ALLOCATION)
+                step = min(max(3 * self._allocated, _FIRST_ALLOCATION), _MOST_ALLOCATION)
                 wanted = max(self._position + size, min(self._allocated + step, self._settings.segment_bytes))
                 file.allocate(wanted)
                 self._allocated = wanted
+            self._is_torn = True
             file.write(self._position, pieces)
+            self._is_torn = False
         self._position += size
         self._written += batches
         points.reach(WRITTEN)
@@ -321,24 +346,36 @@ class PartitionLog(PartitionView):
             try:
                 file.sync()
             except OSError:
-                self._sync_failed = True
+                self._sync_failed = self._is_torn = True
                 raise
 
     def commit(self, *, synced: bool) -> None:
         """Let what is written count: readers see it from now on, those in other processes once published."""
         points.reach(SYNCED)
         segment, position = self.last, self.last.end_position
-        index, producers = segment.index, self.producers
+        index, producers, now_ms = segment.index, self.producers, self._clock.now_ms()
         for header, piece, marker in self._written:
             index.note(header.base_offset, position, header.max_timestamp)
-            producers.note(header, marker)
+            if header.producer_id != NO_PRODUCER:
+                producers.note(header, marker, now_ms)
             position += len(piece)
         if self._written:
             segment.end_position, segment.end_offset = position, self._written[-1].header.next_offset
-            self.end = segment.end_offset
+            producers.offset = self.end = segment.end_offset
         if synced:
             self.synced_position, self.synced_offset = position, self.end
         self._written, self._tentative = [], {}
+        if now_ms >= self._forget_at_ms:
+            self._forget_producers()
+
+    def _forget_producers(self) -> None:
+        """Forget the producers that are silent for long."""
+        now_ms, kept_ms = self._clock.now_ms(), int(self._settings.producer_seconds * 1000)
+        self.producers.forget_silent(now_ms - kept_ms)
+        self._forget_at_ms = now_ms + kept_ms // _FORGET_PARTS
+
+    def _now_ms(self) -> int:
+        return self._clock.now_ms()
 
     def synced(self) -> None:
         """Note that the disk has all that counts."""
@@ -382,23 +419,40 @@ class PartitionLog(PartitionView):
 
     # -- failing
 
+    @property
+    def is_untouched(self) -> bool:
+        """Whether all that was written is whole and may be synced: a failure was about room or a new file."""
+        return not self._is_torn
+
+    def refuse(self, exc: OSError, base: int) -> Error:
+        """Refuse from now on; nothing was written at an offset or behind it, so it is given to the next."""
+        self.next_offset, self._tentative = base, {}
+        return self._refused(exc)
+
     def fail(self, exc: OSError) -> Error:
         """Refuse from now on; what was written and not synced is void. Return the refusal."""
-        where = f"partition {self.folder.partition} in {self.folder.path.parent}"
-        if exc.errno in (errno.ENOSPC, errno.EDQUOT):
-            self.refusal = StoreFull(where)
-        else:
-            self.refusal = PartitionUnwritable(where, exc.strerror or str(exc))
-        self.refusal.__cause__ = exc
-        self._retry_at = self._clock.monotonic() + _RETRY_SECONDS
         self._must_roll = True
         self._written, self._tentative = [], {}
         if self.segments:
             self._keep_synced()
             self._position = self.last.end_position
             self.files.forget(self.last.path)
-        logger.error("%s refuses writes: %s", where, exc)
-        return self.refusal
+        self._is_torn = False
+        return self._refused(exc)
+
+    def _refused(self, exc: OSError) -> Error:
+        where = f"partition {self.folder.partition} in {self.folder.path.parent}"
+        if exc.errno in (errno.ENOSPC, errno.EDQUOT):
+            refusal: Error = StoreFull(where)
+        else:
+            refusal = PartitionUnwritable(where, exc.strerror or str(exc))
+        refusal.__cause__ = exc
+        if self.refusal is None:
+            logger.error("%s refuses writes: %s", where, exc)
+        # Each try may cost offsets and a file, so they become fewer; a disk with room again is soon found.
+        self._pause_seconds = min(max(2 * self._pause_seconds, _RETRY_SECONDS), _LONGEST_PAUSE_SECONDS)
+        self.refusal, self._retry_at = refusal, self._clock.monotonic() + self._pause_seconds
+        return refusal
 
     def _keep_synced(self) -> None:
         """Let the disk have what was acknowledged before it had it, unless it has refused already."""
@@ -418,6 +472,7 @@ class PartitionLog(PartitionView):
         self.end, self._producers = self.synced_offset, None  # first: the last segment never ends before it
         last.end_position, last.end_offset = self.synced_position, self.synced_offset
         last.forget_index()
+        self._changes += 1  # readers look at the segments anew
         self.publish()
 
     def recovered(self) -> None:
@@ -426,7 +481,7 @@ class PartitionLog(PartitionView):
             logger.warning(
                 "partition %s in %s takes writes again", self.folder.partition, self.folder.path.parent.name
             )
-            self.refusal = None
+            self.refusal, self._pause_seconds = None, 0.0
 
     # -- segments
 
@@ -462,26 +517,51 @@ class PartitionLog(PartitionView):
         points.reach(ROLL_MADE)
         new = Segment(self.files, path, header, self._settings.index_bytes)
         new.index = SparseIndex(self._settings.index_bytes)
-        self.segments, self._lost = [*self.segments, new], None
-        self._must_roll, self._position, self._begun_ms = False, HEADER_BYTES, header.created_ms
-        self._sync_failed = False
-        self._allocated = _FIRST_ALLOCATION
-        self.synced_position, self.synced_offset = HEADER_BYTES, header.base_offset
-        self._changes += 1
-        self.publish()
+        self._begin(new)
         points.reach(ROLL_CLOSED)
         if old is not None:
-            self._finish(old)
+            self._finish(old, cut=not self._keeps_tail)
+        self._keeps_tail = False
 
-    def _finish(self, old: Segment) -> None:
+    def _begin(self, new: Segment) -> None:
+        """Let a new segment be the last, and the disk know it by its head. Raises OSError.
+
+        From then on recovery knows that all in it behind the head may be torn; without a head it would be
+        taken for damage.
+        """
+        head = PartitionHead(
+            self.start,
+            self.end,
+            self.stable,
+            new.base_offset,
+            HEADER_BYTES,
+            new.base_offset,
+            self._changes + 1,
+        )
+        try:
+            self._heads.put(self.folder.partition, head)
+            self._heads.sync()
+        except OSError:
+            self.files.disk.remove(new.path)
+            self.publish()
+            raise
+        self.segments, self._lost = [*self.segments, new], None
+        self._must_roll, self._position, self._begun_ms = False, HEADER_BYTES, new.header.created_ms
+        self._sync_failed = False
+        self._allocated = _FIRST_ALLOCATION
+        self.synced_position, self.synced_offset = HEADER_BYTES, new.base_offset
+        self._changes += 1
+
+    def _finish(self, old: Segment, *, cut: bool) -> None:
         """Give a closed segment its index and give back the room behind it; it only helps, so it may fail."""
         try:
-            if not old.header.end_position:
+            if cut and not old.header.end_position:
                 with self.files.use(old.path, write=True) as file:
                     file.truncate(old.end_position)
             self.files.forget(old.path)
             write_whole(self.files.disk, old.index_path, old.index.encode(old.end))
             points.reach(INDEXED)
+            self._forget_producers()
             write_snapshot(self.files.disk, self.folder.path, self.producers)
             points.reach(SNAPPED)
         except OSError as exc:
@@ -499,8 +579,9 @@ class PartitionLog(PartitionView):
                 self.synced()
             if self._reserved:
                 write_reservation(self.files.disk, self.folder.path, self.next_offset)
+            self._forget_producers()
             producers = self.producers
-            if producers.states or producers.aborted:
+            if producers.states or producers.aborted or producers.undecided:
                 write_snapshot(self.files.disk, self.folder.path, producers)
             write_whole(self.files.disk, self.last.index_path, self.last.index.encode(self.last.end))
         except OSError as exc:

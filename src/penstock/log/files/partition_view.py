@@ -15,9 +15,9 @@ from penstock.wire.kafka.record_batch import HEADER, BatchHeader
 from ..entry import Entry
 from ..kafka_form import entries_of
 from .loading import PartitionFolder
-from .missing import MissingRun, missing_runs, missing_tail
+from .missing import MissingRun, missing_runs, missing_tail, name_of
 from .open_files import OpenFiles
-from .producers import Producers
+from .producers import Producers, UndecidedTransaction
 from .segment import CHUNK_BYTES, BatchPiece, Segment
 from .snapshots import newest_snapshot
 
@@ -53,21 +53,43 @@ class PartitionView:
         return self._producers
 
     def _catch_up(self, producers: Producers, end: int) -> None:
-        """Take the batches into account that are not yet; damaged ones say nothing."""
+        """Take the batches into account that are not yet; damaged ones say nothing.
+
+        What a damaged one may have said of transactions that are open there nobody can say any more.
+        """
         for segment in self.segments:
             if segment.end_offset <= producers.offset:
                 continue
-            place = segment.place_before(max(producers.offset, segment.base_offset))
-            for position, header in segment.sound_headers(*place):
-                if header.next_offset > end:
-                    break
-                if header.base_offset >= producers.offset:
-                    try:
-                        marker = decode_marker(segment.batch(position, header)) if header.is_control else None
-                    except (Damaged, InvalidBatch):
-                        continue
-                    producers.note(header, marker)
-        producers.offset = max(producers.offset, end)
+            if segment.header.before_offset > producers.offset:  # what was between is missing
+                producers.doubt(segment.header.before_offset - 1, segment.name, 0)
+            self._catch_up_in(segment, producers, end)
+        if producers.offset < end:
+            producers.doubt(end - 1, name_of(self.folder, self.lost_base), 0)
+            producers.offset = end
+
+    def _catch_up_in(self, segment: Segment, producers: Producers, end: int) -> None:
+        heard_ms, begin = self._now_ms(), max(producers.offset, segment.base_offset)
+        producers.offset = begin
+        for position, header in segment.sound_headers(*segment.place_before(begin)):
+            if header.next_offset > end:
+                return
+            if header.base_offset < producers.offset:
+                continue
+            if header.base_offset > producers.offset:
+                producers.doubt(header.base_offset - 1, segment.name, position)
+            try:
+                marker = decode_marker(segment.batch(position, header)) if header.is_control else None
+                producers.note(header, marker, heard_ms)
+            except (Damaged, InvalidBatch):
+                producers.doubt(header.last_offset, segment.name, position, only=header.producer_id)
+                producers.offset = header.next_offset
+        if producers.offset < segment.end_offset <= end:
+            producers.doubt(segment.end_offset - 1, segment.name, segment.end_position)
+            producers.offset = segment.end_offset
+
+    def _now_ms(self) -> int:
+        """Return the time, for who keeps what it knows of producers that long."""
+        return 0
 
     # -- reading
 
@@ -155,9 +177,21 @@ class PartitionView:
         for header, batch in self.batches(low, high):
             if header.is_control or producers.is_aborted(header):
                 continue
+            doubtful = producers.undecided_of(header)
+            if doubtful is not None:
+                raise self.undecided_error(doubtful, header.base_offset)
             for entry in self.decoded(header, batch):
                 if low <= entry.offset < high:
                     yield entry
+
+    def undecided_error(self, transaction: UndecidedTransaction, offset: int) -> Damaged:
+        """Return the error for a reader that has come to records of which nobody can say if they count."""
+        _, first, last, where, position = transaction
+        why = (
+            f"it held the marker of a transaction from offset {first} on, or may have: nobody can say now "
+            "whether its records count"
+        )
+        return Damaged(where, position, offset, why, until=last + 1)
 
     def decoded(self, header: BatchHeader, batch: memoryview) -> Iterator[Entry]:
         """Yield the records of one batch. Raises Damaged for one whose records cannot be decoded."""
@@ -168,10 +202,6 @@ class PartitionView:
             raise Damaged(where, 0, header.base_offset, exc.why) from exc
 
     topic_id = 0  # set by who makes it
-
-    def first_offset(self, offset: int) -> int | None:
-        """Return the first offset at or after one that a reader gets something for."""
-        return next((each.offset for each in self.entries(offset, self.end)), None)
 
     def offset_at(self, timestamp_ms: int, low: int, high: int) -> int:
         """Return the first offset in a range with a record of a moment or later; else the range's end."""

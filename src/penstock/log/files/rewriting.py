@@ -17,10 +17,10 @@ from penstock.wire.kafka.buffer import Buffer
 from penstock.wire.kafka.record_batch import BatchHeader, place_batch, read_header
 
 from .disk import BESIDE
-from .loading import whole_until
 from .partition import PartitionLog
 from .segment import Segment
 from .segment_header import HEADER_BYTES
+from .tail import whole_until
 
 REWRITTEN = points.declare("rewriting.written", "A rewritten segment is on disk beside the old one.")
 SWAPPED = points.declare("rewriting.swapped", "A rewritten segment is in the place of the old one.")
@@ -72,8 +72,9 @@ def _written(partition: PartitionLog, segment: Segment, beside: Path, batches: I
         file.close()
     new = Segment(files, beside, header, partition.index_bytes)
     new.end_position, new.end_offset = position, segment.end_offset
-    if whole_until(new) != (position, segment.end_offset):
-        raise Damaged(new.name, *whole_until(new), "what was written beside is not what was meant")
+    found = whole_until(new, HEADER_BYTES, new.base_offset)
+    if found != (position, segment.end_offset):
+        raise Damaged(new.name, *found, "what was written beside is not what was meant")
     points.reach(REWRITTEN)
     return new
 

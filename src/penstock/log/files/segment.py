@@ -18,10 +18,18 @@ from typing import NamedTuple, NoReturn
 from fastcrc.crc32 import iscsi as crc32c
 
 from penstock.errors import Damaged, InvalidBatch
-from penstock.wire.kafka.record_batch import CRC_START, LENGTH_END, MAGIC, BatchHeader, check_batch
+from penstock.wire.kafka.record_batch import (
+    CRC_START,
+    LENGTH_END,
+    MAGIC,
+    BatchHeader,
+    check_batch,
+    read_header,
+)
 from penstock.wire.kafka.record_batch import HEADER as BATCH_HEADER
 from penstock.wire.kafka.record_batch import HEADER_BYTES as BATCH_HEADER_BYTES
 
+from .disk import DiskFile
 from .index import SegmentEnd, SparseIndex
 from .open_files import OpenFiles
 from .segment_header import HEADER_BYTES, SegmentHeader, decode_header
@@ -29,7 +37,8 @@ from .segment_header import HEADER_BYTES, SegmentHeader, decode_header
 SUFFIX = ".log"
 CHUNK_BYTES = 1 << 20
 _FRONT = struct.Struct(">qiibIhi")  # of a batch: from the offset to what the last record adds to it
-_START = struct.Struct(">ib")  # of a batch: leader epoch and magic, at byte 12
+_START = struct.Struct(">ib")  # of a batch: leader epoch and magic
+_SIGN_AT = 12  # where they stand in it
 
 
 class BatchPiece(NamedTuple):
@@ -76,6 +85,11 @@ class Segment:
     def index(self, index: SparseIndex) -> None:
         """Use an index that is known already."""
         self._index = index
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether its index is in memory."""
+        return self._index is not None
 
     def forget_index(self) -> None:
         """Make it again when it is needed next: the segment ends earlier than it says."""
@@ -305,19 +319,40 @@ class Segment:
         new.end_position, new.end_offset = header.end_position, header.end_offset
         return new
 
-    def resync(self, position: int, offset: int) -> tuple[int, int] | None:
-        """Return position and offset of the first whole batch behind damage, if there is one."""
+    def resync(
+        self, position: int, offset: int, end: tuple[int, int] | None = None
+    ) -> tuple[int, int] | None:
+        """Return position and offset of the first whole batch behind damage, if there is one.
+
+        `end`: position and offset that none goes beyond; else those of the segment.
+        """
         sign = _START.pack(self.header.leader_epoch, MAGIC)
+        until, end_offset = end or (self.end_position, self.end_offset)
         with self.files.use(self.path) as file:
-            rest = file.read(position, self.end_position - position)
-        at = rest.find(sign, 12)
-        while at >= 0:
-            start = at - 12
-            try:
-                header = check_batch(rest, start)
-                if offset <= header.base_offset and header.next_offset <= self.end_offset:
-                    return position + start, header.base_offset
-            except InvalidBatch:
-                pass
-            at = rest.find(sign, at + 1)
+            until = min(until, file.size)
+            while position + BATCH_HEADER_BYTES <= until:
+                window = file.read(position, min(CHUNK_BYTES, until - position))
+                at = window.find(sign, _SIGN_AT)
+                while at >= 0:
+                    start = position + at - _SIGN_AT
+                    header = _sound_header(file, start, until)
+                    if (
+                        header is not None
+                        and offset <= header.base_offset
+                        and header.next_offset <= end_offset
+                    ):
+                        return start, header.base_offset
+                    at = window.find(sign, at + 1)
+                position += max(1, len(window) - _SIGN_AT - len(sign) + 1)
+        return None
+
+
+def _sound_header(file: DiskFile, position: int, until: int) -> BatchHeader | None:
+    """Return the header of the batch at a position, if all of it is there and right."""
+    try:
+        header = read_header(file.read(position, BATCH_HEADER_BYTES))
+        if header.last_offset_delta < 0 or not BATCH_HEADER_BYTES <= header.size <= until - position:
+            return None
+        return check_batch(file.read(position, header.size))
+    except InvalidBatch:
         return None

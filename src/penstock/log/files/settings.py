@@ -33,6 +33,12 @@ class FilesSettings(Settings, room="files"):
     )
     sync_threads: int = setting(16, "Files that are synced at the same time.", at_least=1, at_most=256)
     open_files: int = setting(512, "Most segments that are open at the same time.", at_least=16)
+    producer_seconds: float = setting(
+        24 * 3600.0,
+        "Time after which a partition forgets a producer that sends nothing more and has no transaction "
+        "open: a batch that it sends again after that is appended twice.",
+        at_least=60,
+    )
     compress_seconds: float = setting(
         0.0,
         "Time after which a closed segment is compressed with zstd in the background; 0: never. Some Kafka "

@@ -20,7 +20,7 @@ import msgspec
 from fastcrc.crc32 import iscsi as crc32c
 
 from .disk import Disk, read_whole, write_whole
-from .producers import AbortedTransaction, Producers, ProducerState, SentBatch
+from .producers import AbortedTransaction, Producers, ProducerState, SentBatch, UndecidedTransaction
 
 SUFFIX = ".snapshot"
 _MAGIC = b"PENSTSNP"
@@ -28,11 +28,15 @@ _HEAD = struct.Struct(">8sI")
 
 
 class Snapshot(msgspec.Struct):
-    """What the batches before `offset` say; `producers`: id, epoch, open since, last time, batches."""
+    """What the batches before `offset` say.
+
+    `producers`: id, epoch, open since, last time, when it was heard of, batches.
+    """
 
     offset: int
-    producers: list[tuple[int, int, int | None, int, list[SentBatch]]]
+    producers: list[tuple[int, int, int | None, int, int, list[SentBatch]]]
     aborted: list[AbortedTransaction]
+    undecided: list[UndecidedTransaction]
 
 
 _decode = msgspec.json.Decoder(Snapshot).decode
@@ -46,10 +50,11 @@ def snapshot_name(offset: int) -> str:
 def write_snapshot(disk: Disk, folder: Path, producers: Producers) -> None:
     """Keep what is known now, and nothing older than the snapshot before."""
     rows = [
-        (id, each.epoch, each.opened, each.last_ms, list(each.batches))
+        (id, each.epoch, each.opened, each.last_ms, each.heard_ms, list(each.batches))
         for id, each in producers.states.items()
     ]
-    content = msgspec.json.encode(Snapshot(producers.offset, rows, producers.aborted))
+    said = Snapshot(producers.offset, rows, producers.aborted, producers.undecided)
+    content = msgspec.json.encode(said)
     write_whole(disk, folder / snapshot_name(producers.offset), _HEAD.pack(_MAGIC, crc32c(content)) + content)
     for offset in snapshot_offsets(disk, folder)[:-2]:
         disk.remove(folder / snapshot_name(offset))
@@ -85,7 +90,9 @@ def _read(disk: Disk, path: Path, offset: int) -> Producers | None:
     if found.offset != offset:
         return None
     producers = Producers()
-    producers.offset, producers.aborted = offset, found.aborted
-    for id, epoch, opened, last_ms, batches in found.producers:
-        producers.put(id, ProducerState(epoch, batches, opened, last_ms))
+    producers.offset, producers.undecided = offset, found.undecided
+    for id, epoch, opened, last_ms, heard_ms, batches in found.producers:
+        producers.put(id, ProducerState(epoch, batches, opened, last_ms, heard_ms))
+    for each in found.aborted:
+        producers.add_aborted(each)
     return producers

@@ -19,19 +19,21 @@ from penstock.errors import Damaged, InvalidBatch
 from penstock.wire.kafka.record_batch import HEADER_BYTES as BATCH_HEADER_BYTES
 from penstock.wire.kafka.record_batch import BatchHeader, check_batch, read_header
 
+from . import tables
 from .directory import TOPICS
 from .disk import Disk, read_whole
 from .heads import NAME as HEADS
 from .heads import HeadsFile, PartitionHead
 from .identity import read_identity
 from .index import SparseIndex
-from .loading import PartitionFolder, has_bytes_behind, load_segments, segment_bases, whole_until
+from .loading import PartitionFolder, load_segments, segment_bases, set_end
 from .missing import MissingRun, missing_runs, missing_tail
 from .open_files import OpenFiles
 from .segment import CHUNK_BYTES, SUFFIX, Segment
 from .segment_header import HEADER_BYTES, SegmentHeader, decode_header
 from .snapshots import SUFFIX as SNAPSHOT
 from .snapshots import newest_snapshot, snapshot_offsets
+from .tail import find_tail
 
 _OPEN_FILES = 16
 _INDEX_BYTES = 32 * 1024
@@ -122,6 +124,13 @@ def check_identity(path: Path) -> Iterator[Finding]:
         yield Finding(Kind.DAMAGE, "identity", -1, -1, "it is missing")
 
 
+def check_tables(path: Path) -> Iterator[Finding]:
+    """Yield what is wrong with the SQLite file beside the segments."""
+    why = tables.damage(path)
+    if why is not None:
+        yield Finding(Kind.DAMAGE, tables.NAME, -1, -1, f"{why}; put a backup of it in its place")
+
+
 class PartitionWalk:
     """A walk over one partition. Iterating yields findings; `walked` says how much it has looked at."""
 
@@ -173,8 +182,8 @@ class PartitionWalk:
             start = segments[0].header.before_offset if segments else 0  # what is kept is not known
         elif not any(each.base_offset == head.segment for each in segments):
             last = segments[-1] if segments else None
-            if last is not None and not last.header.end_position:
-                last.end_position, last.end_offset = whole_until(last)
+            if last is not None:
+                set_end(last)
             runs.append(missing_tail(self.folder, segments, head.synced_offset, head.segment))
         for run in runs:
             if run is not None and run.high > start:
@@ -236,31 +245,23 @@ class PartitionWalk:
         if segment.end_position > HEADER_BYTES or following is not None:
             yield from self._walk(segment)
             return
-        synced = HEADER_BYTES
-        if head is not None and head.segment == segment.base_offset:
-            synced = max(synced, head.synced_position)
-            segment.end_position, segment.end_offset = synced, max(segment.base_offset, head.synced_offset)
+        position, known = HEADER_BYTES, head is not None and head.segment == segment.base_offset
+        if head is not None and known:
+            position = max(position, head.synced_position)
+            segment.end_position, segment.end_offset = position, max(segment.base_offset, head.synced_offset)
             yield from self._walk(segment)
-        yield from self._tail(segment, synced, known=head is not None)
+        yield from self._tail(segment, position, known=known)
 
-    def _tail(self, segment: Segment, synced: int, *, known: bool) -> Iterator[WalkedBatch | Finding]:
+    def _tail(self, segment: Segment, position: int, *, known: bool) -> Iterator[WalkedBatch | Finding]:
         """Look at what stands behind what was published: whole batches count, a torn one is void."""
         begin = segment.end_offset
-        segment.end_position, segment.end_offset = whole_until(segment, synced, begin)
-        yield from self._walk(segment, synced, begin)
-        if self._written or not has_bytes_behind(segment, segment.end_position):
-            return  # what a writer is about to finish is not torn
-        place = segment.end_position, segment.end_offset
-        with self._files.use(segment.path) as file:
-            segment.end_position, segment.end_offset = file.size, 1 << 62
-        resumed = None if known else segment.resync(place[0] + 1, place[1])
-        segment.end_position, segment.end_offset = place
-        if resumed is None:
+        tail = find_tail(segment, position, begin, synced=known or self._written)
+        segment.end_position, segment.end_offset = tail.position, tail.offset
+        if not (self._written and tail.damaged):  # else it is what a writer is about to finish
+            yield from self._walk(segment, position, begin)
+        if tail.torn and not self._written:
             why = "a torn tail that was never acknowledged; it is void"
-            yield Finding(Kind.NOTE, segment.name, *place, why)
-        else:
-            why = f"no whole batch until byte {resumed[0]}, offset {resumed[1]}"
-            yield Finding(Kind.DAMAGE, segment.name, *place, why)
+            yield Finding(Kind.NOTE, segment.name, tail.position, tail.offset, why)
 
     def _walk(
         self, segment: Segment, position: int = HEADER_BYTES, offset: int | None = None

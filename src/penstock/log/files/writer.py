@@ -13,6 +13,7 @@ asked for; so there are no locks to take.
 
 import errno
 import logging
+import struct
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,7 +25,7 @@ from penstock.errors import BufferFull, Error, MapChanged, PartitionUnwritable
 from penstock.redaction import traced
 from penstock.wire.kafka.buffer import Buffer
 from penstock.wire.kafka.control_batch import Marker
-from penstock.wire.kafka.record_batch import NO_PRODUCER, BatchHeader, place_batch
+from penstock.wire.kafka.record_batch import NO_PRODUCER, BatchHeader
 
 from ..batches import WriteResult
 from .partition import PartitionLog, PlacedBatch, publish_all
@@ -35,6 +36,7 @@ T = TypeVar("T")
 
 _AT_ONCE_BYTES = 32 * 1024  # of an append that is not handed over to the thread
 _MOST_WRITTEN = 1 << 30  # bytes that one call writes
+_PLACE = struct.Struct(">qii")  # how a batch begins: its offset, its length, and the leader epoch
 
 
 class PartitionWrite(NamedTuple):
@@ -119,6 +121,18 @@ class LogWriter:
             self._waiting.append(append)
             self._waiting_bytes += append.size
             self._lock.notify_all()
+
+    @property
+    def may_take_at_once(self) -> bool:
+        """Whether an append may be done in the thread of who asks: nothing is synced, nobody is at work."""
+        return not (self._is_strict or self._busy or self._waiting)
+
+    def append_at_once(self, writes: Sequence[PartitionWrite]) -> list[WriteResult] | None:
+        """Do a small append in this thread, all or none; None where it would have to wait for something."""
+        append = _Append(writes, lambda results: None, whole=True)
+        if self._is_strict or append.size > _AT_ONCE_BYTES or not self._done_at_once(append):
+            return None
+        return append.results
 
     def _done_at_once(self, append: _Append) -> bool:
         """Do a small append in this thread, if nobody is at work and nothing but the write has to be done."""
@@ -273,9 +287,8 @@ class LogWriter:
         buffer = write.batches
         if isinstance(buffer, bytes) or (isinstance(buffer, memoryview) and buffer.readonly):
             buffer = bytearray(buffer)
-        base = -1
-        view = memoryview(buffer)
-        epoch = partition.leader_epoch
+        base, offset, epoch = -1, partition.next_offset, partition.leader_epoch
+        view, batches = memoryview(buffer), work.batches
         for at, header in write.headers:
             is_produced = header.producer_id != NO_PRODUCER  # else there is nothing to compare it with
             if is_produced:
@@ -294,29 +307,29 @@ class LogWriter:
                 if before is not None:
                     base = before.base_offset if base < 0 else base
                     continue
-            offset, size = partition.next_offset, header.size
-            place_batch(view, at, offset, epoch)
-            header = BatchHeader(offset, header.length, epoch, *header[3:])
-            partition.next_offset = offset + header.last_offset_delta + 1
+            length, size = header.length, header.size
+            _PLACE.pack_into(view, at, offset, length, epoch)
+            header = BatchHeader._make((offset, length, epoch, *header[3:]))
+            base = offset if base < 0 else base
+            partition.next_offset = offset = offset + header.last_offset_delta + 1
             if is_produced:
                 partition.expect(header)
-            work.batches.append(PlacedBatch(header, view[at : at + size], write.marker))
+            batches.append(PlacedBatch(header, view[at : at + size], write.marker))
             work.size += size
-            base = offset if base < 0 else base
         work.of.append((append, number, partition.next_offset))
         return WriteResult(base, partition.start)
 
     def _write(self, partition: PartitionLog, work: _PartitionRound) -> None:
         """Write what has its place; segments are closed and begun on the way."""
         left = deque(work.batches)
+        run: list[PlacedBatch] = []
         try:
             if left and work.size <= _MOST_WRITTEN and partition.has_room(work.size):
                 partition.write(work.batches, work.size)
                 work.unsynced = True
                 left.clear()
             while left:
-                run = list[PlacedBatch]()
-                size = 0
+                run, size = [], 0
                 while left and partition.has_room(size + len(left[0].piece)):
                     size += len(left[0].piece)
                     run.append(left.popleft())
@@ -325,6 +338,7 @@ class LogWriter:
                 if run:
                     partition.write(run, size)
                     work.unsynced = True
+                    run = []
                     continue
                 if work.unsynced or partition in self._dirty:
                     partition.sync()
@@ -336,7 +350,25 @@ class LogWriter:
             if not self._is_strict:
                 partition.reserve()
         except OSError as exc:
-            work.error = partition.fail(exc)
+            unwritten = run or left
+            if not partition.is_untouched or not unwritten:
+                work.error = partition.fail(exc)
+            else:
+                self._refuse(partition, work, unwritten[0].header.base_offset, exc)
+
+    def _refuse(self, partition: PartitionLog, work: _PartitionRound, base: int, exc: OSError) -> None:
+        """Let what was written count; what has found no room is refused and has left nothing behind."""
+        try:
+            if work.unsynced:
+                partition.sync()
+                partition.commit(synced=True)
+                partition.publish()
+                self._dirty.pop(partition, None)
+                work.unsynced = False
+        except OSError as failure:
+            work.error = partition.fail(failure)
+        else:
+            work.error = partition.refuse(exc, base)
 
     def _roll(self, partition: PartitionLog, base: int) -> None:
         following, partition.next_offset = partition.next_offset, base
@@ -399,6 +431,6 @@ class LogWriter:
 def _is_simple(write: PartitionWrite) -> bool:
     """Return whether a write asks for nothing that may take long: no table, no new file, no other bytes."""
     partition = write.partition
-    if partition is None or write.verify is not None or write.check is not None:
+    if partition is None or write.verify is not None:
         return False
     return partition.takes_at_once(len(write.batches), sum(each.record_count for _, each in write.headers))

@@ -21,6 +21,7 @@ from .heads import HeadKey, Numbering
 from .topics import keep_topics
 
 COLUMNS = "id key type value headers timestamp_ms owner"  # what a row holds of a record
+_PRODUCER = "id epoch sequence topic_id positions ids"
 _positions = msgspec.json.Decoder(list[tuple[int, int]]).decode
 _ids = msgspec.json.Decoder(tuple[str, ...]).decode
 
@@ -71,6 +72,12 @@ def last_batch(tx: Transaction, producer: str) -> Appended | None:
     return _appended(rows[0]) if rows else None
 
 
+def trim_producers(tx: Transaction, prefix: str, epoch: int, limit: int) -> int:
+    """Forget producers of a kind that are of an older epoch; return how many."""
+    kind = {"low": prefix, "high": prefix[:-1] + chr(ord(prefix[-1]) + 1)}
+    return tx.change("log", "producers_trim", epoch=epoch, limit=limit, **kind)
+
+
 def _appended(row: Row) -> Appended:
     epoch, sequence, topic_id, positions, ids = row
     places = tuple(Position(*each) for each in _positions(positions))
@@ -78,9 +85,17 @@ def _appended(row: Row) -> Appended:
 
 
 def _last_batches(tx: Transaction, batches: Sequence[Batch]) -> dict[str, Appended]:
-    """Lock the producers of some batches, and return the last batch of each."""
-    ids = sorted({batch.producer.id for batch in batches if batch.producer is not None})
-    return {row[0]: _appended(row[1:]) for row in tx.rows("log", "producers_lock", ids=ids)} if ids else {}
+    """Lock the producers of some batches, also those that are new, and return the last batch of each."""
+    ids = sorted({batch.producer.id for batch in batches if batch.producer is not None and batch.contents})
+    known = _locked(tx, ids) if ids else {}
+    new = [(id, -1, 0, 0, "[]", "[]") for id in ids if id not in known]
+    if new and tx.change("log", "producers_claim", producers=Rows.of(_PRODUCER, new)) < len(new):
+        known = {id: each for id, each in _locked(tx, ids).items() if each.epoch >= 0}
+    return known
+
+
+def _locked(tx: Transaction, ids: list[str]) -> dict[str, Appended]:
+    return {row[0]: _appended(row[1:]) for row in tx.rows("log", "producers_lock", ids=ids)}
 
 
 def _placed(batch: Batch, topics: dict[str, Topic], known: dict[str, Appended]) -> _Placed:
@@ -112,7 +127,7 @@ def _note_batches(
         if batch.producer is not None and each.heads
     ]
     if noted:
-        producers = Rows.of("id epoch sequence topic_id positions ids", noted)
+        producers = Rows.of(_PRODUCER, noted)
         tx.change("log", "producers_put", producers=producers)
 
 

@@ -11,16 +11,12 @@ transaction commits: there are no markers, and the last stable offset is the end
 import logging
 from collections.abc import Callable, Sequence
 from threading import Condition, Thread
-from typing import Any, NamedTuple
-
-import msgspec
+from typing import Any
 
 from penstock.clock import SYSTEM, Clock, own_ms
 from penstock.errors import (
     Error,
-    InvalidTransaction,
     OffsetOutOfRange,
-    ProducerFenced,
     StoreUnreachable,
     UnknownProducer,
     UnknownTopic,
@@ -28,7 +24,20 @@ from penstock.errors import (
 from penstock.redaction import traced
 from penstock.wire.kafka.buffer import Buffer
 
-from ..batches import HELD_BACK, BatchLog, Fetched, LogPlace, Sequenced, Write, WriteResult, WritesDone
+from ..batches import (
+    ALLOWED,
+    BATCH_BYTES,
+    FOREIGN_KEYS,
+    HELD_BACK,
+    BatchLog,
+    Fetched,
+    LockedProducer,
+    LogPlace,
+    Sequenced,
+    Write,
+    WriteResult,
+    WritesDone,
+)
 from ..contract import OffsetRange, Topic, check_partition
 from ..entry import Entry, is_cut
 from .appending import COLUMNS
@@ -45,31 +54,8 @@ from .topics import keep_topics
 
 logger = logging.getLogger("penstock.batches")
 
-FOREIGN_KEYS, ALLOWED = "penstock.foreign.keys", "allowed"
-BATCH_BYTES = 64 * 1024 * 1024  # of the records of one write, unpacked
 _TOGETHER_BYTES = 16 * 1024 * 1024  # of the writes of one transaction, as they come
 _LOOK_OFFSETS = 2000  # that one fetch of a partition looks at
-_partitions = msgspec.json.Decoder(list[tuple[int, int]]).decode
-
-
-class _LockedProducer(NamedTuple):
-    """A producer with transactions, locked."""
-
-    id: int
-    epoch: int
-    state: str
-    partitions: str
-    transactional_id: str | None
-
-    def check(self, header_epoch: int, key: HeadKey) -> None:
-        """Raise unless it may send to a partition in its transaction."""
-        name = self.transactional_id or str(self.id)
-        if header_epoch < self.epoch:
-            raise ProducerFenced(name, header_epoch, self.epoch)
-        if header_epoch > self.epoch or self.transactional_id is None:
-            raise InvalidTransaction(name, f"its epoch is {self.epoch}, not {header_epoch}")
-        if self.state != "open" or tuple(key) not in _partitions(self.partitions):
-            raise InvalidTransaction(name, f"it is {self.state}, or the partition was not added to it")
 
 
 class SqlBatchLog(BatchLog):
@@ -223,7 +209,7 @@ class SqlBatchLog(BatchLog):
         """Return the producers that a partition knows."""
         rows = self._log.rows("kafka_sequences_of", topic, partition=partition)
         return [
-            Sequenced(id, epoch, Known.of(id, epoch, batches).batches[-1].last, used_ms)
+            Sequenced(id, epoch, Known.of(id, epoch, batches).batches[-1].last_sequence, used_ms)
             for id, epoch, batches, used_ms, _, _ in rows
         ]
 
@@ -339,12 +325,12 @@ def _allowing(tx: Transaction, taken: Sequence[TakenWrite]) -> set[int]:
     return {topic_id for topic_id, name, value in rows if (name, value) == (FOREIGN_KEYS, ALLOWED)}
 
 
-def _locked_producers(tx: Transaction, taken: Sequence[TakenWrite]) -> dict[int, _LockedProducer]:
+def _locked_producers(tx: Transaction, taken: Sequence[TakenWrite]) -> dict[int, LockedProducer]:
     ids = sorted(
         {one.header.producer_id for each in taken for one in each.batches if one.header.is_transactional}
     )
     rows = tx.rows("log", "kafka_producers_lock", ids=ids) if ids else []
-    return {row[0]: _LockedProducer(*row) for row in rows}
+    return {row[0]: LockedProducer(*row) for row in rows}
 
 
 def _known(tx: Transaction, taken: Sequence[TakenWrite]) -> dict[tuple[int, int, int], Known]:

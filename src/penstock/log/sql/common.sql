@@ -400,6 +400,16 @@ ORDER BY id FOR UPDATE;
 -- The last batch of a producer; walks the primary key, locks nothing.
 SELECT epoch, sequence, topic_id, positions, ids FROM penstock_producer WHERE id = :id;
 
+-- name: producers_claim
+-- Let new producers stand there until their first batches are written down, so that two who begin as the same one come
+-- one after the other; walks the primary key, waits for another who does the same.
+-- without on_conflict: for_each(producers, producers_put_insert)
+INSERT INTO penstock_producer (id, epoch, sequence, topic_id, positions, ids)
+SELECT p.id, p.epoch, p.sequence, p.topic_id, p.positions, p.ids
+FROM rows(:producers, id text, epoch bigint, sequence bigint, topic_id integer, positions text, ids text) AS p
+WHERE true
+ON CONFLICT (id) DO NOTHING;
+
 -- name: producers_put
 -- Write down the last batches of producers; walks the primary key. The heads' locks are held already.
 -- without on_conflict: update_or_insert_each(producers, producers_put_update, producers_put_insert)
@@ -420,6 +430,11 @@ WHERE id = :id;
 -- The second form of producers_put, for one that is new; walks the primary key. The heads' locks are held already.
 INSERT INTO penstock_producer (id, epoch, sequence, topic_id, positions, ids)
 VALUES (:id, :epoch, :sequence, :topic_id, :positions, :ids);
+
+-- name: producers_trim
+-- Forget the oldest producers of a kind; walks that part of the primary key, once an hour, locks the rows it deletes.
+DELETE FROM penstock_producer WHERE id IN (
+    SELECT id FROM penstock_producer WHERE id >= :low AND id < :high AND epoch < :epoch ORDER BY id LIMIT :limit);
 
 -- == Through the Kafka port: producers, their last batches, and records of open transactions
 

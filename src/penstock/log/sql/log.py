@@ -147,6 +147,10 @@ class SqlLog(Log):
         """Return the last batch that a producer appended."""
         return self._look(lambda tx: appending.last_batch(tx, producer))
 
+    def trim_producers(self, prefix: str, epoch: int, *, limit: int = 1000) -> int:
+        """Forget producers of a kind that are of an older epoch."""
+        return self._run(lambda tx: appending.trim_producers(tx, prefix, epoch, limit))
+
     def durable(self, topic: Topic, position: Position) -> None:
         """Return at once: a commit is as durable as the database is set."""
 

@@ -8,19 +8,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from penstock.errors import OutOfSequence, ProducerFenced
-from penstock.wire.kafka.record_batch import BatchHeader, next_sequence
+from penstock.wire.kafka.record_batch import BatchHeader
 
+from ..repetition import REMEMBERED, repeated_batch
 from .contract import Row
-
-REMEMBERED = 5
 
 
 class Sent(NamedTuple):
     """A batch that was added: its sequences, and where its first record stands."""
 
-    first: int
-    last: int
+    base_sequence: int
+    last_sequence: int
     base_offset: int
 
 
@@ -44,22 +42,9 @@ class Sequence:
 
         Raises ProducerFenced for an epoch that has passed, OutOfSequence when batches before it are missing.
         """
-        name = str(self.producer_id)
-        if header.producer_epoch < self.epoch:
-            raise ProducerFenced(name, header.producer_epoch, self.epoch)
         if self.epoch < 0:  # nothing is known of it, perhaps no more: it says where it is
             return None
-        if header.producer_epoch > self.epoch:
-            if header.base_sequence:
-                raise OutOfSequence(name, header.base_sequence, 0)
-            return None
-        for sent in self.batches:
-            if (sent.first, sent.last) == (header.base_sequence, header.last_sequence):
-                return sent
-        expected = next_sequence(self.batches[-1].last, 1)
-        if header.base_sequence != expected:
-            raise OutOfSequence(name, header.base_sequence, expected)
-        return None
+        return repeated_batch(header, self.epoch, self.batches)
 
     def add(self, header: BatchHeader, base_offset: int) -> None:
         """Remember a batch that was added."""

@@ -19,6 +19,29 @@ LIMIT :limit;
 INSERT INTO penstock_audit (at_ms, actor, action, subject, count)
 VALUES (now_ms(:now_ms), :actor, :action, :subject, :count);
 
+-- == Schemas of values
+
+-- name: value_schemas
+-- All schemas, or those of a topic, without what describes them; walks the primary key, locks nothing.
+SELECT topic, type, message, added_by, added_ms FROM penstock_value_schema
+WHERE :topic::text IS NULL OR topic = :topic::text
+ORDER BY topic, type;
+
+-- name: value_schema_of
+-- The schema of a type of a topic, and that of every type, which comes last; walks the primary key, locks nothing.
+SELECT message, descriptors FROM penstock_value_schema
+WHERE topic = :topic AND (type = :type OR type = '')
+ORDER BY type DESC;
+
+-- name: value_schema_add
+-- Add a schema, after value_schema_remove; locks its row.
+INSERT INTO penstock_value_schema (topic, type, message, descriptors, added_by, added_ms)
+VALUES (:topic, :type, :message, :descriptors, :added_by, now_ms(:now_ms));
+
+-- name: value_schema_remove
+-- Remove a schema; walks the primary key, locks its row.
+DELETE FROM penstock_value_schema WHERE topic = :topic AND type = :type;
+
 -- == Why a record is where it is
 
 -- name: why_audit

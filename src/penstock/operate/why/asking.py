@@ -13,6 +13,7 @@ from penstock.model.limits import ERASED
 from ..lookup import storable
 from ..operation import operation
 from ..readers import reader_named, readers
+from ..topics_seen import SeesTopic, every_topic
 from . import sentences as say
 from .answer import Answer, Code, QuestionKind
 from .explaining import explain
@@ -47,20 +48,22 @@ def why(
     topic: str | None = None,
     key: str | None = None,
     everything: bool = False,
+    seen: SeesTopic = every_topic,
     clock: Clock = SYSTEM,
 ) -> list[Answer]:
     """Return why a record, a key or a group has not been delivered, an answer for each group concerned.
 
     `kind` says what `subject` is; else a UUID that is found is an id, then comes a group of that name, then
     a key. `group` and `topic` narrow it; `key` tells in which partition an id is to be looked for, and
-    `everything` lets the search for it go through the whole log. Raises UnknownGroup for `group`, and for a
-    subject that must be one.
+    `everything` lets the search for it go through the whole log. Only of topics that are `seen` is told.
+    Raises UnknownGroup for `group`, and for a subject that must be one.
     """
     opened = open_transactions(store)
 
     def look(tx: Transaction) -> list[Answer]:
         log = store.log_in(tx)
-        return _Question(tx, log, subject, group, topic, everything, clock, opened).answers(kind, key)
+        question = _Question(tx, log, subject, group, topic, everything, seen, clock, opened)
+        return question.answers(kind, key)
 
     return store.database.look_once(look)
 
@@ -102,15 +105,18 @@ class _Question:
         group: str | None,
         topic: str | None,
         everything: bool,
+        seen: SeesTopic,
         clock: Clock,
         opened: OpenTransactions,
     ) -> None:
         self._tx, self._log, self._subject, self._opened = tx, log, subject, opened
         self._now_ms = clock.now_ms()
-        topics = [each for each in log.topics() if topic in (None, each.name)]
-        self._topic = topic
+        known = [each for each in log.topics() if topic in (None, each.name)]
+        topics = [each for each in known if seen(each.name)]
+        self._topic, self._seen = topic, seen
         self._group = None if group is None else self._found(group)
         only = None if topic is None else storable(topic)
+        self._waits_on = [only] if len(topics) == len(known) else [each.name for each in topics]
         self._finder = Finder(tx, log, topics, only, everything=everything)
         self._members = Members(tx, clock)
         self._reader = StandingReader(tx, self._finder, self._members)
@@ -120,23 +126,29 @@ class _Question:
         """Return the answers, whatever the subject turns out to be."""
         text = storable(self._subject)
         if kind is QuestionKind.ID:
-            return self._of_id(self._finder.by_id(text, key))
+            return self._of_id(self._by_id(text, key))
         if kind is QuestionKind.KEY:
             return self._of_key() or self._of_nothing(QuestionKind.KEY)
         if kind is QuestionKind.GROUP:
             group = self._group_named(text)
             return self._of_group(group) or self._of_group(self._found(self._subject))
         if looks_like_id(text):
-            found = self._finder.by_id(text, key)
+            found = self._by_id(text, key)
             if not isinstance(found, Missing):
                 return self._of_id(found)
-            return self._of_group(self._group_named(text)) or self._of_key() or self._of_id(found)
+            return self._of_group_named(text) or self._of_key() or self._of_id(found)
         return (
-            self._of_group(self._group_named(text))
+            self._of_group_named(text)
             or self._of_key()
-            or self._of_found(self._finder.by_id(text, key))
+            or self._of_found(self._by_id(text, key))
             or self._of_nothing(QuestionKind.KEY)
         )
+
+    def _by_id(self, id: str, key: str | None) -> UnloggedEvent | Logged | Missing:
+        found = self._finder.by_id(id, key)
+        if isinstance(found, UnloggedEvent) and not self._seen(found.topic):
+            return Missing(cut=False, gone=False)
+        return found
 
     # -- a record
 
@@ -289,9 +301,14 @@ class _Question:
 
     def _unlogged(self, asked: _Asked) -> list[Answer]:
         """Return answers for what of the key is staged or scheduled."""
-        staged, scheduled = self._finder.waiting_count(self._subject)
+        return [each for topic in self._waits_on for each in self._unlogged_on(asked, topic)]
+
+    def _unlogged_on(self, asked: _Asked, topic: str | None) -> list[Answer]:
+        staged, scheduled = self._finder.waiting_count(self._subject, topic)
         answers = []
-        for event in self._finder.waiting(self._subject):
+        for event in self._finder.waiting(self._subject, topic):
+            if not self._seen(event.topic):
+                continue
             count, state = (staged, "staged") if event.due_ms is None else (scheduled, "scheduled")
             answer = self._staged(asked, event)
             if count > 1:
@@ -312,14 +329,24 @@ class _Question:
 
     # -- a group
 
+    def _of_group_named(self, name: str) -> list[Answer]:
+        """Return answers for a group of a name, unless another was named: then it is not told of."""
+        named = self._group_named(name)
+        if self._group is not None and (named is None or named.id != self._group.id):
+            return []
+        return self._of_group(named)
+
     def _of_group(self, group: StoredGroup | None) -> list[Answer]:
         if group is None:
             return self._of_reader()
         asked = _Asked(self._subject, QuestionKind.GROUP)
+        wholes = list(self._wholes.of(group, self._topic))
         answers = [
-            asked.answer(reason, group.name, None, topic)
-            for topic, reason in self._wholes.of(group, self._topic)
+            asked.answer(reason, group.name, None, topic) for topic, reason in wholes if self._seen(topic)
         ]
+        if wholes and not answers:
+            unseen_reason = Reason(Code.NO_HANDLER, f"group {group.name} reads no topic that you may know of")
+            return [asked.answer(unseen_reason, group.name, None, None)]
         where = "any topic" if self._topic is None else f"topic {self._topic}"
         nothing = Reason(
             Code.NO_HANDLER,
@@ -337,7 +364,7 @@ class _Question:
         return [
             asked.answer(reason, reader.name, None, topic)
             for topic, reason in of_whole(self._log, reader, self._now_ms)
-            if self._topic in (None, topic)
+            if self._topic in (None, topic) and self._seen(topic)
         ]
 
     def _found(self, name: str) -> StoredGroup:

@@ -119,19 +119,19 @@ class Finder:
             missing = Missing(missing.cut or found.cut, missing.gone or found.gone)
         return self._kept(id) or replace(missing, trimmed=any(map(self._is_trimmed, self._topics)))
 
-    def waiting(self, key: str) -> Iterator[UnloggedEvent]:
-        """Yield the oldest staged and the next scheduled event of a key."""
+    def waiting(self, key: str, topic: str | None) -> Iterator[UnloggedEvent]:
+        """Yield the oldest staged and the next scheduled event of a key, on a topic or on all."""
         hashed = key_hash(_bytes(key))
-        params = {"key_hash": hashed, "key": _bytes(key), "topic": self._topic}
+        params = {"key_hash": hashed, "key": _bytes(key), "topic": topic}
         walk = {"slot": slot(hashed), "walk": self._staged_walk}
         rows = self._tx.rows("outbox", "staged_by_key", **walk, **params)
         rows += self._tx.rows("outbox", "scheduled_by_key", **params)
         yield from map(_staged, rows)
 
-    def waiting_count(self, key: str) -> tuple[int, int]:
-        """Return how many events of a key are staged, and how many scheduled."""
+    def waiting_count(self, key: str, topic: str | None) -> tuple[int, int]:
+        """Return how many events of a key are staged, and how many scheduled, on a topic or on all."""
         hashed = key_hash(_bytes(key))
-        params = {"key_hash": hashed, "key": _bytes(key), "topic": self._topic, "slot": slot(hashed)}
+        params = {"key_hash": hashed, "key": _bytes(key), "topic": topic, "slot": slot(hashed)}
         ((staged, scheduled),) = self._tx.rows("outbox", "unlogged_of_key", walk=self._staged_walk, **params)
         return staged, scheduled
 

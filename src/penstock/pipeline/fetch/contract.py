@@ -2,8 +2,8 @@
 
 A fetcher is opened in a worker of Spark, one per task. It yields batches of a bounded size with the columns
 `partition, offset, type, timestamp_ms, key, value, headers`; a column that is not asked for is all null.
-No other connection to the same SQLite file may be open in its process: the driver brings an SQLite of its
-own, and two of them in one process drop each other's locks.
+Two libraries of SQLite in one process drop each other's locks (`sqlite_drivers.py`): none of ours opens a
+SQLite file while a fetcher has it.
 """
 
 from collections.abc import Iterator, Sequence

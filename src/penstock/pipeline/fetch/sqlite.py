@@ -1,34 +1,30 @@
-"""Fetching from SQLite with its Arrow driver: memory is that of a few rows of the driver and one batch.
+"""Fetching from SQLite as Arrow: memory is that of a few rows of the driver and one batch.
 
-The driver steps through the rows and gathers a fixed number of them, however large they are. So it gathers
-few, and these are joined into batches that are bounded in rows and in bytes.
+A driver gathers a fixed number of rows, however large they are. So it gathers few, and these are joined into
+batches that are bounded in rows and in bytes.
 """
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from urllib.parse import quote
 
 import msgspec
 
-from penstock.errors import InvalidUrl, MissingExtra, StoreLocked, StoreUnreachable
+from penstock.errors import InvalidUrl, MissingExtra
 from penstock.log.sql.address import FORMS
 from penstock.log.sql.naming import Names
-from penstock.log.sql.sqlite.dialect import BUSY_SECONDS, SqliteDialect
+from penstock.log.sql.sqlite.dialect import SqliteDialect
 from penstock.log.sql.statements import statement
 from penstock.log.store import open_store
 
 from .contract import WANTED, Request
+from .sqlite_drivers import open_driver
 
 try:
-    import adbc_driver_manager
     import pyarrow as pa
     import pyarrow.compute as pc
-    from adbc_driver_sqlite import dbapi
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
 _BATCH_ROWS = 4096
-_DRIVER_ROWS = 128  # at a mebibyte each, as much as a batch of small ones may have
 _BATCH_BYTES = 16 << 20
 
 
@@ -39,47 +35,26 @@ class SqliteFetcher:
         dialect = open_store(url, names).database.dialect
         if not isinstance(dialect, SqliteDialect):
             raise InvalidUrl(url, FORMS)
-        self._names, self._path = names, dialect.path
-        with self._translated():
-            # Read-only: a writer that closes as the last one folds the WAL into the file and removes it.
-            self._conn = dbapi.connect(f"file:{quote(dialect.path)}?mode=ro")
-            with closing(self._conn.cursor()) as cursor:  # which is a moment in which the file is locked
-                cursor.execute(f"PRAGMA busy_timeout = {round(BUSY_SECONDS * 1000)}")
-                cursor.fetchall()
+        self._names = names
+        self._driver = open_driver(dialect.path)
 
     def batches(self, request: Request) -> Iterator[pa.RecordBatch]:
         """Yield the records asked for."""
-        for batches in _grouped(self._steps(request)):
+        wanted = [int(request.wants(column)) for column in WANTED]
+        asked = request.topic_id, _json(request), *wanted
+        for batches in _grouped(self._driver.batches(self._sql("fetch"), asked)):
             yield _with_nulls(pa.concat_batches(batches) if len(batches) > 1 else batches[0])
 
     def starts(self, topic_id: int) -> dict[int, int]:
         """Return the first offset kept of each partition."""
-        with self._translated(), closing(self._conn.cursor()) as cursor:
-            cursor.execute(self._sql("starts"), (topic_id,))
-            return dict(cursor.fetchall())
+        return dict(self._driver.rows(self._sql("starts"), (topic_id,)))
 
     def close(self) -> None:
         """Close it."""
-        self._conn.close()
+        self._driver.close()
 
     def _sql(self, name: str) -> str:
         return statement("log", "sqlite", f"arrow_{name}", self._names)
-
-    def _steps(self, request: Request) -> Iterator[pa.RecordBatch]:
-        wanted = [int(request.wants(column)) for column in WANTED]
-        with self._translated(), closing(self._conn.cursor()) as cursor:
-            cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_DRIVER_ROWS)})
-            cursor.execute(self._sql("fetch"), (request.topic_id, _json(request), *wanted))
-            yield from (batch for batch in cursor.fetch_record_batch() if batch.num_rows)
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except adbc_driver_manager.Error as exc:
-            if "database is locked" in str(exc):
-                raise StoreLocked(self._path) from exc
-            raise StoreUnreachable(self._path, _first_line(exc)) from exc
 
 
 def _grouped(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
@@ -114,7 +89,3 @@ def _with_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
             else batch.column(name)
         )
     return pa.RecordBatch.from_pydict(columns)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]

@@ -37,13 +37,13 @@ class Evolve:
 
     def put(self, table: LakeTable, part: TablePart, identity: BatchIdentity) -> None:
         """Add the files. Raises CommitFailedError."""
-        table.append(part.files, all_columns(part), identity)
+        table.append(part.files, identity)
 
 
 def evolve(part: TablePart) -> None:
     """Give a table the columns that it does not have. Raises TableDiffers."""
-    table = DeltaTable(str(part.path))
-    found, wanted = _types(table.schema()), _types(Schema.from_arrow(part.schema))
+    wanted_form = msgspec.json.decode(Schema.from_arrow(part.schema).to_json())
+    found, wanted = _types(LakeTable(part.path).schema_form()), _types(wanted_form)
     changed = [name for name, kind in wanted.items() if name in found and not _grows(found[name], kind)]
     changed += {"value"} & found.keys() - wanted.keys()  # it is raw, and its rows would have no fields
     if changed:
@@ -53,6 +53,7 @@ def evolve(part: TablePart) -> None:
     if any(_is_new(found.get(name), wanted[name]) for name in new):
         fields = [each for each in Schema.from_arrow(part.schema).fields if each.name in new]
         with suppress(CommitFailedError):  # another driver did it at the same moment; the commit looks again
+            table = DeltaTable(str(part.path))
             table.alter.add_columns(fields, commit_properties=CommitProperties(max_commit_retries=0))
 
 
@@ -61,9 +62,9 @@ def all_columns(part: TablePart) -> pa.Schema:
     return pa.schema(DeltaTable(str(part.path)).schema().to_arrow())
 
 
-def _types(schema: Schema) -> dict[str, Any]:
+def _types(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns with their types, without what is said about them."""
-    form = _plain(msgspec.json.decode(schema.to_json()))
+    form = _plain(schema)
     return {field["name"]: field["type"] for field in form["fields"]}
 
 

@@ -57,7 +57,7 @@ class RequestReader:
 
     def __init__(self, max_bytes: int) -> None:
         """`max_bytes`: the largest request that is taken."""
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self._buffer = bytearray(_FIRST)
         self._filled = 0  # bytes in the buffer, from its start
         self._large: bytearray | None = None  # room for the large request that is being received
@@ -101,8 +101,8 @@ class RequestReader:
             (size,) = _SIZE.unpack_from(self._buffer, at)
             if size < _HEAD.size:
                 raise InvalidRequest(f"a size of {size} bytes")
-            if size > self._max_bytes:
-                raise FrameTooLarge(size, self._max_bytes)
+            if size > self.max_bytes:
+                raise FrameTooLarge(size, self.max_bytes)
             begin = at + _SIZE.size
             if self._filled - begin < size:
                 if size > _FIRST and size > len(self._buffer) - _SIZE.size:

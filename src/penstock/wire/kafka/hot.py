@@ -15,7 +15,23 @@ from .layout import FieldReader, put_varint
 
 _I16, _I32, _I64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
 _PRODUCE_HEAD = struct.Struct(">hi")
+_FETCH_HEAD = struct.Struct(">iiiib")  # a replica's id, longest wait, least bytes, most bytes, isolation
+_SESSION = struct.Struct(">ii")
+# Of one wanted partition, by the first version that has it so; a Fetch may name thousands of them.
+_WANTED = (
+    (
+        12,
+        struct.Struct(">iiqiqi"),
+    ),  # partition, leader epoch, offset, last epoch, a follower's start, most bytes
+    (9, struct.Struct(">iiqqi")),
+    (5, struct.Struct(">iqqi")),
+    (0, struct.Struct(">iqi")),
+)
 _FETCHED = struct.Struct(">ihqqq")  # partition, error, high watermark, last stable offset, start
+_LAST_PLAIN = 11  # version of Fetch before the flexible ones: what most clients ask in
+_FETCHED_PLAIN = struct.Struct(
+    ">ihqqqiii"
+)  # the same, how many aborted, no preferred replica, bytes of records
 _TAGS_ALONE = b"\0"
 
 
@@ -83,7 +99,7 @@ class FetchedPart(NamedTuple):
     @property
     def size(self) -> int:
         """How many bytes of records it holds."""
-        return sum(len(each) for each in self.pieces)
+        return sum(map(len, self.pieces)) if self.pieces else 0
 
 
 class _Fields:
@@ -99,9 +115,6 @@ class _Fields:
 
     def int32(self) -> int:
         return int(_I32.unpack(self.reader.take(4))[0])
-
-    def int64(self) -> int:
-        return int(_I64.unpack(self.reader.take(8))[0])
 
     def text(self, *, null: bool = False) -> str | None:
         length = self.reader.varint() - 1 if self.flexible else self.int16()
@@ -177,35 +190,25 @@ def encode_produced(
 def decode_fetch(data: Buffer, version: int, at: int = 0) -> Wanted:
     """Return a Fetch request. Raises InvalidRequest."""
     fields = _Fields(data, at, FETCH.is_flexible(version))
-    fields.int32()  # a replica's id
-    max_wait_ms, min_bytes, max_bytes = fields.int32(), fields.int32(), fields.int32()
-    committed = bool(fields.reader.take(1)[0])
-    session_id, session_epoch = (fields.int32(), fields.int32()) if version >= 7 else (0, -1)
+    take = fields.reader.take
+    _, max_wait_ms, min_bytes, max_bytes, isolation = _FETCH_HEAD.unpack(take(_FETCH_HEAD.size))
+    session_id, session_epoch = _SESSION.unpack(take(_SESSION.size)) if version >= 7 else (0, -1)
+    layout = next(each for first, each in _WANTED if version >= first)
     parts = []
     for _ in range(fields.count()):
         topic = fields.text() or ""
         for _ in range(fields.count()):
-            parts.append(_wanted_part(fields, topic, version))
+            found = layout.unpack(take(layout.size))
+            leader_epoch, offset = (found[1], found[2]) if version >= 9 else (-1, found[1])
+            parts.append(WantedPart(topic, found[0], leader_epoch, offset, found[-1]))
+            fields.tags()
         fields.tags()
     if version >= 7:
         _skip_forgotten(fields)
     if version >= 11:
         fields.text()  # the rack
     fields.tags()
-    return Wanted(max_wait_ms, min_bytes, max_bytes, committed, session_id, session_epoch, parts)
-
-
-def _wanted_part(fields: _Fields, topic: str, version: int) -> WantedPart:
-    partition = fields.int32()
-    leader_epoch = fields.int32() if version >= 9 else -1
-    offset = fields.int64()
-    if version >= 12:
-        fields.int32()  # the epoch of the last record that was fetched
-    if version >= 5:
-        fields.int64()  # where a follower begins
-    max_bytes = fields.int32()
-    fields.tags()
-    return WantedPart(topic, partition, leader_epoch, offset, max_bytes)
+    return Wanted(max_wait_ms, min_bytes, max_bytes, bool(isolation), session_id, session_epoch, parts)
 
 
 def _skip_forgotten(fields: _Fields) -> None:
@@ -246,6 +249,11 @@ def encode_fetched(
 
 
 def _put_part(out: bytearray, part: FetchedPart, version: int, flexible: bool) -> None:
+    if version == _LAST_PLAIN and not part.aborted:  # most of thousands of partitions
+        aborted = -1 if part.aborted is None else 0
+        bounds = part.end, part.stable, part.start
+        out += _FETCHED_PLAIN.pack(part.partition, part.error, *bounds, aborted, -1, part.size)
+        return
     if version >= 5:
         out += _FETCHED.pack(part.partition, part.error, part.end, part.stable, part.start)
     else:
@@ -257,7 +265,7 @@ def _put_part(out: bytearray, part: FetchedPart, version: int, flexible: bool) -
             out += _TAGS_ALONE
     if version >= 11:
         out += _I32.pack(-1)  # no replica is preferred
-    _put_count(out, sum(len(each) for each in part.pieces), flexible)
+    _put_count(out, part.size, flexible)
 
 
 def _put_count(out: bytearray, count: int, flexible: bool) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable
 from contextlib import nullcontext
 
 from penstock.clock import Clock
-from penstock.delivery.store import GroupStore, Living
+from penstock.delivery.store import Aside, GroupStore, Living
 from penstock.delivery.verdict import Parked, Passed, Verdict
 from penstock.errors import UnknownTopic
 from penstock.log.contract import Log, Topic
@@ -34,7 +34,7 @@ from .owned_partitions import OwnedPartitions
 from .partition_work import Taken, put_back
 from .read_cache import ReadCache
 from .runs import tasks_of
-from .settling import Aside, Settling
+from .settling import Settled, Settling
 from .suspects import Suspects
 from .trials import Trials
 
@@ -44,8 +44,8 @@ _INTERRUPTED = "its worker stopped before it had ended"
 class GroupDelivery:
     """Delivery to one group by one member. Not thread-safe: one loop owns it.
 
-    It has no state beside its parts. Records go out one by one, by `start`, or in units of work, by
-    `TransactionalDelivery`, which uses the same parts.
+    It has no state beside its parts, but whether somebody waits for what is settled. Records go out one by
+    one, by `start`, or in units of work, by `TransactionalDelivery`, which uses the same parts.
     """
 
     def __init__(
@@ -57,9 +57,11 @@ class GroupDelivery:
         trials: Trials | None = None,
         *,
         barrier_seconds: float = LOOK_SECONDS,
+        settled: Settled | None = None,
     ) -> None:
         """`trials`: of the process; without it no record is tried for the death of another one.
 
+        `settled`: who waits for results to be written down; then they do not wait for others.
         `barrier_seconds`: how soon to look again whether a partition that came by growing may be read.
         """
         self._store, self._clock, self.subscription = store, clock, subscription
@@ -69,7 +71,8 @@ class GroupDelivery:
         self.late = LateRecords(log, store, subscription, self.partitions, clock)
         self.suspects = Suspects(trials or Trials(clock), store, self.partitions, self.reader, self.records)
         self.barriers = Barriers(store, self.partitions, clock, barrier_seconds)
-        self.settling = Settling(subscription.group, store, self.partitions, self.suspects)
+        self._is_awaited = settled is not None
+        self.settling = Settling(subscription.group, store, self.partitions, self.suspects, settled)
 
     @property
     def topic(self) -> str:
@@ -264,7 +267,7 @@ class GroupDelivery:
         if work is None:
             return False  # it was lost meanwhile, and its new owner will do it again
         passed = isinstance(verdict, Passed) and not verdict.by_fallback
-        pressing = not passed or task.failures > 0 or work.is_pressing
+        pressing = not passed or task.failures > 0 or work.is_pressing or self._is_awaited
         if passed and not pressing and not work.owned.trial.at_work:
             work.machine.finish_passed(offset)
             self.records.drop(work, offset)

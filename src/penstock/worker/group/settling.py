@@ -2,17 +2,17 @@
 
 import logging
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 
 from penstock.delivery.machine import Settlement
-from penstock.delivery.store import GroupStore, Owned
+from penstock.delivery.store import Aside, GroupStore, Owned
 
 from .owned_partitions import OwnedPartitions
 from .suspects import Suspects
 
-logger = logging.getLogger("penstock.delivery")
+Settled = Callable[[int, list[int]], None]  # a partition, and the offsets of it that are written down
 
-Aside = Callable[[], AbstractContextManager[None]]
+logger = logging.getLogger("penstock.delivery")
 
 
 class Settling:
@@ -24,8 +24,15 @@ class Settling:
     """
 
     def __init__(
-        self, group: str, store: GroupStore, partitions: OwnedPartitions, suspects: Suspects
+        self,
+        group: str,
+        store: GroupStore,
+        partitions: OwnedPartitions,
+        suspects: Suspects,
+        settled: Settled | None = None,
     ) -> None:
+        """`settled`: who is told what has been written down."""
+        self._settled = settled
         self._group, self._store, self._partitions, self._suspects = group, store, partitions, suspects
         self._unwritten: dict[int, tuple[Owned, Settlement]] = {}
 
@@ -37,7 +44,8 @@ class Settling:
         """Write down all that has changed; drop the partitions that another owner has taken.
 
         Raises what the store raises; then the next call begins with the same writing again. In `aside` the
-        store is waited for: meanwhile another thread may hand out and take note of results, and no more.
+        store is waited for, and nothing here is touched: meanwhile another thread may hand out and take note
+        of results, and no more.
         """
         self._write(aside)
         for work in self._partitions.awake():
@@ -57,13 +65,14 @@ class Settling:
     def _write(self, aside: Aside) -> None:
         if not self._unwritten:
             return
-        with aside():
-            lost = self._store.settle(self._unwritten)
+        lost = self._store.settle(self._unwritten, aside)
         for number, (owned, settlement) in self._unwritten.items():
             work = self._partitions.get(number)
             if work is None or work.owned is not owned:
                 continue  # it was known already, and perhaps taken again
             if number not in lost:
+                if self._settled is not None and work.writing:
+                    self._settled(number, work.finished[: work.writing])
                 del work.finished[: work.writing]
                 work.settled_to = max(work.settled_to, settlement.reach)
                 continue

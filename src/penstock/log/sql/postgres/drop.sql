@@ -33,4 +33,6 @@ DROP TABLE IF EXISTS
     penstock_pending_offset,
     penstock_kafka_group,
     penstock_broker,
+    penstock_access_rule,
+    penstock_value_schema,
     penstock_audit;

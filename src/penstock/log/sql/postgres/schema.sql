@@ -7,7 +7,7 @@ CREATE TABLE penstock_meta (
     value text NOT NULL
 );
 INSERT INTO penstock_meta (name, value)
-VALUES ('schema_version', '11'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', gen_random_uuid()::text);
+VALUES ('schema_version', '13'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', gen_random_uuid()::text);
 
 -- Events that committed and have no offset yet. seq is the order of staging: CACHE 1, or sessions would hand
 -- out numbers in another order than they were asked for.
@@ -403,6 +403,25 @@ CREATE TABLE penstock_broker (
     port    integer NOT NULL,
     member  text NOT NULL,
     UNIQUE (host, port)
+);
+
+-- Rules of access, each as its line (access/rule.py); those of a file are not here. added_by: who added it.
+CREATE TABLE penstock_access_rule (
+    rule     text NOT NULL PRIMARY KEY,
+    added_by text NOT NULL,
+    added_ms bigint NOT NULL
+);
+
+-- How values of a topic are written as JSON and as Protobuf, for events of a type, or of every type where that is ''.
+-- message: the name of the Protobuf message; descriptors: the FileDescriptorSet that describes it.
+CREATE TABLE penstock_value_schema (
+    topic       text NOT NULL,
+    type        text NOT NULL,
+    message     text NOT NULL,
+    descriptors bytea NOT NULL,
+    added_by    text NOT NULL,
+    added_ms    bigint NOT NULL,
+    PRIMARY KEY (topic, type)
 );
 
 -- Who did what to this store, and to how much of it. subject: what it was done to, as JSON; never a payload.

@@ -9,11 +9,11 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from threading import Event
 from typing import Any, Self
 
 import msgspec
 
+from penstock.clock import SYSTEM
 from penstock.errors import (
     Error,
     SchemaMissing,
@@ -26,11 +26,17 @@ from penstock.errors import (
 
 from ..contract import Params, Result, Row, Rows, TransactionState
 from .shared_file import FileConnection, shared_file
+from .write_watch import Sign, WriteWatch
 
 BUSY_SECONDS = 30.0
 _HELD_MS = 500
-_CLOSE_LOOK_SECONDS, _LOOK_SECONDS, _IDLE_LOOK_SECONDS = 0.0002, 0.005, 0.025
-_CLOSE_LOOKS = 100  # as long as a commit takes, on most disks
+# Between two looks whether somebody has written: at first, after a sign that somebody has begun to, then each
+# time longer by so much; and, where there are no signs, at most, just after a write and long after one.
+_FIRST_LOOK_SECONDS, _LOOK_SECONDS, _IDLE_LOOK_SECONDS = 0.0002, 0.005, 0.025
+_LONGER = 1.6
+_REST_SECONDS = (
+    0.001  # after a write was told of: what comes of it begins sooner, and what follows is told once
+)
 _encode = msgspec.json.encode
 OLDEST = (3, 35, 0)  # RETURNING
 
@@ -292,45 +298,66 @@ class SqliteDialect:
 
 
 class SqliteListener:
-    """Looks at SQLite's counter of writes by other connections; it stands in shared memory."""
+    """Looks at SQLite's counter of writes by other connections; it stands in shared memory.
+
+    A write to the write-ahead log is a sign, where the system gives one: what is written counts some time
+    later, when it is on disk. So it looks closely then, less and less so, and not at all after a while. Where
+    there are no signs it looks all the time.
+    """
 
     def __init__(self, dialect: SqliteDialect) -> None:
-        self._dialect, self._conn, self._hurried = dialect, dialect.connect(), Event()
-        self._version, self._seconds, self._close_looks = self._read(), _LOOK_SECONDS, 0
+        self._dialect, self._conn = dialect, dialect.connect()
+        self._version, self._pause, self._longest = self._read(), _FIRST_LOOK_SECONDS, _LOOK_SECONDS
+        self._writes = WriteWatch(f"{dialect.path}-wal")
+        self._is_told = False  # of the last write that was seen, just now
+        self._is_seen = True  # what there have been signs of
 
     def wait(self, seconds: float) -> list[str]:
-        """Look every few milliseconds until somebody has written, less often when that is long ago.
+        """Wait until somebody has written.
 
         While the connections of this process are closed together, its own is, too.
         """
         if not self._dialect.may_keep(self._conn):
             self._dialect.close(self._conn)
             if self._dialect.is_read_only:
-                self._hurried.wait(seconds)
-                self._hurried.clear()
+                self._writes.wait(seconds)
                 return []
             self._conn = self._dialect.connect()
             self._version = self._read()
+            self._watch_again()
             return [""]
-        left = seconds
-        while left > 0:
+        if self._is_told:
+            self._is_told = False
+            self._writes.rest(_REST_SECONDS)
+        end = SYSTEM.monotonic() + seconds
+        while (left := end - SYSTEM.monotonic()) > 0:
             version = self._read()
             if version != self._version:
-                self._version, self._seconds, self._close_looks = version, _LOOK_SECONDS, 0
+                self._version, self._longest, self._is_told = version, _LOOK_SECONDS, True
+                self._pause, self._is_seen = _LOOK_SECONDS, True
                 return [""]
-            if self._close_looks:
-                self._close_looks -= 1
-            pause = _CLOSE_LOOK_SECONDS if self._close_looks else self._seconds
-            if self._hurried.wait(pause):
-                self._hurried.clear()
-                self._close_looks = _CLOSE_LOOKS
-            left -= pause
-        self._seconds = _IDLE_LOOK_SECONDS
+            self._await_sign(min(left, self._pause if self._writes.sees else min(self._pause, self._longest)))
+            self._pause = min(self._pause, seconds)
+        self._longest = _IDLE_LOOK_SECONDS
         return []
+
+    def _await_sign(self, seconds: float) -> None:
+        """Wait until it is time for the next look, and work out how long after it the next but one is due.
+
+        What is being written is not looked at before a pause is over, however often it is written to.
+        """
+        sign = self._writes.wait(seconds)
+        is_first = self._is_seen or self._pause > _LOOK_SECONDS
+        if sign is Sign.CALLED or (sign is Sign.WRITTEN and is_first):
+            self._pause, self._is_seen = _FIRST_LOOK_SECONDS, False
+        if sign is Sign.WRITTEN:
+            self._writes.rest(self._pause)
+        if sign is not Sign.CALLED:  # also after a change: another write may have begun with that one
+            self._pause *= _LONGER
 
     def hurry(self) -> None:
         """Look closely for a while: the driver says that a transaction has ended before it is on disk."""
-        self._hurried.set()
+        self._writes.wake()
 
     def is_pooled(self) -> bool:
         """Return False: it is a file."""
@@ -338,7 +365,13 @@ class SqliteListener:
 
     def close(self) -> None:
         """Close its connection."""
+        self._writes.close()
         self._dialect.close(self._conn)
+
+    def _watch_again(self) -> None:
+        """Watch the write-ahead log of a connection that was just opened: it may be another one."""
+        former, self._writes = self._writes, WriteWatch(f"{self._dialect.path}-wal")
+        former.close()
 
     def _read(self) -> int:
         return int(self._conn.execute("PRAGMA data_version").fetchone()[0])

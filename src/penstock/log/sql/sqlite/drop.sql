@@ -29,4 +29,6 @@ DROP TABLE IF EXISTS penstock_pending;
 DROP TABLE IF EXISTS penstock_pending_offset;
 DROP TABLE IF EXISTS penstock_kafka_group;
 DROP TABLE IF EXISTS penstock_broker;
+DROP TABLE IF EXISTS penstock_access_rule;
+DROP TABLE IF EXISTS penstock_value_schema;
 DROP TABLE IF EXISTS penstock_audit;

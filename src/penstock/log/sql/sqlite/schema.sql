@@ -7,7 +7,7 @@ CREATE TABLE penstock_meta (
     value TEXT NOT NULL
 ) WITHOUT ROWID;
 INSERT INTO penstock_meta (name, value)
-VALUES ('schema_version', '11'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', lower(hex(randomblob(16))));
+VALUES ('schema_version', '13'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', lower(hex(randomblob(16))));
 
 -- Events that committed and have no offset yet. seq is the order of staging; SQLite has one writer at a
 -- time, so it is also the order of commits.
@@ -402,6 +402,25 @@ CREATE TABLE penstock_broker (
     member  TEXT NOT NULL,
     UNIQUE (host, port)
 );
+
+-- Rules of access, each as its line (access/rule.py); those of a file are not here. added_by: who added it.
+CREATE TABLE penstock_access_rule (
+    rule     TEXT NOT NULL PRIMARY KEY,
+    added_by TEXT NOT NULL,
+    added_ms INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- How values of a topic are written as JSON and as Protobuf, for events of a type, or of every type where that is ''.
+-- message: the name of the Protobuf message; descriptors: the FileDescriptorSet that describes it.
+CREATE TABLE penstock_value_schema (
+    topic       TEXT NOT NULL,
+    type        TEXT NOT NULL,
+    message     TEXT NOT NULL,
+    descriptors BLOB NOT NULL,
+    added_by    TEXT NOT NULL,
+    added_ms    INTEGER NOT NULL,
+    PRIMARY KEY (topic, type)
+) WITHOUT ROWID;
 
 -- Who did what to this store, and to how much of it. subject: what it was done to, as JSON; never a payload.
 CREATE TABLE penstock_audit (

@@ -1,0 +1,73 @@
+"""Whose certificate it is: the name in a client's certificate, which TLS has verified already."""
+
+import ssl
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from penstock.errors import MissingExtra, Unauthenticated
+
+from .principal import Peer, Principal, check_name
+
+FIELDS = ("cn", "dns", "uri", "email")
+_SANS = {"dns": "DNS", "uri": "URI", "email": "email"}
+
+
+class CertificateNames(NamedTuple):
+    """Which field of a certificate says who it is."""
+
+    field: str = "cn"
+    prefix: str = ""
+
+    def principal(self, certificate: Mapping[str, Any], peer: Peer) -> Principal:
+        """Return whose certificate this is, as `getpeercert()` gives it. Raises Unauthenticated.
+
+        Two names in the field are as bad as none: one of them might be somebody else's.
+        """
+        if self.field == "cn":
+            subject = certificate.get("subject", ())
+            names = [value for part in subject for key, value in part if key == "commonName"]
+        else:
+            sans = certificate.get("subjectAltName", ())
+            names = [value for key, value in sans if key == _SANS[self.field]]
+        if len(names) != 1:
+            raise Unauthenticated(
+                f"the certificate has {len(names)} names in the field {self.field}, not one"
+            )
+        name = check_name(self.prefix + names[0])
+        return Principal(name, peer.address, "certificate", "", _expires(certificate), peer.door)
+
+
+def _expires(certificate: Mapping[str, Any]) -> float | None:
+    try:
+        return float(ssl.cert_time_to_seconds(certificate["notAfter"]))
+    except (KeyError, ValueError):
+        return None
+
+
+def certificate_of(pem: bytes) -> Mapping[str, Any]:
+    """Return what a certificate says, as `getpeercert()` does, for doors whose TLS only gives its text.
+
+    Raises MissingExtra, Unauthenticated.
+    """
+    try:
+        from cryptography import x509
+        from cryptography.x509.oid import NameOID
+    except ImportError as exc:
+        raise MissingExtra("client certificates over gRPC", "access") from exc
+    try:
+        read = x509.load_pem_x509_certificate(pem)
+        names = [each.value for each in read.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+        found = read.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        found = x509.SubjectAlternativeName([])
+    except ValueError:
+        raise Unauthenticated("the certificate cannot be read") from None
+    sans = [("DNS", each) for each in found.get_values_for_type(x509.DNSName)]
+    sans += [("URI", each) for each in found.get_values_for_type(x509.UniformResourceIdentifier)]
+    sans += [("email", each) for each in found.get_values_for_type(x509.RFC822Name)]
+    ends = read.not_valid_after_utc.strftime("%b %d %H:%M:%S %Y GMT")
+    return {
+        "subject": tuple((("commonName", str(each)),) for each in names),
+        "subjectAltName": tuple(sans),
+        "notAfter": ends,
+    }

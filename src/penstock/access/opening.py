@@ -1,0 +1,92 @@
+"""Everything that a process needs to lock its doors, made from the settings and kept up to date."""
+
+from pathlib import Path
+from ssl import SSLContext
+from typing import Self
+
+from penstock.clock import SYSTEM, Clock
+from penstock.errors import InvalidAccessFile, InvalidCertificate
+from penstock.log.sql.database import Database
+
+from .access import Access
+from .audit_trail import AuditTrail
+from .settings import AccessSettings
+from .tls import ServerTls, TlsFiles
+from .watch import AccessWatch
+
+
+class Lock:
+    """The lock of a process: `with Lock(settings, database) as lock` for as long as its doors are open."""
+
+    def __init__(
+        self,
+        settings: AccessSettings,
+        database: Database | None = None,
+        clock: Clock = SYSTEM,
+        *,
+        waits: bool = False,
+    ) -> None:
+        """`database`: whose rules hold, too; `waits`: from when it can be read on, else it must be there now.
+
+        Raises AccessError, MissingExtra; unless it waits, StoreError.
+        """
+        self.settings = settings
+        trail = _trail(settings, clock)
+        self.access = Access(trail=trail, clock=clock)
+        self._tls = tls_of(settings)
+        self._watch = AccessWatch(
+            self.access,
+            path=Path(settings.policy_file) if settings.policy_file else None,
+            database=database,
+            tls=self._tls,
+            look_seconds=settings.look.total_seconds(),
+        )
+        self._watch.load(waits=waits)
+
+    @property
+    def tls(self) -> SSLContext | None:
+        """What listeners encrypt with, if they do."""
+        return None if self._tls is None else self._tls.context
+
+    @property
+    def server_tls(self) -> ServerTls | None:
+        """The same, for a listener that brings its own TLS."""
+        return self._tls
+
+    def __enter__(self) -> Self:
+        self._watch.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._watch.stop()
+        if self.access.trail is not None:
+            self.access.trail.close()
+
+
+def _trail(settings: AccessSettings, clock: Clock) -> AuditTrail | None:
+    if not settings.audit_file:
+        return None
+    trail = AuditTrail(Path(settings.audit_file), clock)
+    try:
+        trail.open()
+    except OSError as exc:
+        raise InvalidAccessFile(settings.audit_file, exc.strerror or "it cannot be written") from None
+    return trail
+
+
+def tls_of(settings: AccessSettings) -> ServerTls | None:
+    """Return the identity that the settings name, if they name one. Raises InvalidCertificate."""
+    if not settings.tls_cert:
+        if settings.tls_key or settings.tls_client_ca:
+            named = settings.tls_key or settings.tls_client_ca
+            raise InvalidCertificate(named, "it is of no use without access.tls_cert (--tls-cert)")
+        return None
+    certificate = Path(settings.tls_cert)
+    return ServerTls(
+        TlsFiles(
+            certificate,
+            Path(settings.tls_key) if settings.tls_key else certificate,
+            Path(settings.tls_client_ca) if settings.tls_client_ca else None,
+            settings.client_certificates == "required",
+        )
+    )

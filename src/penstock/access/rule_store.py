@@ -1,0 +1,26 @@
+"""Rules in the database: for those who have no file to share, and what Kafka clients set as ACLs."""
+
+from collections.abc import Iterable
+
+from penstock.log.sql.database import Transaction
+
+from .rule import AccessRule, parse_rule
+
+PLACE = "database"
+
+
+def stored_rules(tx: Transaction) -> list[AccessRule]:
+    """Return all rules of the database, in the order they were added. Raises InvalidRule."""
+    return [parse_rule(rule, PLACE) for rule, _, _ in tx.rows("access", "access_rules")]
+
+
+def add_rules(tx: Transaction, rules: Iterable[AccessRule], by: str, now_ms: int) -> int:
+    """Add rules; return how many were not there before."""
+    return sum(
+        tx.change("access", "access_rule_add", rule=str(each), added_by=by, added_ms=now_ms) for each in rules
+    )
+
+
+def remove_rules(tx: Transaction, rules: Iterable[AccessRule]) -> int:
+    """Remove rules; return how many were there."""
+    return sum(tx.change("access", "access_rule_remove", rule=str(each)) for each in rules)

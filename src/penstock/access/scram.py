@@ -1,0 +1,173 @@
+"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677): a password is shown without being sent.
+
+| message      | from   | holds                                                          |
+|--------------|--------|----------------------------------------------------------------|
+| client first | client | `n,,n=NAME,r=NONCE`                                            |
+| server first | server | `r=NONCE+MORE,s=SALT,i=ITERATIONS`                             |
+| client final | client | `c=biws,r=NONCE+MORE,p=PROOF`                                  |
+| server final | server | `v=SIGNATURE`, by which the client knows that we know          |
+
+What is kept of a password is `SCRAM-SHA-256$ITERATIONS:SALT$STOREDKEY:SERVERKEY`, as PostgreSQL writes it.
+The server's part of the nonce is new for each exchange, so what was heard on one is worth nothing on another.
+A name that nobody has is answered with a salt of its own, always the same, and fails where a wrong password
+does. Only hashes of the standard library are put together here.
+"""
+
+import hashlib
+import hmac
+import os
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from typing import NamedTuple
+
+from penstock.errors import InvalidInput, Unauthenticated
+
+from .password import LONGEST_SECRET
+
+MECHANISMS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+ITERATIONS = 16_384
+_FEWEST, _MOST = 4096, 1_000_000
+_SECRET = re.compile(
+    r"(SCRAM-SHA-(?:256|512))\$(\d{4,7}):([A-Za-z0-9+/=]+)\$([A-Za-z0-9+/=]+):([A-Za-z0-9+/=]+)"
+)
+_FIRST = re.compile(
+    r"([ny]),(?:a=([^,]*))?,(n=([^,]{1,400}),r=([\x21-\x2b\x2d-\x7e]{1,256}))((?:,[a-z]+=[^,]*)*)"
+)
+_FINAL = re.compile(
+    r"(c=([A-Za-z0-9+/=]+),r=([\x21-\x2b\x2d-\x7e]{1,512}))((?:,[a-z]+=[^,]*)*),p=([A-Za-z0-9+/=]{1,128})"
+)
+_LONGEST_MESSAGE = 2048
+_WRONG = "name or password is wrong"
+_FORM = "it is no SCRAM message"
+
+
+class ScramSecret(NamedTuple):
+    """What is kept of a password for one mechanism."""
+
+    mechanism: str
+    iterations: int
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+
+    def fits(self, password: str) -> bool:
+        """Return whether this is the password, when it is sent as it is."""
+        if len(password.encode("utf-8", "surrogatepass")) > LONGEST_SECRET:
+            return False
+        made = _secret(self.mechanism, password, self.salt, self.iterations)
+        return hmac.compare_digest(made.stored_key, self.stored_key)
+
+    def __str__(self) -> str:
+        salt, stored, server = (
+            b64encode(each).decode() for each in (self.salt, self.stored_key, self.server_key)
+        )
+        return f"{self.mechanism}${self.iterations}:{salt}${stored}:{server}"
+
+
+def scram_secret(mechanism: str, password: str) -> ScramSecret:
+    """Return what is kept of a new password. Raises InvalidInput."""
+    if not password or len(password.encode()) > LONGEST_SECRET:
+        raise InvalidInput(f"a password has from 1 to {LONGEST_SECRET} bytes")
+    return _secret(mechanism, password, os.urandom(16), ITERATIONS)
+
+
+def parse_scram_secret(text: str) -> ScramSecret | None:
+    """Return what a text says is kept of a password; None for another text."""
+    found = _SECRET.fullmatch(text)
+    if found is None or not _FEWEST <= int(found[2]) <= _MOST:
+        return None
+    try:
+        salt, stored, server = (b64decode(found[at], validate=True) for at in (3, 4, 5))
+    except ValueError:
+        return None
+    size = hashlib.new(MECHANISMS[found[1]]).digest_size
+    if len(stored) != size or len(server) != size or len(salt) < 8:
+        return None
+    return ScramSecret(found[1], int(found[2]), salt, stored, server)
+
+
+class ScramExchange:
+    """The server's side of one exchange: `first`, then `final`, each once."""
+
+    def __init__(
+        self,
+        mechanism: str,
+        find: Callable[[str], ScramSecret | None],
+        *,
+        unknown: bytes,
+        nonce: str | None = None,
+    ) -> None:
+        """`find`: the secret of a name. `unknown`: what makes up salts for names that nobody has."""
+        self._mechanism, self._find, self._unknown = mechanism, find, unknown
+        self._nonce = nonce or b64encode(os.urandom(24)).decode()
+        self._hash = MECHANISMS[mechanism]
+        self.name = ""
+        self._flag = self._said = self._full_nonce = ""
+        self._secret: ScramSecret | None = None
+        self._is_over = False
+
+    def first(self, message: bytes) -> bytes:
+        """Return the server's first message. Raises Unauthenticated."""
+        found = _FIRST.fullmatch(_text(message))
+        if found is None or self._is_over or self._said:
+            raise Unauthenticated(_FORM)
+        flag, other, bare, name, nonce, _ = found.groups()
+        self.name = name.replace("=2C", ",").replace("=3D", "=")
+        if other and other.replace("=2C", ",").replace("=3D", "=") != self.name:
+            raise Unauthenticated("nobody may act for somebody else")
+        self._secret = self._find(self.name)
+        secret = self._secret or self._made_up()
+        self._flag, self._full_nonce = f"{flag},{f'a={other}' if other else ''},", nonce + self._nonce
+        salt = b64encode(secret.salt).decode()
+        server = f"r={self._full_nonce},s={salt},i={secret.iterations}"
+        # Extensions stand in what both sides sign, so the whole of what was said is kept.
+        self._said = f"{bare}{found[6]},{server}"
+        return server.encode()
+
+    def final(self, message: bytes) -> bytes:
+        """Return the server's last message, once the password was shown. Raises Unauthenticated."""
+        found = _FINAL.fullmatch(_text(message))
+        if found is None or self._is_over or not self._said:
+            raise Unauthenticated(_FORM)
+        self._is_over = True
+        bare, binding, nonce, extensions, proof = found.groups()
+        if _decoded(binding) != self._flag.encode() or not hmac.compare_digest(nonce, self._full_nonce):
+            raise Unauthenticated("the message belongs to another exchange")
+        secret = self._secret or self._made_up()
+        said = f"{self._said},{bare}{extensions}".encode()
+        signature = hmac.digest(secret.stored_key, said, self._hash)
+        shown = _decoded(proof)
+        key = bytes(a ^ b for a, b in zip(shown, signature, strict=False))
+        fits = hmac.compare_digest(hashlib.new(self._hash, key).digest(), secret.stored_key)
+        if not fits or len(shown) != len(signature) or self._secret is None:
+            raise Unauthenticated(_WRONG)
+        return b"v=" + b64encode(hmac.digest(secret.server_key, said, self._hash))
+
+    def _made_up(self) -> ScramSecret:
+        salt = hmac.digest(self._unknown, self.name.encode("utf-8", "surrogatepass"), "sha256")[:16]
+        key = hmac.digest(self._unknown, salt, self._hash)
+        return ScramSecret(self._mechanism, ITERATIONS, salt, key, key)
+
+
+def _secret(mechanism: str, password: str, salt: bytes, iterations: int) -> ScramSecret:
+    name = MECHANISMS[mechanism]
+    salted = hashlib.pbkdf2_hmac(name, password.encode("utf-8", "surrogatepass"), salt, iterations)
+    stored = hashlib.new(name, hmac.digest(salted, b"Client Key", name)).digest()
+    return ScramSecret(mechanism, iterations, salt, stored, hmac.digest(salted, b"Server Key", name))
+
+
+def _text(message: bytes) -> str:
+    if len(message) > _LONGEST_MESSAGE:
+        raise Unauthenticated(_FORM)
+    try:
+        return message.decode()
+    except UnicodeDecodeError:
+        raise Unauthenticated(_FORM) from None
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except ValueError:
+        raise Unauthenticated(_FORM) from None

@@ -1,0 +1,128 @@
+"""TLS for every listener: TLS 1.2 or later, and certificates that are renewed while connections run.
+
+A listener keeps one context for its life. What it shows is in another, which `reload` replaces in one step:
+handshakes from then on use the new one, connections that are open keep what they have. A file that is broken
+changes nothing. A key that everybody on the machine may read is refused.
+"""
+
+import os
+import ssl
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from penstock import metrics
+from penstock.errors import InvalidAccessFile, InvalidCertificate
+
+from .access_file import refuse_readable
+
+
+class TlsFiles(NamedTuple):
+    """The files of one identity."""
+
+    certificate: Path
+    key: Path
+    client_ca: Path | None = None
+    is_client_required: bool = True
+
+    def paths(self) -> list[Path]:
+        """Return every file."""
+        return [each for each in (self.certificate, self.key, self.client_ca) if each is not None]
+
+
+class TlsIdentity(NamedTuple):
+    """What the files hold, for a listener that brings its own TLS."""
+
+    certificate: bytes
+    key: bytes
+    client_ca: bytes | None
+    is_client_required: bool
+
+
+class RenewableContext(ssl.SSLContext):
+    """A context that asks for the one in force at every handshake; asyncio and uvloop take it as any."""
+
+    current: ssl.SSLContext
+
+    def wrap_bio(self, *args: Any, **kwargs: Any) -> ssl.SSLObject:
+        """Begin a handshake under what is in force now."""
+        return self.current.wrap_bio(*args, **kwargs)
+
+    def wrap_socket(self, *args: Any, **kwargs: Any) -> ssl.SSLSocket:
+        """Begin a handshake on a socket under what is in force now."""
+        return self.current.wrap_socket(*args, **kwargs)
+
+
+class ServerTls:
+    """The identity of a process. `context` is for listeners; `reload` is called when files have changed.
+
+    `identity`: the same for a listener that brings its own TLS; another object after each change.
+    """
+
+    identity: TlsIdentity
+
+    def __init__(self, files: TlsFiles) -> None:
+        """Raises InvalidCertificate."""
+        self.files = files
+        self.context = RenewableContext(ssl.PROTOCOL_TLS_SERVER)
+        self.reload()
+
+    def reload(self) -> None:
+        """Put what the files hold now in force. Raises InvalidCertificate; then nothing has changed."""
+        read = self._read()
+        self.context.current, self.identity = self._loaded(), read
+
+    def _read(self) -> TlsIdentity:
+        files = self.files
+        _check_readable(files)
+        ca = None if files.client_ca is None else files.client_ca.read_bytes()
+        certificate, key = files.certificate.read_bytes(), files.key.read_bytes()
+        return TlsIdentity(certificate, key, ca, files.is_client_required)
+
+    def _loaded(self) -> ssl.SSLContext:
+        files = self.files
+        made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        made.minimum_version = ssl.TLSVersion.TLSv1_2
+        made.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+        try:
+            made.load_cert_chain(files.certificate, files.key, password=_no_password)
+        except (OSError, ValueError) as exc:
+            raise InvalidCertificate(str(files.certificate), _why(exc, "it fits no key")) from None
+        if files.client_ca is not None:
+            try:
+                made.load_verify_locations(files.client_ca)
+            except (OSError, ValueError) as exc:
+                raise InvalidCertificate(str(files.client_ca), _why(exc, "it holds no authority")) from None
+            required, optional = ssl.CERT_REQUIRED, ssl.CERT_OPTIONAL
+            made.verify_mode = required if files.is_client_required else optional
+        expires = certificate_expires(files.certificate)
+        if expires is not None:
+            metrics.CERTIFICATE_EXPIRES.set(expires)
+        return made
+
+
+def certificate_expires(path: Path) -> float | None:
+    """Return when a certificate runs out, in seconds since 1970, if the standard library can say."""
+    try:
+        shown: dict[str, Any] = ssl._ssl._test_decode_cert(str(path))  # type: ignore[attr-defined]
+        return float(ssl.cert_time_to_seconds(shown["notAfter"]))
+    except (AttributeError, OSError, ValueError, KeyError):
+        return None
+
+
+def _check_readable(files: TlsFiles) -> None:
+    for path in files.paths():
+        if not os.access(path, os.R_OK):
+            raise InvalidCertificate(str(path), "it cannot be read")
+    try:
+        refuse_readable(files.key)
+    except InvalidAccessFile as exc:
+        raise InvalidCertificate(str(files.key), str(exc).partition(": ")[2]) from None
+
+
+def _why(error: Exception, what: str) -> str:
+    reason = getattr(error, "reason", None) or getattr(error, "strerror", None)
+    return f"{what}: {reason}" if reason else what
+
+
+def _no_password() -> str:
+    raise ValueError("its key has a password")

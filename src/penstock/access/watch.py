@@ -1,0 +1,184 @@
+"""Keeps what is in force up to date: the access file, the rules in the database, the certificates.
+
+A thread looks at them every second, by their bytes: a file that is being written is waited for, and read
+again at the next look. What is broken changes nothing: what was in force stays, a line of the log and a
+series say so until it is mended.
+"""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event, Thread
+
+from penstock import metrics
+from penstock.errors import AccessError, Error, MissingExtra
+from penstock.log.sql.database import Database
+from penstock.redaction import traced, words
+
+from .access import Access
+from .access_file import AccessFile
+from .policy import AccessPolicy
+from .principal import Principal
+from .rule_store import stored_rules
+from .tls import ServerTls
+
+logger = logging.getLogger("penstock.access")
+
+_STEADY_SECONDS, _STEADY_LOOKS = 0.05, 20  # in which who writes a file has to come to its end
+
+OURS = Principal("penstock", method="process")
+
+
+class AccessWatch:
+    """Puts changes in force, between `start` and `stop`."""
+
+    def __init__(
+        self,
+        access: Access,
+        *,
+        path: Path | None = None,
+        database: Database | None = None,
+        tls: ServerTls | None = None,
+        look_seconds: float = 1.0,
+    ) -> None:
+        """`path`: the access file. What is None is not looked at."""
+        self._access, self._path, self._database, self._tls = access, path, database, tls
+        self._look_seconds = look_seconds
+        self._read: dict[Path, bytes] = {}
+        self._shown: dict[Path, bytes] = {}
+        self._broken: dict[str, str] = {}  # by file: what was said of it
+        self._stopped = Event()
+        self._thread: Thread | None = None
+
+    def load(self, *, waits: bool = False) -> None:
+        """Put everything in force for the first time; here what is broken is an error. Raises AccessError.
+
+        `waits`: rules of a database that cannot be read now are put in force when it can.
+        """
+        if self._path is not None:
+            self._access.install(self._policy())
+        if self._database is not None and waits:
+            self._look_at_database(self._database)
+        elif self._database is not None:
+            self._access.install(stored=self._database.look(stored_rules))
+        if self._tls is not None:
+            self._shown = _contents(self._tls.files.paths())
+        for file in ("access", "tls"):
+            metrics.ACCESS_STALE.set(0, file=file)
+
+    def start(self) -> None:
+        """Begin to look."""
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name="penstock-access", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join(5)
+            self._thread = None
+
+    def look(self) -> None:
+        """Look once, in the caller's thread."""
+        if self._path is not None and self._is_changed([self._path, *self._read], self._read):
+            self._take("access", self._look_at_file)
+        if self._tls is not None and self._is_changed(self._tls.files.paths(), self._shown):
+            self._take("tls", self._look_at_certificates)
+        if self._database is not None:
+            self._look_at_database(self._database)
+
+    def _is_changed(self, paths: list[Path], known: dict[Path, bytes]) -> bool:
+        """Return whether files hold something else, once nobody writes them any more.
+
+        Half an access file names fewer people than the whole one, and may open what they had closed.
+        """
+        found = _contents(paths)
+        if found == known:
+            return False
+        for _ in range(_STEADY_LOOKS):
+            self._stopped.wait(_STEADY_SECONDS)
+            before, found = found, _contents(paths)
+            if found == before:
+                break
+        return found != known
+
+    # -- each of them
+
+    def _look_at_file(self) -> None:
+        self._access.install(self._policy())
+
+    def _look_at_certificates(self) -> None:
+        assert self._tls is not None
+        shown = _contents(self._tls.files.paths())
+        try:
+            self._tls.reload()
+        finally:
+            self._shown = shown
+
+    def _look_at_database(self, database: Database) -> None:
+        if database.dialect.missing_file() is not None:
+            return  # looking would make it
+        try:
+            found = tuple(database.look(stored_rules))
+        except AccessError as exc:
+            self._say("database", exc)
+            return
+        except Error as exc:
+            logger.debug("rules were not read: %s", words(exc))  # the store is away; what holds goes on
+            return
+        if found != self._access.stored:
+            self._access.install(stored=found)
+            self._taken("database", f"{len(found)} rules")
+        if self._broken.pop("database", None) is not None:
+            metrics.ACCESS_STALE.set(0, file="database")
+
+    def _take(self, file: str, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except (AccessError, MissingExtra) as exc:
+            self._say(file, exc)
+        else:
+            self._broken.pop(file, None)
+            metrics.ACCESS_STALE.set(0, file=file)
+            self._taken(file, "")
+
+    def _taken(self, file: str, what: str) -> None:
+        metrics.ACCESS_RELOADS.add(file=file, outcome="ok")
+        logger.info("a change is in force: %s %s", file, what)
+        self._access.audit(OURS, "policy", file, "ok")
+
+    def _say(self, file: str, error: Error) -> None:
+        said = str(error)
+        metrics.ACCESS_STALE.set(1, file=file)
+        if self._broken.get(file) != said:
+            self._broken[file] = said
+            metrics.ACCESS_RELOADS.add(file=file, outcome="failed")
+            logger.error("what was in force stays, because of a file that cannot be used: %s", said)
+            self._access.audit(OURS, "policy", file, "failed", reason=said)
+
+    def _policy(self) -> AccessPolicy:
+        assert self._path is not None
+        reading = AccessFile(self._path)
+        try:
+            return reading.load()
+        finally:
+            self._read = reading.read
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._look_seconds):
+            try:
+                self.look()
+            except Exception as exc:
+                logger.error("a look at who may do what failed", exc_info=traced(exc))
+
+
+def _contents(paths: list[Path]) -> dict[Path, bytes]:
+    """Return what files hold; one that cannot be read holds nothing."""
+    found = {}
+    for path in paths:
+        try:
+            found[path] = path.read_bytes()
+        except OSError:
+            found[path] = b""
+    return found

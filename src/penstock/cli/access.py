@@ -1,0 +1,193 @@
+"""`penstock access`: check, list, add and remove rules; hash secrets; make certificates to try TLS with."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from penstock.access.access import Access
+from penstock.access.access_file import AccessFile
+from penstock.access.dev_certificates import DevCertificates
+from penstock.access.password import hash_password, hash_token
+from penstock.access.principal import check_name
+from penstock.access.resource import AccessRight, Resource, ResourceKind
+from penstock.access.rule import parse_rule
+from penstock.access.scram import MECHANISMS, scram_secret
+from penstock.access.settings import AccessSettings
+from penstock.errors import Unauthenticated
+from penstock.log.sql.address import FORMS
+from penstock.log.sql.naming import DEFAULT_PREFIX
+from penstock.operate import access_rules
+
+from .asking import is_terminal
+from .options import json_option, opened, store_options
+from .output import cell, print_json
+from .tables import print_table
+
+_file_option = click.option(
+    "--access", "file", type=click.Path(dir_okay=False), help="The access file; else access.policy_file."
+)
+_url_option = click.option(
+    "--url",
+    envvar="PENSTOCK_URL",
+    show_envvar=True,
+    help=f"Take the rules of this store, too: {', '.join(FORMS)}.",
+)
+_DENIED = 1
+
+
+@click.group("access")
+def command() -> None:
+    """Check, list, add or remove the rules of who may do what; hash secrets; make certificates."""
+
+
+@command.command("check")
+@click.argument("who")
+@click.argument("action", type=click.Choice([each.value for each in AccessRight]))
+@click.argument("what", nargs=-1, required=True, metavar="topic NAME|group NAME|transaction NAME|cluster")
+@_file_option
+@_url_option
+@json_option
+def check(
+    who: str, action: str, what: tuple[str, ...], file: str | None, url: str | None, as_json: bool
+) -> None:
+    """Say whether WHO may do something, and by which rule of which file and line.
+
+    Exits with 0 when it is allowed, with 1 when it is not.
+    """
+    resource = _resource(what)
+    verdict = _access(file, url).explain(who, AccessRight(action), resource)
+    if as_json:
+        rule = verdict.rule
+        print_json(
+            {
+                "principal": who,
+                "action": action,
+                "resource": {"kind": resource.kind, "name": resource.name},
+                "allowed": verdict.allowed,
+                "rule": None if rule is None else str(rule),
+                "place": None if rule is None else rule.place,
+                "why": verdict.why,
+            }
+        )
+    else:
+        click.echo(f"{'allowed' if verdict.allowed else 'denied'}: {verdict.why}")
+    click.get_current_context().exit(0 if verdict.allowed else _DENIED)
+
+
+@command.command("list")
+@_file_option
+@_url_option
+@json_option
+def list_rules(file: str | None, url: str | None, as_json: bool) -> None:
+    """List the rules in force, those of the file first, and who the file names. Never a secret."""
+    policy = _access(file, url)
+    rules = [{"rule": str(each), "place": each.place} for each in policy.rules]
+    names = policy.names()
+    if as_json:
+        print_json({"rules": rules, "principals": names, "anonymous": policy.admits_anonymous})
+        return
+    if rules:
+        print_table(("rule", "place"), [(cell(each["rule"]), cell(each["place"])) for each in rules])
+    else:
+        click.echo("no rules: everybody who is admitted may do everything")
+    for each in names:
+        click.echo(f"{each['kind']} {each['name']}")
+
+
+@command.command("add")
+@click.argument("rule", nargs=-1, required=True)
+@store_options
+def add(rule: tuple[str, ...], url: str, prefix: str, schema: str | None) -> None:
+    """Add a rule to the database: allow|deny PRINCIPAL ACTIONS KIND NAME.
+
+    It is in force at every door within 5 seconds. From the first rule on everything that no rule allows is
+    denied, so begin with: penstock access add allow ME '*' '*'
+    """
+    parsed = parse_rule(" ".join(rule))
+    with opened(url, prefix, schema) as store:
+        access_rules.add(store, [parsed])
+    click.echo(f"added: {parsed}")
+
+
+@command.command("remove")
+@click.argument("rule", nargs=-1, required=True)
+@store_options
+def remove(rule: tuple[str, ...], url: str, prefix: str, schema: str | None) -> None:
+    """Remove a rule from the database. Those of the access file are removed there."""
+    parsed = parse_rule(" ".join(rule))
+    with opened(url, prefix, schema) as store:
+        left = access_rules.remove(store, [parsed])
+    click.echo(f"removed: {parsed}")
+    if not left:
+        click.echo(
+            "the database has no rule any more; without one in a file everybody may do everything", err=True
+        )
+
+
+@command.command("hash")
+@click.argument("name")
+@click.option("--token", "is_token", is_flag=True, help="Hash a static token instead of a password.")
+def hash_secret(name: str, is_token: bool) -> None:
+    """Read a password or token of NAME from standard input; print what the access file keeps of it.
+
+    A password is kept for PLAIN and Basic (scrypt), SCRAM-SHA-256 and SCRAM-SHA-512; leave out the lines that
+    you do not need. A token is long and random: openssl rand -hex 32
+    """
+    try:
+        check_name(name)
+    except Unauthenticated:
+        raise click.UsageError(f"{name!r} is no name of a principal") from None
+    secret = _secret()
+    if is_token:
+        click.echo(f'[tokens."{name}"]\nhash = "{hash_token(secret)}"')
+        return
+    click.echo(f'[users."{name}"]\npassword = "{hash_password(secret)}"')
+    for mechanism in MECHANISMS:
+        click.echo(f'{mechanism.lower()} = "{scram_secret(mechanism, secret)}"')
+
+
+@command.command("dev-certs")
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
+@click.option(
+    "--client", "clients", multiple=True, default=("client",), show_default=True, help="A client's name."
+)
+@click.option("--host", "hosts", multiple=True, help="A name or address of the server, beside localhost.")
+def dev_certs(folder: Path, clients: tuple[str, ...], hosts: tuple[str, ...]) -> None:
+    """Make certificates to try TLS with: an authority, a server's and a client's. Not for production.
+
+    Run again, it keeps the authority and makes the others anew; a running `penstock serve` takes them up.
+    """
+    for path in DevCertificates(folder).make(clients, hosts):
+        click.echo(f"made {path} and its key")
+    server = f"--tls-cert {folder}/server.pem --tls-key {folder}/server.key --tls-client-ca {folder}/ca.pem"
+    click.echo(f"serve with: penstock serve --kafka 127.0.0.1:9093 {server}")
+
+
+def _access(file: str | None, url: str | None) -> Access:
+    path = AccessSettings.load(policy_file=file).policy_file
+    access = Access(AccessFile(Path(path)).load()) if path else Access()
+    if url is not None:
+        with opened(url, DEFAULT_PREFIX, None) as store:
+            access.install(stored=access_rules.rules(store))
+    return access
+
+
+def _resource(words: tuple[str, ...]) -> Resource:
+    kind, *names = words[0].split(":", 1) if len(words) == 1 else words
+    try:
+        found = ResourceKind(kind)
+    except ValueError:
+        raise click.UsageError(f"{kind!r} is none of {', '.join(ResourceKind)}") from None
+    if len(names) != (found is not ResourceKind.CLUSTER):
+        wanted = "cluster" if found is ResourceKind.CLUSTER else f"{found} NAME"
+        raise click.UsageError(f"say: {wanted}")
+    return Resource(found, *names)
+
+
+def _secret() -> str:
+    if is_terminal():
+        found: Any = click.prompt("secret", hide_input=True, confirmation_prompt=True, err=True)
+        return str(found)
+    return sys.stdin.readline().rstrip("\r\n")

@@ -1,0 +1,137 @@
+"""`penstock console`: show a store in a browser; act on it where that is allowed."""
+
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from penstock.access.opening import Lock
+from penstock.access.settings import AccessSettings
+from penstock.log.sql.migrations import check
+from penstock.log.sql.naming import Names
+from penstock.log.store import Store, open_store
+from penstock.logs import FORMATS, LEVELS
+
+from .listen_address import ListenAddress, ListenAddressType
+from .lock_options import lock_options, lock_settings
+from .logs import set_up
+from .options import store_options
+from .remedies import naming_the_command
+from .stopping import stop_heard
+
+if TYPE_CHECKING:
+    from penstock.gateway.rest.api import RestApi
+
+_DEFAULT = "127.0.0.1:8420"
+
+
+@click.command("console")
+@store_options
+@click.option(
+    "--listen",
+    type=ListenAddressType(),
+    default=_DEFAULT,
+    show_default=True,
+    help="Where; port 0 picks a free one. Other machines can connect only with TLS and an access file.",
+)
+@click.option(
+    "--allow-actions",
+    is_flag=True,
+    help="Offer acts to who shows the token that is printed, or is somebody by the access file.",
+)
+@click.option(
+    "--name",
+    "hosts",
+    multiple=True,
+    metavar="HOST",
+    help="A name that browsers know it by, as behind a proxy; else only this machine's.",
+)
+@lock_options
+@click.option("--log-level", type=click.Choice(LEVELS), help="How much to log; else logging.level, info.")
+@click.option(
+    "--log-format", type=click.Choice(FORMATS), help="Log lines as text or JSON; else logging.format."
+)
+def command(
+    url: str,
+    prefix: str,
+    schema: str | None,
+    listen: ListenAddress,
+    allow_actions: bool,
+    hosts: tuple[str, ...],
+    log_level: str | None,
+    log_format: str | None,
+    **lock: Any,
+) -> None:
+    """Show a store in a browser until it is stopped.
+
+    It only shows, unless --allow-actions is given; then it prints a token, and every act is looked at before
+    it is done, and audited.
+    """
+    locking = lock_settings(lock)
+    refuse_open_console("--listen", listen, locking)
+    set_up(log_level, log_format)
+    names = Names(prefix, schema)
+    store = open_store(url, names)
+    try:
+        with naming_the_command(url, names), stop_heard() as stopped:
+            check(store.database)
+            token = secrets.token_urlsafe(18) if allow_actions else None
+            with (
+                Lock(locking, store.database) as doors,
+                served(store, listen, doors, token=token, hosts=hosts) as address,
+            ):
+                click.echo(f"console listening on {address}")
+                if token is not None:
+                    click.echo(f"actions need this token: {token}")
+                stopped.wait()
+    finally:
+        store.close()
+
+
+def refuse_open_console(flag: str, address: ListenAddress, locking: AccessSettings) -> None:
+    """Refuse to show a store to other machines without TLS and rules of access. Raises UsageError."""
+    if not address.is_loopback and not (locking.tls_cert and locking.policy_file):
+        raise click.UsageError(
+            f"{flag} {address}: other machines can connect there and see the console; give --tls-cert, "
+            "--tls-key and --access, or use 127.0.0.1 with a tunnel or a proxy before it"
+        )
+
+
+def console_routes(api: "RestApi", address: ListenAddress) -> list[Any]:
+    """Return the routes of a console that only shows, beside those of a gateway."""
+    from penstock.console.site import ConsoleSite
+
+    return list(ConsoleSite(api, hosts=[address.host]).routes())
+
+
+@contextmanager
+def served(
+    store: Store, listen: ListenAddress, doors: Lock, *, token: str | None, hosts: Sequence[str]
+) -> Iterator[str]:
+    """Serve the console while the block lasts; give its address."""
+    from starlette.applications import Starlette
+
+    from penstock.console.site import ConsoleSite
+    from penstock.gateway.listener import HttpListener
+    from penstock.gateway.lock import Locked
+    from penstock.gateway.rest.api import RestApi
+
+    api = RestApi(store, access=doors.access)
+    site = ConsoleSite(api, allow_actions=token is not None, token=token, hosts=[*hosts, listen.host])
+    app = Locked(
+        Starlette(routes=site.routes()),
+        doors.access,
+        secrets_in_plaintext=doors.settings.secrets_in_plaintext,
+    )
+    listener = HttpListener(app, *listen, connections=api.settings.connections, tls=doors.tls)
+    listener.open()
+    listener.start()
+    scheme = "http" if doors.tls is None else "https"
+    try:
+        yield f"{scheme}://{listener.address}/console/"
+    finally:
+        api.give_back()
+        listener.stop()
+        api.close()

@@ -1,0 +1,158 @@
+"""What keeps a page and its visitor safe: headers, the name of the host, and the mark of a session.
+
+| against               | what                                                                              |
+|-----------------------|-----------------------------------------------------------------------------------|
+| scripts in data       | templates escape everything; the policy runs only files of this site              |
+| another site's forms  | a mark of the session in each form, `SameSite=Strict`, and where the form stood   |
+| frames, caches, links | `frame-ancestors 'none'`, `no-store`, `no-referrer`                               |
+| DNS that is rebound   | in plaintext only names that mean this machine, or that were named at the start   |
+"""
+
+import hmac
+import os
+import secrets
+from collections import OrderedDict
+from collections.abc import Collection
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import Response
+
+from penstock.access.principal import is_loopback
+from penstock.clock import Clock
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-frame-options": "DENY",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "cache-control": "no-store",
+}
+MARK = "mark"  # the field of a form that holds the session's mark
+_MOST_SESSIONS = 1000
+_SESSION_SECONDS = 12 * 3600.0
+
+
+class Protected:
+    """An ASGI application whose answers all have the headers; those that an answer has already stay."""
+
+    def __init__(self, app: Any, hosts: Collection[str]) -> None:
+        """`hosts`: names that the site is known by, besides those of this machine."""
+        self._app, self._hosts = app, frozenset(hosts)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request that was sent to a known name."""
+
+        async def protect(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(raw=message.setdefault("headers", []))
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+                if scope.get("scheme") == "https":
+                    headers["strict-transport-security"] = "max-age=31536000"
+            await send(message)
+
+        if is_known_host(Request(scope), self._hosts):
+            await self._app(scope, receive, protect)
+        else:
+            refused = Response("this host is not known by that name", 421, media_type="text/plain")
+            await refused(scope, receive, protect)
+
+
+def is_known_host(request: Request, names: Collection[str]) -> bool:
+    """Return whether a request was sent to a name that this site is known by.
+
+    A page of another site can have its own name mean this machine, and then read what a browser here is sent.
+    With TLS the certificate speaks against that.
+    """
+    try:
+        host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+    except ValueError:
+        return False
+    return request.url.scheme == "https" or host == "localhost" or is_loopback(host) or host in names
+
+
+def came_from_here(request: Request) -> bool:
+    """Return whether a form stood on a page of this site, as far as the browser says where it stood."""
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    own = (None, f"{request.url.scheme}://{request.headers.get('host', '')}")
+    if site is None:
+        return origin in own
+    return site == "same-origin" and origin in (*own, "null")  # no-referrer hides it from us, too
+
+
+class Sessions:
+    """The sessions of browsers: a random id in a cookie, a mark made of it, and what is kept of a few.
+
+    Only those that showed the token, or are told something after an act, are kept: in memory, and bounded.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._key = clock, os.urandom(32)
+        self._open_until: OrderedDict[str, float] = OrderedDict()
+        self._told: OrderedDict[str, str] = OrderedDict()
+
+    def cookie(self, request: Request) -> str:
+        """Return the name of the cookie: other ports of this host have cookies of their own."""
+        port = request.scope["server"][1] if request.scope.get("server") else 0
+        return f"penstock_console_{port}"
+
+    def of(self, request: Request) -> str:
+        """Return the id of a request's session, or of a new one."""
+        found = request.cookies.get(self.cookie(request), "")
+        return found if len(found) == 43 and found.isascii() else secrets.token_urlsafe(32)
+
+    def keep(self, response: Response, request: Request, session: str) -> None:
+        """Have the browser keep a session, if it does not yet."""
+        name = self.cookie(request)
+        if request.cookies.get(name) != session:
+            is_secret = request.url.scheme == "https"
+            response.set_cookie(name, session, path="/", secure=is_secret, httponly=True, samesite="strict")
+
+    def mark(self, session: str) -> str:
+        """Return what forms of a session hold."""
+        return hmac.digest(self._key, session.encode(), "sha256").hex()
+
+    def is_genuine(self, request: Request, session: str, mark: str) -> bool:
+        """Return whether a form was made for a session, and stood on a page of this site."""
+        right = request.cookies.get(self.cookie(request)) == session
+        shown = mark.encode("utf-8", "surrogatepass")
+        return right and came_from_here(request) and hmac.compare_digest(self.mark(session).encode(), shown)
+
+    def unlock(self) -> str:
+        """Return a new session that has shown the token: nobody can have known its id before."""
+        session = secrets.token_urlsafe(32)
+        self._open_until[session] = self._clock.monotonic() + _SESSION_SECONDS
+        _trim(self._open_until)
+        return session
+
+    def lock(self, session: str) -> None:
+        """Forget that a session has shown the token."""
+        self._open_until.pop(session, None)
+
+    def is_unlocked(self, session: str) -> bool:
+        """Return whether a session has shown the token, not too long ago."""
+        return self._clock.monotonic() < self._open_until.get(session, 0.0)
+
+    def tell(self, session: str, text: str) -> None:
+        """Keep a sentence for the next page of a session."""
+        self._told[session] = text
+        _trim(self._told)
+
+    def told(self, session: str) -> str | None:
+        """Return that sentence, once."""
+        return self._told.pop(session, None)
+
+
+def _trim(kept: "OrderedDict[str, float] | OrderedDict[str, str]") -> None:
+    while len(kept) > _MOST_SESSIONS:
+        kept.popitem(last=False)

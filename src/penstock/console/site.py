@@ -1,0 +1,261 @@
+"""The console as routes: pages, acts, files. Renders, and gives every answer its headers."""
+
+import asyncio
+import hashlib
+import hmac
+import logging
+from collections.abc import Awaitable, Callable, Collection
+from pathlib import Path
+from typing import Any, TypeVar
+
+from starlette.applications import Starlette
+from starlette.datastructures import ImmutableMultiDict
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+
+from penstock.access.principal import Peer
+from penstock.errors import Error, Fault, MissingExtra, NotAllowed
+from penstock.gateway.lock import DOOR
+from penstock.gateway.rest.api import RestApi
+from penstock.gateway.rest.bodies import check_head
+from penstock.gateway.statuses import status_of
+from penstock.redaction import traced
+
+from .acts import ACTS, ActPlan, ConsoleAct
+from .asking import Asking
+from .charts import HEIGHT, WIDTH
+from .downloads import download
+from .forms import read_form
+from .history import OverviewHistory
+from .pages import PAGES, ConsolePage
+from .safety import MARK, Protected, Sessions
+from .visit import BASE, PageView, PageVisit, address
+from .wording import FILTERS
+
+try:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+except ImportError as exc:
+    raise MissingExtra("the console", "console") from exc
+
+logger = logging.getLogger("penstock.console")
+
+_STATIC = Path(__file__).parent / "static"
+_KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_KEPT = "public, max-age=31536000, immutable"  # the address of a file changes with what it holds
+T = TypeVar("T")
+PageHandler = Callable[[Request], Awaitable[Response]]
+
+
+class ConsoleSite:
+    """The console of one store. `api` answers what pages ask, in its threads; its routes need not be served.
+
+    `allow_actions`: acts are offered to who shows `token`, or is somebody by the rules of access.
+    """
+
+    def __init__(
+        self,
+        api: RestApi,
+        *,
+        allow_actions: bool = False,
+        token: str | None = None,
+        hosts: Collection[str] = (),
+    ) -> None:
+        self._api, self._allow_actions, self._token, self._hosts = api, allow_actions, token, frozenset(hosts)
+        self._history, self._sessions = OverviewHistory(api.clock), Sessions(api.clock)
+        self._files = {each.name: each.read_bytes() for each in sorted(_STATIC.iterdir())}
+        self._version = hashlib.sha256(b"".join(self._files.values())).hexdigest()[:12]
+        self._templates = Environment(
+            loader=PackageLoader("penstock.console"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters.update(FILTERS)
+        self._templates.globals.update(
+            address=address,
+            acts=ACTS,
+            chart_width=WIDTH,
+            chart_height=HEIGHT,
+            store=api.store.name,
+            MARK=MARK,
+        )
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes: the way in, and below `/console` every page, each act, the files."""
+        pages = [Route(f"/{each.path}", self._page(each), name=each.title) for each in PAGES]
+        below = Starlette(
+            routes=[
+                *pages,
+                Route("/act/{word}", self._guarded(self._ask_first), methods=["GET"]),
+                Route("/act/{word}", self._guarded(self._act), methods=["POST"]),
+                Route("/unlock", self._guarded(self._unlock), methods=["GET", "POST"]),
+                Route("/lock", self._guarded(self._lock), methods=["POST"]),
+                Route("/value", self._guarded(self._value)),
+                Route("/static/{version}/{file}", self._guarded(self._file)),
+            ],
+            exception_handlers={HTTPException: self._nothing},
+        )
+        below.router.redirect_slashes = False
+        home = Protected(RedirectResponse(f"{BASE}/", 307), self._hosts)
+        return [Route("/", home), Route(BASE, home), Mount(BASE, Protected(below, self._hosts))]
+
+    # -- the pages
+
+    def _page(self, page: ConsolePage) -> PageHandler:
+        async def answer(request: Request) -> Response:
+            visit = self._visit(request, request.query_params)
+            view = await self._in_thread(lambda: page.view(visit))
+            return self._rendered(request, page, view, visit)
+
+        return self._guarded(answer, page)
+
+    async def _nothing(self, request: Request, exc: Exception) -> Response:
+        """Answer for what the router refuses: a path or a method that there is not."""
+        assert isinstance(exc, HTTPException)
+        values = {"code": "no_such_page", "said": "there is no such page"}
+        return self._plain_page(request, "error.html", values, exc.status_code)
+
+    async def _value(self, request: Request) -> Response:
+        visit = self._visit(request, request.query_params)
+        return await self._in_thread(lambda: download(visit))
+
+    async def _file(self, request: Request) -> Response:
+        name = request.path_params["file"]
+        if name not in self._files:
+            return Response("there is no such file", 404, media_type="text/plain")
+        kind = _KINDS[Path(name).suffix]
+        return Response(self._files[name], media_type=kind, headers={"cache-control": _KEPT})
+
+    # -- the acts
+
+    async def _ask_first(self, request: Request) -> Response:
+        act = ACTS.get(request.path_params["word"])
+        visit = self._visit(request, request.query_params)
+        if act is None or not visit.can_act:
+            return self._refused(request, act)
+        plan = await self._in_thread(lambda: act.plan(visit))
+        fields = [each for each in request.query_params.multi_items() if each[0] != MARK]
+        view = PageView("act.html", {"act": act, "plan": plan, "fields": fields})
+        return self._rendered(request, None, view, visit)
+
+    async def _act(self, request: Request) -> Response:
+        form, session = await read_form(request), self._sessions.of(request)
+        if not self._sessions.is_genuine(request, session, str(form.get(MARK, ""))):
+            return self._forged(request)
+        act, visit = ACTS.get(request.path_params["word"]), self._visit(request, form)
+        if act is None or not visit.can_act:
+            return self._refused(request, act)
+        plan, said = await self._in_thread(lambda: _carried_out(act, visit))
+        self._sessions.tell(session, said)
+        return RedirectResponse(plan.back, 303)
+
+    async def _unlock(self, request: Request) -> Response:
+        session = self._sessions.of(request)
+        if request.method == "GET":
+            return self._plain_page(request, "unlock.html", {"has_failed": False})
+        form = await read_form(request)
+        if not self._sessions.is_genuine(request, session, str(form.get(MARK, ""))):
+            return self._forged(request)
+        shown = str(form.get("token", "")).strip().encode("utf-8", "surrogatepass")
+        if self._token is None or not hmac.compare_digest(self._token.encode(), shown):
+            return self._plain_page(request, "unlock.html", {"has_failed": True}, 403)
+        answer = RedirectResponse(f"{BASE}/", 303)
+        self._sessions.keep(answer, request, self._sessions.unlock())
+        return answer
+
+    async def _lock(self, request: Request) -> Response:
+        form, session = await read_form(request), self._sessions.of(request)
+        if not self._sessions.is_genuine(request, session, str(form.get(MARK, ""))):
+            return self._forged(request)
+        self._sessions.lock(session)
+        return RedirectResponse(f"{BASE}/", 303)
+
+    # -- inside
+
+    def _guarded(self, handler: PageHandler, page: ConsolePage | None = None) -> PageHandler:
+        """Return a handler whose errors are pages."""
+
+        async def answer(request: Request) -> Response:
+            try:
+                check_head(request)
+                return await handler(request)
+            except Error as exc:
+                return self._failed(request, page, exc)
+            except Exception as exc:
+                logger.error("a page failed in a way that it should not", exc_info=traced(exc))
+                return self._plain_page(request, "error.html", {"code": "error", "said": None}, 500)
+
+        return answer
+
+    def _visit(self, request: Request, query: ImmutableMultiDict[str, str]) -> PageVisit:
+        principal = getattr(request.state, "principal", None)
+        if principal is None:  # no lock stands before it
+            address = request.client.host if request.client else ""
+            principal = self._api.access.of_nobody(Peer(address, DOOR))
+        shown = self._sessions.is_unlocked(self._sessions.of(request)) or not principal.is_anonymous
+        return PageVisit(
+            Asking(self._api, request, principal), query, self._history, self._allow_actions and shown
+        )
+
+    def _rendered(
+        self, request: Request, page: ConsolePage | None, view: PageView, visit: PageVisit | None
+    ) -> Response:
+        session = self._sessions.of(request)
+        values = {
+            "pages": PAGES,
+            "page": page,
+            "query": request.query_params,
+            "path": request.url.path,
+            "here": f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path,
+            "static": f"{BASE}/static/{self._version}",
+            "mark": self._sessions.mark(session),
+            "can_act": visit is not None and visit.can_act,
+            "is_unlocked": self._sessions.is_unlocked(session),
+            "offers_unlock": self._allow_actions and self._token is not None,
+            "who": None if visit is None else visit.ask.principal,
+            "told": self._sessions.told(session) if request.headers.get("x-live") is None else None,
+            **({} if visit is None else {"now": visit.now}),
+        }
+        html = self._templates.get_template(view.template).render(values | dict(view.values))
+        answer = Response(html.encode("utf-8", "backslashreplace"), view.status, media_type="text/html")
+        self._sessions.keep(answer, request, session)
+        return answer
+
+    def _plain_page(
+        self, request: Request, template: str, values: dict[str, Any], status: int = 200
+    ) -> Response:
+        return self._rendered(request, None, PageView(template, values, status), None)
+
+    def _failed(self, request: Request, page: ConsolePage | None, error: Error) -> Response:
+        status = status_of(error)
+        said: str | None = str(error)
+        if status >= 500 and error.fault is not Fault.OUTSIDE and not error.retryable and status != 503:
+            logger.error("a page failed", exc_info=traced(error))
+            said = None  # nothing that the visitor could do anything about
+        view = PageView("error.html", {"code": error.code, "said": said}, status)
+        return self._rendered(request, page, view, None)
+
+    def _refused(self, request: Request, act: ConsoleAct | None) -> Response:
+        if act is None:
+            return self._plain_page(request, "error.html", {"code": "no_such_act", "said": None}, 404)
+        said = (
+            "show the token first: it was printed when the console was started"
+            if self._allow_actions
+            else "this console only shows; start it with --allow-actions to act"
+        )
+        return self._plain_page(request, "error.html", {"code": NotAllowed.code, "said": said}, 403)
+
+    def _forged(self, request: Request) -> Response:
+        said = "the form was not made by this page, or the page was open for too long; open it again"
+        return self._plain_page(request, "error.html", {"code": "form_unknown", "said": said}, 403)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._api.threads, work)
+
+
+def _carried_out(act: ConsoleAct, visit: PageVisit) -> tuple[ActPlan, str]:
+    plan = act.plan(visit)
+    return plan, plan.done([step() for step in plan.steps])

@@ -1,0 +1,31 @@
+// Light, dark, or as the system has it: kept in this browser only.
+const THEMES = ["", "light", "dark"];
+const NAME = "penstock-theme";
+
+export function startTheme() {
+  show(stored());
+  const button = document.querySelector("[data-theme-toggle]");
+  button?.addEventListener("click", () => {
+    const next = THEMES[(THEMES.indexOf(stored()) + 1) % THEMES.length];
+    try {
+      localStorage.setItem(NAME, next);
+    } catch {
+      // A browser that keeps nothing shows it until the next page.
+    }
+    show(next);
+  });
+}
+
+function stored() {
+  try {
+    const found = localStorage.getItem(NAME) ?? "";
+    return THEMES.includes(found) ? found : "";
+  } catch {
+    return document.documentElement.dataset.theme ?? "";
+  }
+}
+
+function show(theme) {
+  if (theme) document.documentElement.dataset.theme = theme;
+  else delete document.documentElement.dataset.theme;
+}

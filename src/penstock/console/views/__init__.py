@@ -1,0 +1,1 @@
+"""The pages: each asks operations and returns a template with what they gave."""

@@ -1,0 +1,184 @@
+"""The store at a glance: rates, ages, what waits, who is there, and what needs a person."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from penstock.access.resource import CLUSTER, AccessRight
+from penstock.gateway.rest.observing import of_topics_seen
+from penstock.operate.members import Presence
+from penstock.operate.overview import GroupGlance, StoreOverview
+from penstock.operate.overview import overview as overview_of
+
+from ..charts import Sparkline, sparkline
+from ..history import Curve
+from ..visit import PageView, PageVisit, address
+from ..wording import age, lasting, number, rate, short
+
+_LATE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One figure of the overview: its name, value and unit, its curve, and the page that tells more."""
+
+    id: str
+    label: str
+    value: str
+    unit: str
+    tone: str
+    line: Sparkline
+    link: str
+    help: str
+
+
+@dataclass(frozen=True, slots=True)
+class Concern:
+    """Something that needs a person: what, and where to go."""
+
+    tone: str
+    text: str
+    link: str
+
+
+def overview(visit: PageVisit) -> PageView:
+    """Show the store at a glance."""
+    now = looked(visit)
+    of_groups = {each.name: sparkline(visit.history.rate(_passed_by(each.name))) for each in now.groups[:50]}
+    return PageView(
+        "overview.html",
+        {
+            "overview": now,
+            "tiles": list(_tiles(visit, now)),
+            "concerns": list(_concerns(now)),
+            "lines": of_groups,
+            "rates": {name: visit.history.rate(_passed_by(name)).last for name in of_groups},
+            "present": [each for each in now.members if each.presence is Presence.RUNNING],
+        },
+    )
+
+
+def looked(visit: PageVisit, *, fresh: bool = False) -> StoreOverview:
+    """Return how the store is, of a moment ago at most; the right to see it is asked for each time."""
+    call = visit.ask.call("overview")
+    call.allow(AccessRight.DESCRIBE, CLUSTER)  # what is kept was asked by others, who may know of more topics
+    kept = visit.history.now(lambda: overview_of(call.store, clock=call.api.clock), fresh=fresh)
+    return of_topics_seen(call, kept)
+
+
+def _tiles(visit: PageVisit, now: StoreOverview) -> Iterator[Tile]:
+    history, most = visit.history, now.counted
+    into, out = history.rate(lambda each: each.logged), history.rate(_passed)
+    oldest = history.level(_oldest_seconds)
+    lag, parked = history.level(_lag), history.level(_parked)
+    dead, staged = history.level(_dead), history.level(lambda each: each.staged)
+    yield _tile("in", "In", rate(into.last), "/s", into, "topics", "Events that reached the log")
+    yield _tile("out", "Delivered", rate(out.last), "/s", out, "groups", "Records that groups have passed")
+    late = (oldest.last or 0) > _LATE_SECONDS
+    yield _tile(
+        "oldest",
+        "Oldest undelivered",
+        lasting(oldest.last or 0),
+        "",
+        oldest,
+        "groups",
+        "The age of the oldest record that some group has not passed",
+        tone="warn" if late else "",
+    )
+    yield _tile(
+        "lag", "Lag", short(_lag(now)), "records", lag, "groups", "Records that groups have before them"
+    )
+    yield _tile(
+        "staged",
+        "Staged",
+        number(now.staged, most),
+        "events",
+        staged,
+        "groups",
+        "Committed, and not in the log yet",
+    )
+    many = number(_parked(now), most)
+    yield _tile("parked", "Parked", many, "keys", parked, "lanes", "Keys that wait for a retry or their turn")
+    count = _dead(now)
+    yield _tile(
+        "dead",
+        "Dead",
+        number(count, most),
+        "letters",
+        dead,
+        "failures",
+        "Records that handlers gave up",
+        tone="bad" if count else "",
+    )
+    there = sum(each.presence is Presence.RUNNING for each in now.members)
+    yield _tile(
+        "members",
+        "Members",
+        number(there),
+        "running",
+        history.level(_running),
+        "members",
+        "Processes that work on the store",
+        tone="" if there else "warn",
+    )
+
+
+def _tile(
+    id: str, label: str, value: str, unit: str, curve: Curve, page: str, help: str, tone: str = ""
+) -> Tile:
+    return Tile(id, label, value, unit, tone, sparkline(curve), address(page), help)
+
+
+def _concerns(now: StoreOverview) -> Iterator[Concern]:
+    most = now.counted
+    for each in now.groups:
+        link = address("group", name=each.name)
+        if each.dead:
+            letters = f"{number(each.dead, most)} dead {'letter' if each.dead == 1 else 'letters'}"
+            held = f", and {number(each.held, most)} keys wait for a decision" if each.held else ""
+            yield Concern("bad", f"{each.name} has {letters}{held}", address("failures", group=each.name))
+        if each.paused_at is not None:
+            yield Concern("warn", f"{each.name} is paused, for {age(each.paused_at, now.at)}", link)
+        elif each.oldest_unread_at is not None and _seconds(now, each) > _LATE_SECONDS:
+            behind = f"{each.name} is {age(each.oldest_unread_at, now.at)} behind ({short(each.lag)} records)"
+            yield Concern("warn", behind, link)
+    for member in now.members:
+        if member.presence in (Presence.STOPPED, Presence.SILENT):
+            yield Concern("warn", f"member {member.id[:8]} is {member.presence}", address("members"))
+        for trouble in member.troubles:
+            yield Concern("bad", f"member {member.id[:8]}: {trouble}", address("members"))
+    if now.staged_since is not None and (now.at - now.staged_since).total_seconds() > _LATE_SECONDS:
+        waits = f"events have been staged for {age(now.staged_since, now.at)} and are not in the log"
+        yield Concern("bad", waits, address("members"))
+
+
+def _passed(now: StoreOverview) -> int:
+    return sum(each.passed for each in now.groups)
+
+
+def _passed_by(name: str) -> Callable[[StoreOverview], int]:
+    return lambda now: next((each.passed for each in now.groups if each.name == name), 0)
+
+
+def _lag(now: StoreOverview) -> float:
+    return sum(each.lag for each in now.groups)
+
+
+def _parked(now: StoreOverview) -> float:
+    return sum(each.parked for each in now.groups)
+
+
+def _dead(now: StoreOverview) -> float:
+    return sum(each.dead for each in now.groups)
+
+
+def _running(now: StoreOverview) -> float:
+    return sum(each.presence is Presence.RUNNING for each in now.members)
+
+
+def _oldest_seconds(now: StoreOverview) -> float:
+    return max((_seconds(now, each) for each in now.groups if each.oldest_unread_at is not None), default=0.0)
+
+
+def _seconds(now: StoreOverview, group: GroupGlance) -> float:
+    oldest = group.oldest_unread_at
+    return 0.0 if oldest is None else max(0.0, (now.at - oldest).total_seconds())

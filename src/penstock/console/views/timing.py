@@ -1,0 +1,19 @@
+"""What waits for its time: scheduled events and schedules."""
+
+from ..visit import PageView, PageVisit
+
+PER_PAGE = 50
+
+
+def scheduled(visit: PageVisit) -> PageView:
+    """List the events that are scheduled, the next first."""
+    narrowed = {name: visit.text(name) for name in ("topic", "key")}
+    page = visit.ask("list_scheduled", after=visit.place(), limit=PER_PAGE, **narrowed)
+    return PageView("scheduled.html", {"listing": page})
+
+
+def periodic(visit: PageVisit) -> PageView:
+    """List the schedules."""
+    return PageView(
+        "periodic.html", {"listing": visit.ask("list_schedules", after=visit.place(), limit=PER_PAGE)}
+    )

@@ -1,0 +1,42 @@
+"""Adding what clients send: in the event loop where that takes no waiting, else in a thread of the door."""
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from functools import partial
+
+from penstock.clock import Clock
+from penstock.log.store import Store
+from penstock.model.limits import LimitsSettings
+from penstock.model.token import GivenToken
+from penstock.operate.producing import AppendedRecord, RecordWanted, produce, produce_at_once
+
+SMALL_BYTES = 16 * 1024  # of values that are added in the loop: more would hold up others
+
+
+class Adding:
+    """Adds records for the clients of one door. In its event loop."""
+
+    def __init__(self, store: Store, clock: Clock, threads: Executor, limits: LimitsSettings) -> None:
+        self._store, self._clock, self._threads, self._limits = store, clock, threads, limits
+
+    async def add(
+        self,
+        topic: str,
+        records: Sequence[RecordWanted],
+        *,
+        partition: int | None = None,
+        token: GivenToken | None = None,
+        at_once: bool = True,
+    ) -> list[AppendedRecord]:
+        """Add records; return where they stand, once they are durable. Raises what `produce` raises.
+
+        `at_once`: in the loop if possible. Not for a stream, whose next requests gather meanwhile.
+        """
+        given = {"partition": partition, "limits": self._limits, "clock": self._clock}
+        if at_once and token is None and sum(len(each.value or b"") for each in records) <= SMALL_BYTES:
+            found = produce_at_once(self._store, topic, records, **given)  # type: ignore[arg-type]
+            if found is not None:
+                return found
+        work = partial(produce, self._store, topic, records, token=token, **given)  # type: ignore[arg-type]
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)

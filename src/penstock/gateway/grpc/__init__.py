@@ -1,0 +1,19 @@
+"""gRPC: the log, its topics and its groups, as `proto/penstock_gateway.proto` describes them.
+
+| file              | has                                                                            |
+|-------------------|--------------------------------------------------------------------------------|
+| `proto/`          | the description, and its compiled form (`python -m tools.protos`)              |
+| `messages.py`     | the messages and services of the description, as they are at run time          |
+| `lock.py`         | who asks: metadata or a certificate                                            |
+| `call.py`         | one call: who asks, and whether that is allowed                                |
+| `methods.py`      | from a method of the description to a function of this folder                  |
+| `problems.py`     | errors as a status with details; `codes.py` is the table                       |
+| `door.py`         | what all calls share; `listener.py` is the port                                |
+| the others        | the methods, by what they are about                                            |
+
+Every rule is in the rooms below, and what REST and gRPC both do is one function there.
+"""
+
+import os
+
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what clients do wrong is not for stderr; read at import

@@ -1,0 +1,30 @@
+"""From an error to a status of gRPC: by the status that it has over HTTP, so that both doors say the same."""
+
+import grpc
+
+from penstock.errors import Error
+
+from ..statuses import status_of
+
+C = grpc.StatusCode
+
+CODES: dict[int, grpc.StatusCode] = {
+    400: C.INVALID_ARGUMENT,
+    401: C.UNAUTHENTICATED,
+    403: C.PERMISSION_DENIED,
+    404: C.NOT_FOUND,
+    408: C.DEADLINE_EXCEEDED,
+    409: C.FAILED_PRECONDITION,
+    413: C.INVALID_ARGUMENT,  # not RESOURCE_EXHAUSTED: it will never fit
+    415: C.INVALID_ARGUMENT,
+    416: C.OUT_OF_RANGE,
+    422: C.FAILED_PRECONDITION,
+    429: C.RESOURCE_EXHAUSTED,
+    500: C.INTERNAL,
+    503: C.UNAVAILABLE,
+}
+
+
+def code_of(error: Error) -> grpc.StatusCode:
+    """Return the status that an error has over gRPC."""
+    return CODES[status_of(error)]

@@ -1,0 +1,190 @@
+"""Reading from an offset on, and consuming as a group over one stream in both directions."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from penstock.access.resource import AccessRight, topic
+from penstock.errors import Error, InvalidInput
+from penstock.log.contract import LAST_OFFSET
+from penstock.model.outcome import Cancel, Outcome, Retry
+from penstock.model.record import Record
+
+from ..leasing import DONE, Nacked
+from ..subscription import GroupSubscription
+from .call import GrpcCall
+from .messages import ReadResponse, SubscribeResponse
+from .methods import Send
+from .problems import plain
+from .shapes import record_shown
+
+_READ_RECORDS, _READ_BYTES, _MOST_RECORDS = 100, 1 << 20, 1000
+_ANSWER_BYTES = 1 << 20  # of records in one answer: clients take 4 MiB by default
+_SETTLING = 64  # acknowledgements of one stream that wait to be written down
+_DAY_SECONDS = 86_400.0
+_NO_REASON = "refused by its client"
+
+
+async def read(call: GrpcCall, request: Any) -> Any:
+    """Return records of a partition from an offset on; fewer than asked for if they are large."""
+    call.allow(AccessRight.READ, topic(request.topic))
+    if not 0 <= request.offset <= LAST_OFFSET or request.limit > _MOST_RECORDS or request.partition < 0:
+        raise InvalidInput(
+            f"offset {request.offset}, partition {request.partition}, limit {request.limit}: an offset and a "
+            f"partition are 0 or more, and a limit is {_MOST_RECORDS} or less"
+        )
+    call.admit(request.topic, request.ByteSize())
+    call.door.conversion.check(request.convert_to)
+    log, name, partition = call.store.log, request.topic, request.partition
+    most = min(request.max_bytes or _READ_BYTES, call.door.settings.answer_bytes)
+    records = await call.asked(
+        log.read, name, partition, request.offset, request.limit or _READ_RECORDS, max_bytes=most
+    )
+    call.charge(name, records)
+    start, end = await call.asked(log.bounds, name, partition)
+    following = request.offset
+    if records:
+        assert records[-1].offset is not None
+        following = records[-1].offset + 1
+    shown = await call.asked(_shown, call, records, request.convert_to)
+    return ReadResponse(records=shown, next_offset=following, start=start, end=end)
+
+
+async def subscribe(call: GrpcCall, requests: AsyncIterator[Any], send: Send) -> None:
+    """Send records of a group to a client and hear what became of them, until either ends."""
+    try:
+        async with asyncio.timeout(call.door.settings.body_time.total_seconds()):
+            first = await anext(requests)
+    except (StopAsyncIteration, TimeoutError):
+        raise InvalidInput("a subscription begins with `begin`, and nothing came") from None
+    if not first.HasField("begin"):
+        raise InvalidInput(f"a subscription begins with `begin`, not with {first.WhichOneof('request')}")
+    stream = _GroupStream(call, first.begin, send)
+    running = asyncio.create_task(stream.subscription.run(stream.send))
+    hearing = asyncio.create_task(stream.hear(requests))
+    try:
+        done, _ = await asyncio.wait({running, hearing}, return_when=asyncio.FIRST_COMPLETED)
+        for each in done:
+            each.result()
+    finally:
+        running.cancel()
+        hearing.cancel()
+        for each in (running, hearing):
+            with suppress(asyncio.CancelledError, Exception):  # the first of them is raised above
+                await each
+
+
+def _shown(
+    call: GrpcCall, records: Sequence[Record], convert_to: str, *, delivered: bool = False
+) -> list[Any]:
+    """Return records as messages, in the content type that was asked for."""
+    shown = []
+    for each in records:
+        given, reason = call.door.conversion.given(each, convert_to)
+        shown.append(record_shown(given, delivered=delivered, not_converted=reason))
+    return shown
+
+
+class _GroupStream:
+    """One client in one group."""
+
+    def __init__(self, call: GrpcCall, begin: Any, send: Send) -> None:
+        settings = call.door.settings
+        seconds = begin.lease_seconds or settings.lease.total_seconds()
+        if not 0 < seconds <= _DAY_SECONDS:
+            raise InvalidInput(f"lease_seconds is {seconds:g}, and must be more than 0, at most 86400")
+        self._call, self._convert_to = call, call.door.conversion.check(begin.convert_to)
+        self._send, self._writing = send, asyncio.Lock()  # a stream takes one message at a time
+        self._room = asyncio.Semaphore(_SETTLING)
+        self.subscription = GroupSubscription(
+            call.door.groups,
+            call.door.access,
+            call.principal,
+            group=begin.group,
+            topic=begin.topic,
+            credits=begin.credits,
+            seconds=min(seconds, settings.lease_longest.total_seconds()),
+            start="latest" if begin.from_latest else "earliest",
+        )
+        self.subscription.check()
+        call.admit(begin.topic, begin.ByteSize())
+
+    async def send(self, records: Sequence[Record]) -> None:
+        """Send records, in messages that clients take."""
+        for some in _pieces(records):
+            if self._convert_to:  # it may ask the store
+                shown = await self._call.asked(_shown, self._call, some, self._convert_to, delivered=True)
+            else:
+                shown = _shown(self._call, some, "", delivered=True)
+            async with self._writing:
+                await self._send(SubscribeResponse(records={"records": shown}))
+
+    async def hear(self, requests: AsyncIterator[Any]) -> None:
+        """Do what the client says, until it has said everything and that is done."""
+        settling: set[asyncio.Task[None]] = set()
+        try:
+            async for each in requests:
+                kind = each.WhichOneof("request")
+                if kind == "credits":
+                    self.subscription.add(each.credits.credits)
+                elif kind in ("ack", "nack"):
+                    await self._room.acquire()
+                    task = asyncio.create_task(self._settle(getattr(each, kind), kind))
+                    settling.add(task)
+                    task.add_done_callback(partial(_ended, settling))
+                else:
+                    raise InvalidInput(f"a subscription goes on with credits, ack or nack, not with {kind}")
+            while settling:
+                await asyncio.wait(settling)
+        finally:
+            for task in settling:
+                task.cancel()
+
+    async def _settle(self, said: Any, kind: str) -> None:
+        try:
+            ranges = [(each.partition, each.first, each.last) for each in said.ranges]
+            count = await self.subscription.answer(ranges, DONE if kind == "ack" else _outcome(said))
+            settled = {"id": said.id, "count": count}
+        except Error as exc:
+            settled = {"id": said.id, "code": exc.code, "detail": plain(str(exc))}
+        finally:
+            self._room.release()
+        async with self._writing:
+            await self._send(SubscribeResponse(settled=settled))
+
+
+def _ended(settling: "set[asyncio.Task[None]]", task: "asyncio.Task[None]") -> None:
+    settling.discard(task)
+    if not task.cancelled():
+        task.exception()  # the answer could not be sent: the client has gone, and the stream ends by itself
+
+
+def _outcome(said: Any) -> Outcome | Nacked:
+    reason = said.reason.strip()[:1000] or _NO_REASON
+    if said.dead:
+        return Cancel(reason)
+    if said.HasField("after_seconds"):
+        if not 0 <= said.after_seconds <= _DAY_SECONDS:
+            raise InvalidInput(f"after_seconds is {said.after_seconds:g}, and must be from 0 to 86400")
+        return Retry(timedelta(seconds=said.after_seconds))
+    return Nacked(reason)
+
+
+def _pieces(records: Sequence[Record]) -> Iterator[list[Record]]:
+    piece: list[Record] = []
+    size = 0
+    for each in records:
+        bytes_of = len(each.data or b"") + sum(len(value or b"") for _, value in each.raw_headers)
+        if piece and size + bytes_of > _ANSWER_BYTES:
+            yield piece
+            piece, size = [], 0
+        piece.append(each)
+        size += bytes_of
+    if piece:
+        yield piece
+
+
+CONSUMING = {"Subscribe": subscribe, "Read": read}

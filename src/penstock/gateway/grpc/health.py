@@ -1,0 +1,47 @@
+"""grpc.health.v1: whether the store answers, for probes, which have no secret and are told yes or no."""
+
+import asyncio
+from typing import Any
+
+from grpc_health.v1 import health, health_pb2
+
+from ..readiness import OutboxProbe
+
+_LOOK_SECONDS = 5.0  # between looks while somebody watches
+_STATUS = health_pb2.HealthCheckResponse
+
+
+class Health(health.aio.HealthServicer):  # type: ignore[misc]
+    """Asks the store whenever it is asked; while somebody watches, every few seconds."""
+
+    def __init__(self, probe: OutboxProbe, services: tuple[str, ...]) -> None:
+        super().__init__()
+        self._probe, self._services = probe, ("", *services)
+        self._watching = 0
+        self._looking: asyncio.Task[None] | None = None
+
+    async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802  # as the description has it
+        """Answer once."""
+        await self._look()
+        return await super().Check(request, context)
+
+    async def Watch(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Answer now, and whenever the answer changes."""
+        await self._look()
+        self._watching += 1
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._go_on())
+        try:
+            return await super().Watch(request, context)
+        finally:
+            self._watching -= 1
+
+    async def _go_on(self) -> None:
+        while self._watching:
+            await asyncio.sleep(_LOOK_SECONDS)
+            await self._look()
+
+    async def _look(self) -> None:
+        status = _STATUS.NOT_SERVING if await self._probe.ask() else _STATUS.SERVING
+        for each in self._services:
+            await self.set(each, status)

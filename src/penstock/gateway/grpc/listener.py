@@ -1,0 +1,187 @@
+"""The gRPC port: grpcio's asyncio server, in a thread and an event loop of its own.
+
+TLS is grpcio's: it asks for the identity in force at every handshake, so a certificate is renewed while
+connections run. It can require a client certificate or not ask for one, so where certificates are optional,
+clients of this port show a token or a password.
+"""
+
+import asyncio
+import logging
+from concurrent.futures import Future
+from threading import Thread
+from typing import Any
+
+from penstock.access.tls import ServerTls
+from penstock.app import Outbox
+from penstock.errors import AddressRefused, Error, MissingExtra
+from penstock.redaction import traced
+
+try:
+    import grpc
+    from grpc_health.v1 import health_pb2_grpc
+    from grpc_reflection.v1alpha import reflection
+except ImportError as exc:
+    raise MissingExtra("serving gRPC", "grpc") from exc
+
+from ..readiness import OutboxProbe
+from .consuming import CONSUMING
+from .door import GrpcDoor
+from .groups import GROUPS
+from .health import Health
+from .lock import principal_of
+from .messages import PACKAGE, POOL, SERVICES
+from .methods import handlers_of, refuse
+from .problems import problem_of
+from .publishing import PUBLISHING
+from .schemas import SCHEMAS
+from .topics import TOPICS
+
+logger = logging.getLogger("penstock.gateway")
+
+METHODS = {
+    "Publishing": PUBLISHING,
+    "Consuming": CONSUMING,
+    "Topics": TOPICS,
+    "Groups": GROUPS,
+    "Schemas": SCHEMAS,
+}
+_GRACE_SECONDS = 1.0  # for calls that are under way when it stops
+_JOIN_SECONDS = 10.0
+_HEAD_BYTES, _MOST_HEAD_BYTES = 16 * 1024, 32 * 1024
+_HANDSHAKE_MS, _IDLE_MS, _KEEPALIVE_MS = 5_000, 300_000, 60_000
+_REFLECTION = "/grpc.reflection."
+
+
+class GrpcListener:
+    """Listens from `start` to `stop`."""
+
+    def __init__(self, door: GrpcDoor, host: str, port: int, *, tls: ServerTls | None = None) -> None:
+        """`port` 0 picks a free one. `tls`: what connections are encrypted with."""
+        self._door, self._host, self._port, self._tls = door, host, port, tls
+        self._thread: Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ending: asyncio.Event | None = None
+        self._bound: Future[int] = Future()
+
+    @property
+    def address(self) -> str:
+        """Where it listens, with the port that was picked."""
+        return f"{_bracketed(self._host)}:{self._bound.result(0)}"
+
+    def start(self) -> None:
+        """Take the address and answer; returns once it does. Raises AddressRefused."""
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name="penstock-grpc", daemon=True)
+            self._thread.start()
+        self._bound.result()
+
+    def stop(self) -> None:
+        """Give the groups back, let calls end, and close the port."""
+        self._door.give_back()
+        if self._loop is not None and self._ending is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._ending.set)
+        if self._thread is not None:
+            self._thread.join(_JOIN_SECONDS)
+        self._door.close()
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except Error as exc:
+            self._bound.set_exception(exc)
+        except Exception as exc:
+            if not self._bound.done():
+                self._bound.set_exception(exc)
+            logger.error("nothing is served over gRPC any more; the rest goes on", exc_info=traced(exc))
+
+    async def _serve(self) -> None:
+        self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
+        server = self._server()
+        try:
+            port = self._bind(server, f"{_bracketed(self._host)}:{self._port}")
+        except RuntimeError as exc:
+            raise AddressRefused(self._host, self._port, "it is in use, or not of this machine") from exc
+        await server.start()
+        self._bound.set_result(port)
+        await self._ending.wait()
+        await server.stop(_GRACE_SECONDS)
+
+    def _server(self) -> Any:
+        door, settings = self._door, self._door.settings
+        server = grpc.aio.server(
+            interceptors=[_ReflectionLock(door)],
+            maximum_concurrent_rpcs=settings.connections,
+            options=[
+                ("grpc.max_receive_message_length", settings.body_bytes),
+                ("grpc.max_send_message_length", -1),
+                ("grpc.max_metadata_size", _HEAD_BYTES),
+                ("grpc.absolute_max_metadata_size", _MOST_HEAD_BYTES),
+                ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
+                ("grpc.max_connection_idle_ms", _IDLE_MS),
+                ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
+                ("grpc.so_reuseport", 0),  # another process on the same port is an error, not a rival
+            ],
+        )
+        server.add_generic_rpc_handlers(
+            tuple(handlers_of(door, name, methods) for name, methods in METHODS.items())
+        )
+        names = tuple(f"{PACKAGE}.{each}" for each in SERVICES)
+        health = Health(OutboxProbe(Outbox(door.store), needs_worker=False), names)
+        health_pb2_grpc.add_HealthServicer_to_server(health, server)
+        reflection.enable_server_reflection((*names, reflection.SERVICE_NAME), server, pool=POOL)
+        return server
+
+    def _bind(self, server: Any, address: str) -> int:
+        if self._tls is None:
+            port: int = server.add_insecure_port(address)
+        else:
+            port = server.add_secure_port(address, _credentials(self._tls))
+        return port
+
+
+class _ReflectionLock(grpc.aio.ServerInterceptor):  # type: ignore[misc]
+    """Who asks for the description is somebody, too, as who asks for that of REST."""
+
+    def __init__(self, door: GrpcDoor) -> None:
+        self._door = door
+
+    async def intercept_service(self, continuation: Any, details: Any) -> Any:
+        """Let a call of another service go on."""
+        handler = await continuation(details)
+        if handler is None or not details.method.startswith(_REFLECTION):
+            return handler
+
+        async def locked(messages: Any, context: Any) -> Any:
+            try:
+                plaintext = self._door.secrets_in_plaintext
+                await principal_of(self._door.access, context, secrets_in_plaintext=plaintext)
+            except Error as exc:
+                await refuse(context, problem_of(exc))
+            async for each in handler.stream_stream(messages, context):
+                yield each
+
+        return handler._replace(stream_stream=locked)
+
+
+def _credentials(tls: ServerTls) -> Any:
+    """Return credentials that follow the identity in force."""
+    shown = tls.identity
+
+    def current() -> Any:
+        identity = tls.identity
+        ca = identity.client_ca if identity.is_client_required else None
+        return grpc.ssl_server_certificate_configuration([(identity.key, identity.certificate)], ca)
+
+    def changed() -> Any:
+        nonlocal shown
+        if tls.identity is shown:
+            return None
+        shown = tls.identity
+        return current()
+
+    required = shown.client_ca is not None and shown.is_client_required
+    return grpc.dynamic_ssl_server_credentials(current(), changed, required)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,110 @@
+"""From a method of the description to a function of this folder: who asks, the message, the errors.
+
+A call with one message is read as a stream of one: so a message that does not come in time is given up.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
+
+from penstock.errors import BodyLate, Error, InvalidInput
+
+from .call import GrpcCall
+from .lock import principal_of
+from .messages import PACKAGE, service
+from .problems import GrpcProblem, defect, problem_of
+
+if TYPE_CHECKING:
+    from .door import GrpcDoor
+
+Send = Callable[[Any], Awaitable[None]]
+OneMethod = Callable[[GrpcCall, Any], Awaitable[Any]]
+StreamMethod = Callable[[GrpcCall, AsyncIterator[Any], Send], Awaitable[None]]
+
+
+def handlers_of(door: "GrpcDoor", name: str, methods: Mapping[str, Callable[..., Any]]) -> Any:
+    """Return what serves a service: a function for each of its methods, by its name."""
+    described = service(name).methods
+    assert methods.keys() == {each.name for each in described}, f"{name} has other methods"
+    made = {}
+    for each in described:
+        request, work = GetMessageClass(each.input_type), methods[each.name]
+        if each.client_streaming:
+            made[each.name] = grpc.stream_stream_rpc_method_handler(_streaming(door, request, work))
+        else:
+            made[each.name] = grpc.stream_unary_rpc_method_handler(_answering(door, request, work))
+    return grpc.method_handlers_generic_handler(f"{PACKAGE}.{name}", made)
+
+
+def _answering(door: "GrpcDoor", request: Any, work: OneMethod) -> Any:
+    async def answer(messages: AsyncIterator[bytes], context: Any) -> bytes:
+        async def done() -> bytes:
+            call = await _call(door, context)
+            asked = _read(request, await _first(messages, door.settings.body_time.total_seconds()))
+            said: bytes = (await work(call, asked)).SerializeToString()
+            return said
+
+        said: bytes = await _ended_well(done(), context)
+        return said
+
+    return answer
+
+
+def _streaming(door: "GrpcDoor", request: Any, work: StreamMethod) -> Any:
+    async def answer(messages: AsyncIterator[bytes], context: Any) -> None:
+        async def requests() -> AsyncIterator[Any]:
+            async for each in messages:
+                yield _read(request, each)
+
+        async def send(message: Any) -> None:
+            await context.write(message.SerializeToString())
+
+        async def done() -> None:
+            await work(await _call(door, context), requests(), send)
+
+        await _ended_well(done(), context)
+
+    return answer
+
+
+async def _call(door: "GrpcDoor", context: Any) -> GrpcCall:
+    principal = await principal_of(door.access, context, secrets_in_plaintext=door.secrets_in_plaintext)
+    return GrpcCall(door, principal, dict(context.invocation_metadata() or ()))
+
+
+async def _first(messages: AsyncIterator[bytes], seconds: float) -> bytes:
+    try:
+        async with asyncio.timeout(seconds):
+            return await anext(messages)
+    except StopAsyncIteration:
+        raise InvalidInput("the call has no message") from None
+    except TimeoutError as exc:
+        raise BodyLate(seconds) from exc
+
+
+def _read(request: Any, data: bytes) -> Any:
+    try:
+        return request.FromString(data)
+    except DecodeError:
+        raise InvalidInput(f"the message is no {request.DESCRIPTOR.full_name}") from None
+
+
+async def _ended_well(work: Awaitable[Any], context: Any) -> Any:
+    try:
+        return await work
+    except Error as exc:
+        problem = problem_of(exc)
+    except grpc.aio.BaseError:
+        raise  # the client has gone, or the call has ended already
+    except Exception as exc:
+        problem = defect(exc)
+    return await refuse(context, problem)
+
+
+async def refuse(context: Any, problem: GrpcProblem) -> None:
+    """End a call with an error."""
+    await context.abort(problem.code, problem.said, problem.trailing)

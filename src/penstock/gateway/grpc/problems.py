@@ -1,0 +1,81 @@
+"""Errors as a status: its message names the thing, the value and the remedy; its details are for programs.
+
+| detail      | says                                                                                        |
+|-------------|---------------------------------------------------------------------------------------------|
+| `ErrorInfo` | `reason`: the stable code; `domain`: penstock; `metadata`: whether it is retryable          |
+| `RetryInfo` | after how long the same request may succeed, where it may                                   |
+"""
+
+import logging
+from datetime import timedelta
+from typing import NamedTuple
+
+import grpc
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.message import Message
+from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
+from google.rpc.status_pb2 import Status
+
+from penstock.errors import Error, Fault, RateLimited
+from penstock.redaction import traced
+
+from .codes import code_of
+
+logger = logging.getLogger("penstock.gateway")
+
+DETAILS = "grpc-status-details-bin"
+DOMAIN = "penstock"
+_RETRY_SECONDS = 1.0
+_MOST_CHARACTERS = 2000  # they travel in a header
+
+
+class GrpcProblem(NamedTuple):
+    """What a client is told of an error."""
+
+    code: grpc.StatusCode
+    said: str
+    details: bytes
+
+    @property
+    def trailing(self) -> tuple[tuple[str, bytes], ...]:
+        """The metadata that ends a call."""
+        return ((DETAILS, self.details),)
+
+
+def problem_of(error: Error) -> GrpcProblem:
+    """Return what is told of an error of ours."""
+    code = code_of(error)
+    retryable = error.retryable or code is grpc.StatusCode.UNAVAILABLE
+    said = str(error)
+    if code is grpc.StatusCode.INTERNAL and error.fault is not Fault.OUTSIDE and not retryable:
+        logger.error("a request failed", exc_info=traced(error))
+        said = "an error of the server; its log says more"  # nothing that the caller could do anything about
+    seconds = error.seconds if isinstance(error, RateLimited) else _RETRY_SECONDS
+    return _problem(code, error.code, said, seconds if retryable else None)
+
+
+def defect(exc: Exception) -> GrpcProblem:
+    """Return what is told of what nobody expected: the log has it, the caller learns nothing of it."""
+    logger.error("a request failed in a way that it should not", exc_info=traced(exc))
+    return _problem(grpc.StatusCode.INTERNAL, "error", "an error of the server; its log says more", None)
+
+
+def plain(text: str) -> str:
+    """Return a text as Unicode that can be sent: keys and names of foreign bytes have escapes."""
+    return text.encode("utf-8", "backslashreplace").decode()[:_MOST_CHARACTERS]
+
+
+def _problem(code: grpc.StatusCode, reason: str, said: str, retry_seconds: float | None) -> GrpcProblem:
+    said = plain(said)
+    metadata = {"retryable": "false" if retry_seconds is None else "true"}
+    details: list[Message] = [ErrorInfo(reason=reason, domain=DOMAIN, metadata=metadata)]
+    if retry_seconds is not None:
+        info = RetryInfo()
+        info.retry_delay.FromTimedelta(timedelta(seconds=retry_seconds))
+        details.append(info)
+    status = Status(code=code.value[0], message=said)
+    for each in details:
+        packed = AnyMessage()
+        packed.Pack(each)
+        status.details.append(packed)
+    return GrpcProblem(code, said, status.SerializeToString())

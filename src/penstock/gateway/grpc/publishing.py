@@ -1,0 +1,147 @@
+"""Publishing: one request, or a stream of them.
+
+Of a stream, requests that wait while others are being added are added together: so a client that does not
+wait for each answer pays one append and one answer for many. They are added in the order they came in.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from penstock.access.resource import AccessRight, topic
+from penstock.errors import Error, InvalidInput
+from penstock.operate.producing import RecordWanted
+
+from .call import GrpcCall
+from .messages import PublishResponse
+from .methods import Send
+from .shapes import place_shown, wanted
+
+_AHEAD_BYTES = 4 * 1024 * 1024  # of requests of a stream that wait; more are left to the client
+_TOGETHER = 1000  # records that are added together, at most, if they came as several requests
+
+
+async def publish(call: GrpcCall, request: Any) -> Any:
+    """Add what a request holds to a topic; answered once it is durable."""
+    return await _added(call, request, _admitted(call, request))
+
+
+async def publish_stream(call: GrpcCall, requests: AsyncIterator[Any], send: Send) -> None:
+    """Add what requests hold, one after another; the first that is refused ends the stream."""
+    ahead = _Ahead()
+    reading = asyncio.create_task(ahead.fill(requests))
+    try:
+        while run := await ahead.next():
+            async for answer in _answers(call, run):
+                await send(answer)
+        await reading  # what ended the reading ends the stream
+    finally:
+        reading.cancel()
+        with suppress(asyncio.CancelledError, Exception):  # it is raised above, or something else is
+            await reading
+
+
+class _Ahead:
+    """Requests that came and wait, within a bound of bytes."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Any] = deque()
+        self._bytes, self._is_over = 0, False
+        self._changed = asyncio.Event()
+
+    async def fill(self, requests: AsyncIterator[Any]) -> None:
+        """Take requests as they come, until the client ends."""
+        try:
+            async for each in requests:
+                self._waiting.append(each)
+                self._bytes += each.ByteSize()
+                self._changed.set()
+                await self._until(lambda: self._bytes < _AHEAD_BYTES)
+        finally:
+            self._is_over = True
+            self._changed.set()
+
+    async def next(self) -> list[Any]:
+        """Return what can be added together next; nothing at the end."""
+        await self._until(lambda: bool(self._waiting) or self._is_over)
+        run: list[Any] = []
+        count = 0
+        while self._waiting and (not run or _joins(run[0], self._waiting[0])) and count < _TOGETHER:
+            run.append(self._waiting.popleft())
+            count += len(run[-1].events)
+            self._bytes -= run[-1].ByteSize()
+        self._changed.set()
+        return run
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
+        while not holds():
+            self._changed.clear()
+            await self._changed.wait()
+
+
+def _joins(first: Any, other: Any) -> bool:
+    """Return whether two requests may be one append: what asks for anything special is one by itself."""
+    return first.topic == other.topic and not any(
+        each.HasField("token") or each.HasField("partition") or each.convert_to for each in (first, other)
+    )
+
+
+async def _answers(call: GrpcCall, run: Sequence[Any]) -> AsyncIterator[Any]:
+    """Yield the answers to requests that may be one append; raise what is wrong with the first refused."""
+    admitted: list[list[RecordWanted]] = []
+    failure: Error | None = None
+    try:
+        for each in run:
+            admitted.append(_admitted(call, each))
+    except Error as exc:
+        failure = exc
+    if admitted:
+        together = [record for each in admitted for record in each]
+        try:
+            yield await _added(call, run[0], together, requests=len(admitted), at_once=False)
+        except InvalidInput:  # nothing was added, and it is not known which of them was wrong
+            if len(admitted) == 1:
+                raise
+            for request, records in zip(run, admitted, strict=False):
+                yield await _added(call, request, records)
+    if failure is not None:
+        raise failure
+
+
+def _admitted(call: GrpcCall, request: Any) -> list[RecordWanted]:
+    """Return the records of a request that may be published. Raises NotAllowed, RateLimited."""
+    call.allow(AccessRight.WRITE, topic(request.topic))
+    call.admit(request.topic, request.ByteSize())
+    call.door.conversion.check(request.convert_to)
+    return [wanted(each, call.trace) for each in request.events]
+
+
+async def _added(
+    call: GrpcCall,
+    request: Any,
+    records: Sequence[RecordWanted],
+    *,
+    requests: int = 1,
+    at_once: bool = True,
+) -> Any:
+    if request.convert_to:
+        records = await call.asked(_converted, call, request, records)
+    found = await call.door.adding.add(
+        request.topic,
+        records,
+        partition=request.partition if request.HasField("partition") else None,
+        token=request.token if request.HasField("token") else None,
+        at_once=at_once,
+    )
+    call.door.tokens.tend()
+    return PublishResponse(places=[place_shown(each) for each in found], requests=requests)
+
+
+def _converted(call: GrpcCall, request: Any, records: Sequence[RecordWanted]) -> list[RecordWanted]:
+    convert = call.door.conversion.published
+    return [convert(request.topic, each, request.convert_to) for each in records]
+
+
+PUBLISHING = {"Publish": publish, "PublishStream": publish_stream}

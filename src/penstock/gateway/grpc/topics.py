@@ -1,0 +1,57 @@
+"""Topics: list, show, make, delete."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.access.resource import AccessRight, topic
+from penstock.model.partition import MURMUR3
+from penstock.operate import topics
+
+from .call import GrpcCall
+from .messages import message
+from .shapes import topic_shown
+
+_PARTITIONS = 8  # of a topic that is made here and does not say, as through the other doors
+PAGE = 100
+
+_Listed, _Deleted = message("ListTopicsResponse"), message("DeleteTopicResponse")
+
+
+async def listed(call: GrpcCall, request: Any) -> Any:
+    """Return a page of the topics that the caller may know of."""
+    after = request.after if request.HasField("after") else None
+    page = await call.asked(topics.topics, call.store, after=after, limit=request.limit or PAGE)
+    seen = [topic_shown(each) for each in page.items if call.sees(topic(each.name))]
+    return _Listed(topics=seen, after=page.after)
+
+
+async def get(call: GrpcCall, request: Any) -> Any:
+    """Return a topic."""
+    call.allow(AccessRight.DESCRIBE, topic(request.name))
+    return topic_shown(await call.asked(topics.show, call.store, request.name))
+
+
+async def create(call: GrpcCall, request: Any) -> Any:
+    """Make a topic; one that is there already stays as it is."""
+    name = request.name
+    call.allow(AccessRight.CREATE, topic(name))
+    await call.asked(
+        topics.create,
+        call.store,
+        name,
+        partitions=request.partitions or _PARTITIONS,
+        partitioner=request.partitioner or MURMUR3,
+        actor=call.actor,
+    )
+    return topic_shown(await call.asked(topics.show, call.store, name))
+
+
+async def delete(call: GrpcCall, request: Any) -> Any:
+    """Delete a topic with all its records."""
+    call.allow(AccessRight.DELETE, topic(request.name))
+    force, actor = request.force, call.actor
+    gone = await call.asked(topics.delete, call.store, request.name, force=force, actor=actor)
+    return _Deleted(records=gone)
+
+
+TOPICS: Mapping[str, Any] = {"List": listed, "Get": get, "Create": create, "Delete": delete}

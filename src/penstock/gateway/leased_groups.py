@@ -1,0 +1,94 @@
+"""The groups that clients of this process read: begun when one is asked for, given back when nobody asks."""
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+
+from penstock.clock import Clock
+from penstock.errors import GatewayBusy, UnknownLease
+from penstock.log.store import Store
+from penstock.operate.groups_made import create
+from penstock.redaction import traced
+from penstock.worker.handler_options import Start
+
+from .leasing import LeasedGroup
+from .settings import GatewaySettings
+
+logger = logging.getLogger("penstock.gateway")
+
+_LOOK_SECONDS = 1.0
+
+
+class LeasedGroups:
+    """Each group on each topic that a client has asked for. In one event loop, but for `close`."""
+
+    def __init__(
+        self, store: Store, clock: Clock, settings: GatewaySettings, threads: ThreadPoolExecutor
+    ) -> None:
+        self._store, self._clock, self._settings, self._threads = store, clock, settings, threads
+        self._groups: dict[tuple[str, str], asyncio.Task[LeasedGroup]] = {}
+        self._looking: asyncio.Task[None] | None = None
+        self._is_closing = False
+
+    async def get(self, group: str, topic: str, start: Start = "earliest") -> LeasedGroup:
+        """Return a group, which is served from now on. Raises UnknownTopic, GroupKindDiffers, GatewayBusy."""
+        task = self._groups.get((group, topic))
+        if task is None:
+            if self._is_closing or len(self._groups) >= self._settings.groups:
+                raise GatewayBusy("it is about to end" if self._is_closing else "it serves too many groups")
+            task = asyncio.create_task(self._begin(group, topic, start))
+            self._groups[group, topic] = task
+            task.add_done_callback(lambda done: self._forget_failed(group, topic, done))
+            if self._looking is None or self._looking.done():
+                self._looking = asyncio.create_task(self._look())
+        found = await asyncio.shield(task)
+        found.asked_at = asyncio.get_running_loop().time()
+        return found
+
+    async def serving(self, group: str, topic: str, lease: str) -> LeasedGroup:
+        """Return a group that is served already, because a lease was given. Raises UnknownLease."""
+        task = self._groups.get((group, topic))
+        if task is None:
+            raise UnknownLease(lease)
+        return await asyncio.shield(task)
+
+    async def drop(self, group: str, topic: str) -> None:
+        """Serve a group no longer on a topic, because that is to be deleted."""
+        task = self._groups.pop((group, topic), None)
+        if task is not None:
+            found = await asyncio.shield(task)
+            await asyncio.get_running_loop().run_in_executor(None, found.stop)
+
+    def close(self) -> None:
+        """Give all groups back; from another thread, while the event loop still runs."""
+        self._is_closing = True
+        for task in list(self._groups.values()):
+            if task.done() and not task.cancelled() and task.exception() is None:
+                task.result().stop()
+        self._groups.clear()
+
+    async def _begin(self, group: str, topic: str, start: Start) -> LeasedGroup:
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._threads, lambda: create(self._store, group, topic, start=start))
+        found = LeasedGroup(self._store, self._clock, self._settings, group, topic, start)
+        await loop.run_in_executor(self._threads, found.worker.start)
+        return found
+
+    def _forget_failed(self, group: str, topic: str, task: "asyncio.Task[LeasedGroup]") -> None:
+        if task.cancelled() or task.exception() is not None:
+            self._groups.pop((group, topic), None)
+
+    async def _look(self) -> None:
+        """Give back what nobody has asked for in a while."""
+        loop = asyncio.get_running_loop()
+        while self._groups and not self._is_closing:
+            await asyncio.sleep(min(_LOOK_SECONDS, self._settings.group_idle.total_seconds()))
+            for place, task in list(self._groups.items()):
+                if task.done() and task.result().is_idle:
+                    del self._groups[
+                        place
+                    ]  # who asks meanwhile begins anew: two members of one process share
+                    try:
+                        await loop.run_in_executor(None, task.result().stop)
+                    except Exception as exc:
+                        logger.error("a group could not be given back", exc_info=traced(exc))

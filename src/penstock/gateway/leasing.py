@@ -1,0 +1,244 @@
+"""A group whose handlers are clients over a connection: each record is a call that waits for its client.
+
+The group is served by a worker like any other: cursors, order per key, retries, dead letters, sharing with
+other processes are the worker's. Its one handler puts a record where the next client finds it, and ends when
+that client says what became of it, or when its lease lapses. So nothing here outlives the process, and
+nothing needs to: what was handed out and not settled comes again, from whoever serves the group then.
+
+| a client says                | its handler answers | the record                                   |
+|------------------------------|---------------------|----------------------------------------------|
+| ack                          | `Done`              | is done                                      |
+| nack                         | raises              | waits with its key, by the retry policy      |
+| nack, after a time           | `Retry(after)`      | waits with its key, so long                  |
+| nack, dead                   | `Cancel(reason)`    | is a dead letter, and its key goes on        |
+| nothing, until it lapses     | `Snooze(now)`       | comes again, marked; no attempt is counted   |
+
+All of it happens in one event loop; only `settled` is told by the worker's thread.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from uuid import uuid4
+
+from penstock.clock import Clock
+from penstock.errors import NotSettled, UnknownLease
+from penstock.log.store import Store
+from penstock.model.outcome import Done, Outcome, Snooze
+from penstock.model.record import Record
+from penstock.worker.handler_options import HandlerOptions, Start
+from penstock.worker.handlers import Handlers
+from penstock.worker.worker import Worker
+
+from .settings import GatewaySettings
+
+HeldPlace = tuple[int, int]
+_LINGER_SECONDS = 10.0
+
+
+class Nacked(Exception):
+    """A client could not handle a record; what it says of it is kept as the reason."""
+
+
+@dataclass(eq=False, slots=True)
+class HeldRecord:
+    """A record that waits for a client, or for what its client says of it."""
+
+    record: Record
+    place: HeldPlace
+    answer: "asyncio.Future[Outcome]"
+    settled: "asyncio.Future[None]"
+
+
+@dataclass(eq=False, slots=True)
+class Lease:
+    """Some records in the hands of one client, for a while; `held` are those that it was given."""
+
+    id: str
+    held: dict[HeldPlace, HeldRecord] = field(default_factory=dict)
+    seconds: float = 0.0
+    timer: asyncio.TimerHandle | None = None
+
+    @property
+    def records(self) -> list[Record]:
+        """What it holds, in the order in which it was given."""
+        return [each.record for each in self.held.values()]
+
+    @property
+    def unanswered(self) -> list[HeldRecord]:
+        """What its client has said nothing of yet."""
+        return [each for each in self.held.values() if not each.answer.done()]
+
+
+class LeasedGroup:
+    """One group on one topic, for clients of this process. In the event loop that it was made in."""
+
+    def __init__(
+        self, store: Store, clock: Clock, settings: GatewaySettings, group: str, topic: str, start: Start
+    ) -> None:
+        self.group, self.topic = group, topic
+        self._loop, self._settings = asyncio.get_running_loop(), settings
+        self._ready: deque[HeldRecord] = deque()
+        self._out: dict[HeldPlace, HeldRecord] = {}  # answered, and not settled yet
+        self._leases: dict[str, Lease] = {}
+        self._waiters: set[asyncio.Future[None]] = set()
+        self.asked_at = self._loop.time()
+        handlers = Handlers()
+        options = HandlerOptions(
+            group=group,
+            id=f"gateway:{group}",
+            topic=topic,
+            start=start,
+            timeout=None,
+            concurrency=settings.leased_records,
+        )
+        handlers.add(self._hand_out, options)
+        self.worker = Worker(store, handlers, clock, settled=self._tell_settled)
+        self.worker.use_loop(self._loop)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no client has asked for a while, and none holds anything."""
+        quiet = self._loop.time() - self.asked_at >= self._settings.group_idle.total_seconds()
+        return quiet and not self._waiters and not any(each.unanswered for each in self._leases.values())
+
+    async def lease(self, credits: int, *, max_bytes: int, wait: float, seconds: float) -> Lease:
+        """Give a client up to so many records, and about so many bytes; wait so long for the first."""
+        until = self._loop.time() + wait
+        while not self._ready:
+            left = until - self._loop.time()
+            if left <= 0 or not await self._woken(left):
+                break
+        self.asked_at = self._loop.time()
+        lease, size = Lease(uuid4().hex), 0
+        while self._ready and len(lease.held) < credits and (not lease.held or size < max_bytes):
+            held = self._ready.popleft()
+            size += len(held.record.data or b"")
+            lease.held[held.place] = held
+        if lease.held:
+            self._leases[lease.id] = lease
+            self._extend(lease, seconds)
+        return lease
+
+    def find(self, id: str) -> Lease:
+        """Return a lease. Raises UnknownLease."""
+        self.asked_at = self._loop.time()
+        try:
+            return self._leases[id]
+        except KeyError:
+            raise UnknownLease(id) from None
+
+    def extend(self, id: str, seconds: float) -> Lease:
+        """Let a lease last so long from now on. Raises UnknownLease."""
+        lease = self.find(id)
+        self._extend(lease, seconds)
+        return lease
+
+    async def answer(self, held: Iterable[HeldRecord], outcome: Outcome | Nacked) -> int:
+        """Say what became of records; return how many of them nothing had been said of, once it is settled.
+
+        Raises NotSettled; nothing is undone then, and saying it again waits again.
+        """
+        count, waiting = 0, []
+        for each in held:
+            if not each.answer.done():
+                count += 1
+                self._out[each.place] = each
+                if isinstance(outcome, Nacked):
+                    each.answer.set_exception(outcome)
+                else:
+                    each.answer.set_result(outcome)
+            if not each.settled.done():
+                waiting.append(each.settled)
+        if waiting:
+            _, left = await asyncio.wait(waiting, timeout=self._settings.settle_wait.total_seconds())
+            if left:
+                raise NotSettled(self.group, len(left))
+        return count
+
+    def end(self, lease: Lease) -> None:
+        """Forget a lease whose client has said everything, and will say no more."""
+        self._leases.pop(lease.id, None)
+        if lease.timer is not None:
+            lease.timer.cancel()
+
+    def linger(self, lease: Lease) -> None:
+        """Keep a lease of which everything is said for a moment: its client may say it again."""
+        if not lease.unanswered:
+            self._extend(lease, min(lease.seconds, _LINGER_SECONDS))
+
+    def hand_back(self, held: Iterable[HeldRecord]) -> None:
+        """Let records come again at once: their client is gone."""
+        for each in held:
+            if not each.answer.done():
+                self._out[each.place] = each
+                each.answer.set_result(Snooze(timedelta()))
+
+    def stop(self) -> None:
+        """End serving it: what clients hold comes again; from another thread than the loop's."""
+        self.worker.stop(0.0)
+
+    # -- inside
+
+    async def _hand_out(self, record: Record) -> Outcome:
+        assert record.partition is not None
+        assert record.offset is not None
+        place = (record.partition, record.offset)
+        held = HeldRecord(record, place, self._loop.create_future(), self._loop.create_future())
+        self._ready.append(held)
+        for each in self._waiters:
+            if not each.done():
+                each.set_result(None)
+                break
+        try:
+            return await held.answer
+        except asyncio.CancelledError:
+            held.answer.cancel()
+            if held in self._ready:
+                self._ready.remove(held)
+            raise
+
+    async def _woken(self, seconds: float) -> bool:
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._waiters.add(waiter)
+        try:
+            await asyncio.wait([waiter], timeout=seconds)
+            return waiter.done()
+        finally:
+            self._waiters.discard(waiter)
+            if (
+                waiter.done() and self._ready and self._waiters
+            ):  # it may have gone meanwhile: let another look
+                next(iter(self._waiters)).get_loop().call_soon(self._pass_on)
+
+    def _pass_on(self) -> None:
+        if self._ready:
+            for each in self._waiters:
+                if not each.done():
+                    each.set_result(None)
+                    return
+
+    def _extend(self, lease: Lease, seconds: float) -> None:
+        if lease.timer is not None:
+            lease.timer.cancel()
+        lease.seconds = seconds
+        lease.timer = self._loop.call_later(seconds, self._lapse, lease)
+
+    def _lapse(self, lease: Lease) -> None:
+        self._leases.pop(lease.id, None)
+        self.hand_back(lease.unanswered)
+
+    def _tell_settled(self, partition: int, offsets: list[int]) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._settled, partition, offsets)
+
+    def _settled(self, partition: int, offsets: list[int]) -> None:
+        for offset in offsets:
+            held = self._out.pop((partition, offset), None)
+            if held is not None and not held.settled.done():
+                held.settled.set_result(None)
+
+
+DONE = Done()

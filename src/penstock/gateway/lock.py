@@ -1,0 +1,107 @@
+"""Who asks over HTTP: a certificate, `Authorization: Bearer` or `Basic`, or nobody.
+
+Every request gets a principal in `scope["state"]["principal"]`, or 401. Probes are asked by machines that
+have no secret, so `/healthz` and `/readyz` are answered to everybody, without details. What a principal may
+do is asked by each path: `access.check(principal, right, resource)`.
+"""
+
+import asyncio
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from penstock.access.access import Access
+from penstock.access.principal import Peer, Principal, anonymous, is_loopback
+from penstock.access.resource import CLUSTER, AccessRight
+from penstock.errors import Unauthenticated
+
+from .problem import send_problem
+
+DOOR = "http"
+CERTIFICATE = "penstock.certificate"  # of the scope: what the client has shown, verified by TLS
+UNKNOWN = "unknown"  # the method of who asks an open path and shows nothing that holds
+OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+_MOST_CHARACTERS = 8 * 1024 + 16
+_ASK = [(b"www-authenticate", b'Bearer realm="penstock"'), (b"www-authenticate", b'Basic realm="penstock"')]
+
+
+class Locked:
+    """An ASGI application behind the lock."""
+
+    def __init__(self, app: Any, access: Access, *, secrets_in_plaintext: bool = False) -> None:
+        self._app, self._access, self._plaintext = app, access, secrets_in_plaintext
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request as somebody."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        peer = self._peer(scope)
+        try:
+            principal = await self._principal(scope, peer)
+        except Unauthenticated as exc:
+            if scope["path"] not in OPEN_PATHS:
+                await send_problem(send, 401, exc, headers=_ASK)
+                return
+            principal = anonymous(peer)._replace(method=UNKNOWN)
+        state = dict(scope.get("state") or {}, principal=principal, access=self._access)
+        await self._app(dict(scope, state=state), receive, send)
+
+    async def _principal(self, scope: Any, peer: Peer) -> Principal:
+        said = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
+        certificate = scope.get(CERTIFICATE)
+        is_open = scope["path"] in OPEN_PATHS
+        if is_open and not said and not certificate and not self._access.admits_anonymous:
+            raise Unauthenticated("nothing was shown")  # a probe: no failure that anybody should hear of
+        return await authenticated(self._access, peer, said, certificate)
+
+    def _peer(self, scope: Any) -> Peer:
+        address = str(scope["client"][0]) if scope.get("client") else "local"
+        private = scope.get("scheme") == "https" or address == "local" or is_loopback(address)
+        return Peer(address, DOOR, private or self._plaintext)
+
+
+async def authenticated(
+    access: Access, peer: Peer, said: Sequence[bytes], certificate: Mapping[str, Any] | None
+) -> Principal:
+    """Return who somebody is by what `authorization` says, or by a certificate. Raises Unauthenticated."""
+    if len(said) > 1 or any(len(each) > _MOST_CHARACTERS for each in said):
+        raise access.refuse(peer.door, peer, "there are two credentials, or one that is too long")
+    if said:
+        scheme, _, rest = said[0].decode("latin-1").partition(" ")
+        rest = rest.strip()
+        if scheme.lower() == "bearer":
+            return access.authenticate_bearer(rest, peer)
+        if scheme.lower() == "basic":
+            name, password = _basic(rest, access, peer)
+            work = asyncio.get_running_loop().run_in_executor
+            return await work(None, access.authenticate_basic, name, password, peer)
+        raise access.refuse(peer.door, peer, "only Bearer and Basic are taken")
+    if certificate:
+        return access.of_certificate(certificate, peer)
+    return access.of_nobody(peer)
+
+
+def may_look(request: Any) -> bool:
+    """Return whether who asks may see how the store is; everybody where there is no lock."""
+    access: Access | None = getattr(request.state, "access", None)
+    return access is None or access.allowed(request.state.principal, AccessRight.DESCRIBE, CLUSTER)
+
+
+def sees_reasons(request: Any) -> bool:
+    """Return whether a probe is told why; a machine without a secret gets yes or no, which is no refusal."""
+    access: Access | None = getattr(request.state, "access", None)
+    if access is None:
+        return True
+    who: Principal = request.state.principal
+    return who.method != UNKNOWN and access.sees(who, CLUSTER)
+
+
+def _basic(text: str, access: Access, peer: Peer) -> tuple[str, str]:
+    try:
+        name, colon, password = b64decode(text, validate=True).decode().partition(":")
+    except ValueError:
+        raise access.refuse("password", peer, "it is not Basic base64(name:password)") from None
+    if not colon:
+        raise access.refuse("password", peer, "it is not Basic base64(name:password)")
+    return name, password

@@ -1,0 +1,149 @@
+"""The REST door of one store: the table of its operations, served as routes of the gateway's application."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from penstock.access.access import Access
+from penstock.access.principal import Peer
+from penstock.clock import SYSTEM, Clock
+from penstock.errors import Error
+from penstock.log.store import Store
+from penstock.model.limits import LimitsSettings
+
+from ..adding import Adding
+from ..conversion import Conversion
+from ..leased_groups import LeasedGroups
+from ..lock import DOOR
+from ..settings import GatewaySettings
+from ..token_upkeep import TokenUpkeep
+from .addresses import RestRoute, in_path, in_query
+from .bodies import body_of, check_head
+from .call import RestCall
+from .groups import GROUPS
+from .leases import LEASES
+from .observing import OBSERVING
+from .openapi import described
+from .operating import OPERATING
+from .operations import Operation, RestAnswer
+from .problems import defect, encoded, problem_of
+from .publishing import PUBLISHING
+from .reading import READING
+from .schemas import SCHEMAS
+from .tailing import TAILING
+from .topics import TOPICS
+
+OPERATIONS: tuple[Operation, ...] = (
+    *TOPICS,
+    *SCHEMAS,
+    *PUBLISHING,
+    *READING,
+    *TAILING,
+    *GROUPS,
+    *LEASES,
+    *OPERATING,
+    *OBSERVING,
+)
+_OFTEN = ("records", "consuming")  # tags of the operations that are called most
+_SAFE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+
+
+class RestApi:
+    """Answers calls with what the rooms below do. It holds nothing that the store has not.
+
+    `access` says who may do what. Calls that ask the store run in threads of its own; `close` ends them.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        access: Access | None = None,
+        settings: GatewaySettings | None = None,
+        clock: Clock = SYSTEM,
+    ) -> None:
+        self.store, self.clock = store, clock
+        self.access = access or Access()
+        self.settings = settings or GatewaySettings.load()
+        self.threads = ThreadPoolExecutor(self.settings.threads, "penstock-rest")
+        self.groups = LeasedGroups(store, clock, self.settings, self.threads)
+        self.adding = Adding(store, clock, self.threads, LimitsSettings.load())
+        self.conversion = Conversion(store, clock)
+        self.tokens = TokenUpkeep(store, self.threads, clock)
+        self.streams = 0  # of server-sent events that are open; changed in the event loop alone
+        self._description = encoded(described(OPERATIONS))
+
+    def routes(self) -> list[Route]:
+        """Return a route for each operation, and one for their description."""
+        often_first = sorted(OPERATIONS, key=lambda each: each.tag not in _OFTEN)  # a router asks one by one
+        made = [
+            RestRoute(each.path, self._endpoint(each), methods=[each.method], name=each.id)
+            for each in often_first
+        ]
+        return [*made, Route("/v1/openapi.json", self._describe)]
+
+    def give_back(self) -> None:
+        """Give the groups back that clients read; from another thread, while the event loop still runs."""
+        self.groups.close()
+
+    def close(self) -> None:
+        """End the threads; what they do is waited for."""
+        self.threads.shutdown()
+
+    async def _describe(self, request: Request) -> Response:
+        return Response(self._description, media_type="application/json", headers=_SAFE)
+
+    def _endpoint(self, operation: Operation) -> Callable[[Request], Awaitable[Response]]:
+        is_async = inspect.iscoroutinefunction(operation.call)
+
+        async def answer(request: Request) -> Response:
+            try:
+                call = await self._call(operation, request)
+                if is_async:
+                    given = await operation.call(call)
+                else:
+                    loop = asyncio.get_running_loop()
+                    given = await loop.run_in_executor(self.threads, operation.call, call)
+                return given if isinstance(given, Response) else _response(given)
+            except Error as exc:
+                return problem_of(exc)
+            except Exception as exc:
+                return defect(exc)
+
+        return answer
+
+    async def _call(self, operation: Operation, request: Request) -> RestCall:
+        check_head(request)
+        parameters = {
+            each.name: each.read(_given(request, each.name, each.place)) for each in operation.parameters
+        }
+        principal = getattr(request.state, "principal", None)
+        if principal is None:  # no lock stands before it
+            address = request.client.host if request.client else ""
+            principal = self.access.of_nobody(Peer(address, DOOR))
+        body = await body_of(request, self.settings) if operation.takes else b""
+        return RestCall(self, operation, principal, request.headers, parameters, body, request)
+
+
+def _given(request: Request, name: str, place: str) -> str | None:
+    if place == "path":
+        return in_path(request, name)
+    return request.headers.get(name) if place == "header" else in_query(request, name)
+
+
+def _response(given: Any) -> Response:
+    answer = given if isinstance(given, RestAnswer) else RestAnswer(given)
+    if answer.status == 204:
+        return Response(status_code=204, headers=_SAFE | dict(answer.headers))
+    return Response(
+        encoded(answer.value),
+        answer.status,
+        headers=_SAFE | dict(answer.headers),
+        media_type="application/json",
+    )

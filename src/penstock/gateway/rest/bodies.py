@@ -1,0 +1,73 @@
+"""Bodies as they come: within a bound of bytes and of time, and unpacked within the same bound.
+
+An announced length is believed only to refuse it. gzip and deflate are unpacked piece by piece, so that a
+bomb is refused when it passes the bound, and never stands in memory.
+"""
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator
+
+from starlette.requests import ClientDisconnect, Request
+
+from penstock.errors import BodyLate, BodyTooLarge, InvalidInput, InvalidRequest, UnsupportedBody
+
+from ..settings import GatewaySettings
+
+HEAD_BYTES = 80 * 1024  # of names and values of all headers
+ENCODINGS = {"gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
+
+
+def check_head(request: Request) -> None:
+    """Refuse a head that is too long, or that says in two ways where its body ends. Raises InvalidRequest."""
+    head = request.headers
+    size = sum(len(name) + len(value) for name, value in head.raw)
+    if size > HEAD_BYTES:
+        raise InvalidRequest(f"its head has {size} bytes, and {HEAD_BYTES} are taken")
+    if "transfer-encoding" in head and "content-length" in head:
+        raise InvalidRequest("it has both Content-Length and Transfer-Encoding")
+
+
+async def body_of(request: Request, settings: GatewaySettings) -> bytes:
+    """Return the whole body of a request. Raises BodyTooLarge, BodyLate, UnsupportedBody, InvalidInput."""
+    limit, seconds = settings.body_bytes, settings.body_time.total_seconds()
+    announced = request.headers.get("content-length", "0")
+    if announced.isdecimal() and int(announced) > limit:
+        raise BodyTooLarge(limit)
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding != "identity" and encoding not in ENCODINGS:
+        raise UnsupportedBody("content encoding", encoding, "gzip, deflate or none")
+    try:
+        async with asyncio.timeout(seconds):
+            if encoding == "identity":
+                return await _plain(request.stream(), limit)
+            return await _unpacked(request.stream(), ENCODINGS[encoding], limit)
+    except TimeoutError as exc:
+        raise BodyLate(seconds) from exc
+    except ClientDisconnect as exc:
+        raise InvalidInput("the connection ended before the body did") from exc
+
+
+async def _plain(stream: AsyncIterator[bytes], limit: int) -> bytes:
+    body = bytearray()
+    async for piece in stream:
+        body += piece
+        if len(body) > limit:
+            raise BodyTooLarge(limit)
+    return bytes(body)
+
+
+async def _unpacked(stream: AsyncIterator[bytes], window: int, limit: int) -> bytes:
+    body, unpacker = bytearray(), zlib.decompressobj(window)
+    try:
+        async for piece in stream:
+            body += unpacker.decompress(piece, limit + 1 - len(body))
+            if len(body) > limit or unpacker.unconsumed_tail:
+                raise BodyTooLarge(limit)
+            if unpacker.unused_data:  # now: it would be gathered, beyond any bound
+                raise InvalidInput("the body cannot be unpacked: more follows its end")
+    except zlib.error as exc:
+        raise InvalidInput(f"the body cannot be unpacked: {exc}") from exc
+    if not unpacker.eof:
+        raise InvalidInput("the body cannot be unpacked: it ends too early")
+    return bytes(body)

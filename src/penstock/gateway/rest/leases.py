@@ -1,0 +1,230 @@
+"""Consuming as a group: lease records, say what became of them. What nobody answers for comes again."""
+
+import asyncio
+from datetime import timedelta
+from functools import partial
+from typing import Annotated
+
+import msgspec
+
+from penstock.access.resource import AccessRight, group, topic
+from penstock.errors import Error, InvalidInput
+from penstock.model.outcome import Cancel, Outcome, Retry
+
+from ..leasing import DONE, HeldRecord, Lease, LeasedGroup, Nacked
+from .call import RestCall
+from .operations import CONVERT_TO, GROUP, TOPIC, Operation, Parameter
+from .shapes import RecordShown
+
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
+Offset = Annotated[int, msgspec.Meta(ge=0)]
+
+
+_MOST = 1000  # records of a lease, and so ranges that can name some of them
+
+
+class LeaseWanted(msgspec.Struct, forbid_unknown_fields=True):
+    """What a client has room for: so many records (its credits) and bytes, for so long.
+
+    `wait_seconds`: how long it waits for the first of them.
+    """
+
+    max_records: Annotated[int, msgspec.Meta(ge=1, le=_MOST)] = 100
+    max_bytes: Annotated[int, msgspec.Meta(ge=1)] = 1 << 20
+    wait_seconds: Annotated[float, msgspec.Meta(ge=0, le=60)] = 0
+    lease_seconds: Annotated[float, msgspec.Meta(gt=0, le=86_400)] | None = None
+
+
+class Leased(msgspec.Struct):
+    """What a client is given. `lease` is None if there is nothing now."""
+
+    lease: str | None
+    lease_seconds: float
+    records: list[RecordShown]
+
+
+class PlaceRange(msgspec.Struct, forbid_unknown_fields=True):
+    """Offsets of a partition, `first` to `last`, both included."""
+
+    partition: Annotated[int, msgspec.Meta(ge=0)]
+    first: Offset
+    last: Offset
+
+
+PlaceRanges = Annotated[list[PlaceRange], msgspec.Meta(max_length=_MOST)]
+
+
+class Acknowledged(msgspec.Struct, forbid_unknown_fields=True):
+    """Records that are done; without ranges all of the lease."""
+
+    ranges: PlaceRanges | None = None
+
+
+class NotHandled(msgspec.Struct, forbid_unknown_fields=True):
+    """Records that could not be handled; without ranges all of the lease that nothing was said of.
+
+    They wait with their keys as the retry policy says, or `after_seconds`. `dead`: they are given up.
+    """
+
+    ranges: PlaceRanges | None = None
+    reason: Annotated[str, msgspec.Meta(max_length=1000)] = "refused by its client"
+    after_seconds: Seconds | None = None
+    dead: bool = False
+
+
+class Extended(msgspec.Struct, forbid_unknown_fields=True):
+    """How long a lease shall last from now on."""
+
+    lease_seconds: Annotated[float, msgspec.Meta(gt=0, le=86_400)]
+
+
+class LeaseState(msgspec.Struct):
+    """What has become of a lease: how many records this call settled, how many are open."""
+
+    settled: int
+    open: int
+    lease_seconds: float
+
+
+async def lease(call: RestCall) -> Leased:
+    """Give records of a group to a client, for a while."""
+    name, of = call.of("group", str), call.of("topic", str)
+    call.allow(AccessRight.READ, group(name), topic(of))
+    call.admit(of)
+    wanted = call.json(LeaseWanted)
+    convert_to = call.conversion  # refused before anything is leased
+    served = await call.api.groups.get(name, of)
+    seconds = _seconds(call, wanted.lease_seconds)
+    most = min(wanted.max_bytes, call.api.settings.answer_bytes)
+    found = await served.lease(wanted.max_records, max_bytes=most, wait=wanted.wait_seconds, seconds=seconds)
+    try:
+        call.allow_still(AccessRight.READ, group(name), topic(of))  # it may have waited for a minute
+    except Error:
+        _give_back(served, found)
+        raise
+    if found.held and await call.request.is_disconnected():  # nobody would know of it until it lapses
+        _give_back(served, found)
+        return Leased(None, seconds, [])
+    call.charge(of, found.records)
+    show = partial(call.shown, delivered=True)
+    work = asyncio.get_running_loop().run_in_executor
+    if convert_to:  # it may ask the store
+        records = await work(call.api.threads, lambda: [show(each) for each in found.records])
+    else:
+        records = [show(each) for each in found.records]
+    return Leased(found.id if found.held else None, seconds, records)
+
+
+def _give_back(served: LeasedGroup, found: Lease) -> None:
+    served.hand_back(found.unanswered)
+    served.end(found)
+
+
+async def ack(call: RestCall) -> LeaseState:
+    """Settle records as done; answered once that is written down."""
+    said = call.json(Acknowledged)
+    served, found = await _found(call)
+    count = await served.answer(_held(found, said.ranges), DONE)
+    served.linger(found)
+    return _state(found, count)
+
+
+async def nack(call: RestCall) -> LeaseState:
+    """Settle records as failed; answered once that is written down."""
+    said = call.json(NotHandled)
+    reason = said.reason.strip() or "refused by its client"
+    outcome: Outcome | Nacked = Nacked(reason)
+    if said.dead:
+        outcome = Cancel(reason)
+    elif said.after_seconds is not None:
+        outcome = Retry(timedelta(seconds=said.after_seconds))
+    served, found = await _found(call)
+    held = found.unanswered if said.ranges is None else _held(found, said.ranges)
+    count = await served.answer(held, outcome)
+    served.linger(found)
+    return _state(found, count)
+
+
+async def extend(call: RestCall) -> LeaseState:
+    """Let a lease last longer, or end soon."""
+    said = call.json(Extended)
+    served, found = await _found(call)
+    served.extend(found.id, _seconds(call, said.lease_seconds))
+    return _state(found, 0)
+
+
+async def _found(call: RestCall) -> tuple[LeasedGroup, Lease]:
+    name, of, id = call.of("group", str), call.of("topic", str), call.of("lease", str)
+    call.allow(AccessRight.READ, group(name), topic(of))
+    served = await call.api.groups.serving(name, of, id)
+    return served, served.find(id)
+
+
+def _held(found: Lease, ranges: list[PlaceRange] | None) -> list[HeldRecord]:
+    """Return the records that ranges name. Raises InvalidInput for those that the lease does not have."""
+    if ranges is None:
+        return list(found.held.values())
+    picked: dict[HeldRecord, None] = {}
+    for each in ranges:
+        within = [
+            held
+            for (partition, offset), held in found.held.items()
+            if partition == each.partition and each.first <= offset <= each.last
+        ]
+        if not within:
+            raise InvalidInput(
+                f"the lease holds nothing at {each.partition}/{each.first}-{each.last}: name what it has"
+            )
+        picked |= dict.fromkeys(within)
+    return list(picked)
+
+
+def _state(found: Lease, count: int) -> LeaseState:
+    return LeaseState(count, len(found.unanswered), found.seconds)
+
+
+def _seconds(call: RestCall, asked: float | None) -> float:
+    settings = call.api.settings
+    longest = settings.lease_longest.total_seconds()
+    return min(settings.lease.total_seconds() if asked is None else asked, longest)
+
+
+_PATH = "/v1/groups/{group}/topics/{topic}/leases"
+_LEASE = Parameter("lease", place="path", help="A lease that was given.", longest=64, example="0" * 32)
+_JSON = "application/json"
+
+
+def _settling(word: str, summary: str, call: object, body: object) -> Operation:
+    return Operation(
+        method="POST",
+        path=f"{_PATH}/{{lease}}/{word}",
+        id=f"{word}_records" if word != "extend" else "extend_lease",
+        summary=summary,
+        tag="consuming",
+        call=call,  # type: ignore[arg-type]
+        parameters=(GROUP, TOPIC, _LEASE),
+        takes={_JSON: body},
+        needs_body=False,
+        answers={200: LeaseState},
+    )
+
+
+LEASES = (
+    Operation(
+        method="POST",
+        path=_PATH,
+        id="lease_records",
+        summary="Take records for a group, to be answered for before the lease lapses.",
+        tag="consuming",
+        call=lease,
+        parameters=(GROUP, TOPIC, CONVERT_TO),
+        takes={_JSON: LeaseWanted},
+        needs_body=False,
+        answers={200: Leased},
+    ),
+    _settling("ack", "Settle records as done.", ack, Acknowledged),
+    _settling(
+        "nack", "Settle records as failed: they wait with their keys, or are given up.", nack, NotHandled
+    ),
+    _settling("extend", "Let a lease last longer.", extend, Extended),
+)

@@ -1,0 +1,79 @@
+"""Errors as `application/problem+json` (RFC 9457): the code is ours, the status is of one table."""
+
+import logging
+from math import ceil
+from typing import Any
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from penstock.errors import Error, Fault, RateLimited, Unauthenticated
+from penstock.redaction import traced
+
+from ..problem import PROBLEM
+from ..problem import problem_of as told_of
+from ..statuses import status_of
+
+logger = logging.getLogger("penstock.gateway")
+
+_RETRY_SECONDS = "1"
+
+
+def problem_of(error: Error) -> Response:
+    """Return an error of ours as an answer."""
+    status = status_of(error)
+    retryable = error.retryable or status == 503
+    said: str | None = str(error)
+    if status >= 500 and error.fault is not Fault.OUTSIDE and not retryable:
+        logger.error("a request failed", exc_info=traced(error))
+        said = None  # nothing that the caller could do anything about
+    answer = _answer(status, error.code, said, retryable=retryable, closes=error.closes)
+    if isinstance(error, Unauthenticated):
+        answer.headers["www-authenticate"] = "Bearer, Basic"
+    if isinstance(error, RateLimited):
+        answer.headers["retry-after"] = str(ceil(error.seconds))
+    return answer
+
+
+async def on_http(request: Request, exc: Exception) -> Response:
+    """Answer for what the router refuses: a path or a method that there is not."""
+    assert isinstance(exc, HTTPException)
+    answer = _answer(exc.status_code, "no_such_operation", exc.detail)
+    answer.headers.update(exc.headers or {})
+    return answer
+
+
+def defect(exc: Exception) -> Response:
+    """Return the answer for what nobody expected: the log has it, the caller learns nothing of it."""
+    logger.error("a request failed in a way that it should not", exc_info=traced(exc))
+    return _answer(500, "error", None)
+
+
+def _answer(
+    status: int, code: str, detail: str | None, *, retryable: bool = False, closes: bool = False
+) -> Response:
+    body = told_of(status, code, detail, retryable=retryable)
+    headers: dict[str, Any] = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+    if retryable:
+        headers["retry-after"] = _RETRY_SECONDS
+    if closes:
+        headers["connection"] = "close"
+    return Response(encoded(body), status, headers=headers, media_type=PROBLEM)
+
+
+def encoded(value: Any) -> bytes:
+    """Return a value as JSON; text that is no Unicode, as a key of foreign bytes, with escapes."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_plain(msgspec.to_builtins(value)))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_plain(name): _plain(each) for name, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,133 @@
+"""Tailing a topic by server-sent events, as a browser's `EventSource` reads them.
+
+| event    | data                                                                                    |
+|----------|-----------------------------------------------------------------------------------------|
+| `record` | a record, as reading gives it                                                           |
+| `place`  | empty; its id says how far it has come: sent back as `Last-Event-ID`, it goes on there   |
+| `error`  | a problem; then the stream ends                                                         |
+
+The place is `partition:offset`, several by commas. It is told after the records that it stands for, so who
+takes up there misses nothing and may see a few again. No group is needed, and nothing is stored.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import TypeVar
+
+from starlette.responses import Response, StreamingResponse
+
+from penstock.access.resource import AccessRight, topic
+from penstock.errors import Error, GatewayBusy, InvalidInput
+from penstock.model.record import Record
+from penstock.operate.tail import EARLIEST, LATEST, StoreTail, some
+
+from .call import RestCall
+from .operations import TOPIC, Operation, Parameter
+from .problems import encoded, problem_of
+from .shapes import record_shown
+
+T = TypeVar("T")
+_AT_ONCE, _ABOUT_BYTES = 100, 1 << 20  # that are read together
+_LOOK_SECONDS = 0.2
+_QUIET_SECONDS = 10.0  # after which a comment is sent, so that nobody in between ends the connection
+
+
+async def tail(call: RestCall) -> Response:
+    """Send a topic's records as they come, until the client goes."""
+    name = call.of("topic", str)
+    call.allow(AccessRight.READ, topic(name))
+    call.admit(name)
+    if call.api.streams >= call.api.settings.streams:
+        raise GatewayBusy("it serves too many streams")
+    opened = await _in_thread(call, lambda: _opened(call, name))
+    headers = {"cache-control": "no-store", "x-content-type-options": "nosniff", "x-accel-buffering": "no"}
+    return StreamingResponse(_events(call, name, opened), headers=headers, media_type="text/event-stream")
+
+
+def _opened(call: RestCall, name: str) -> StoreTail:
+    start = call.of("from", str)
+    if start not in (EARLIEST, LATEST):
+        raise InvalidInput(f"the parameter from must be {EARLIEST} or {LATEST}")
+    opened = StoreTail(call.store, name, start, partition=call.get("partition", int))
+    last = call.get("last-event-id", str)
+    if last:
+        opened.go_to(opened.places | places_of(last))
+    return opened
+
+
+def places_of(text: str) -> dict[int, int]:
+    """Return the places that an id of an event names. Raises InvalidInput."""
+    places = {}
+    for each in text.split(","):
+        number, colon, offset = each.partition(":")
+        if not (colon and number.isdecimal() and offset.isdecimal() and len(offset) < 20 and len(number) < 6):
+            raise InvalidInput("Last-Event-ID is not one that this stream has sent")
+        places[int(number)] = int(offset)
+    return places
+
+
+async def _events(call: RestCall, name: str, opened: StoreTail) -> AsyncIterator[bytes]:
+    only, quiet = call.get("partition", int), 0.0
+    told = _of(opened, only)
+    call.api.streams += 1
+    try:
+        yield _place(told)
+        while True:
+            call.allow_still(AccessRight.READ, topic(name))
+            records: Iterator[Record] = iter(opened.records())
+            while found := await _in_thread(call, lambda: some(records, _AT_ONCE, _ABOUT_BYTES)):  # noqa: B023
+                for each in found:
+                    call.allow_still(AccessRight.READ, topic(name))  # a slow reader takes its time
+                    yield _event("record", encoded(record_shown(each)))
+                quiet = 0.0
+                await asyncio.sleep(call.charge(name, found))
+            if _of(opened, only) != told:
+                told = _of(opened, only)
+                yield _place(told)
+            if quiet >= _QUIET_SECONDS:
+                quiet = 0.0
+                yield b":\n\n"
+            await asyncio.sleep(_LOOK_SECONDS)
+            quiet += _LOOK_SECONDS
+    except Error as exc:
+        yield _event("error", bytes(problem_of(exc).body))
+    finally:
+        call.api.streams -= 1
+
+
+def _of(opened: StoreTail, only: int | None) -> dict[int, int]:
+    return {number: offset for number, offset in opened.places.items() if only in (None, number)}
+
+
+async def _in_thread(call: RestCall, work: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(call.api.threads, work)
+
+
+def _event(kind: str, data: bytes) -> bytes:
+    # A value stands in it as it was published: between its parts JSON may have line ends, in strings never.
+    return b"event: %s\ndata: %s\n\n" % (kind.encode(), data.replace(b"\r", b" ").replace(b"\n", b" "))
+
+
+def _place(places: dict[int, int]) -> bytes:
+    text = ",".join(f"{number}:{offset}" for number, offset in sorted(places.items()))
+    return b"event: place\nid: %s\ndata:\n\n" % text.encode()
+
+
+TAILING = (
+    Operation(
+        method="GET",
+        path="/v1/topics/{topic}/events",
+        id="tail",
+        summary="Send records as they come, as server-sent events.",
+        tag="records",
+        call=tail,
+        parameters=(
+            TOPIC,
+            Parameter("from", help=f"{EARLIEST} or {LATEST}.", default=LATEST, pattern="^(earliest|latest)$"),
+            Parameter("partition", int, "Only this one.", least=0, most=9_999),
+            Parameter("last-event-id", help="Where to go on.", place="header", longest=65_536),
+        ),
+        answers={200: {"type": "string"}},
+        media_type="text/event-stream",
+    ),
+)

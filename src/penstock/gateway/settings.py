@@ -1,0 +1,68 @@
+"""What the doors of the gateway admit, and how long they wait."""
+
+from datetime import timedelta
+
+from penstock.settings import Settings, setting
+
+
+class GatewaySettings(Settings, room="gateway"):
+    """REST and gRPC: their bounds and times."""
+
+    connections: int = setting(
+        1000, "Most HTTP connections, and gRPC calls, at a time; more are refused.", at_least=1
+    )
+    body_bytes: int = setting(
+        16 * 1024 * 1024, "Largest body of a request, in bytes, as it comes and unpacked.", at_least=1024
+    )
+    body_time: timedelta = setting(
+        timedelta(seconds=30), "How long the body of a request may take to come.", at_least=0.1
+    )
+    answer_bytes: int = setting(
+        4 * 1024 * 1024, "About how many bytes of records an answer has.", at_least=1024
+    )
+    threads: int = setting(8, "Threads that ask the store.", at_least=1)
+    lease: timedelta = setting(
+        timedelta(seconds=30),
+        "How long a client may keep records that it does not ask a time for.",
+        at_least=0.1,
+    )
+    lease_longest: timedelta = setting(
+        timedelta(hours=1), "Longest time that a client may keep records.", at_least=1
+    )
+    leased_records: int = setting(
+        1000, "Most records of a group that clients of one gateway keep at a time.", at_least=1
+    )
+    groups: int = setting(
+        10,
+        "Most groups that one gateway serves at a time, each on a topic; each takes up to four database "
+        "connections.",
+        at_least=1,
+    )
+    streams: int = setting(
+        100, "Most streams of server-sent events at a time; more are answered 503.", at_least=1
+    )
+    settle_wait: timedelta = setting(
+        timedelta(seconds=10), "How long an acknowledgement waits until it is written down.", at_least=0.1
+    )
+    group_idle: timedelta = setting(
+        timedelta(seconds=15),
+        "A group that nobody asks for records for so long is given back to other gateways.",
+        at_least=0.1,
+    )
+
+
+class TinyqSettings(Settings, room="tinyq"):
+    """The TinyQ port: who is admitted, its bounds and times."""
+
+    password_sha256: str = setting(
+        "", "SHA-256 of the password, 64 digits in hex; empty: a token of the access file is shown instead."
+    )
+    auth_timeout: timedelta = setting(
+        timedelta(seconds=30), "How long a client may take to say its password.", at_least=0.1
+    )
+    frame_time: timedelta = setting(
+        timedelta(seconds=60), "How long a request may take to come, once it has begun.", at_least=0.1
+    )
+    max_body_bytes: int = setting(10_240_000, "Largest body of a request, in bytes.", at_least=1024)
+    max_connections: int = setting(32, "Most connections at a time; more are answered 51 (busy).", at_least=1)
+    partitions: int = setting(1, "Partitions of a topic that is made through the TinyQ port.", at_least=1)

@@ -1,0 +1,127 @@
+"""One client's part in a group over a connection of its own: records go out as it has room for them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from penstock.access.access import Access
+from penstock.access.principal import Principal
+from penstock.access.resource import AccessRight
+from penstock.access.resource import group as group_of
+from penstock.access.resource import topic as topic_of
+from penstock.errors import InvalidInput, Unauthenticated
+from penstock.model.outcome import Outcome
+from penstock.model.record import Record
+from penstock.worker.handler_options import Start
+
+from .leased_groups import LeasedGroups
+from .leasing import DONE, HeldPlace, HeldRecord, Lease, LeasedGroup, Nacked
+
+SendRecords = Callable[[Sequence[Record]], Awaitable[None]]
+MOST_CREDITS = 1000
+_WAIT_SECONDS = 1.0  # after which it is asked again whether the client may read
+_ALL_BYTES = 1 << 40  # the bound is in records
+
+
+class GroupSubscription:
+    """What the client has in hand is never more than its credits. It ends with the connection.
+
+    Whether it may read is asked again and again, and what it is given counts for its limit. In the old TinyQ
+    protocol, which has no acknowledgements, a record is done once it is handed to the socket.
+    """
+
+    def __init__(
+        self,
+        groups: LeasedGroups,
+        access: Access,
+        principal: Principal,
+        *,
+        group: str,
+        topic: str,
+        credits: int,
+        seconds: float,
+        start: Start = "earliest",
+    ) -> None:
+        self._groups, self._access, self._principal = groups, access, principal
+        self.group, self.topic = group, topic
+        self._credits, self._seconds, self._start = min(credits, MOST_CREDITS), seconds, start
+        self._in_hand: dict[HeldPlace, HeldRecord] = {}
+        self._changed = asyncio.Event()
+        self._served: LeasedGroup | None = None
+
+    async def run(self, send: SendRecords, *, settles: bool = False) -> None:
+        """Send records until the connection ends; `settles`: a record is done once it is sent."""
+        try:
+            while True:
+                self.check()
+                self._changed.clear()
+                room = self._credits - len(self._in_hand)
+                if room <= 0:
+                    await self._wait()
+                    continue
+                self._served = served = await self._groups.get(self.group, self.topic, self._start)
+                lease = await served.lease(
+                    room, max_bytes=_ALL_BYTES, wait=_WAIT_SECONDS, seconds=self._seconds
+                )
+                for held in lease.held.values():
+                    self._in_hand[held.place] = held
+                    held.answer.add_done_callback(partial(self._left, served, lease, held))
+                if lease.held:
+                    self.check()  # it may have waited long for them
+                    await send(lease.records)
+                if settles and lease.held:
+                    await served.answer(list(lease.held.values()), DONE)
+                await asyncio.sleep(self._charged(lease.records))
+        finally:
+            if self._served is not None:
+                self._served.hand_back(list(self._in_hand.values()))
+
+    def check(self) -> None:
+        """Let the client go on if it may read. Raises NotAllowed, Unauthenticated."""
+        if not self._access.holds(self._principal):
+            raise Unauthenticated("what was shown does not hold any more")
+        for each in (topic_of(self.topic), group_of(self.group)):
+            self._access.check(self._principal, AccessRight.READ, each)
+
+    def add(self, credits: int) -> None:
+        """Let the client have so many in hand, from now on."""
+        self._credits = min(credits, MOST_CREDITS)
+        self._changed.set()
+
+    async def answer(self, ranges: Sequence[tuple[int, int, int]], outcome: Outcome | Nacked) -> int:
+        """Settle what the client has in hand. Raises InvalidInput for what it has not, NotSettled."""
+        if len(ranges) > MOST_CREDITS:  # each is looked for in all that is in hand
+            raise InvalidInput(f"{len(ranges)} ranges at once; send {MOST_CREDITS} or fewer")
+        picked: dict[HeldPlace, HeldRecord] = {}
+        for partition, first, last in ranges:
+            within = {
+                place: held
+                for place, held in self._in_hand.items()
+                if place[0] == partition and first <= place[1] <= last
+            }
+            if not within:
+                raise InvalidInput(
+                    f"nothing of {partition}/{first}-{last} is in hand: it is settled, or has lapsed"
+                )
+            picked |= within
+        assert self._served is not None or not picked
+        return await self._served.answer(list(picked.values()), outcome) if self._served else 0
+
+    def _charged(self, records: Sequence[Record]) -> float:
+        """Count what was sent; return the seconds that the client has to wait for more."""
+        size = sum(len(each.data or b"") for each in records)
+        return self._access.charge(self._principal, self.topic, size, requests=0) if size else 0.0
+
+    async def _wait(self) -> None:
+        try:
+            await asyncio.wait_for(self._changed.wait(), _WAIT_SECONDS)
+        except TimeoutError:
+            return
+
+    def _left(self, served: LeasedGroup, lease: Lease, held: HeldRecord, _: object) -> None:
+        """Take note that a record is no longer in hand: it was answered for, or has lapsed."""
+        if self._in_hand.get(held.place) is held:
+            del self._in_hand[held.place]
+        if not lease.unanswered:
+            served.end(lease)
+        self._changed.set()

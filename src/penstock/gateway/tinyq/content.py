@@ -1,0 +1,22 @@
+"""What a payload is: the tag of TinyQ's frames, and the content type of a record."""
+
+from penstock.model.content import BINARY, CONTENT_TYPE, JSON, is_json
+from penstock.model.record import RawHeaders, Record
+
+RAW, AS_JSON, PROTOBUF = 0, 1, 2
+_PROTOBUF = "application/x-protobuf"
+_TYPES = {RAW: BINARY, PROTOBUF: _PROTOBUF}
+TAGS = (RAW, AS_JSON, PROTOBUF)
+
+
+def tagged(tag: int) -> RawHeaders:
+    """Return the header that says what a tag says; JSON needs none."""
+    return () if tag == AS_JSON else ((CONTENT_TYPE, _TYPES[tag].encode()),)
+
+
+def tag_of(record: Record) -> int:
+    """Return the tag that a record's content type means."""
+    content_type = record.headers.get(CONTENT_TYPE) or JSON
+    if is_json(content_type):
+        return AS_JSON
+    return PROTOBUF if "protobuf" in content_type else RAW

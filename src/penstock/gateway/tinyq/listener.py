@@ -1,0 +1,121 @@
+"""The socket of the TinyQ port: a thread and an event loop of its own, and so many connections, no more."""
+
+import asyncio
+import logging
+import socket
+from contextlib import suppress
+from ssl import SSLContext
+from threading import Event, Thread
+
+from penstock.errors import AddressRefused
+from penstock.redaction import traced
+from penstock.wire.tinyq.codes import TinyqCode
+
+from .door import TinyqDoor
+from .session import TinyqSession
+
+logger = logging.getLogger("penstock.gateway")
+_JOIN_SECONDS = 10.0
+_READ_LIMIT = 128 * 1024
+
+
+class TinyqListener:
+    """Listens on one address from `open` on and answers between `start` and `stop`."""
+
+    def __init__(self, door: TinyqDoor, host: str, port: int, *, tls: SSLContext | None = None) -> None:
+        """`port` 0 picks a free one. `tls`: what connections are encrypted with."""
+        self._tls = tls
+        self._door, self._host, self._port = door, host, port
+        self._socket: socket.socket | None = None
+        self._thread: Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ending: asyncio.Event | None = None
+        self._is_up = Event()
+        self._sessions: set[asyncio.Task[None]] = set()
+
+    @property
+    def address(self) -> str:
+        """Where it listens, with the port that was picked."""
+        assert self._socket is not None, "it is not open"
+        host, port = self._socket.getsockname()[:2]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    def open(self) -> None:
+        """Take the address. Raises AddressRefused."""
+        try:
+            family, *_, place = socket.getaddrinfo(
+                self._host, self._port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )[0]
+            self._socket = socket.create_server(place[:2], family=family)
+            # Connections inherit it; asyncio sets it only where the socket names its protocol, and this one
+            # does not: answers in two pieces would wait 40 ms for the client's acknowledgement.
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except UnicodeError as exc:
+            raise AddressRefused(self._host, self._port, "that is no name of a host") from exc
+        except OSError as exc:
+            raise AddressRefused(self._host, self._port, exc.strerror or str(exc)) from exc
+
+    def start(self) -> None:
+        """Begin to answer; returns once it does."""
+        if self._socket is None:
+            self.open()
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name="penstock-tinyq", daemon=True)
+            self._thread.start()
+            self._is_up.wait(_JOIN_SECONDS)
+
+    def stop(self) -> None:
+        """Give the groups back, end the connections, and close the socket."""
+        self._door.give_back()
+        if self._loop is not None and self._ending is not None:
+            with suppress(RuntimeError):  # it has ended by itself
+                self._loop.call_soon_threadsafe(self._ending.set)
+        if self._thread is not None:
+            self._thread.join(_JOIN_SECONDS)
+        if self._socket is not None:
+            self._socket.close()
+        self._door.close()
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except Exception as exc:
+            logger.error(
+                "nothing is served to TinyQ clients any more; the rest goes on", exc_info=traced(exc)
+            )
+
+    async def _serve(self) -> None:
+        assert self._socket is not None
+        self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
+        wait = self._door.settings.auth_timeout.total_seconds()
+        server = await asyncio.start_server(
+            self._accept,
+            sock=self._socket,
+            limit=_READ_LIMIT,
+            ssl=self._tls,
+            ssl_handshake_timeout=None if self._tls is None else wait,
+        )
+        self._is_up.set()
+        async with server:
+            await self._ending.wait()
+            server.close()
+            for each in list(self._sessions):
+                each.cancel()
+            await asyncio.gather(*self._sessions, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            if len(self._sessions) >= self._door.settings.max_connections:
+                writer.write(bytes([TinyqCode.BUSY]))
+                return
+            self._sessions.add(task)
+            writer.transport.set_write_buffer_limits(0)  # what is sent has left us before the next is taken
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            await TinyqSession(self._door, reader, writer).run()
+        except asyncio.CancelledError:
+            pass  # the port ends
+        finally:
+            self._sessions.discard(task)
+            writer.close()

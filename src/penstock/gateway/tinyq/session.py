@@ -1,0 +1,287 @@
+"""One connection: the handshake once, then requests one after another, in old frames or negotiated ones."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+from penstock.access.principal import Peer, Principal, is_loopback
+from penstock.access.resource import AccessRight
+from penstock.errors import Error, InvalidInput, Unauthenticated, UnknownTopic
+from penstock.model.limits import check_topic
+from penstock.model.record import Record
+from penstock.operate.producing import AppendedRecord, RecordWanted
+from penstock.operate.tinyq_port import SHARED, TopicMode
+from penstock.redaction import traced
+from penstock.wire.tinyq.codes import OLD_COMMANDS, TinyqCode, TinyqCommand, TinyqRefusal
+from penstock.wire.tinyq.frames import (
+    TinyqPassword,
+    TinyqReader,
+    TinyqRequest,
+    encode_answer,
+    published,
+    topic_of,
+)
+
+from ..subscription import GroupSubscription
+from .answers import answer_to
+from .content import RAW, tagged
+from .door import DOOR, TinyqDoor
+from .negotiated import NegotiatedSession
+from .subscribing import broadcast, one_by_one, opened_tail
+
+logger = logging.getLogger("penstock.gateway")
+
+UNKNOWN_BYTES = 16 * 1024  # of a request of somebody who is not known yet
+_READ_BYTES = 64 * 1024
+_MOST_SUBSCRIPTIONS = 100  # of a connection
+_OLD_CREDITS = 16  # messages that are on their way to one client of the old protocol
+_TOGETHER = 1000  # messages that are added together at most
+_MODES = {
+    TinyqCommand.CREATE_CONSUME: TopicMode.CONSUME,
+    TinyqCommand.CREATE_BROADCAST: TopicMode.BROADCAST,
+}
+
+
+class TinyqSession:
+    """A connection, from its first byte to its last."""
+
+    def __init__(self, door: TinyqDoor, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.door, self._reader, self._writer = door, reader, writer
+        self._frames = TinyqReader(UNKNOWN_BYTES)
+        address = str(writer.get_extra_info("peername", ("",))[0])
+        private = writer.get_extra_info("ssl_object") is not None or is_loopback(address)
+        self.peer = Peer(address, DOOR, is_private=private or door.secrets_in_plaintext)
+        self.principal: Principal | None = None
+        self.tasks: set[asyncio.Task[None]] = set()
+        self._negotiated: NegotiatedSession | None = None
+        self._kept: TinyqPassword | TinyqRequest | TinyqRefusal | None = None  # taken, and not answered yet
+
+    async def run(self) -> None:
+        """Serve it until it ends."""
+        try:
+            await self._serve()
+        except TinyqRefusal as exc:
+            await self._last_word(exc.code)
+        except Error as exc:
+            await self._last_word(answer_to(exc))
+        except (ConnectionError, TimeoutError):
+            pass
+        except Exception as exc:
+            logger.error("a connection to the TinyQ port failed", exc_info=traced(exc))
+            await self._last_word(TinyqCode.INTERNAL)
+        finally:
+            for each in list(self.tasks):
+                each.cancel()
+            await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    async def send(self, data: bytes) -> None:
+        """Hand bytes to the socket, and wait until it has taken them."""
+        self._writer.write(data)
+        await self._writer.drain()
+
+    def admit(self, principal: Principal) -> None:
+        """Go on as somebody who is known now, with requests of any size."""
+        self.principal, self._frames.max_body_bytes = principal, self.door.settings.max_body_bytes
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Let a subscription run beside the requests; if it fails, the connection ends."""
+        task = asyncio.create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def check_room(self) -> None:
+        """Raise InvalidInput unless there is room for one more subscription."""
+        if len(self.tasks) >= _MOST_SUBSCRIPTIONS:
+            raise InvalidInput(f"a connection has {_MOST_SUBSCRIPTIONS} subscriptions at most")
+
+    async def _serve(self) -> None:
+        await self.send(bytes([TinyqCode.PASSWORD]))
+        try:
+            async with asyncio.timeout(self.door.settings.auth_timeout.total_seconds()):
+                await self._greet()
+        except TimeoutError as exc:
+            raise TinyqRefusal(TinyqCode.LATE) from exc
+        while (request := await self._next()) is not None:
+            if isinstance(request, TinyqPassword):
+                raise TinyqRefusal(TinyqCode.COMMAND_UNKNOWN)
+            await self._answer(request)
+
+    async def _greet(self) -> None:
+        """Learn who it is: by the password, or by negotiating and a frame that says it."""
+        while self.principal is None:
+            came = await self._next()
+            if came is None:
+                raise TinyqRefusal(TinyqCode.REFUSED)
+            if isinstance(came, TinyqPassword):
+                self.admit(await self._known(came.digest))
+                await self.send(bytes([TinyqCode.SUCCESS]))
+            elif self._negotiated is not None or came.command == TinyqCommand.NEGOTIATE:
+                await self._answer(came)
+            else:
+                raise TinyqRefusal(TinyqCode.REFUSED)
+
+    async def _known(self, secret: str) -> Principal:
+        try:
+            return await self.door.authenticate(secret, self.peer)
+        except Unauthenticated as exc:
+            raise TinyqRefusal(TinyqCode.REFUSED) from exc
+
+    async def _next(self) -> TinyqPassword | TinyqRequest | None:
+        """Return what is whole next; None at the end. Raises TinyqRefusal."""
+        kept, self._kept = self._kept, None
+        if isinstance(kept, TinyqRefusal):
+            raise kept
+        if kept is not None:
+            return kept
+        longest = self.door.settings.frame_time.total_seconds()
+        until: float | None = None  # from its first byte on a request has so long, however its bytes trickle
+        while (found := self._frames.next()) is None:
+            if until is None and self._frames.is_inside and self.principal is not None:
+                until = asyncio.get_running_loop().time() + longest
+            async with asyncio.timeout_at(until):
+                data = await self._reader.read(_READ_BYTES)
+            if not data:
+                self._frames.end()
+                return None
+            self._frames.feed(data)
+        return found
+
+    async def _answer(self, request: TinyqRequest) -> None:
+        if self._negotiated is not None:
+            await self._negotiated.answer(request)
+        elif request.command == TinyqCommand.NEGOTIATE:
+            self._negotiated = await NegotiatedSession.agreed(self, request.body)
+        elif request.command in OLD_COMMANDS:
+            await self._old(TinyqCommand(request.command), request.body)
+        else:
+            raise TinyqRefusal(TinyqCode.COMMAND_UNKNOWN)
+
+    async def _old(self, command: TinyqCommand, body: bytes) -> None:
+        """Carry out a request of the old protocol; any error ends the connection."""
+        if command is TinyqCommand.PUBLISH:
+            await self._publish_run(*published(body))
+            return
+        if command is TinyqCommand.SUBSCRIBE:
+            await self._subscribe(topic_of(body))
+            return
+        await self.administer(command, topic_of(body))
+        await self.send(bytes([TinyqCode.SUCCESS]))
+
+    async def _publish_run(self, name: str, payload: bytes) -> None:
+        """Add a message, with those that have come behind it already: one append, and a byte for each."""
+        records = [RecordWanted(each, headers=tagged(RAW)) for each in (payload, *self._behind(name))]
+        sizes = [len(each.value or b"") for each in records]
+        assert self.principal is not None
+        self.door.check(self.principal, AccessRight.WRITE, name)
+        try:
+            await self._add(name, records)
+            await self.send(bytes([TinyqCode.SUCCESS]) * len(records))
+        except InvalidInput:  # nothing was added, and it is not known which of them was wrong
+            if len(records) == 1:
+                raise
+            for each in records:
+                await self._add(name, [each])
+                await self.send(bytes([TinyqCode.SUCCESS]))
+        pause = self.door.access.charge(self.principal, name, sum(sizes), requests=len(sizes))
+        if pause:  # beyond its limit: what it sends meanwhile waits in its own socket
+            await asyncio.sleep(pause)
+
+    def _behind(self, name: str) -> Iterator[bytes]:
+        """Yield what requests that have come whole publish to the same topic; what follows them is kept."""
+        for _ in range(_TOGETHER):
+            try:
+                following = self._frames.next()
+                if following is None:
+                    return
+                self._kept = following
+                if not isinstance(following, TinyqRequest) or following.command != TinyqCommand.PUBLISH:
+                    return
+                topic, payload = published(following.body)
+            except TinyqRefusal as exc:  # those before it are answered first
+                self._kept = self._kept or exc
+                return
+            if topic != name:
+                return
+            self._kept = None
+            yield payload
+
+    async def publish(self, name: str, record: RecordWanted, token: bytes | None = None) -> tuple[int, int]:
+        """Add a record, durably; return where it stands. The topic is made if need be, by who may."""
+        assert self.principal is not None
+        self.door.check(self.principal, AccessRight.WRITE, name)
+        self.door.access.admit(self.principal, name, len(record.value or b""))
+        (found,) = await self._add(name, [record], token)
+        return found.partition, found.offset
+
+    async def _add(
+        self, name: str, records: Sequence[RecordWanted], token: bytes | None = None
+    ) -> list[AppendedRecord]:
+        assert self.principal is not None
+        door, who = self.door, self.principal
+        check_topic(name)
+        try:
+            added = await door.adding.add(name, records, token=token)
+        except UnknownTopic:
+            door.check(who, AccessRight.CREATE, name)
+            await door.in_thread(lambda: door.administration.ensure(name))
+            added = await door.adding.add(name, records, token=token)
+        door.tokens.tend()
+        return added
+
+    async def administer(self, command: TinyqCommand, name: str) -> None:
+        """Make, clear or delete a topic."""
+        assert self.principal is not None
+        door, known = self.door, self.door.administration
+        if command in _MODES:
+            door.check(self.principal, AccessRight.CREATE, name)
+            await door.in_thread(lambda: known.create(name, _MODES[command]))
+        elif command is TinyqCommand.CLEAR:
+            door.check(self.principal, AccessRight.DELETE, name)
+            await door.in_thread(lambda: known.clear(name))
+        else:
+            door.check(self.principal, AccessRight.DELETE, name)
+            await door.groups.drop(SHARED, name)
+            await door.in_thread(lambda: known.delete(name))
+
+    async def _subscribe(self, name: str) -> None:
+        assert self.principal is not None
+        self.check_room()
+        mode = await self.door.readied(self.principal, name, SHARED)
+
+        async def send(record: Record) -> None:
+            await self.send(encode_answer(TinyqCode.SUCCESS, record.data or b""))
+
+        if mode is TopicMode.BROADCAST:
+            tail = await opened_tail(self.door, name)
+            work = broadcast(self.door, self.principal, tail, name, send)
+        else:
+            seconds = self.door.gateway.lease_longest.total_seconds()
+            subscription = GroupSubscription(
+                self.door.groups,
+                self.door.access,
+                self.principal,
+                group=SHARED,
+                topic=name,
+                credits=_OLD_CREDITS,
+                seconds=seconds,
+            )
+            work = subscription.run(one_by_one(send, subscription.check), settles=True)
+        self.begin(work)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self.tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, ConnectionError):
+            code = answer_to(error) if isinstance(error, Error) else TinyqCode.INTERNAL
+            if not isinstance(error, Error):
+                logger.error("a subscription of the TinyQ port failed", exc_info=traced(error))
+            with suppress(ConnectionError):
+                self._writer.write(bytes([code]))
+            self._writer.close()
+
+    async def _last_word(self, code: TinyqCode) -> None:
+        with suppress(ConnectionError, TimeoutError):
+            async with asyncio.timeout(1.0):
+                await self.send(bytes([code]))

@@ -1,0 +1,24 @@
+"""Forgets old tokens of requests, once in a while, at whichever door tokens are used."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+from penstock.clock import Clock
+from penstock.log.store import Store
+from penstock.operate.producing import forget_tokens
+
+_EVERY_SECONDS = 3600.0
+
+
+class TokenUpkeep:
+    """Of one door. From any thread; who is second in an hour finds it done."""
+
+    def __init__(self, store: Store, threads: ThreadPoolExecutor, clock: Clock) -> None:
+        self._store, self._threads, self._clock = store, threads, clock
+        self._tended = clock.monotonic()
+
+    def tend(self) -> None:
+        """Forget what is old, if it was not done lately; in a thread, without waiting for it."""
+        now = self._clock.monotonic()
+        if now - self._tended >= _EVERY_SECONDS:
+            self._tended = now
+            self._threads.submit(forget_tokens, self._store, clock=self._clock)

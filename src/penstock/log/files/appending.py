@@ -1,0 +1,193 @@
+"""Appending to a log in files by records: placed by key, encoded as batches, handed to the writer together.
+
+Placing and writing are two steps, and a topic may grow between them: then the writer refuses, and all is
+placed again by the new map.
+"""
+
+from collections.abc import Mapping, Sequence
+from threading import Event
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.errors import MapChanged
+from penstock.model.limits import check_topic
+from penstock.model.partition import partition_for
+from penstock.wire.kafka.record_batch import read_header
+
+from ..batches import WriteResult
+from ..contract import Batch, Position, Topic, check_partition
+from ..entry import Content
+from ..kafka_form import encode_contents
+from .notes import ProducerNotes
+from .partition import PartitionLog
+from .writer import LogWriter, PartitionWrite
+
+if TYPE_CHECKING:
+    from .directory import TopicFiles
+    from .log import FileLog
+
+_BATCH_RECORDS = 10_000  # of one append that go into one batch
+
+
+class _BatchPart(NamedTuple):
+    """Records of one batch that go to one partition, by their numbers in the batch."""
+
+    partition: int
+    numbers: list[int]
+
+
+class Appending:
+    """What adds records to one log. From any thread."""
+
+    def __init__(self, log: "FileLog", notes: ProducerNotes) -> None:
+        self._log, self._notes = log, notes
+        self._placed_by: dict[str, tuple[TopicFiles, Topic, int]] = {}  # as it was last, by name
+
+    def append_all(self, batches: Sequence[Batch]) -> list[list[Position]]:
+        """Add batches; all that can be refused is refused before anything is written.
+
+        A crash, or a disk that fails, may leave a part of them in the log, and nothing is returned then; with
+        a producer the part that is there is known (`last_batch`).
+        """
+        writer = self._log.writer
+        while True:
+            maps = {batch.topic: None for batch in batches}
+            topics = {name: self._placing(name) for name in maps}
+            with self._notes.guard(batches):
+                given = self._append_once(writer, batches, topics)
+            if given is not None:
+                return given
+
+    def append_at_once(self, batches: Sequence[Batch]) -> list[list[Position]] | None:
+        """Add batches in this thread, if it writes the log, knows the topics, and nobody else is at work."""
+        plans: list[list[_BatchPart]] = []
+        writes: list[PartitionWrite] = []
+        taken: set[PartitionLog] = set()
+        for batch in batches:
+            known = self._placed_by.get(batch.topic)
+            if known is None or batch.producer is not None:
+                return None
+            files, topic, maps = known  # only the writer's process makes a topic grow, or deletes it
+            if files.maps != maps or files.is_growing or self._log.directory.known(topic.id) is not files:
+                return None
+            if batch.partition is not None:
+                check_partition(topic, batch.partition)
+            plans.append(_parts(topic, batch))
+            for part in plans[-1]:
+                partition = files.partitions.get(part.partition)
+                if partition is None or partition in taken:
+                    return None
+                taken.add(partition)
+                contents = [batch.contents[each] for each in part.numbers]
+                writes.append(self._write(topic, maps, part.partition, contents))
+        results = self._log.writer.append_at_once(writes) if writes else []
+        if results is None:
+            return None
+        for each in results:
+            if isinstance(each.error, MapChanged):
+                return None  # then nothing was written
+            if each.error is not None:
+                raise each.error
+        written = iter(results)
+        return [
+            _positions(batch, [(part, next(written)) for part in parts])
+            for batch, parts in zip(batches, plans, strict=True)
+        ]
+
+    def _placing(self, name: str) -> tuple[Topic, int]:
+        """Return a topic, and the number of its map, to place records by."""
+        check_topic(name)
+        known = self._placed_by.get(name)
+        files = self._log.files_of(self._log.tables.topic(name)) if known is None else known[0]
+        maps = files.maps  # before the topic is read: a growth in between is then noticed
+        if files.is_growing:  # a transaction that writes begins when the growing one has ended
+            self._log.database.run(lambda tx: tx.rows("log", "topic_list"))
+            files.is_growing = False
+        topic = self._log.tables.topic(name)
+        if self._log.files_of(topic) is not files:  # another has the name now
+            self._placed_by.pop(name, None)
+            return self._placing(name)
+        self._placed_by[name] = files, topic, maps
+        return topic, maps
+
+    def _append_once(
+        self, writer: LogWriter, batches: Sequence[Batch], topics: Mapping[str, tuple[Topic, int]]
+    ) -> list[list[Position]] | None:
+        """Append batches; None if a topic has grown meanwhile."""
+        given: list[list[Position] | None] = []
+        plans: list[list[_BatchPart]] = []
+        writes: list[PartitionWrite] = []
+        for batch in batches:
+            topic, maps = topics[batch.topic]
+            if batch.partition is not None:
+                check_partition(topic, batch.partition)
+            repeated = self._notes.repeated(batch)
+            given.append(repeated)
+            parts = [] if repeated is not None else _parts(topic, batch)
+            plans.append(parts)
+            for part in parts:
+                contents = [batch.contents[each] for each in part.numbers]
+                writes.append(
+                    self._write(topic, maps if batch.partition is None else None, part.partition, contents)
+                )
+        self._notes.intend(batches, given, plans, topics)
+        results = iter(_appended(writer, writes)) if writes else iter(())
+        found = []
+        for batch, known, parts in zip(batches, given, plans, strict=True):
+            if known is not None:
+                found.append(known)
+                continue
+            written = [(part, next(results)) for part in parts]
+            for _, each in written:
+                if isinstance(each.error, MapChanged):
+                    return None
+                if each.error is not None:
+                    raise each.error
+            found.append(_positions(batch, written))
+        self._notes.put(batches, given, found, topics)
+        return found
+
+    def _write(
+        self, topic: Topic, maps: int | None, number: int, contents: Sequence[Content]
+    ) -> PartitionWrite:
+        partition = self._log.partition(topic, number)
+        buffer, headers = bytearray(), []
+        for first in range(0, len(contents), _BATCH_RECORDS):
+            batch = encode_contents(contents[first : first + _BATCH_RECORDS])
+            headers.append((len(buffer), read_header(batch)))
+            buffer += batch
+        files = self._log.files_of(topic)
+        check = None if maps is None else lambda: files.maps == maps
+        return PartitionWrite(partition, buffer, headers, check=check)
+
+
+def _parts(topic: Topic, batch: Batch) -> list[_BatchPart]:
+    """Return which records of a batch go to which partition."""
+    if batch.partition is not None:
+        return [_BatchPart(batch.partition, list(range(len(batch.contents))))] if batch.contents else []
+    parts: dict[int, list[int]] = {}
+    for number, each in enumerate(batch.contents):
+        place = partition_for(topic.partitioner, each.key, each.id, topic.partitions)
+        parts.setdefault(place, []).append(number)
+    return [_BatchPart(*each) for each in parts.items()]
+
+
+def _positions(batch: Batch, written: Sequence[tuple[_BatchPart, WriteResult]]) -> list[Position]:
+    """Return where each record of a batch stands."""
+    positions: list[Position] = [Position(0, 0)] * len(batch.contents)
+    for part, result in written:
+        for at, number in enumerate(part.numbers):
+            positions[number] = Position(part.partition, result.base_offset + at)
+    return positions
+
+
+def _appended(writer: LogWriter, writes: Sequence[PartitionWrite]) -> list[WriteResult]:
+    """Hand writes over and wait until they are durable or refused."""
+    done, results = Event(), list[WriteResult]()
+
+    def told(found: Sequence[WriteResult]) -> None:
+        results.extend(found)
+        done.set()
+
+    writer.append(writes, told, whole=True, at_once=True)  # who waits for the answer sends nothing more
+    done.wait()
+    return results

@@ -1,0 +1,9 @@
+-- Who may do what, for rules that are kept in the database. Adds only.
+UPDATE penstock_meta SET value = '12' WHERE name = 'schema_version';
+
+-- Rules of access, each as its line (access/rule.py); those of a file are not here. added_by: who added it.
+CREATE TABLE penstock_access_rule (
+    rule     TEXT NOT NULL PRIMARY KEY,
+    added_by TEXT NOT NULL,
+    added_ms INTEGER NOT NULL
+) WITHOUT ROWID;

@@ -1,0 +1,102 @@
+"""Being told of writes to a file: by the system where it can (inotify of Linux), else not at all.
+
+A sign, not news: what was written counts once SQLite shows it, and who waits looks by itself now and then in
+any case. The file is named, never opened: closing one would end this process's locks on it.
+"""
+
+import ctypes
+import os
+import select
+from collections.abc import Callable
+from contextlib import suppress
+from enum import Enum
+from threading import Event, Lock
+from typing import Any
+
+_IN_MODIFY = 2  # of linux/inotify.h
+_CALL = b"\1"
+
+
+class Sign(Enum):
+    """What has ended a wait."""
+
+    NONE = "the time is over"
+    WRITTEN = "the file is being written"
+    CALLED = "somebody has called"
+
+
+class WriteWatch:
+    """Waits until a file is written or somebody calls `wake`. One thread waits; `wake` is for any.
+
+    `sees`: whether writes are seen; if not, only `wake` ends a wait early.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._called, self._lock = Event(), Lock()
+        self._poll: select.poll | None = None
+        self._calls: select.poll | None = None
+        self._files: list[int] = []
+        self.sees = False
+        watch = _watch(path)
+        if watch is not None:
+            self._read_end, self._write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+            self._files = [watch, self._read_end, self._write_end]
+            self._poll, self._calls = select.poll(), select.poll()
+            self._calls.register(self._read_end, select.POLLIN)
+            for file in (watch, self._read_end):
+                self._poll.register(file, select.POLLIN)
+            self.sees = True
+
+    def wait(self, seconds: float) -> Sign:
+        """Wait so long at most; return what has ended the wait, of two what somebody called."""
+        if self._poll is None:
+            found = self._called.wait(seconds)
+            self._called.clear()
+            return Sign.CALLED if found else Sign.NONE
+        said = [file for file, _ in self._poll.poll(seconds * 1000)]
+        for file in said:
+            with suppress(BlockingIOError):
+                while len(os.read(file, 4096)) == 4096:  # all of it: many writes are one sign
+                    pass
+        if self._read_end in said:
+            return Sign.CALLED
+        return Sign.WRITTEN if said else Sign.NONE
+
+    def rest(self, seconds: float) -> None:
+        """Wait so long, unless somebody calls; what is written meanwhile ends the next wait."""
+        if self._calls is None:
+            self._called.wait(seconds)
+        else:
+            self._calls.poll(seconds * 1000)
+
+    def wake(self) -> None:
+        """End the wait, or the next one."""
+        with self._lock:  # or the number of a file that is closed meanwhile might mean another one
+            if self._files:
+                with suppress(BlockingIOError):  # full: it is told already
+                    os.write(self._write_end, _CALL)
+                return
+        self._called.set()
+
+    def close(self) -> None:
+        """See nothing more; by the thread that waits."""
+        self.sees, self._poll, self._calls = False, None, None
+        with self._lock:
+            files, self._files = self._files, []
+            for file in files:
+                os.close(file)
+
+
+def _watch(path: str) -> int | None:
+    """Return a file that can be read once another one is written; None where the system has none."""
+    library: Any = ctypes.CDLL(None) if os.name == "posix" else None
+    begin: Callable[[int], int] | None = getattr(library, "inotify_init1", None)
+    if begin is None or not hasattr(os, "pipe2"):
+        return None
+    watch = begin(os.O_NONBLOCK | os.O_CLOEXEC)
+    if watch < 0:  # the user has too many already
+        return None
+    if library.inotify_add_watch(watch, os.fsencode(path), _IN_MODIFY) < 0:
+        os.close(watch)
+        return None
+    return watch

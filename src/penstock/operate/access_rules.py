@@ -1,0 +1,58 @@
+"""Rules of access in the database: listed, added and removed, with their audit. docs/how-to/access.md."""
+
+from collections.abc import Sequence
+
+from penstock.access.rule import AccessRule
+from penstock.access.rule_store import add_rules, remove_rules, stored_rules
+from penstock.clock import SYSTEM, Clock, own_ms
+from penstock.errors import UnknownRule
+from penstock.log.sql.database import Transaction
+from penstock.log.store import Store
+
+from . import audit
+from .operation import operation
+
+
+@operation
+def rules(store: Store) -> tuple[AccessRule, ...]:
+    """Return the rules of the database."""
+    return tuple(store.database.look(stored_rules))
+
+
+@operation
+def add(
+    store: Store, added: Sequence[AccessRule], *, clock: Clock = SYSTEM, actor: str | None = None
+) -> tuple[AccessRule, ...]:
+    """Add rules, each split so that one row is one right; return all rules that the database has then."""
+    parts = [part for each in added for part in each.parts()]
+
+    def change(tx: Transaction) -> tuple[AccessRule, ...]:
+        by = actor or audit.this_actor()
+        count = add_rules(tx, parts, by, tx.now_ms(own_ms(clock)))
+        if count:
+            said = {"rules": [str(each) for each in added]}
+            audit.write(tx, "access rule add", said, count, own_ms(clock), actor=by)
+        return tuple(stored_rules(tx))
+
+    return store.database.run(change)
+
+
+@operation
+def remove(
+    store: Store, removed: Sequence[AccessRule], *, clock: Clock = SYSTEM, actor: str | None = None
+) -> tuple[AccessRule, ...]:
+    """Remove rules; return all that the database has then. Raises UnknownRule, and then removes none."""
+
+    def change(tx: Transaction) -> tuple[AccessRule, ...]:
+        count = 0
+        for each in removed:
+            found = remove_rules(tx, each.parts())
+            if not found:
+                raise UnknownRule(str(each))
+            count += found
+        if count:
+            said = {"rules": [str(each) for each in removed]}
+            audit.write(tx, "access rule remove", said, count, own_ms(clock), actor=actor)
+        return tuple(stored_rules(tx))
+
+    return store.database.run(change)

@@ -1,0 +1,231 @@
+"""Browsing a topic: a page of its records across partitions, forward or backward, and the way to the next.
+
+Partitions are merged by time: of the records that come next in each, the earliest (backward: the latest)
+comes first. A page's `after` holds the place in every partition, so nothing is shown twice or left out.
+What is read for a page is bounded, also where a filter finds nothing.
+"""
+
+import binascii
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from heapq import heappop, heappush
+from typing import Final, Literal
+
+import msgspec
+
+from penstock.clock import to_ms
+from penstock.errors import InvalidPage
+from penstock.log.contract import LAST_OFFSET, Log, OffsetRange, Position, Topic, check_partition
+from penstock.log.entry import Entry, key_bytes, readable
+from penstock.log.growth import former_places
+from penstock.log.store import Store
+from penstock.model.limits import ERASED
+from penstock.model.partition import partition_for
+from penstock.model.record import Record
+
+from .operation import operation
+from .paging import check_limit
+
+NEWEST: Final = "newest"
+OLDEST: Final = "oldest"
+BrowseStart = Literal["newest", "oldest"] | int | datetime
+SCANNED = 5_000  # records that are looked at for a page, at most
+PREVIEW_BYTES = 1 << 20  # about how many bytes of values a page has; what follows comes without its value
+_REFILL = 50
+
+
+@dataclass(frozen=True, slots=True)
+class BrowsedRecord:
+    """A record of a page. `has_value` False: the page had bytes enough, and its value was not read."""
+
+    record: Record
+    has_value: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Browsed:
+    """A page of records. `after`: where the next begins. `is_cut`: the filter was given up for this page."""
+
+    items: list[BrowsedRecord]
+    after: str | None
+    scanned: int
+    is_cut: bool
+
+
+@operation
+def browse(
+    store: Store,
+    topic: str,
+    *,
+    start: BrowseStart = NEWEST,
+    partition: int | None = None,
+    key: str | None = None,
+    type: str | None = None,
+    after: str | None = None,
+    limit: int = _REFILL,
+) -> Browsed:
+    """Return a page of a topic's records: backward from the newest, else forward from a place on.
+
+    Raises UnknownTopic, UnknownPartition, InvalidPage.
+    """
+    check_limit(limit)
+    log = store.log
+    found = log.topic(topic)
+    if partition is not None:
+        check_partition(found, partition)
+    numbers = _of_key(log, found, key) if partition is None else {partition}
+    places = _places(log, found, start, numbers, after)
+    merged = _Merged(log, found, places, is_back=start == NEWEST, most=SCANNED)
+    wanted, has_more = key_bytes(key), False
+    entries: list[Entry] = []
+    for entry in merged:
+        if len(entries) == limit:
+            has_more = True
+            break
+        merged.pass_by(entry)
+        if _fits(entry, wanted, type):
+            entries.append(entry)
+    has_more = has_more or merged.is_cut
+    following = _encoded(merged.places, is_back=start == NEWEST) if has_more else None
+    return Browsed(_with_values(log, found, entries), following, merged.scanned, merged.is_cut)
+
+
+class _Merged:
+    """The records of some ranges of partitions, merged by time; `places` is what has not been passed."""
+
+    def __init__(
+        self, log: Log, topic: Topic, places: dict[int, OffsetRange], *, is_back: bool, most: int
+    ) -> None:
+        self._log, self._topic, self._is_back, self._most = log, topic, is_back, most
+        self.places, self._ahead = places, dict(places)
+        self.scanned, self.is_cut = 0, False
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Yield records while there are any, and until so many were read."""
+        heads: list[tuple[int, int, list[Entry]]] = []
+        open_ranges = [each for each in self._ahead.values() if each.low < each.high]
+        depth = max(2, 2 * _REFILL // max(1, len(open_ranges)))
+        for number, entries in self._read([self._next(each, depth) for each in open_ranges]).items():
+            heappush(heads, (self._rank(entries[0]), number, entries))
+        while heads:
+            _, number, entries = heappop(heads)
+            yield entries.pop(0)
+            if not entries:
+                entries = self._refilled(number)
+            if entries:
+                heappush(heads, (self._rank(entries[0]), number, entries))
+            elif self.is_cut:
+                return  # what is merged on without this partition would be out of order
+
+    def pass_by(self, entry: Entry) -> None:
+        """Take a record off what is still to come."""
+        number, low, high = self.places[entry.partition]
+        kept = (low, entry.offset) if self._is_back else (entry.offset + 1, high)
+        self.places[number] = OffsetRange(number, *kept)
+
+    def _refilled(self, number: int) -> list[Entry]:
+        while self._ahead[number].low < self._ahead[number].high:
+            if self.scanned >= self._most:
+                self.is_cut = True
+                self.places[number] = self._ahead[number]  # what was read and not passed was empty
+                return []
+            found = self._read([self._next(self._ahead[number], _REFILL)])
+            if found:
+                return found[number]
+        return []
+
+    def _next(self, left: OffsetRange, depth: int) -> OffsetRange:
+        """Return the next part of a range to read, and take it off what is ahead."""
+        number, low, high = left
+        middle = max(low, high - depth) if self._is_back else min(high, low + depth)
+        rest, part = ((low, middle), (middle, high)) if self._is_back else ((middle, high), (low, middle))
+        self._ahead[number] = OffsetRange(number, *rest)
+        return OffsetRange(number, *part)
+
+    def _read(self, parts: list[OffsetRange]) -> dict[int, list[Entry]]:
+        """Read some ranges in one look; those that hold nothing are left out, and counted all the same."""
+        found: dict[int, list[Entry]] = {}
+        self.scanned += sum(each.high - each.low for each in parts)
+        if not parts:
+            return found
+        for entry in self._log.read_ranges(self._topic, parts, max_bytes=LAST_OFFSET, bare=True).entries:
+            found.setdefault(entry.partition, []).append(entry)
+        for entries in found.values():
+            entries.sort(key=lambda each: each.offset, reverse=self._is_back)
+        for each in parts:  # a range that holds nothing would end its partition
+            if each.partition not in found and (more := self._refilled(each.partition)):
+                found[each.partition] = more
+        return found
+
+    def _rank(self, entry: Entry) -> int:
+        return -entry.timestamp_ms if self._is_back else entry.timestamp_ms
+
+
+def _of_key(log: Log, topic: Topic, key: str | None) -> set[int] | None:
+    """Return where a key stands: in its partition, and in those where it was before the topic grew."""
+    if key is None:
+        return None
+    number = partition_for(topic.partitioner, key_bytes(key), key, topic.partitions)
+    former = former_places(log.growths(topic), number) if topic.generation else []
+    return {number, *(each.partition for each in former)}
+
+
+def _fits(entry: Entry, key: bytes | None, type: str | None) -> bool:
+    return entry.type != ERASED and (key is None or entry.key == key) and (type is None or entry.type == type)
+
+
+def _with_values(log: Log, topic: Topic, entries: list[Entry]) -> list[BrowsedRecord]:
+    ranges = [OffsetRange(each.partition, each.offset, each.offset + 1) for each in entries]
+    whole = log.read_ranges(topic, ranges, max_bytes=PREVIEW_BYTES).entries if ranges else []
+    by_place = {Position(each.partition, each.offset): each for each in whole}
+    shown = []
+    for each in entries:
+        known = by_place.get(Position(each.partition, each.offset))
+        shown.append(BrowsedRecord(readable(topic.name, known or each)[0], known is not None))
+    return shown
+
+
+def _places(
+    log: Log, topic: Topic, start: BrowseStart, numbers: set[int] | None, after: str | None
+) -> dict[int, OffsetRange]:
+    """Return what of each partition is to be shown."""
+    bounds = {
+        number: each for number, each in log.all_bounds(topic).items() if numbers is None or number in numbers
+    }
+    places = {number: OffsetRange(number, *each) for number, each in bounds.items()}
+    if isinstance(start, datetime):
+        found = log.offsets_at(topic, to_ms(start), list(places.values()))
+        places = {n: OffsetRange(n, found.get(n, each.end), each.end) for n, each in bounds.items()}
+    elif isinstance(start, int):
+        places = {n: OffsetRange(n, max(start, each.start), each.end) for n, each in bounds.items()}
+    return places if after is None else _taken_up(places, after, is_back=start == NEWEST)
+
+
+def _taken_up(places: dict[int, OffsetRange], after: str, *, is_back: bool) -> dict[int, OffsetRange]:
+    """Return the places without what earlier pages have shown; partitions that came since are shown whole."""
+    reached = _decoded(after)
+    left = {}
+    for number, low, high in places.values():
+        at = reached.get(number, high if is_back else low)
+        kept = (low, max(low, min(high, at))) if is_back else (min(high, max(low, at)), high)
+        left[number] = OffsetRange(number, *kept)
+    return left
+
+
+def _encoded(places: dict[int, OffsetRange], *, is_back: bool) -> str:
+    """Return where a page ended: each partition, and how far it has come there."""
+    said = [(number, place.high if is_back else place.low) for number, place in sorted(places.items())]
+    return urlsafe_b64encode(msgspec.msgpack.encode(said)).decode().rstrip("=")
+
+
+def _decoded(after: str) -> dict[int, int]:
+    try:
+        padded = after.encode("ascii") + b"=" * (-len(after) % 4)
+        said = msgspec.msgpack.decode(urlsafe_b64decode(padded), type=list[tuple[int, int]])
+    except (ValueError, binascii.Error, msgspec.MsgspecError):
+        said = [(-1, -1)]
+    if any(not 0 <= offset <= LAST_OFFSET or number < 0 for number, offset in said):
+        raise InvalidPage("the place to go on from", after, "the `after` of a page of the same listing")
+    return dict(said)

@@ -1,0 +1,149 @@
+"""The course of one key: its last records, and what each group has done with each of them.
+
+Reads the end of the partitions where the key stands, so far as `why` does, on one snapshot.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from penstock.clock import SYSTEM, Clock, from_ms
+from penstock.log.contract import OffsetRange, Topic
+from penstock.log.entry import key_bytes
+from penstock.log.sql.database import Transaction
+from penstock.log.store import Store
+
+from .operation import operation
+from .topics_seen import SeesTopic, every_topic
+from .why.finding import Finder, Logged
+from .why.members import Members
+from .why.standing import Cursor, Lane, Letter, StandingReader, key_lane
+
+RECORDS = 50  # of the key, on each topic
+
+
+class StepState(StrEnum):
+    """What a group has done with a record."""
+
+    DELIVERED = "delivered"  # the group is past it
+    WAITING = "waiting"  # it waits in a lane: for a retry, or behind one
+    DEAD = "dead"  # the group gave it up
+    AHEAD = "ahead"  # the group has not come to it yet
+
+
+@dataclass(frozen=True, slots=True)
+class KeyStep:
+    """A record in one group. `at`: when it died, or is tried again. `note`: the error, in words."""
+
+    group: str
+    state: StepState
+    failures: int = 0
+    at: datetime | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRecord:
+    """A record of the key in the log, and where each group is with it."""
+
+    topic: str
+    partition: int
+    offset: int
+    id: str
+    type: str
+    published_at: datetime
+    steps: tuple[KeyStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCourse:
+    """The last records of a key, the newest first. `walked`: how many of a partition were looked at."""
+
+    key: str
+    records: tuple[KeyRecord, ...]
+    walked: int
+    is_cut: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupHere:
+    """Where a group is in a partition, and what of the key waits or died there."""
+
+    name: str
+    cursor: Cursor
+    lanes: list[Lane]
+    letters: dict[int, Letter]
+
+
+@operation
+def key_course(
+    store: Store,
+    key: str,
+    *,
+    topic: str | None = None,
+    limit: int = RECORDS,
+    seen: SeesTopic = every_topic,
+    clock: Clock = SYSTEM,
+) -> KeyCourse:
+    """Return the course of a key on a topic, or on all that are seen. Raises UnknownTopic."""
+
+    def look(tx: Transaction) -> KeyCourse:
+        log = store.log_in(tx)
+        asked = log.topics() if topic is None else [log.topic(topic)]
+        topics = [each for each in asked if seen(each.name)]
+        finder = Finder(tx, log, topics, topic)
+        reader = StandingReader(tx, finder, Members(tx, clock))
+        found: list[KeyRecord] = []
+        is_cut = False
+        for each in topics:
+            is_cut = is_cut or finder.is_cut(each, key)
+            for number in finder.partitions_of(each, key):
+                start, end = finder.bounds(each, number)
+                within = OffsetRange(number, max(start, end - finder.walk), end)
+                last = log.find_key(each, within, key_bytes(key) or b"", limit=limit, last=True)
+                logged = [
+                    Logged(each, number, entry.offset, entry.id, key, entry.type or "", entry.timestamp_ms)
+                    for entry in last
+                ]
+                groups = _groups(reader, each, number, key) if logged else []
+                found += [_record(record, groups) for record in logged]
+        found.sort(key=lambda each: (each.published_at, each.partition, each.offset), reverse=True)
+        return KeyCourse(key, tuple(found[:limit]), finder.walk, is_cut or len(found) > limit)
+
+    return store.database.look(look)
+
+
+def _groups(reader: StandingReader, topic: Topic, number: int, key: str) -> list[_GroupHere]:
+    own = key_lane(key)
+    return [
+        _GroupHere(
+            group.name,
+            cursor,
+            reader.lanes(group, topic, number, own),
+            {each.offset: each for each in reader.letters(group, topic, number, lane=own, key=key)},
+        )
+        for group, cursor in reader.groups(topic, number)
+    ]
+
+
+def _record(record: Logged, groups: list[_GroupHere]) -> KeyRecord:
+    steps = tuple(_step(each, record.offset) for each in groups)
+    place = record.topic.name, record.partition, record.offset
+    return KeyRecord(*place, record.id, record.type, from_ms(record.timestamp_ms), steps)
+
+
+def _step(here: _GroupHere, offset: int) -> KeyStep:
+    letter = here.letters.get(offset)
+    if letter is not None:
+        return KeyStep(here.name, StepState.DEAD, letter.failures, from_ms(letter.died_ms), letter.reason)
+    if not here.cursor.is_passed(offset):
+        return KeyStep(here.name, StepState.AHEAD)
+    for lane in here.lanes:
+        if lane.alone not in (None, offset) or lane.head is None or lane.last is None:
+            continue
+        if lane.head <= offset <= lane.last:
+            is_head = offset == lane.head
+            until = from_ms(lane.due_ms) if is_head and not lane.held and lane.due_ms else None
+            note = lane.reason if is_head else "behind an earlier record of its key"
+            return KeyStep(here.name, StepState.WAITING, lane.failures if is_head else 0, until, note)
+    return KeyStep(here.name, StepState.DELIVERED)

@@ -1,0 +1,222 @@
+"""Adding records to a topic from outside a transaction: by REST, by the old TinyQ protocol, by hand.
+
+They are checked by the same limits as `publish`. With a token the same records are added once: each is the
+one batch of a producer that the token names, so the log itself compares and remembers, under its own locks,
+and a repetition is given the offsets of the first time.
+
+| part of the producer | is                                                                             |
+|----------------------|--------------------------------------------------------------------------------|
+| id                   | `token:`, topic id, hash of the token, number of the record                    |
+| epoch                | when it was first used, in ms: so that old ones are forgotten                  |
+| sequence             | a hash of how many records there are and what this one says, but for the trace |
+|                      | it is part of; always even, so that other content is never the next batch      |
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from penstock.clock import SYSTEM, Clock, from_ms
+from penstock.errors import InvalidInput, OutOfSequence, ProducerFenced, TokenReused, ValueTooLarge
+from penstock.log.contract import Batch, Position, Producer, Topic
+from penstock.log.entry import Content, content_of
+from penstock.log.store import Store
+from penstock.model.ids import new_id
+from penstock.model.limits import (
+    NAME_CHARACTERS,
+    LimitsSettings,
+    check_headers,
+    check_key,
+    check_moment,
+    check_type,
+)
+from penstock.model.record import TOKEN, RawHeaders, Record
+from penstock.model.token import GivenToken, Token, check_token, digest
+from penstock.model.trace import TRACEPARENT
+from penstock.outbox.tokens import TokensSettings
+
+from .operation import operation
+
+MOST_RECORDS = 10_000  # that one call adds
+_KIND = "token:"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordWanted:
+    """What is to be added. Without an id it gets one; without a time it is of now."""
+
+    value: bytes | None
+    type: str | None = None
+    key: str | None = None
+    headers: RawHeaders = ()
+    id: str | None = None
+    timestamp_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AppendedRecord:
+    """Where a record stands. `id` is None if the record of a repetition is no longer in the log."""
+
+    partition: int
+    offset: int
+    id: str | None
+
+
+@operation
+def produce(
+    store: Store,
+    topic: str,
+    records: Sequence[RecordWanted],
+    *,
+    partition: int | None = None,
+    token: GivenToken | None = None,
+    limits: LimitsSettings | None = None,
+    clock: Clock = SYSTEM,
+) -> list[AppendedRecord]:
+    """Add records to a topic and return where they stand, once they are durable; in order for each key.
+
+    All or none, except that a log in files may keep a part of them if the process dies meanwhile; with a
+    token the repetition adds the rest. Raises InvalidInput and what is below it, UnknownTopic,
+    UnknownPartition; TokenReused when the token stands for other records.
+    """
+    limits, now_ms = limits or LimitsSettings.load(), clock.now_ms()
+    if len(records) > MOST_RECORDS:
+        raise InvalidInput(f"{len(records)} records at once; send {MOST_RECORDS} or fewer")
+    checked = [_checked(each, limits, partition) for each in records]
+    if token is None and checked:  # the log itself looks for the topic, and waits until they are durable
+        contents = [_content(each, now_ms) for each in checked]
+        (positions,) = store.log.append_all([Batch(topic, contents, partition)])
+        return [AppendedRecord(*place, each.id) for place, each in zip(positions, contents, strict=True)]
+    known = store.log.topic(topic)
+    if token is None or not checked:
+        return []
+    used = check_token(token, topic)
+    positions = _append_once(store, known, checked, partition, used, now_ms)
+    _wait(store, known, positions)
+    found = {(each.partition, each.offset): each.id for each in store.log.at(known, positions, bare=True)}
+    return [AppendedRecord(*place, found.get(place)) for place in positions]
+
+
+@operation
+def produce_at_once(
+    store: Store,
+    topic: str,
+    records: Sequence[RecordWanted],
+    *,
+    limits: LimitsSettings,
+    partition: int | None = None,
+    clock: Clock = SYSTEM,
+) -> list[AppendedRecord] | None:
+    """Add records without a token, as `produce` does, if that needs no waiting; None: `produce` has to.
+
+    For event loops. Raises InvalidInput and what is below it.
+    """
+    if not records or not store.log.appends_at_once:
+        return None
+    now_ms = clock.now_ms()
+    contents = [_content(_checked(each, limits, partition), now_ms) for each in records]
+    found = store.log.append_at_once([Batch(topic, contents, partition)])
+    if found is None:
+        return None
+    return [AppendedRecord(*place, each.id) for place, each in zip(found[0], contents, strict=True)]
+
+
+@operation
+def forget_tokens(store: Store, *, clock: Clock = SYSTEM) -> int:
+    """Forget tokens that were first used before the window; return how many. In short transactions."""
+    before_ms = clock.now_ms() - TokensSettings.load().window // timedelta(milliseconds=1)
+    count = 0
+    while more := store.log.trim_producers(_KIND, before_ms):
+        count += more
+    return count
+
+
+def _append_once(
+    store: Store,
+    topic: Topic,
+    records: Sequence[RecordWanted],
+    partition: int | None,
+    token: Token,
+    now_ms: int,
+) -> list[Position]:
+    epoch = now_ms
+    marked = [_with_token(each, token) for each in records]
+    contents = [_content(each, now_ms) for each in marked]
+    while True:
+        batches = [
+            Batch(
+                topic.name, [content], partition, _producer(topic, token, number, epoch, records, partition)
+            )
+            for number, content in enumerate(contents)
+        ]
+        try:
+            return [place for (place,) in store.log.append_all(batches)]
+        except OutOfSequence as exc:
+            first = store.log.last_batch(_producer(topic, token, 0, epoch, records, partition).id)
+            id = first.ids[0] if first is not None and first.ids else "of another number of records"
+            raise TokenReused(token.given, topic.name, id) from exc
+        except ProducerFenced:  # by a clock that goes before ours
+            known = (
+                store.log.last_batch(_producer(topic, token, number, epoch, records, partition).id)
+                for number in range(len(records))
+            )
+            epoch = max([epoch + 1, *(last.epoch for last in known if last is not None)])
+
+
+def _producer(
+    topic: Topic,
+    token: Token,
+    number: int,
+    epoch: int,
+    records: Sequence[RecordWanted],
+    partition: int | None,
+) -> Producer:
+    record = records[number]
+    said = digest(
+        f"{len(records)}/{partition}/{record.timestamp_ms}".encode(),
+        None if record.id is None else record.id.encode(),
+        None if record.type is None else record.type.encode(),
+        None if record.key is None else record.key.encode(),
+        record.value,
+        *(part for name, value in _said(record) for part in (name.encode(), value)),
+    )
+    sequence = int.from_bytes(said[:8], "big") >> 1 & ~1
+    return Producer(f"{_KIND}{topic.id}:{token.hash.hex()}:{number}", epoch, sequence)
+
+
+def _said(record: RecordWanted) -> RawHeaders:
+    """Return the headers by which a repetition is known: each attempt of a traced client has its own span."""
+    return tuple(each for each in record.headers if each[0] != TRACEPARENT)
+
+
+def _checked(record: RecordWanted, limits: LimitsSettings, partition: int | None) -> RecordWanted:
+    if record.type is not None:
+        check_type(record.type)
+    check_key(record.key)
+    if record.key is not None and partition is not None:
+        raise InvalidInput(
+            "a record with a key goes where its key belongs; leave out the partition or the key"
+        )
+    if record.id is not None and not (0 < len(record.id) <= NAME_CHARACTERS and record.id.isprintable()):
+        raise InvalidInput(f"an id has 1 to {NAME_CHARACTERS} printable characters")
+    size = len(record.value or b"")
+    if size > limits.event_bytes:
+        raise ValueTooLarge(record.type or "a record", size, limits.event_bytes)
+    if record.timestamp_ms is not None:
+        check_moment("time", from_ms(record.timestamp_ms), 0)
+    return replace(record, headers=check_headers(record.headers, limits))
+
+
+def _with_token(record: RecordWanted, token: Token) -> RecordWanted:
+    return replace(record, headers=(*record.headers, (TOKEN, token.data)))
+
+
+def _content(record: RecordWanted, now_ms: int) -> Content:
+    id = record.id or new_id(now_ms)
+    moment = now_ms if record.timestamp_ms is None else record.timestamp_ms
+    return content_of(Record(id, record.key, record.value, record.type, record.headers, moment))
+
+
+def _wait(store: Store, topic: Topic, positions: Sequence[Position]) -> None:
+    for each in dict(positions).items():
+        store.log.durable(topic, Position(*each))

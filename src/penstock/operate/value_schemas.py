@@ -1,0 +1,96 @@
+"""Schemas of values: by which message of Protobuf the values of a topic are JSON, too.
+
+A schema is registered for an event type of a topic, or for all types of it, as the name of a message and the
+FileDescriptorSet that describes it (`protoc --include_imports --descriptor_set_out`). It stands in the store,
+so every process converts alike. Nothing is converted unless somebody asks for it.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from penstock.clock import SYSTEM, Clock, from_ms, own_ms
+from penstock.errors import UnknownValueSchema
+from penstock.log.sql.database import Transaction
+from penstock.log.store import Store
+from penstock.model.limits import check_topic, check_type
+from penstock.model.protobuf_json import ProtobufJson
+
+from . import audit
+from .operation import operation
+
+ALL_TYPES = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueSchema:
+    """A schema that is registered; `type` is empty where it holds for all types."""
+
+    topic: str
+    type: str
+    message: str
+    added_by: str
+    added_at: datetime
+
+
+@operation
+def schemas(store: Store, topic: str | None = None) -> list[ValueSchema]:
+    """Return all schemas, or those of a topic."""
+    rows = store.database.look(lambda tx: tx.rows("operate", "value_schemas", topic=topic))
+    return [ValueSchema(topic, type, message, by, from_ms(ms)) for topic, type, message, by, ms in rows]
+
+
+@operation
+def register(
+    store: Store,
+    topic: str,
+    message: str,
+    descriptors: bytes,
+    *,
+    type: str = ALL_TYPES,
+    clock: Clock = SYSTEM,
+    actor: str | None = None,
+) -> None:
+    """Register a schema, in the place of the one that is there. Raises InvalidInput, MissingExtra."""
+    check_topic(topic)
+    if type != ALL_TYPES:
+        check_type(type)
+    ProtobufJson(message, descriptors)
+
+    def change(tx: Transaction) -> None:
+        by = actor or audit.this_actor()
+        tx.change("operate", "value_schema_remove", topic=topic, type=type)
+        tx.change(
+            "operate",
+            "value_schema_add",
+            topic=topic,
+            type=type,
+            message=message,
+            descriptors=descriptors,
+            added_by=by,
+            now_ms=own_ms(clock),
+        )
+        subject = {"topic": topic, "type": type, "message": message}
+        audit.write(tx, "value schema register", subject, 1, own_ms(clock), actor=by)
+
+    store.database.run(change)
+
+
+@operation
+def remove(
+    store: Store, topic: str, *, type: str = ALL_TYPES, clock: Clock = SYSTEM, actor: str | None = None
+) -> None:
+    """Remove a schema; what is stored stays as it is. Raises UnknownValueSchema."""
+
+    def change(tx: Transaction) -> None:
+        if not tx.change("operate", "value_schema_remove", topic=topic, type=type):
+            raise UnknownValueSchema(topic, type)
+        audit.write(tx, "value schema remove", {"topic": topic, "type": type}, 1, own_ms(clock), actor=actor)
+
+    store.database.run(change)
+
+
+@operation
+def schema_of(store: Store, topic: str, type: str) -> ProtobufJson | None:
+    """Return how the values of a type of a topic are converted: by its own schema, or that of all types."""
+    rows = store.database.look(lambda tx: tx.rows("operate", "value_schema_of", topic=topic, type=type))
+    return ProtobufJson(rows[0][0], bytes(rows[0][1])) if rows else None

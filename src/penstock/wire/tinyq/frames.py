@@ -1,0 +1,125 @@
+"""Bytes in, a password and requests out: the receiving side of one connection.
+
+| bytes | field     | meaning                                                                     |
+|-------|-----------|-----------------------------------------------------------------------------|
+| 0-63  | password  | SHA-256 of it in hex, white space around it ignored; once, at the beginning |
+| 0     | command   | what is asked                                                               |
+| 1-4   | body size | bytes that follow, big-endian                                               |
+| 5-    | body      |                                                                             |
+
+A connection that begins with 0xFE, which is no digit, negotiates before it says who it is. What is held grows
+with what comes, never with what is announced.
+"""
+
+import struct
+from typing import NamedTuple
+
+from .codes import TinyqCode, TinyqCommand, TinyqRefusal
+
+PASSWORD_BYTES = 64
+MAX_BODY_BYTES = 10_240_000
+_HEAD = struct.Struct(">BI")
+_BLANKS = b" \t\r\n"
+
+
+class TinyqPassword(NamedTuple):
+    """What a client says at the beginning."""
+
+    digest: str
+
+
+class TinyqRequest(NamedTuple):
+    """One request."""
+
+    command: int
+    body: bytes
+
+
+class TinyqReader:
+    """The receiving side of one connection. Used by one thread."""
+
+    def __init__(self, max_body_bytes: int = MAX_BODY_BYTES) -> None:
+        self.max_body_bytes, self._data = max_body_bytes, bytearray()
+        self._wants_password = True
+        self._skips_blanks = True
+        self._has_asked = False
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether a part of something has come, and the rest has not."""
+        return bool(self._data)
+
+    def feed(self, data: bytes) -> None:
+        """Take what came."""
+        self._data += data
+
+    def next(self) -> TinyqPassword | TinyqRequest | None:
+        """Return what is whole, one after the other; None: more has to come. Raises TinyqRefusal."""
+        if self._skips_blanks and self._data:
+            kept = self._data.lstrip(_BLANKS)
+            del self._data[: len(self._data) - len(kept)]
+            self._skips_blanks = not self._data
+        if self._wants_password:
+            if self._data[:1] == bytes([TinyqCommand.NEGOTIATE]):
+                self._wants_password = False
+            else:
+                return self._password()
+        return self._request()
+
+    def end(self) -> None:
+        """Take note that no more comes. Raises TinyqRefusal if something is not whole."""
+        if self._wants_password:
+            raise TinyqRefusal(TinyqCode.REFUSED)
+        if not self._data:
+            if self._has_asked:
+                return
+            raise TinyqRefusal(TinyqCode.COMMAND_UNREADABLE)
+        is_head = len(self._data) < _HEAD.size
+        raise TinyqRefusal(TinyqCode.SIZE_UNREADABLE if is_head else TinyqCode.BODY_UNREADABLE)
+
+    def _password(self) -> TinyqPassword | None:
+        if len(self._data) < PASSWORD_BYTES:
+            return None
+        digest = bytes(self._data[:PASSWORD_BYTES])
+        del self._data[:PASSWORD_BYTES]
+        self._wants_password, self._skips_blanks = False, True
+        return TinyqPassword(digest.decode("latin-1"))
+
+    def _request(self) -> TinyqRequest | None:
+        if len(self._data) < _HEAD.size:
+            return None
+        command, size = _HEAD.unpack_from(self._data)
+        if size > self.max_body_bytes:
+            raise TinyqRefusal(TinyqCode.SIZE_INVALID)
+        if len(self._data) < _HEAD.size + size:
+            return None
+        body = bytes(memoryview(self._data)[_HEAD.size : _HEAD.size + size])
+        del self._data[: _HEAD.size + size]
+        self._has_asked = True
+        return TinyqRequest(command, body)
+
+
+def encode_request(command: int, body: bytes) -> bytes:
+    """Return a request as its bytes."""
+    return _HEAD.pack(command, len(body)) + body
+
+
+def encode_answer(code: int, data: bytes) -> bytes:
+    """Return an answer with data as its bytes; one without is the code alone."""
+    return _HEAD.pack(code, len(data)) + data
+
+
+def topic_of(body: bytes) -> str:
+    """Return the name that a body is. Raises TinyqRefusal."""
+    try:
+        return body.decode()
+    except UnicodeDecodeError as exc:
+        raise TinyqRefusal(TinyqCode.BODY_INVALID) from exc
+
+
+def published(body: bytes) -> tuple[str, bytes]:
+    """Return topic and payload of what is published; the first space parts them. Raises TinyqRefusal."""
+    topic, space, payload = body.partition(b" ")
+    if not space:
+        raise TinyqRefusal(TinyqCode.BODY_INVALID)
+    return topic_of(topic), payload

@@ -1,0 +1,144 @@
+"""The frames that a client may negotiate by 0xFE: the same head as before, and bodies that are tables.
+
+| request          | body                                                                                 |
+|------------------|--------------------------------------------------------------------------------------|
+| 254 negotiate    | least u8, most u8 (versions), codecs u8 (bits: 1 snappy, 2 zstd), features u32 (0)     |
+| 5 authenticate   | request u32, secret: the 64 digits of a password, or a token                         |
+| 1, 2 create      | request u32, topic text                                                              |
+| 3 publish        | request u32, token 16 bytes (all 0: none), tag u8, packed u8, topic, key, type: text, |
+|                  | payload: the rest                                                                    |
+| 4 subscribe      | request u32, topic text, group text (none: the shared one), credits u32, lease ms u32 |
+| 6 ack            | request u32, subscription u32, ranges                                                |
+| 7 nack           | request u32, subscription u32, after ms u32 (2^32-1: the retry policy), ranges       |
+| 8 credit         | request u32, subscription u32, credits u32                                           |
+| 200 clear        | request u32, topic text                                                              |
+| 201 delete       | request u32, topic text                                                              |
+
+| answer           | data                                                                                 |
+|------------------|--------------------------------------------------------------------------------------|
+| 0 to 254         | version u8, codec u8 (one bit, or 0), features u32 (0), whether to authenticate u8      |
+| 0 to 3           | request u32, partition u32, offset u64: the message's id                              |
+| 0 to the others  | request u32, count u32: how many messages an ack or nack has settled                  |
+| 1 message        | subscription u32 (its request), partition u32, offset u64, attempt u16, redelivered   |
+|                  | u8, tag u8, packed u8, token 16 bytes, key text, type text, payload: the rest         |
+| any other code   | request u32, why: the rest, UTF-8                                                     |
+
+Integers are big-endian. text: u16 length (2^16-1: none) and UTF-8. ranges: u16 count, then partition u32,
+first u64, last u64 each. tag: 0 raw bytes, 1 JSON, 2 Protobuf. packed: the codec of the payload, or 0. Every
+answer has its size, and an error ends the connection only if what follows cannot be understood.
+"""
+
+import struct
+from typing import Any
+
+from .codes import TinyqCode, TinyqCommand, TinyqRefusal
+
+VERSION = 1
+NO_TOKEN = bytes(16)
+BY_POLICY = (1 << 32) - 1
+SNAPPY, ZSTD = 1, 2
+_NONE = (1 << 16) - 1
+_NUMBERS = {
+    "u8": struct.Struct(">B"),
+    "u16": struct.Struct(">H"),
+    "u32": struct.Struct(">I"),
+    "u64": struct.Struct(">Q"),
+}
+_RANGE = struct.Struct(">IQQ")
+BodyLayout = tuple[tuple[str, str], ...]
+
+_TOPIC: BodyLayout = (("request", "u32"), ("topic", "text"))
+_SUBSCRIPTION: BodyLayout = (("request", "u32"), ("subscription", "u32"))
+REQUESTS: dict[int, BodyLayout] = {
+    TinyqCommand.NEGOTIATE: (("least", "u8"), ("most", "u8"), ("codecs", "u8"), ("features", "u32")),
+    TinyqCommand.AUTHENTICATE: (("request", "u32"), ("secret", "rest")),
+    TinyqCommand.CREATE_CONSUME: _TOPIC,
+    TinyqCommand.CREATE_BROADCAST: _TOPIC,
+    TinyqCommand.PUBLISH: (
+        ("request", "u32"),
+        ("token", "token"),
+        ("tag", "u8"),
+        ("packed", "u8"),
+        ("topic", "text"),
+        ("key", "text"),
+        ("type", "text"),
+        ("payload", "rest"),
+    ),
+    TinyqCommand.SUBSCRIBE: (*_TOPIC, ("group", "text"), ("credits", "u32"), ("lease_ms", "u32")),
+    TinyqCommand.ACK: (*_SUBSCRIPTION, ("ranges", "ranges")),
+    TinyqCommand.NACK: (*_SUBSCRIPTION, ("after_ms", "u32"), ("ranges", "ranges")),
+    TinyqCommand.CREDIT: (*_SUBSCRIPTION, ("credits", "u32")),
+    TinyqCommand.CLEAR: _TOPIC,
+    TinyqCommand.DELETE: _TOPIC,
+}
+NEGOTIATED: BodyLayout = (("version", "u8"), ("codec", "u8"), ("features", "u32"), ("authenticates", "u8"))
+PUBLISHED: BodyLayout = (("request", "u32"), ("partition", "u32"), ("offset", "u64"))
+DONE: BodyLayout = (("request", "u32"), ("count", "u32"))
+PROBLEM: BodyLayout = (("request", "u32"), ("why", "rest"))
+MESSAGE: BodyLayout = (
+    ("subscription", "u32"),
+    ("partition", "u32"),
+    ("offset", "u64"),
+    ("attempt", "u16"),
+    ("redelivered", "u8"),
+    ("tag", "u8"),
+    ("packed", "u8"),
+    ("token", "token"),
+    ("key", "text"),
+    ("type", "text"),
+    ("payload", "rest"),
+)
+
+
+def encode(layout: BodyLayout, **values: Any) -> bytes:
+    """Return the bytes of a body."""
+    out = bytearray()
+    for name, kind in layout:
+        value = values[name]
+        if kind in _NUMBERS:
+            out += _NUMBERS[kind].pack(value)
+        elif kind == "text":
+            data = b"" if value is None else value.encode()
+            out += struct.pack(">H", _NONE if value is None else len(data)) + data
+        elif kind == "ranges":
+            out += struct.pack(">H", len(value)) + b"".join(_RANGE.pack(*each) for each in value)
+        else:
+            out += value
+    return bytes(out)
+
+
+def decode(layout: BodyLayout, data: bytes) -> dict[str, Any]:
+    """Return the fields of a body. Raises TinyqRefusal when the bytes are not of that form."""
+    found: dict[str, Any] = {}
+    at = 0
+    try:
+        for name, kind in layout:
+            if kind in _NUMBERS:
+                (found[name],) = _NUMBERS[kind].unpack_from(data, at)
+                at += _NUMBERS[kind].size
+            elif kind == "text":
+                (size,) = struct.unpack_from(">H", data, at)
+                at += 2
+                found[name] = None if size == _NONE else _cut(data, at, size).decode()
+                at += 0 if size == _NONE else size
+            elif kind == "token":
+                found[name] = _cut(data, at, 16)
+                at += 16
+            elif kind == "ranges":
+                (count,) = struct.unpack_from(">H", data, at)
+                at += 2
+                found[name] = [_RANGE.unpack_from(data, at + _RANGE.size * each) for each in range(count)]
+                at += _RANGE.size * count
+            else:
+                found[name], at = data[at:], len(data)
+    except (struct.error, ValueError) as exc:
+        raise TinyqRefusal(TinyqCode.BODY_INVALID) from exc
+    if at != len(data):
+        raise TinyqRefusal(TinyqCode.BODY_INVALID)
+    return found
+
+
+def _cut(data: bytes, at: int, size: int) -> bytes:
+    if at + size > len(data):
+        raise ValueError("it ends too early")
+    return data[at : at + size]
