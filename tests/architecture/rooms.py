@@ -14,7 +14,7 @@ ROWS = [  # highest first; neighbours in a row do not import each other
     {"gateway"},
     {"app", "operate"},
     {"broker", "worker"},
-    {"outbox", "delivery", "membership"},
+    {"outbox", "delivery", "membership", "access"},
     {"log"},
     {"wire"},
     {"model"},

@@ -25,7 +25,8 @@ OWNERS = {
     "membership": {"member", "slot", "domain"},
     "delivery": {"group", "cursor", "lane", "lane_entry", "dead", "note", "fallback", "pending_offset"},
     "broker": {"kafka_group", "broker"},
-    "operate": {"audit"},
+    "access": {"access_rule"},
+    "operate": {"audit", "value_schema"},
 }
 # A statement that touches more than its room owns, the tables, and why it may.
 EXCEPTIONS = {

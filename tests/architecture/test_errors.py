@@ -7,6 +7,8 @@ from penstock import errors
 from penstock.broker.error_codes import ERROR_NUMBERS
 from penstock.cli.exit_codes import EXIT_CODES
 from penstock.errors import Error, tree
+from penstock.gateway.statuses import STATUSES
+from penstock.gateway.tinyq.answers import ANSWERS
 from tests.architecture.source import assert_none
 from tools.tree import import_everything
 
@@ -62,6 +64,14 @@ def test_every_code_has_an_exit_code_and_no_row_is_stale() -> None:
 
 def test_every_code_has_a_number_of_kafkas_and_no_row_is_stale() -> None:
     assert_none(table_breaches({cls.code for cls in CLASSES}, ERROR_NUMBERS))
+
+
+def test_every_code_has_a_status_of_http_and_no_row_is_stale() -> None:
+    assert_none(table_breaches({cls.code for cls in CLASSES}, STATUSES))
+
+
+def test_every_code_has_an_answer_of_tinyqs_and_no_row_is_stale() -> None:
+    assert_none(table_breaches({cls.code for cls in CLASSES}, ANSWERS))
 
 
 def test_the_drawn_tree_is_the_real_one() -> None:

@@ -227,4 +227,6 @@ def test_what_a_stop_leaves_behind_in_a_unit_comes_again_marked(
     assert (app.folder / "worker.log").read_text().count("still runs on") == 1
     app.start()
     app.until(lambda diary: ("k", 3) in [each[:2] for each in diary], "all are handled")
-    assert [marked for _, value, marked in app.diary() if value < 3] == [False, False, True, True]
+    assert [marked for _, value, marked in app.diary() if value == 2] == [False, True]
+    first = [marked for _, value, marked in app.diary() if value == 1]
+    assert first in ([False], [False, True])  # it may have been a unit of its own, and written down

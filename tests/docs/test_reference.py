@@ -19,8 +19,10 @@ NAMES = {
     "settings.md": "`PENSTOCK_LIMITS_EVENT_BYTES`",
     "errors.md": "`value_too_large`",
     "commands.md": "## `penstock doctor`",
+    "grpc.md": "service Publishing {",
     "metrics.md": "`penstock_published_total`",
     "points.md": "`outbox.before_stage`",
+    "rest.md": "`/v1/openapi.json`",
     "screens.md": "## `penstock dead list`",
 }
 

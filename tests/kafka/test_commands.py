@@ -133,6 +133,14 @@ def test_what_cannot_be_meant_is_refused(args: list[str], said: str) -> None:
     assert said in done.output + str(done.exception)
 
 
+@pytest.mark.parametrize("place", ["127.0.0.1:1", "127.0.0.1"])
+def test_a_password_in_the_address_of_a_cluster_is_not_shown(place: str) -> None:
+    done = run("topics", "list", "--url", f"kafka://joe:HUNTER2pw@{place}")
+    assert done.exit_code != 0
+    assert "kafka://joe@127.0.0.1" in done.output + str(done.exception)
+    assert "HUNTER2pw" not in done.output + done.stderr + str(done.exception)
+
+
 def test_lines_are_whole_however_they_come() -> None:
     class Slow:
         def __init__(self, *parts: bytes) -> None:

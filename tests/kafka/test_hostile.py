@@ -92,7 +92,9 @@ def is_answered(client: RawClient, data: bytes) -> bool:
 def test_mutated_frames_end_connections_and_nothing_else(sqlite_store: str, budget: Budget) -> None:
     with Served(sqlite_store) as made:
         made.topic("name", 2)
-    with ServedProcess(sqlite_store, env={"PENSTOCK_BROKER_FETCH_WAIT": "0.01"}) as served:
+    # Few threads: the SQLite of each fills a cache of 2 MB as groups and producers come to be.
+    env = {"PENSTOCK_BROKER_FETCH_WAIT": "0.01", "PENSTOCK_BROKER_THREADS": "2"}
+    with ServedProcess(sqlite_store, env=env) as served:
         process = psutil.Process(served.process.pid)
         before, answered = 0, 0
         for turn in budget("kafka.fuzz"):
@@ -157,6 +159,24 @@ def test_answers_come_in_order_also_behind_a_waiting_fetch(small: Served) -> Non
         client.send(frame(FETCH, 11, FETCH.encode_request(waiting, 11), id=1))
         client.send(frame(API_VERSIONS, 0, b"", id=2))
         assert [struct.unpack_from(">i", client.receive())[0] for _ in range(2)] == [1, 2]
+
+
+def test_what_is_refused_at_once_is_answered_behind_what_is_written(small: Served) -> None:
+    def asked(topic: str, id: int) -> bytes:
+        part = {"index": 0, "records": batch(100_000)}
+        body = {"acks": -1, "timeout_ms": 1000, "topic_data": [{"name": topic, "partition_data": [part]}]}
+        return frame(PRODUCE, 7, PRODUCE.encode_request(body, 7), id=id)
+
+    with RawClient(small.address) as client:
+        client.send(b"".join(asked("absent" if id % 2 else "t", id) for id in range(10)))
+        answers = [client.receive() for _ in range(10)]
+    assert [struct.unpack_from(">i", each)[0] for each in answers] == list(range(10))
+    numbers = [
+        PRODUCE.decode_answer(each, 7, 4)["responses"][0]["partition_responses"][0]["error_code"]
+        for each in answers
+    ]
+    assert numbers == [0, 3] * 5
+    assert small.store.log.bounds("t", 0) == (0, 5)
 
 
 def test_a_huge_frame_is_refused_and_others_are_served(small: Served) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.log.store import open_store
 from tests.kafka.served import Served, ServedProcess
-from tests.services.budget import Budget
+from tests.services.budget import Budget, level_from_environment
 
 confluent_kafka = pytest.importorskip("confluent_kafka", reason="pip install confluent-kafka")
 from confluent_kafka import KafkaException, Producer  # noqa: E402
@@ -119,6 +119,8 @@ class TransactionalLoad(Thread):
 
 
 def test_killed_again_and_again_under_load(kafka_url: str, budget: Budget) -> None:
+    if kafka_url.startswith("sqlite:") and level_from_environment() != "long":
+        pytest.skip("of the databases PostgreSQL is killed; SQLite in the long set (./scripts/test --long)")
     with Served(kafka_url) as made:
         made.topic("plain", PARTITIONS)
         made.topic("tx", PARTITIONS)

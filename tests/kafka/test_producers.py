@@ -2,8 +2,16 @@
 
 import pytest
 
+from penstock.broker.transaction_store import TransactionStore
+from penstock.clock import SYSTEM
 from penstock.wire.kafka.apis.records import PRODUCE
-from penstock.wire.kafka.apis.transactions import END_TXN, INIT_PRODUCER_ID
+from penstock.wire.kafka.apis.transactions import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    END_TXN,
+    INIT_PRODUCER_ID,
+    TXN_OFFSET_COMMIT,
+)
 from penstock.wire.kafka.records import NewRecord, encode_records
 from tests.kafka.raw import RawClient
 from tests.kafka.served import Served
@@ -81,6 +89,31 @@ def test_what_was_sent_before_a_restart_is_known_after_it(kafka_url: str) -> Non
         assert send(client, batch(producer, epoch, 0)) == (0, 0)
         assert send(client, batch(producer, epoch, 2)) == (0, 2)
         assert given(client)[0] != producer
+
+
+def test_a_transaction_goes_on_after_a_restart_and_its_producer_is_not_fenced(kafka_url: str) -> None:
+    with Served(kafka_url) as served:
+        served.topic("t", 1)
+        with RawClient(served.address) as client:
+            producer, epoch = given(client, "tx")
+            who = {"transactional_id": "tx", "producer_id": producer, "producer_epoch": epoch}
+            opened = {f"v3_and_below_{name}": value for name, value in who.items()}
+            opened["v3_and_below_topics"] = [{"name": "t", "partitions": [0]}]
+            (topic,) = client.ask(ADD_PARTITIONS_TO_TXN, opened, 2)["results_by_topic_v3_and_below"]
+            assert topic["results_by_partition"][0]["partition_error_code"] == 0
+            assert send(client, batch(producer, epoch, 0, transactional=True), "tx")[0] == 0
+    with Served(kafka_url) as served, RawClient(served.address) as client:
+        TransactionStore(served.store, served.batches, SYSTEM).abort_late()  # as it does from time to time
+        assert send(client, batch(producer, epoch, 2, transactional=True), "tx")[0] == 0
+        assert client.ask(ADD_OFFSETS_TO_TXN, who | {"group_id": "g"}, 2)["error_code"] == 0
+        place = {"partition_index": 0, "committed_offset": 1, "committed_metadata": None}
+        offsets = {"group_id": "g", "topics": [{"name": "t", "partitions": [place]}]}
+        (topic,) = client.ask(TXN_OFFSET_COMMIT, who | offsets, 2)["topics"]
+        assert topic["partitions"][0]["error_code"] == 0
+    with Served(kafka_url) as served, RawClient(served.address) as client:
+        assert client.ask(END_TXN, who | {"committed": True}, 2)["error_code"] == 0
+        assert client.ask(END_TXN, who | {"committed": True}, 2)["error_code"] == 0
+        assert [each.data for each in served.store.log.read("t", 0)] == [b"%d" % each for each in range(4)]
 
 
 def test_transactional_records_need_a_transaction(served: Served, client: RawClient) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.broker.refusal import Refused
 from penstock.broker.transaction_store import ProducerId, TransactionStore
 from penstock.clock import SYSTEM
 from penstock.errors import PartitionUnwritable
@@ -17,6 +18,7 @@ from penstock.log.open_batches import open_batches
 from penstock.log.sql.migrations import migrate
 from penstock.log.store import open_store
 from penstock.model.partition import KAFKA
+from penstock.wire.kafka.error_numbers import ErrorNumber
 from penstock.wire.kafka.records import NewRecord, encode_records
 
 
@@ -119,3 +121,25 @@ def test_a_transaction_that_cannot_be_ended_does_not_keep_others_open(
     ending.transactions.abort_late()
     states = {each.transactional_id: each.state.value for each in ending.transactions.listed()}
     assert states == {"a": "aborting", "b": "aborted"}
+
+
+def test_a_decision_whose_marks_cannot_be_written_stands_and_clients_ask_again(
+    ending: Ending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A storage error would let a Java producer give up on a transaction that is committed."""
+    producer, mark = ending.begin("a"), FileBatchLog.mark
+    ending.send(producer, "a", 0)
+
+    def refuse(self: FileBatchLog, *arguments: Any, **named: Any) -> None:
+        raise PartitionUnwritable("partition 0", "the disk refuses")
+
+    monkeypatch.setattr(FileBatchLog, "mark", refuse)
+    for _ in range(2):
+        with pytest.raises(Refused) as caught:
+            ending.transactions.end("a", producer, committed=True)
+        assert caught.value.number is ErrorNumber.CONCURRENT_TRANSACTIONS
+    assert ending.stable == 0
+    monkeypatch.setattr(FileBatchLog, "mark", mark)
+    ending.transactions.abort_late()  # as the coordinator does from time to time
+    ending.transactions.end("a", producer, committed=True)
+    assert ending.stable == 2

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
+from penstock.pipeline import table
 from penstock.pipeline.account import account, sources
 from penstock.pipeline.offsets import Piece
+from penstock.pipeline.table import LakeTable
 from tests.pipeline.test_table import Query, ends
 
 
@@ -38,8 +42,15 @@ def test_a_deleted_row_is_missing_by_its_range(lake: Path) -> None:
 
 def test_a_doubled_row_is_counted_once(lake: Path) -> None:
     twice = DeltaTable(lake / "b").to_pyarrow_table()
-    from deltalake import write_deltalake
-
     write_deltalake(lake / "b", twice.slice(0, 1), mode="append")
     found = account(lake, sources(lake)[0])
     assert (found.rows, found.distinct) == (61, 60)
+
+
+def test_large_rows_are_read_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "_SCAN_BYTES", 64 << 10)
+    rows = pa.table({"offset": range(100), "value": [os.urandom(10 << 10) for _ in range(100)]})
+    write_deltalake(tmp_path / "table", rows)
+    batches = list(LakeTable(tmp_path / "table").batches(["offset", "value"]))
+    assert [offset for batch in batches for offset in batch.column("offset").to_pylist()] == list(range(100))
+    assert max(batch.nbytes for batch in batches) < 80 << 10

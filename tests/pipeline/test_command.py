@@ -14,8 +14,7 @@ from click.testing import CliRunner
 
 from penstock.cli import group
 from penstock.pipeline.paths import tables_in
-from penstock.pipeline.tables import describe
-from tests.pipeline.stores import TOPIC, TYPES, LogStore
+from tests.pipeline.stores import TOPIC, LogStore
 from tests.pipeline.test_table import Query, ends
 
 
@@ -110,26 +109,6 @@ def a_command(*words: str, env: dict[str, str] | None = None) -> subprocess.Pope
         stderr=subprocess.PIPE,
         text=True,
     )
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_without_a_java_of_the_system_the_one_from_pip_runs_the_lake(
-    sqlite_store: LogStore, tmp_path: Path
-) -> None:
-    sqlite_store.fill(100)
-    old = tmp_path / "bin"
-    old.mkdir()
-    (old / "java").write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
-    (old / "java").chmod(0o755)
-    to = tmp_path / "lake"
-    env = {"PATH": f"{old}{os.pathsep}{os.environ['PATH']}", "JAVA_HOME": ""}
-    words = ["lake", "--url", sqlite_store.url, "--topic", TOPIC, "--to", str(to), "--once"]
-    with a_command(*words, "--master", "local[2]", env=env) as command:
-        said, rest = command.communicate(timeout=300)
-    assert command.returncode == 0, rest
-    assert said == "done: 100 rows in 1 batches\n"
-    assert len(describe(to)) == len(TYPES)
 
 
 def test_no_java_at_all_is_one_sentence(

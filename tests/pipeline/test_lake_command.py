@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import sys
@@ -47,16 +48,24 @@ def test_a_lake_goes_on_after_a_lost_table_and_a_lost_checkpoint(
     assert (reader["kind"], reader["lag"], reader["topics"]) == ("pipeline", 5, [TOPIC])
 
 
+def only_an_old_java(folder: Path) -> dict[str, str]:
+    """Return the environment of a machine whose own Java is too old, so that the one from pip is taken."""
+    folder.mkdir()
+    (folder / "java").write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    (folder / "java").chmod(0o755)
+    return {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "JAVA_HOME": ""}
+
+
 def test_a_streaming_lake_waits_for_its_database_and_on_sigterm_leaves_with_zero(
     postgres_url: str, tmp_path: Path
 ) -> None:
-    need_java()
+    """On the Java from pip: one start of Spark shows both."""
     store = LogStore(postgres_url)
     store.fill(100)
     to = tmp_path / "lake"
     with FaultProxy(postgres_url) as proxy:
         words = ["lake", "--url", proxy.url, "--topic", TOPIC, "--to", str(to), "--master", "local[2]"]
-        with a_command(*words) as command:
+        with a_command(*words, env=only_an_old_java(tmp_path / "bin")) as command:
             assert command.stderr is not None
             told = [command.stderr.readline() for _ in range(2)]
             assert told[1].startswith("batch 0: 100 rows, ")

@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
@@ -107,19 +108,40 @@ def test_a_compaction_that_was_overtaken_is_tried_again(
         join(to / "a", 1 << 20)
 
 
+@pytest.mark.parametrize("error", [OSError, pa.ArrowInvalid, CommitFailedError, RuntimeError])
 def test_what_fails_is_said_and_does_not_end_the_upkeep(
-    lake: Query, to: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    lake: Query,
+    to: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: type[Exception],
 ) -> None:
     for n in range(5):
         lake.run(ends(n), ends(n + 1), ["a", "b"])
 
     def fails(path: Path, size: int) -> Any:
-        raise OSError("no space left")
+        raise error("no space left")
 
     monkeypatch.setattr(upkeep, "join", fails)
     with caplog.at_level(logging.WARNING):
         assert LakeUpkeep(to, PipelineSettings.load(compact_files=2)).look() == []
     assert caplog.messages == [f"upkeep of table {name} is put off: no space left" for name in "ab"]
+
+
+def test_the_thread_goes_on_after_a_look_that_failed(to: Path) -> None:
+    looks, again = iter([True, False]), threading.Event()
+    keeper = LakeUpkeep(to, SETTINGS)
+
+    def look() -> Any:
+        if next(looks, False):
+            raise pa.ArrowInvalid("a file is cut short")
+        again.set()
+        return []
+
+    keeper.look = look  # type: ignore[method-assign]
+    keeper.start()
+    assert again.wait(30)
+    keeper.stop()
 
 
 def test_batches_and_compactions_at_the_same_time_lose_and_double_nothing(lake: Query, to: Path) -> None:

@@ -23,6 +23,7 @@ OTHER = "others"
 DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.jars.excludes": "com.google.code.findbugs:jsr305",  # annotations, which some mirrors do not have
 }
 Place = tuple[str, int, int]
 

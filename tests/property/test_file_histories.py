@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from penstock.errors import Error
 from penstock.log.files import partition as partition_module
-from penstock.log.files import rewriting
+from penstock.log.files import rewriting, tail
+from penstock.log.files.heads import HeadsFile
 from penstock.log.files.index import SegmentEnd, SparseIndex
 from penstock.log.files.partition import PartitionLog
+from penstock.wire.kafka.record_batch import read_header
 from tests.property.file_histories import STEPS, History, Violation
 from tests.property.simulated_disk import SimulatedDisk, SimulatedFile
 
@@ -108,14 +110,15 @@ def _sync_retried(patch: Patch) -> None:
 
 
 def _torn_tail_overwritten(patch: Patch) -> None:
-    patch.setattr(partition_module, "has_bytes_behind", lambda *_: False)
+    patch.setattr(tail, "filled_until", lambda _, position: position)
+
+
+def _heads_not_synced(patch: Patch) -> None:
+    patch.setattr(HeadsFile, "sync", lambda self: None)
 
 
 def _checksums_not_looked_at(patch: Patch) -> None:
-    from penstock.log.files import loading
-    from penstock.wire.kafka.record_batch import read_header
-
-    patch.setattr(loading, "check_batch", read_header)
+    patch.setattr(tail, "check_batch", read_header)
 
 
 BUGS: list[Callable[[Patch], None]] = [
@@ -128,6 +131,7 @@ BUGS: list[Callable[[Patch], None]] = [
     _tail_served_unsynced,
     _sync_retried,
     _torn_tail_overwritten,
+    _heads_not_synced,
     _checksums_not_looked_at,
 ]
 

@@ -17,6 +17,7 @@ import pytest
 from penstock import Exponential, Outbox
 from penstock.backoff import PollingSettings
 from penstock.delivery.retention_rule import RetentionSettings
+from penstock.gateway.settings import TinyqSettings
 from penstock.log.sql.naming import Names
 from penstock.membership.member import ClusterSettings
 from penstock.model import partition
@@ -44,6 +45,9 @@ def outbox_default(name: str) -> Any:
 
 # Appendix D's name, where it is asked, and the figure of appendix D.
 AS_REQUIRED: list[tuple[str, Callable[[], Any], Any]] = [
+    ("tinyq.auth_timeout", lambda: TinyqSettings.load().auth_timeout, seconds(30)),
+    ("tinyq.max_body_bytes", lambda: TinyqSettings.load().max_body_bytes, 10_240_000),
+    ("tinyq.max_connections", lambda: TinyqSettings.load().max_connections, 32),
     ("processing.concurrency", lambda: ProcessingSettings.load().concurrency, 8),
     ("processing.shutdown_timeout", lambda: ProcessingSettings.load().shutdown_timeout, seconds(30)),
     # true: later records of a key wait while one is retried.
@@ -99,7 +103,7 @@ BY_DESIGN: list[tuple[str, Callable[[], Any], Any, str]] = [
     ("store.table_prefix", lambda: Names().prefix, "penstock_", "design §6, schema"),
     ("partitions of a topic", lambda: topic_partitions(), 256, "T-05"),
 ]
-# Nobody has these yet: the issue that brings each, or why it never comes.
+# Nobody has these yet: what brings each, or why it never comes.
 NOT_YET = {
     "polling.batch_size": "the design reads by records and bytes, not by keys",
     "processing.delete_completed_records": "a topic's retention of 0 (N-38)",
@@ -113,11 +117,8 @@ NOT_YET = {
     "sinks.kafka.enabled": "sinks have an issue of their own",
     "sinks.rabbit.enabled": "sinks have an issue of their own",
     "sinks.sns.enabled": "sinks have an issue of their own",
-    "tinyq.host": "the broker has an issue of its own",
-    "tinyq.port": "the broker has an issue of its own",
-    "tinyq.auth_timeout": "the broker has an issue of its own",
-    "tinyq.max_body_bytes": "the broker has an issue of its own",
-    "tinyq.max_connections": "the broker has an issue of its own",
+    "tinyq.host": "where it listens is said by `serve --tinyq`",
+    "tinyq.port": "where it listens is said by `serve --tinyq`",
 }
 
 

@@ -151,7 +151,7 @@ def test_cells_have_the_median_and_the_spread_of_the_rounds(bench: Bench) -> Non
 def test_targets_and_what_is_missing_are_on_the_page(bench: Bench) -> None:
     text = published(bench)
 
-    of = "`latency_p50_ms` | ours, 1/s / theirs, 1/s | 1.00 x (1.00..1.00) | at most 0.5 x | MISS |"
+    of = "`latency_p50_ms` | ours, 1/s / theirs, 1/s | 1.00 x (1.00..1.00) | at most 0.5 x | MISS |  |"
     assert f"| rates.p50 | {of}" in text
     assert "| 2/s | theirs: not measured: RuntimeError: no such / database | – | – | – | – | – |" in text
 

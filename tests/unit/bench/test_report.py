@@ -67,6 +67,15 @@ def test_a_long_target_stays_one_line_on_a_narrow_terminal() -> None:
     assert len(text.getvalue().strip().splitlines()) == 1
 
 
+def test_the_cause_of_a_bound_that_is_not_kept_stands_below_its_line() -> None:
+    text = io.StringIO()
+    print_targets(Console(file=text, width=200), [a_target(passed=False, cause="each batch is one flush")])
+
+    line, below = text.getvalue().strip("\n").splitlines()
+    assert line.endswith("MISS")
+    assert below == "   cause: each batch is one flush"
+
+
 def test_a_table_has_a_row_per_measure_and_variant() -> None:
     text = io.StringIO()
     print_case(Console(file=text, width=200), a_report().cases[0])

@@ -91,7 +91,7 @@ def test_a_bound_itself_is_kept(target: Target, inside: float, outside: float, w
 @pytest.mark.parametrize("bounds", [{}, {"at_most": 1.0, "at_least": 1.0}])
 def test_a_target_has_exactly_one_bound(bounds: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="needs either at_most or at_least"):
-        Target("t", Value("A", "cpu_us"), **bounds)
+        Target("t", Value("A", "cpu_us"), at_most=bounds.get("at_most"), at_least=bounds.get("at_least"))
 
 
 def test_a_target_on_an_unknown_variant_is_refused_when_it_is_declared() -> None:
@@ -108,3 +108,8 @@ def test_two_variants_of_one_name_are_refused() -> None:
 def test_a_name_with_a_verdict_in_it_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="is no name"):
         Variant(name, lambda run: None)
+
+
+def test_a_cause_may_hold_no_verdict() -> None:
+    with pytest.raises(ValueError, match="has a verdict in it"):
+        Target("cpu", Value("A", "cpu_us"), at_most=1, cause="a MISS of the cache")

@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import psycopg
 import pytest
 
-from bench import NotMeasured, Run, Size
+from bench import NotMeasured, Run, Size, Variant
 from bench.catalogue import catalogue
 from bench.meter import ProcessMeter
 from bench.result import Settings
@@ -137,8 +139,15 @@ def test_a_round_delivers_what_it_staged_and_no_history(run: Run) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["parking_storm", "worker_scaling", "latency"])
 def test_the_cases_about_workers_run(name: str) -> None:
-    case = replace(catalogue()[name](), records=30)
+    case = catalogue()[name]()
+    case = replace(case, records=5, variants=[_of_the_case_size(each) for each in case.variants])
     journal = Journal()
     result = Runner(Settings(rounds=1), ProcessMeter(), journal).run(case)
     assert [variant.not_measured for variant in result.variants] == [None] * len(case.variants), journal.lines
     assert all(target.value is not None for target in result.targets)
+
+
+def _of_the_case_size(variant: Variant[Any]) -> Variant[Any]:
+    made = copy(variant)
+    made.records = None
+    return made

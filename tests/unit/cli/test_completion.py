@@ -11,6 +11,11 @@ from penstock.cli import group, main
 from penstock.testing.refusal import refusal
 
 WITHOUT_JSON = {
+    "access add",
+    "access dev-certs",
+    "access hash",
+    "access remove",
+    "console",
     "demo",
     "worker",
     "serve",

@@ -11,7 +11,12 @@ from penstock.testing.refusal import refusal
 
 # What each command needs beside the store; `migrate` and `pipeline` have tests of their own.
 ARGUMENTS = {
+    "access add": ["allow", "ana", "read", "topic", "t"],
+    "access check": ["ana", "read", "topic", "t"],
+    "access list": [],
+    "access remove": ["allow", "ana", "read", "topic", "t"],
     "audit": [],
+    "console": [],
     "dead discard": ["--group", "g", "--all"],
     "dead fallbacks": [],
     "dead list": [],
@@ -51,6 +56,7 @@ ARGUMENTS = {
     "scheduled show": ["x"],
     "serve": ["--kafka", "127.0.0.1:0"],
     "tail": ["t"],
+    "top": [],
     "topics clear": ["t"],
     "topics create": ["t"],
     "topics delete": ["t"],

@@ -13,8 +13,10 @@ import click
 import pytest
 
 from penstock import Outbox
+from penstock.access.rule import parse_rule
 from penstock.cli import main
 from penstock.cli.listen_address import ListenAddress, ListenAddressType, refuse_open
+from penstock.operate import access_rules
 from penstock.testing.refusal import refusal
 from tests.crash.waiting import wait_until
 from tests.unit.gateway.served import served
@@ -65,6 +67,17 @@ def test_it_says_where_it_listens_serves_beside_the_worker_and_ends_with_it(fold
     assert "Traceback" not in said
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((worker.host, worker.port))
+
+
+@pytest.mark.usefixtures("brisk")
+@pytest.mark.parametrize("options", [(), ("--api",)], ids=["metrics", "api"])
+def test_rules_of_the_database_hold_at_its_address_too(folder: Path, options: tuple[str, ...]) -> None:
+    with closing(Outbox(f"sqlite:///{folder}/shop.db")) as outbox:
+        access_rules.add(outbox.store, [parse_rule("allow ops * *")])
+    with served(folder, *options) as worker:
+        assert worker.get("/metrics").status == 403
+        assert worker.get("/healthz").status == 200
+        assert worker.get("/v1/topics/orders").status == (403 if options else 404)
 
 
 @pytest.mark.usefixtures("_as_before")

@@ -81,3 +81,17 @@ def test_connections_that_ask_nothing_do_not_keep_their_places(
             each.close()
     finally:
         listener.stop()
+
+
+def test_answers_do_not_wait_for_the_acknowledgement_of_the_client(outbox: Outbox) -> None:
+    listener = HttpListener(gateway.app(outbox), "127.0.0.1", 0)
+    listener.open()
+    try:
+        assert listener._socket is not None
+        with (
+            socket.create_connection(listener._socket.getsockname()),
+            closing(listener._socket.accept()[0]) as taken,
+        ):
+            assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    finally:
+        listener.stop()

@@ -122,3 +122,15 @@ def test_a_process_that_was_stopped_beyond_its_lease_is_not_ready_until_it_has_r
         wait_until(lambda: worker.reasons() == [], "it is renewed")
         assert series(worker, "penstock_lease_lapses_total")[()] >= 1
         worker.end()
+
+
+def test_rest_is_served_beside_a_worker_only_if_it_is_asked_for(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/shop.db"
+    with closing(Outbox(url)) as outbox:
+        outbox.migrate()
+    (tmp_path / "shop.py").write_text(PROGRAM.format(url=url))
+    with served(tmp_path) as worker:
+        assert worker.get("/v1/topics").status == 404
+    with served(tmp_path, "--api") as worker:
+        assert worker.get("/v1/topics").status == 200
+        assert worker.end() is not None

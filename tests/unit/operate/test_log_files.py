@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
@@ -70,6 +71,19 @@ def test_a_sound_log_has_no_findings(folder: str) -> None:
     assert not found.findings
     assert found.walked.records == 72
     assert found.walked.segments > 4
+
+
+def test_a_log_that_nobody_has_written_yet_is_empty_and_whole(run: Run, tmp_path: Path) -> None:
+    fresh = f"{tmp_path}/fresh"
+    assert run("migrate", "--url", fresh)[0] == 0
+    assert run("log", "verify", fresh)[:2] == (0, "nothing has been written yet, and nothing is damaged\n")
+    assert run("topics", "create", "t", "--url", fresh)[0] == 0
+    assert run("log", "verify", fresh)[0] == 0
+
+
+def test_a_log_whose_topics_are_gone_is_not_taken_for_an_empty_one(folder: str, run: Run) -> None:
+    rmtree(f"{folder}/topics")
+    assert run("log", "verify", folder)[0] == 3
 
 
 def test_a_log_that_is_being_written_is_verified_as_far_as_it_is(store: Store, tmp_path: Path) -> None:

@@ -63,3 +63,22 @@ def test_a_look_that_failed_is_due_again(log: Heads, ends: LogEnds) -> None:
     log.is_away = False
     assert ends.refresh(0.0)
     assert ends.of(1) == {0: 1}
+
+
+def test_a_look_that_finds_what_is_known_is_no_news(log: Heads, ends: LogEnds) -> None:
+    """Then groups need not look at each of their partitions."""
+    log.known = {1: {0: 4}}
+    ends.add(a_topic(1))
+    ends.refresh(0.0)
+    known = ends.of(1)
+    ends.ring()
+    assert ends.refresh(0.0)
+    assert ends.of(1) is known
+    ends.grown({HeadKey(1, 0): 5})
+    ends.refresh(0.0)
+    assert (ends.of(1), set(ends.news(1))) == ({0: 5}, {0})
+    log.known = {1: {0: 5, 1: 1}}
+    ends.ring()
+    ends.refresh(0.0)
+    assert ends.of(1) == {0: 5, 1: 1}
+    assert ends.of(1) is not known

@@ -13,6 +13,7 @@ from penstock.backoff import PollingSettings
 from penstock.errors import StoreUnreachable
 from penstock.log.sql.heads import HeadKey
 from penstock.log.store import Store
+from penstock.membership.serving import Domain
 from penstock.outbox.sequencer import Pass
 from penstock.testing import FakeClock
 from penstock.worker.delivery_loop import DeliveryLoop
@@ -144,6 +145,64 @@ def test_a_turn_under_way_is_not_disturbed(loop: DeliveryLoop, monkeypatch: pyte
         loop.grown(ENDS, few=True)
     assert turns == []
     assert loop._wake.is_set()
+
+
+class Served:
+    """A group with nothing to do, as the loop asks for it."""
+
+    def __init__(self) -> None:
+        self.units: object = None
+        self.in_flight = 0
+        self.delivery = SimpleNamespace(is_plain=True, needs_check=False)
+
+
+def others(loop: DeliveryLoop, served: Served, what: str) -> None:
+    """Let the loop have something to write beside the results that it waits for."""
+    match what:
+        case "attention":
+            loop._groups.attend([Domain(1, 1)])
+        case "a new group":
+            loop._groups._new.append(None)  # type: ignore[arg-type]
+        case "a check":
+            served.delivery.needs_check = True
+        case "an owner was lost":
+            served.delivery.is_plain = False
+        case "units":
+            served.units = object()
+        case "a lapse":
+            loop._groups._lease.see(-1)
+
+
+CASES = ["", "attention", "a new group", "a check", "an owner was lost", "units", "a lapse"]
+
+
+@pytest.mark.parametrize("what", CASES)
+def test_beside_a_settling_nothing_is_handed_out_where_a_turn_may_have_to_write(
+    loop: DeliveryLoop, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    served: Any = Served()
+    loop._groups._groups["g", "events"] = served
+    others(loop, served, what)
+    turns = turns_of(loop, monkeypatch, pause=1.0)
+    with loop._one_turn, loop._aside():
+        loop.grown(ENDS, few=True)
+        assert loop._is_settling
+        assert turns == ([] if what else [False])
+        assert loop._wake.is_set() == bool(what)
+    loop._groups._groups.clear()
+
+
+def test_beside_a_settling_no_partition_changes_hands(
+    loop: DeliveryLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is asked for after the turn has begun waits until the settling has ended."""
+    exchanges = list[bool]()
+    monkeypatch.setattr(loop._groups, "exchange", lambda: exchanges.append(loop._is_settling))
+    with loop._one_turn, loop._aside():
+        loop.grown(ENDS, few=True)
+    assert exchanges == []
+    loop.grown(ENDS, few=True)
+    assert exchanges == [False]
 
 
 def test_what_a_turn_here_fails_with_is_the_loops_trouble(

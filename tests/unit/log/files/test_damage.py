@@ -12,13 +12,17 @@ import pytest
 from penstock.errors import Damaged, LogMismatch
 from penstock.log.contract import Compaction
 from penstock.log.files.compaction import Compacted, read_compacted, write_compacted
+from penstock.log.files.directory import TopicFiles
 from penstock.log.files.disk import Disk, DiskFile
 from penstock.log.files.filter import NameKind, may_hold
 from penstock.log.files.log import FileLog
+from penstock.log.files.open_files import OpenFiles
+from penstock.log.files.partition_reader import PartitionReader
 from penstock.log.files.policy import read_policy, write_policy
 from penstock.log.files.reservation import read_reservation
 from penstock.log.files.segment_header import HEADER_BYTES
 from penstock.log.files.shortened import read_shortened, write_shortened
+from penstock.log.files.verify import Kind, PartitionWalk
 from penstock.log.sql.migrations import migrate
 from penstock.log.store import open_store
 from penstock.testing.records import a_record
@@ -90,9 +94,8 @@ def test_cut_at_every_byte_behind_the_last_sync_it_opens_with_all_that_was_ackno
             assert opened.ids() == wanted | {base: "f"}
 
 
-@pytest.mark.parametrize("tail", ["garbage", "doubled", "a batch that leaves a gap"])
-def test_what_stands_behind_the_last_batch_and_is_none_of_its_followers_is_left_out(
-    tmp_path: Path, tail: str, caplog: pytest.LogCaptureFixture
+def test_what_stands_behind_the_last_batch_and_is_none_is_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with open_partition(tmp_path, clean=False) as opened:
         opened.append("a")
@@ -101,10 +104,7 @@ def test_what_stands_behind_the_last_batch_and_is_none_of_its_followers_is_left_
         end = opened.partition.synced_position
     (segment,) = segments(tmp_path)
     content = bytearray(segment.read_bytes())
-    last = content[first:end]
-    if tail == "a batch that leaves a gap":
-        last[7] += 5
-    content[end : end + len(last)] = random.Random(1).randbytes(len(last)) if tail == "garbage" else last
+    content[end : 2 * end - first] = random.Random(1).randbytes(end - first)
     segment.write_bytes(content)
     with caplog.at_level(logging.WARNING), open_partition(tmp_path) as opened:
         assert opened.ids() == {0: "a", 1: "b"}
@@ -112,6 +112,30 @@ def test_what_stands_behind_the_last_batch_and_is_none_of_its_followers_is_left_
     assert f"torn tail from byte {end}, offset 2" in caplog.text
     with open_partition(tmp_path) as opened:
         assert opened.ids() == {0: "a", 1: "b", 2: "c"}
+
+
+@pytest.mark.parametrize("gap", [0, 5])
+def test_a_whole_batch_that_does_not_follow_the_last_is_damaged_and_not_torn(
+    tmp_path: Path, gap: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All its bytes are there; its offset is under no checksum, and may have been another."""
+    with open_partition(tmp_path, clean=False) as opened:
+        opened.append("a")
+        first = opened.partition.synced_position
+        opened.append("b")
+        end = opened.partition.synced_position
+    (segment,) = segments(tmp_path)
+    content = bytearray(segment.read_bytes())
+    last = content[first:end]
+    last[7] += gap
+    content[end : end + len(last)] = last
+    segment.write_bytes(content)
+    with caplog.at_level(logging.ERROR), open_partition(tmp_path) as opened:
+        served, damaged = read_one_by_one(opened)
+        assert served == {0: "a", 1: "b"}
+        assert [each.offset for each in damaged] == [2]
+        assert opened.append("c").base_offset == 3
+    assert f"a batch at byte {end}, offset 2, is damaged" in caplog.text
 
 
 # -- bit flips
@@ -346,6 +370,99 @@ def test_a_file_whose_making_was_cut_short_is_removed(copied: tuple[Path, dict[i
         with open_partition(folder) as opened:
             assert opened.ids() == ids
         assert not unborn.exists()
+
+
+# -- damage in the last segment, and nobody who says how far the disk had it
+
+
+def _lost(heads: Path, old: bytes) -> None:
+    heads.unlink()
+
+
+def _flipped(heads: Path, old: bytes) -> None:
+    content = bytearray(heads.read_bytes())
+    content[40] ^= 1
+    heads.write_bytes(content)
+
+
+def _of_earlier(heads: Path, old: bytes) -> None:
+    heads.write_bytes(old)
+
+
+# A last batch whose length reaches into what was never written may be torn, by what an old head says.
+HURT = [
+    (heads, byte, which)
+    for heads in (_lost, _flipped, _of_earlier)
+    for byte in (5, 10, 20, 62)
+    for which in (0, 3, 7)
+    if (heads, byte, which) != (_of_earlier, 10, 7)
+]
+
+
+@pytest.mark.parametrize(("heads", "byte", "which"), HURT)
+def test_damage_in_the_last_segment_is_no_torn_tail_where_the_head_is_lost(
+    tmp_path: Path, heads: Callable[[Path, bytes], None], byte: int, which: int
+) -> None:
+    """What stands behind it is served, stays where it is, and no offset of it is given again."""
+    places = []
+    with open_partition(tmp_path, clean=False, disk=QuickDisk()) as opened:
+        opened.append("early")
+        file = opened.folder / "heads"
+        old = file.read_bytes()
+        for number in range(8):
+            places.append(opened.partition.synced_position)
+            opened.append(f"{number}-a", f"{number}-b")
+        end, ids = opened.partition.synced_position, opened.ids()
+    heads(file, old)
+    (segment,) = segments(tmp_path)
+    content = bytearray(segment.read_bytes())
+    content[places[which] + byte] ^= 0x10
+    segment.write_bytes(content)
+    hurt = {1 + 2 * which, 2 + 2 * which}
+    reader = PartitionReader(
+        OpenFiles(Disk(), 4), TopicFiles(Disk(), file.parent, TOPIC, 1), 0, 400, durable_start=lambda: 0
+    )
+    reader.refresh(reader._heads.get(0))
+    if heads is not _of_earlier:  # where there is a head, it says how far a reader may look
+        assert reader.end >= len(ids)
+    found = [each for each in PartitionWalk(reader.folder, written=False) if each.kind is Kind.DAMAGE]
+    assert [(each.position, each.offset) for each in found] == [(places[which], min(hurt))]
+    last = len(ids)
+    for turn in range(2):
+        with open_partition(tmp_path, clean=False, disk=QuickDisk()) as opened:
+            served, damaged = read_one_by_one(opened)
+            kept = {offset: id for offset, id in served.items() if offset in ids}
+            assert kept == {offset: id for offset, id in ids.items() if offset not in hurt}
+            assert {each.where.split("/")[-1] for each in damaged} == {segment.name}
+            assert min(each.offset for each in damaged) == min(hurt)
+            given = opened.append(f"new {turn}").base_offset
+            assert given >= last
+            last = given + 1
+        assert segment.read_bytes()[:end] == content[:end]
+
+
+def test_whole_batches_behind_a_torn_one_are_left_where_they_are(tmp_path: Path) -> None:
+    """The disk had the later sectors and not the earlier ones: nothing of it was acknowledged."""
+    with open_partition(tmp_path, clean=False, disk=QuickDisk()) as opened:
+        opened.append("a")
+        heads, first = (opened.folder / "heads").read_bytes(), opened.partition.synced_position
+        opened.append("b" * 300)
+        second = opened.partition.synced_position
+        opened.append("c")
+        end = opened.partition.synced_position
+    (tmp_path / str(TOPIC) / "heads").write_bytes(heads)
+    (segment,) = segments(tmp_path)
+    content = bytearray(segment.read_bytes())
+    sector = -(-first // 512) * 512
+    assert sector + 512 <= second
+    content[sector : sector + 512] = bytes(512)
+    segment.write_bytes(content)
+    with open_partition(tmp_path, clean=False, disk=QuickDisk()) as opened:
+        assert opened.ids() == {0: "a"}
+        assert opened.append("d").base_offset == 3
+    assert segment.read_bytes()[:end] == content[:end]
+    with open_partition(tmp_path, clean=False, disk=QuickDisk()) as opened:
+        assert opened.ids() == {0: "a", 3: "d"}
 
 
 # -- the first batch of a segment

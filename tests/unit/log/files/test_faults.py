@@ -10,9 +10,12 @@ import pytest
 
 from penstock import points
 from penstock.errors import PartitionUnwritable, StoreFull
+from penstock.log.entry import Content
 from penstock.log.files.disk import Disk, DiskFile
 from penstock.log.files.erasing import erase
+from penstock.log.files.segment_header import HEADER_BYTES
 from penstock.log.files.writer import PartitionWrite
+from penstock.log.kafka_form import encode_contents
 from penstock.testing import FakeClock
 from penstock.wire.kafka.buffer import Buffer
 from penstock.wire.kafka.record_batch import read_header
@@ -23,23 +26,26 @@ from tests.unit.log.files.partitions import open_partition
 class FailingFile(DiskFile):
     def __init__(self, fd: int, disk: "FailingDisk", path: Path) -> None:
         super().__init__(fd)
-        self._disk, self._path = disk, path
+        self._disk, self._path, self._has_batches = disk, path, False
 
     def write(self, position: int, pieces: Sequence[Buffer]) -> int:
         if self._disk.is_full:
-            super().write(position, [b"".join(pieces)[:10]])
+            super().write(position, [b"".join(pieces)[: self._disk.written_bytes]])
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._has_batches = position >= HEADER_BYTES
         return super().write(position, pieces)
 
     def sync(self) -> None:
         self._disk.synced.append(self._path.name)
+        if self._disk.keeps_headers_only and self._has_batches:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
         if self._disk.failing_syncs:
             self._disk.failing_syncs -= 1
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         super().sync()
 
     def allocate(self, size: int) -> None:
-        if self._disk.is_full:
+        if self._disk.is_full or self._disk.has_no_room:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         super().allocate(size)
 
@@ -49,6 +55,8 @@ class FailingDisk(Disk):
 
     def __init__(self) -> None:
         self.is_full, self.failing_syncs, self.synced = False, 0, list[str]()
+        self.has_no_room = self.keeps_headers_only = False
+        self.written_bytes = 10  # by a write that finds no room for more
 
     def create(self, path: Path) -> DiskFile:
         return FailingFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL), self, path)
@@ -97,6 +105,83 @@ def test_a_full_disk_refuses_keeps_reading_and_goes_on_when_there_is_room(tmp_pa
     assert not list(tmp_path.rglob("*.new"))
     with open_partition(tmp_path) as opened:
         assert opened.ids() == {0: "a", base: "c", base + 1: "d"}
+
+
+@pytest.mark.parametrize("before", ["an append", "a failed sync"])
+def test_tries_on_a_full_disk_cost_no_offsets_and_leave_no_files(tmp_path: Path, before: str) -> None:
+    disk, clock = FailingDisk(), FakeClock()
+    with open_partition(tmp_path, clean=False, disk=disk, clock=clock, segment_bytes=1 << 20) as opened:
+        opened.append("a")
+        if before == "a failed sync":
+            disk.failing_syncs = 1
+            assert opened.append("void").error is not None
+            clock.advance(timedelta(seconds=10))
+        given, files = opened.partition.next_offset, len(list(tmp_path.rglob("*.log")))
+        disk.is_full = True
+        for number in range(40):
+            assert isinstance(opened.append(f"{number}" * 20_000, "and more").error, StoreFull)
+            clock.advance(timedelta(seconds=10))
+        assert (opened.partition.next_offset, len(list(tmp_path.rglob("*.log")))) == (given, files)
+        disk.is_full = False
+        assert opened.append("b", "c").base_offset == given
+        assert opened.ids() == {0: "a", given: "b", given + 1: "c"}
+    with open_partition(tmp_path) as opened:
+        assert opened.ids() == {0: "a", given: "b", given + 1: "c"}
+
+
+def test_of_a_round_that_has_no_room_for_its_end_the_beginning_counts(tmp_path: Path) -> None:
+    """What was written before there was no room is acknowledged; the rest may be sent again at its offset."""
+    disk, clock = FailingDisk(), FakeClock()
+    with open_partition(tmp_path, clean=False, disk=disk, clock=clock) as opened:
+        writes = []
+        for number in range(4):
+            batch = encode_contents([Content(f"{number}", b"k", "t", b"." * 3000, None, 1000, "o")])
+            writes.append(PartitionWrite(opened.partition, batch, [(0, read_header(batch))]))
+        opened.append("a")
+        disk.has_no_room = True  # one of them has its place in room that was taken before
+        first, *others = opened.write(writes)
+        assert first.base_offset == 1
+        assert all(isinstance(each.error, StoreFull) for each in others)
+        assert opened.ids() == {0: "a", 1: "0"}
+        disk.has_no_room = False
+        clock.advance(timedelta(seconds=1))
+        assert opened.append("b").base_offset == 2
+
+
+def test_batches_of_a_write_that_was_cut_short_do_not_come_back_behind_others(tmp_path: Path) -> None:
+    """Two of them are whole in the file; what follows them in time must not stand before them."""
+    disk, clock = FailingDisk(), FakeClock()
+    with open_partition(tmp_path, clean=False, disk=disk, clock=clock) as opened:
+        opened.append("a")
+        writes = []
+        for number in range(3):
+            batch = encode_contents([Content(f"{number}", b"k", "t", b".", None, 1000, "o")])
+            writes.append(PartitionWrite(opened.partition, batch, [(0, read_header(batch))]))
+        disk.is_full, disk.written_bytes = True, 2 * len(writes[0].batches) + 10
+        assert all(isinstance(each.error, StoreFull) for each in opened.write(writes))
+        disk.is_full = False
+        clock.advance(timedelta(seconds=1))
+        batch = encode_contents([Content("n", b"k", "t", b".", None, 1000, "o")])
+        assert len(batch) == len(writes[0].batches)
+        (written,) = opened.write([PartitionWrite(opened.partition, batch, [(0, read_header(batch))])])
+        assert written.base_offset == 4
+    with open_partition(tmp_path) as opened:
+        assert opened.ids() == {0: "a", 4: "n"}
+
+
+def test_a_disk_that_goes_on_failing_is_asked_less_and_less_often(tmp_path: Path) -> None:
+    disk, clock = FailingDisk(), FakeClock()
+    with open_partition(tmp_path, clean=False, disk=disk, clock=clock) as opened:
+        opened.append("a")
+        disk.keeps_headers_only = True  # so that each try costs a segment
+        for _ in range(600):  # a minute
+            assert opened.append("b").error is not None
+            clock.advance(timedelta(seconds=0.1))
+        assert len(list(tmp_path.rglob("*.log"))) < 20
+        disk.keeps_headers_only = False
+        clock.advance(timedelta(seconds=5))
+        base = opened.append("c").base_offset
+        assert opened.ids() == {0: "a", base: "c"}
 
 
 def test_a_refused_batch_does_not_come_back_after_a_crash(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_a_topic_that_is_deleted_while_the_writer_stops_holds_nobody_up(
 ) -> None:
     topic = file_log.create_topic("t", partitions=1)
     file_log.append("t", [a_record(key="k")])
-    directory, files, writer = file_log.directory, file_log._files(topic), file_log.writer
+    directory, files, writer = file_log.directory, file_log.files_of(topic), file_log.writer
     deleting, stopping, stop = Event(), Event(), LogWriter.stop
 
     def forget() -> None:

@@ -1,0 +1,1 @@
+"""Every door behind the one lock."""

@@ -1,0 +1,277 @@
+"""The attacks, each with its right outcome; what they try is a method of a door (`doors.py`).
+
+`python -m tests.access.attack_table` writes them as a table, an attack a row, a door a column; the tests run
+every cell of it.
+"""
+
+import hashlib
+import hmac
+import json
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from penstock.clock import SYSTEM
+from tests.access.doors import DOORS, FORBIDDEN, IN, INVALID, LARGE, ONCE, OUT
+from tests.access.house import OTHER_RSA, PASSWORD, TOKEN, House, public_pem, token
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "attacks.md"
+ENDED = "ended in time"
+SLOW = ("half_open", "silent", "trickling")  # they take long, so they run together
+
+
+class Attack(NamedTuple):
+    """What is tried at a door, and the right outcome."""
+
+    name: str
+    right: str
+    kind: str  # the method of a door
+    given: Callable[[House], tuple[str, ...]] = lambda house: ()
+
+
+def shows(name: str, make: Callable[[], str], right: str = OUT) -> Attack:
+    return Attack(name, right, "bearer", lambda house: (make(),))
+
+
+def _made(name: str, house: House) -> tuple[str, ...]:
+    """A topic of a name that could be another file; even who may make every topic cannot."""
+    return token(sub="ops"), name
+
+
+def stolen(house: House) -> str:
+    """Return what a file keeps of a password."""
+    return house.users["ben"].split('"')[1]
+
+
+def now() -> int:
+    return SYSTEM.now_ms() // 1000
+
+
+def unsigned(algorithm: str) -> str:
+    """Return a token that says that it needs no signature."""
+
+    def part(value: Any) -> str:
+        return urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+
+    claims = {"sub": "ana", "aud": "penstock", "iss": "https://login.example", "exp": now() + 600}
+    return f"{part({'alg': algorithm, 'typ': 'JWT'})}.{part(claims)}."
+
+
+def confused() -> str:
+    """Return a token signed with the public key as if it were a secret."""
+
+    def part(data: bytes) -> str:
+        return urlsafe_b64encode(data).rstrip(b"=").decode()
+
+    claims = {"sub": "ops", "aud": "penstock", "iss": "https://login.example", "exp": now() + 600}
+    said = f"{part(json.dumps({'alg': 'HS256', 'kid': 'k1'}).encode())}.{part(json.dumps(claims).encode())}"
+    return f"{said}.{part(hmac.digest(public_pem(), said.encode(), hashlib.sha256))}"
+
+
+TRAVERSALS = [
+    "../../etc/passwd",
+    "orders/../../x",
+    "..",
+    ".",
+    "orders\0x",
+    "orders\\x",
+    "o" * 250,
+    "orders\n",
+    "órders",
+    "orders\r\nset-cookie: a=b",
+]
+
+
+ATTACKS = [
+    Attack("nothing is shown", OUT, "nothing"),
+    shows("a token that holds", token, IN),
+    shows("a static token that holds", lambda: TOKEN, IN),
+    Attack(
+        "a password that holds",
+        IN,
+        "basic",
+        lambda house: (
+            "ana",
+            PASSWORD,
+        ),
+    ),
+    Attack("a certificate that holds", IN, "certificate", lambda house: ("ana",)),
+    shows("no token", lambda: ""),
+    shows("a static token with a letter more", lambda: TOKEN + "x"),
+    shows("algorithm none", lambda: unsigned("none")),
+    shows("algorithm NoNe", lambda: unsigned("NoNe")),
+    shows("the public key as a secret", confused),
+    shows("another algorithm of the same key", lambda: token(algorithm="RS512")),
+    shows("signed by another key", lambda: token(OTHER_RSA)),
+    shows("its signature taken off", lambda: token().rpartition(".")[0] + "."),
+    shows("expired", lambda: token(exp=now() - 120, iat=now() - 600)),
+    shows("not yet valid", lambda: token(nbf=now() + 600)),
+    shows("without an end", lambda: token(exp=None)),
+    shows("that lives for ever", lambda: token(exp=10**12)),
+    shows("an end that is no time", lambda: token(exp=1e300)),
+    shows("for another audience", lambda: token(aud="billing")),
+    shows("without an audience", lambda: token(aud=None)),
+    shows("of another issuer", lambda: token(iss="https://evil.example")),
+    shows("with a critical extension", lambda: token(head={"crit": ["exp2"], "exp2": 1})),
+    shows("a key id that is a path", lambda: token(OTHER_RSA, head={"kid": "../../../dev/null"})),
+    shows("a key id that is SQL", lambda: token(OTHER_RSA, head={"kid": "k1' OR '1'='1"})),
+    shows("a key of its own", lambda: token(OTHER_RSA, head={"jku": "http://127.0.0.1:1/jwks.json"})),
+    shows("a line feed in the name", lambda: token(sub="ana\nops")),
+    shows("the name of nobody", lambda: token(sub="anonymous")),
+    shows("a star as name", lambda: token(sub="*")),
+    shows("no name", lambda: token(sub=None)),
+    shows("very long", lambda: token(padding="x" * 9000)),
+    shows("not a token at all", lambda: "a.b.c"),
+    Attack(
+        "a wrong password",
+        OUT,
+        "basic",
+        lambda house: (
+            "ops",
+            "wrong",
+        ),
+    ),
+    Attack(
+        "no password",
+        OUT,
+        "basic",
+        lambda house: (
+            "ops",
+            "",
+        ),
+    ),
+    Attack(
+        "a name that nobody has",
+        OUT,
+        "basic",
+        lambda house: (
+            "nobody",
+            PASSWORD,
+        ),
+    ),
+    Attack(
+        "a name that is SQL",
+        OUT,
+        "basic",
+        lambda house: (
+            "ana' --",
+            PASSWORD,
+        ),
+    ),
+    Attack("a very long password", OUT, "basic", lambda house: ("ben", "x" * 5000)),
+    Attack("the hash as a password", OUT, "basic", lambda house: ("ben", stolen(house))),
+    Attack("plaintext where TLS is spoken", OUT, "plaintext"),
+    Attack("a version of TLS that is too old", OUT, "old_tls"),
+    Attack(
+        "an own topic",
+        IN,
+        "topic",
+        lambda house: (
+            token(),
+            "orders",
+        ),
+    ),
+    Attack(
+        "a foreign topic",
+        FORBIDDEN,
+        "topic",
+        lambda house: (
+            token(),
+            "payroll",
+        ),
+    ),
+    Attack(
+        "a topic that is not there",
+        FORBIDDEN,
+        "topic",
+        lambda house: (
+            token(),
+            "payroll-2",
+        ),
+    ),
+    Attack(
+        "a topic in other case",
+        FORBIDDEN,
+        "topic",
+        lambda house: (
+            token(),
+            "ORDERS",
+        ),
+    ),
+    Attack(
+        "an own group",
+        IN,
+        "group",
+        lambda house: (
+            token(),
+            "orders-billing",
+        ),
+    ),
+    Attack(
+        "a foreign group",
+        FORBIDDEN,
+        "group",
+        lambda house: (
+            token(),
+            "payroll",
+        ),
+    ),
+    Attack(
+        "a foreign topic made",
+        FORBIDDEN,
+        "create",
+        lambda house: (
+            token(),
+            "payroll-3",
+        ),
+    ),
+    *(
+        Attack(f"a topic called {name[:24]!r}", INVALID, "create", partial(_made, name))
+        for name in TRAVERSALS
+    ),
+    Attack("a gigabyte announced by nobody", OUT, "announced"),
+    Attack("a gigabyte announced by somebody", LARGE, "too_large"),
+    Attack("a few bytes that unpack to very many", LARGE, "bomb"),
+    Attack("what was heard on another connection", OUT, "replayed"),
+    Attack("a request with a token sent twice", ONCE, "twice"),
+    Attack("a TLS handshake that never ends", ENDED, "half_open"),
+    Attack("a connection that says nothing", ENDED, "silent"),
+    Attack("a request a byte at a time", ENDED, "trickling"),
+]
+
+
+def page() -> str:
+    """Return the table of all attacks at all doors."""
+    doors = [each.name for each in DOORS]
+    cells = [[attack.right if hasattr(door, attack.kind) else "" for door in DOORS] for attack in ATTACKS]
+    count = sum(bool(cell) for row in cells for cell in row)
+    lines = [
+        "# Attacks",
+        "",
+        "<!-- Written by `python -m tests.access.attack_table`. Do not edit: change the tests instead. -->",
+        "",
+        f"{len(ATTACKS)} attacks at {len(doors)} doors: {count} are tried by the tests at every run, and end "
+        "as the table says. A cell is empty where a door has nothing to try it on, such as passwords.",
+        "",
+        "| attack | " + " | ".join(doors) + " |",
+        "|---|" + "---|" * len(doors),
+        *(f"| {attack.name} | " + " | ".join(row) + " |" for attack, row in zip(ATTACKS, cells, strict=True)),
+        "",
+        "| outcome | means |",
+        "|---|---|",
+        "| in | it is known who asks, and the request is answered |",
+        "| unauthenticated | refused as a wrong password is; the connection ends, but for HTTP |",
+        "| forbidden | the same whether the thing is there or not |",
+        "| invalid | refused by its form, before anything is looked up |",
+        "| too large | refused at a bound, before it is all in memory |",
+        "| once | the second is answered as the first, and adds nothing |",
+        "| ended in time | the connection ends, and others are served meanwhile |",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

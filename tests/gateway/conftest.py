@@ -1,0 +1,28 @@
+"""A REST door over each kind of store in turn."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.stores import *  # noqa: F403
+from tests.gateway.served import ServedRest
+
+KINDS = ("sqlite", "postgres", "files")
+
+
+@pytest.fixture(params=["sqlite", *(pytest.param(each, marks=pytest.mark.slow) for each in KINDS[1:])])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Give the address of an empty store of each kind."""
+    if request.param == "files":
+        return f"file://{tmp_path}/log"
+    address: str = request.getfixturevalue(f"{request.param}_store")
+    return address
+
+
+@pytest.fixture
+def rest(store_url: str) -> Iterator[ServedRest]:
+    """Give a REST door with a topic `orders` of four partitions."""
+    with ServedRest(store_url, threads=4) as served:
+        served.store.log.create_topic("orders", partitions=4)
+        yield served

@@ -1,0 +1,119 @@
+"""Connections and messages that mean no good: each ends in its time, and others are served."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from threading import Event
+
+import grpc
+import psutil
+import pytest
+
+from penstock.log.sql.migrations import migrate
+from penstock.log.store import open_store
+from tests.gateway.grpc_client import GrpcClient, GrpcProcess, ServedGrpc, event, reason
+
+C = grpc.StatusCode
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def served(sqlite_store: str) -> Iterator[ServedGrpc]:
+    with ServedGrpc(sqlite_store, body_time=0.3, body_bytes=100_000, connections=20) as made:
+        made.store.log.create_topic("orders", partitions=1)
+        yield made
+
+
+def is_served(served: ServedGrpc) -> bool:
+    return len(served.client.publish("orders", event("e"))) == 1
+
+
+def opened(served: ServedGrpc) -> socket.socket:
+    port = int(served.listener.address.rpartition(":")[2])
+    return socket.create_connection(("127.0.0.1", port), timeout=30)
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", PREFACE[:10], PREFACE, b"GET / HTTP/1.1\r\nhost: a\r\n\r\n", b"\0" * 5000]
+)
+def test_a_connection_that_says_nothing_useful_holds_nobody_up(served: ServedGrpc, sent: bytes) -> None:
+    with closing(opened(served)) as slow:
+        slow.sendall(sent)
+        assert is_served(served)
+
+
+def test_a_message_that_never_comes_is_given_up(served: ServedGrpc) -> None:
+    never = Event()
+
+    def messages() -> Iterator[bytes]:
+        never.wait(30)
+        yield b""
+
+    call = served.client.channel.stream_unary("/penstock.v1.Topics/Get")
+    with pytest.raises(grpc.RpcError) as caught:
+        call(messages(), timeout=30)
+    never.set()
+    assert (caught.value.code(), reason(caught.value)) == (C.DEADLINE_EXCEEDED, "body_late")
+
+
+def test_more_calls_than_are_admitted_are_refused_and_those_that_run_go_on(served: ServedGrpc) -> None:
+    subscribers = [served.client.subscribe("orders", "mailer") for _ in range(20)]
+    for each in subscribers:
+        each.say(ack={"id": 1, "ranges": [{"partition": 0}]})
+        assert next(each.answers).settled.code == "invalid_input"  # it runs
+    with pytest.raises(grpc.RpcError) as caught:
+        served.client("Topics.Get", name="orders")
+    assert caught.value.code() is C.RESOURCE_EXHAUSTED
+    for each in subscribers:
+        each.answers.cancel()
+
+
+def test_a_message_that_is_too_large_is_refused(served: ServedGrpc) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        served.client.publish("orders", event("e", value=b"x" * 200_000))
+    assert caught.value.code() is C.RESOURCE_EXHAUSTED
+    assert is_served(served)
+
+
+def test_metadata_that_are_too_long_are_refused(served: ServedGrpc) -> None:
+    with GrpcClient(served.listener.address, padding="x" * 60_000) as client, pytest.raises(grpc.RpcError):
+        client("Topics.Get", name="orders")
+    assert is_served(served)
+
+
+def test_a_bomb_is_refused_before_it_takes_the_memory(sqlite_store: str) -> None:
+    store = open_store(sqlite_store)
+    migrate(store.database)
+    store.log.create_topic("orders", partitions=1)
+    store.close()
+    with GrpcProcess(sqlite_store) as gateway, GrpcClient(gateway.address) as client:
+        client.publish("orders", event("e-1"))
+        before = psutil.Process(gateway.process.pid).memory_info()
+        options = [("grpc.max_send_message_length", -1)]
+        with grpc.insecure_channel(gateway.address, options) as channel:
+            bomb = channel.unary_unary("/penstock.v1.Publishing/Publish")
+            with pytest.raises(grpc.RpcError) as caught:
+                bomb(bytes(150 * MIB), timeout=60, compression=grpc.Compression.Gzip)
+            assert caught.value.code() is C.RESOURCE_EXHAUSTED
+        grown = peak(gateway.process.pid) - before.rss
+        assert grown < 64 * MIB
+        assert client.publish("orders", event("e-2"))
+
+
+def test_what_is_packed_within_the_bounds_is_unpacked_and_answers_are_packed_for_who_asks(
+    served: ServedGrpc,
+) -> None:
+    with GrpcClient(served.listener.address, packed=True) as client:
+        ((partition, offset),) = client.publish("orders", event("e", value=b"x" * 50_000))
+        (found,) = client("Consuming.Read", topic="orders", partition=partition, offset=offset).records
+        assert found.value == b"x" * 50_000
+
+
+def peak(pid: int) -> int:
+    """Return the most memory that a process has had, in bytes."""
+    with open(f"/proc/{pid}/status") as status:
+        (line,) = [each for each in status if each.startswith("VmHWM")]
+    return int(line.split()[1]) * 1024
