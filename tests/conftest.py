@@ -7,6 +7,9 @@ the base seed; workers get both through xdist. It stops the services when the ru
 from __future__ import annotations
 
 import os
+import re
+import threading
+import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -68,6 +71,10 @@ ON_FILES = tuple(
         "kafka/test_producers",
     )
 )
+THREADS_END_SECONDS = 10.0  # a busy machine may be slow to end them
+# Neither the calls of handlers, which a test may leave hanging on purpose, nor threads of a pool
+# (`penstock-rest_0`), which a door that several tests share makes when it needs one.
+OURS = re.compile(r"penstock-(?!handler|unit)(?!.*_\d+$)")
 KEPT_VARIABLES = {"PENSTOCK_BUDGET", "PENSTOCK_SEED"}
 
 run_folder = pytest.StashKey[Path]()
@@ -163,6 +170,25 @@ def _clean_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith(("PENSTOCK_", "PG")) and name not in KEPT_VARIABLES:
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_left_behind(_clean_place: None) -> Iterator[None]:
+    """Fail the test that leaves a thread of ours at work: later tests in this process would meet it."""
+    before = set(threading.enumerate())
+    yield
+    left = _ours_since(before)
+    until = time.monotonic() + THREADS_END_SECONDS
+    while left and time.monotonic() < until:  # one that was told to stop may need a moment
+        left[0].join(0.05)
+        left = _ours_since(before)
+    assert not left, f"threads left behind: {sorted(each.name for each in left)}; stop what the test started"
+
+
+def _ours_since(before: set[threading.Thread]) -> list[threading.Thread]:
+    """Return the threads of Penstock that began since. The bell is the process's own and never stops."""
+    begun = [each for each in threading.enumerate() if each not in before and OURS.match(each.name)]
+    return [each for each in begun if each.name != "penstock-bell"]
 
 
 @pytest.fixture

@@ -1,13 +1,16 @@
 """How a loop waits: between looks when nothing comes, and when the database is away."""
 
 import logging
-import random
 from collections.abc import Callable
+from random import SystemRandom
 
 from penstock import metrics
 from penstock.errors import Error, StoreUnreachable
 from penstock.redaction import text, traced, words
 from penstock.settings import Settings, setting
+
+# Jitter has a source of its own: a program that seeds `random` must not make all its workers wait alike.
+CHANCE = SystemRandom()
 
 
 class PollingSettings(Settings, room="polling"):
@@ -59,7 +62,7 @@ class Backoff:
         if self._polling.trigger == "fixed":
             return self._polling.fixed_seconds
         self._pause = min(self._pause * 2, self._polling.longest_seconds)
-        return self._pause * random.uniform(0.8, 1.0)
+        return self._pause * CHANCE.uniform(0.8, 1.0)
 
     def trouble(self, error: Exception) -> float:
         """Log an error if it is new, with its trace if it is not one of ours; return how long to wait.
@@ -73,7 +76,7 @@ class Backoff:
             self.warn_once(error, f"{self._name} waits and tries again")
         metrics.LOOP_FAILURES.add(loop=self._name)
         pause, self._pause = self._pause, min(self._pause * 2, self._polling.longest_seconds)
-        return pause + random.uniform(0, pause / 2)
+        return pause + CHANCE.uniform(0, pause / 2)
 
     def warn_once(self, error: Exception, what: str) -> None:
         """Log an error unless the last one was of the same kind."""

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 
 from penstock.clock import Clock
 from penstock.errors import GatewayBusy, UnknownLease
@@ -28,6 +29,8 @@ class LeasedGroups:
         self._store, self._clock, self._settings, self._threads = store, clock, settings, threads
         self._groups: dict[tuple[str, str], asyncio.Task[LeasedGroup]] = {}
         self._looking: asyncio.Task[None] | None = None
+        self._lock = Lock()
+        self._started: set[LeasedGroup] = set()  # under the lock, as is:
         self._is_closing = False
 
     async def get(self, group: str, topic: str, start: Start = "earliest") -> LeasedGroup:
@@ -57,22 +60,40 @@ class LeasedGroups:
         task = self._groups.pop((group, topic), None)
         if task is not None:
             found = await asyncio.shield(task)
-            await asyncio.get_running_loop().run_in_executor(None, found.stop)
+            await asyncio.get_running_loop().run_in_executor(None, self._stop, found)
 
     def close(self) -> None:
-        """Give all groups back; from another thread, while the event loop still runs."""
-        self._is_closing = True
-        for task in list(self._groups.values()):
-            if task.done() and not task.cancelled() and task.exception() is None:
-                task.result().stop()
+        """Give all groups back; from another thread, while the event loop still runs.
+
+        One that is about to start in a thread of the pool is given back there.
+        """
+        with self._lock:
+            self._is_closing = True
+            started = list(self._started)
+        for each in started:
+            self._stop(each)
         self._groups.clear()
 
     async def _begin(self, group: str, topic: str, start: Start) -> LeasedGroup:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._threads, lambda: create(self._store, group, topic, start=start))
         found = LeasedGroup(self._store, self._clock, self._settings, group, topic, start)
-        await loop.run_in_executor(self._threads, found.worker.start)
+        await loop.run_in_executor(self._threads, self._start, found)
         return found
+
+    def _start(self, found: LeasedGroup) -> None:
+        found.worker.start()
+        with self._lock:
+            self._started.add(found)
+            is_late = self._is_closing
+        if is_late:
+            self._stop(found)
+            raise GatewayBusy("it is about to end")
+
+    def _stop(self, found: LeasedGroup) -> None:
+        with self._lock:
+            self._started.discard(found)
+        found.stop()
 
     def _forget_failed(self, group: str, topic: str, task: "asyncio.Task[LeasedGroup]") -> None:
         if task.cancelled() or task.exception() is not None:
@@ -85,10 +106,8 @@ class LeasedGroups:
             await asyncio.sleep(min(_LOOK_SECONDS, self._settings.group_idle.total_seconds()))
             for place, task in list(self._groups.items()):
                 if task.done() and task.result().is_idle:
-                    del self._groups[
-                        place
-                    ]  # who asks meanwhile begins anew: two members of one process share
+                    del self._groups[place]  # who asks meanwhile begins anew: two members share
                     try:
-                        await loop.run_in_executor(None, task.result().stop)
+                        await loop.run_in_executor(None, self._stop, task.result())
                     except Exception as exc:
                         logger.error("a group could not be given back", exc_info=traced(exc))

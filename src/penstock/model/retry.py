@@ -15,13 +15,13 @@ Jitter j spreads the delay d, after the cap, over whole milliseconds from max(0,
 """
 
 import logging
-import random
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any, Protocol
 
+from penstock.backoff import CHANCE
 from penstock.errors import InvalidPolicy
 from penstock.redaction import traced, words
 
@@ -84,7 +84,7 @@ class RetryPolicy:
         """Return the delay after that many failures, before jitter, in milliseconds."""
         raise NotImplementedError(f"{type(self).__name__} gives no delay")
 
-    def delay_after(self, failures: int, rng: Random = random) -> timedelta:
+    def delay_after(self, failures: int, rng: Random = CHANCE) -> timedelta:
         """Return how long to wait after failure number `failures` (from 1)."""
         base, jitter = self.base_delay_ms(failures), _ms(self.jitter)
         return (rng.randint(max(0, base - jitter), base + jitter) if jitter else base) * _MS

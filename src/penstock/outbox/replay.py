@@ -7,12 +7,12 @@ transaction may have committed or not, and running it again could do everything 
 """
 
 import logging
-import random
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from penstock.backoff import CHANCE
 from penstock.errors import CommitOutcomeUnknown, InvalidInput, shown
 from penstock.log.sql.database import Database
 from penstock.model.token import GivenToken
@@ -121,5 +121,5 @@ def _tries() -> Iterator[_Try]:
     """Yield the runs, each with the pause after it: doubling, and up to half as much again."""
     for replay in range(REPLAYS):
         pause = min(_FIRST_SECONDS * 2**replay, _LONGEST_SECONDS)
-        yield _Try(pause + random.uniform(0, pause / 2))
+        yield _Try(pause + CHANCE.uniform(0, pause / 2))
     yield _Try(None)

@@ -4,11 +4,10 @@ A function of the program that makes an event runs in a thread of its own, one f
 that hangs or fails keeps no other schedule from its ticks.
 """
 
-import random
 from collections.abc import Callable
 from threading import Event, Thread
 
-from penstock.backoff import Backoff, PollingSettings
+from penstock.backoff import CHANCE, Backoff, PollingSettings
 from penstock.clock import Clock
 from penstock.log.sql.database import Database
 from penstock.outbox.periodic.plan import PeriodicSettings
@@ -77,7 +76,7 @@ class TickingService:
     def _turn(self) -> float:
         """Take what is due; return how long to wait."""
         due, pause = self._ticker.look()
-        pause += random.uniform(0, _SPREAD_SECONDS)
+        pause += CHANCE.uniform(0, _SPREAD_SECONDS)
         for each in due:
             name = each.schedule.name
             retry_at, _ = self._retries.get(name, (0.0, 0.0))

@@ -1,7 +1,6 @@
 """Running a caller's transaction: what is run again, how often, after which pauses."""
 
 import asyncio
-import random
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 from penstock import Outbox
+from penstock.backoff import CHANCE
 from penstock.errors import CommitOutcomeUnknown, InvalidInput
 from penstock.log.sql.sqlite.dialect import SqliteDialect
 
@@ -78,7 +78,7 @@ def test_it_is_given_up_after_ten_replays_with_growing_pauses(
     work = Work(outbox, *(a_busy_file() for _ in range(20)))
     for most in (False, True):
         pauses.clear()
-        monkeypatch.setattr(random, "uniform", lambda low, high, most=most: high if most else low)
+        monkeypatch.setattr(CHANCE, "uniform", lambda low, high, most=most: high if most else low)
         with pytest.raises(sqlite3.OperationalError, match="locked"):
             outbox.run_in_tx(work)
         least = [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0, 2.0]

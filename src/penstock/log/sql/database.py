@@ -8,12 +8,12 @@ have happened is never run again here: the caller compares and decides.
 import logging
 import math
 import os
-import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from threading import Event, Lock
 from typing import Any, TypeVar
 
+from penstock.backoff import CHANCE
 from penstock.clock import SYSTEM
 from penstock.errors import (
     PickChanged,
@@ -211,7 +211,7 @@ class Database:
                         raise
                     raise translated from exc
                 logger.debug("transaction runs again after a conflict: %s", words(exc))
-            self._closed.wait(pause + random.uniform(0, pause / 2))
+            self._closed.wait(pause + CHANCE.uniform(0, pause / 2))
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
         raise AssertionError("unreachable")
 

@@ -7,7 +7,6 @@ worker.
 """
 
 import logging
-import random
 from asyncio import CancelledError
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -16,6 +15,7 @@ from typing import Any, Protocol
 from msgspec import structs
 
 from penstock import metrics
+from penstock.backoff import CHANCE
 from penstock.clock import SYSTEM, Clock
 from penstock.delivery.verdict import Dead, OnExhausted, OnFailure, Parked, Passed, Verdict
 from penstock.errors import HandlerTimeout, InvalidOutcome, TransactionEnded, Undecodable
@@ -111,7 +111,7 @@ def after_error(
         metrics.UNDECODABLE.add(1, group=handler.group, handler=handler.id)
     elif isinstance(error, TransactionEnded):
         rules = replace(rules, retry=_NO_RETRY)  # another attempt would end the same way
-    verdict = rules.after_error(error, failures=failures, now_ms=clock.now_ms(), rng=random)
+    verdict = rules.after_error(error, failures=failures, now_ms=clock.now_ms(), rng=CHANCE)
     if isinstance(error, HandlerTimeout) and not isinstance(verdict, Passed):
         verdict = replace(verdict, timed_out=True)
     _tell(handler, record, verdict, error, clock)
@@ -176,7 +176,7 @@ def count(handler: Handler, verdicts: Sequence[Verdict]) -> None:
 def _after_outcome(
     handler: Handler, record: Record, outcome: Outcome, failures: int, clock: Clock
 ) -> Verdict:
-    verdict = handler.rules.after_outcome(outcome, failures=failures, now_ms=clock.now_ms(), rng=random)
+    verdict = handler.rules.after_outcome(outcome, failures=failures, now_ms=clock.now_ms(), rng=CHANCE)
     if not isinstance(outcome, Done | Snooze):
         _tell(handler, record, verdict, None, clock, by_hand=isinstance(outcome, Cancel))
     return verdict
