@@ -36,6 +36,7 @@ print(json.dumps({
     "expected": f"00-{expected.trace_id:032x}-{expected.span_id:016x}-{expected.trace_flags:02x}",
     "spans": [[each.name, dict(each.attributes), each.status.status_code.name]
               for each in exporter.get_finished_spans()],
+    "events": [len(each.events) for each in exporter.get_finished_spans()],
     "tracer": exporter.get_finished_spans()[0].instrumentation_scope.name,
 }))
 """
@@ -72,8 +73,9 @@ def test_with_opentelemetry_a_span_is_recorded_and_its_context_carried() -> None
     assert result["headers"] == {"traceparent": result["expected"]}
     assert result["spans"] == [
         ["publish", {"topic": "events", "count": 3}, "UNSET"],
-        ["failing", {}, "ERROR"],
+        ["failing", {"error.type": "builtins.ValueError"}, "ERROR"],
     ]
+    assert result["events"] == [0, 0], "what an error says stays out of its span"
     assert result["tracer"] == "penstock"
 
 
