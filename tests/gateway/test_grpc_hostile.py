@@ -132,6 +132,7 @@ def test_messages_of_all_calls_have_a_bound(sqlite_store: str) -> None:
         answers = served.client.stream("Publishing.PublishStream", iter([asked]))
         assert is_served(served)  # a small one finds room, and the stream waits
         assert not list(served.store.log.read("orders", 0))[1:]
+        assert served.listener._loop is not None
         served.listener._loop.call_soon_threadsafe(room.give_back, 99_000)
         assert len(next(answers).places) == 1
         assert not list(answers)
