@@ -4,7 +4,9 @@ With the extra `otel` installed, `span` opens an OpenTelemetry span on the appli
 provider and `context_headers` carries the W3C trace context; without it both do nothing. Whether it is
 there is looked up once, at first use, never at import.
 
-A span tells of events where they are, never what they say: no value, no key, and of an error its type alone.
+A span tells of events where they are, never what they say: no value, no key. Of an error it says the kind and
+no word: errors of drivers and of validators quote rows and payloads, and traces go to other systems than the
+log, which has the words that may be said.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -76,8 +78,8 @@ def begun_span(
 
 def failed(opened: Any, error: BaseException) -> None:
     """Mark a span as one that an error ended. What the error says stays out: it may quote a value."""
-    opened.set_status(_api().Status(_api().StatusCode.ERROR, type(error).__name__))
-    opened.set_attribute("error.type", f"{type(error).__module__}.{type(error).__qualname__}")
+    opened.set_status(_api().Status(_api().StatusCode.ERROR, type(error).__qualname__))
+    opened.set_attribute("error.type", type(error).__qualname__)
 
 
 def current_ids() -> tuple[str, str] | None:

@@ -12,7 +12,7 @@ COUNTED: Table = {
     "access/certificate_name.py": (2, "an extra: only a door whose TLS gives no more than the text needs it"),
     "access/json_web_token.py": (1, "an extra: only who takes JSON Web Tokens has PyJWT"),
     "access/dev_certificates.py": (3, "an extra: only who tries TLS makes certificates"),
-    "cli/__init__.py": (1, "a command is imported when it is called: `penstock --version` stays quick"),
+    "cli/__init__.py": (2, "a command is imported when it is called: `penstock --version` stays quick"),
     "cli/demo.py": (2, "only its lake needs Spark, only its reader a Kafka client: a machine may have none"),
     "cli/pipeline.py": (8, "Spark, Arrow and Delta are optional, and slow to import: help must not wait"),
     "cli/pipeline_upkeep.py": (4, "as cli/pipeline.py"),

@@ -26,17 +26,17 @@ with span("publish", topic="events", count=3) as current:
     expected = current.get_span_context()
 try:
     with span("failing"):
-        raise ValueError("no")
+        raise ValueError("canary-4711")
 except ValueError:
     pass
 print(json.dumps({
+    "told": [each.to_json() for each in exporter.get_finished_spans()],
     "early": early,
     "outside": context_headers(),
     "headers": headers,
     "expected": f"00-{expected.trace_id:032x}-{expected.span_id:016x}-{expected.trace_flags:02x}",
     "spans": [[each.name, dict(each.attributes), each.status.status_code.name]
               for each in exporter.get_finished_spans()],
-    "events": [len(each.events) for each in exporter.get_finished_spans()],
     "tracer": exporter.get_finished_spans()[0].instrumentation_scope.name,
 }))
 """
@@ -73,9 +73,9 @@ def test_with_opentelemetry_a_span_is_recorded_and_its_context_carried() -> None
     assert result["headers"] == {"traceparent": result["expected"]}
     assert result["spans"] == [
         ["publish", {"topic": "events", "count": 3}, "UNSET"],
-        ["failing", {"error.type": "builtins.ValueError"}, "ERROR"],
+        ["failing", {"error.type": "ValueError"}, "ERROR"],
     ]
-    assert result["events"] == [0, 0], "what an error says stays out of its span"
+    assert "canary" not in "".join(result["told"])  # an error may quote a row or a payload
     assert result["tracer"] == "penstock"
 
 
