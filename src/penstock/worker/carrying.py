@@ -79,7 +79,13 @@ def _span(records: Sequence[Record], group: str) -> AbstractContextManager[Any]:
 
 
 def _delivered(record: Record, parent: Mapping[str, str], group: str) -> None:
-    place = {"topic": record.topic or "", "partition": record.partition or 0, "offset": record.offset or 0}
     tracing.begun_span(
-        "penstock.deliver", parent, since_ms=record.timestamp_ms, group=group, id=record.id, **place
+        "penstock.deliver",
+        parent,
+        since_ms=record.timestamp_ms,
+        group=group,
+        id=record.id,
+        topic=record.topic or "",
+        partition=record.partition or 0,
+        offset=record.offset or 0,
     ).end()
