@@ -15,6 +15,7 @@ from penstock.log.files.writer import PartitionWrite
 from penstock.testing import FakeClock
 from penstock.wire.kafka.record_batch import read_header
 from penstock.wire.kafka.records import NewRecord, encode_records
+from tests.crash.waiting import wait_until
 from tests.unit.log.files.partitions import OpenPartition, open_partition
 from tests.unit.log.files.test_faults import FailingDisk
 
@@ -59,12 +60,31 @@ def test_one_batch_is_appended_without_a_round(tmp_path: Path, durability: str) 
         opened.append("a")
         assert one(opened, a_write(opened, b"v")) == WriteResult(1, 0)
         assert one(opened, a_write(opened, b"v")) == WriteResult(2, 0)
+        assert opened.partition.head.end == 3
+        assert opened.heads.get(0) == opened.partition.head, "readers in other processes are told"
         assert opened.append("b").base_offset == 3
-        assert opened.heads.get(0) == opened.partition.head
-        assert opened.partition.head.end == 4
         assert one(opened, a_write(opened, b"v" * 40_000)) is None
     with open_partition(tmp_path) as opened:
         assert (opened.partition.end, len(opened.ids())) == (4, 4)
+
+
+def test_one_batch_does_not_overtake_what_is_about_to_be_written(tmp_path: Path) -> None:
+    with open_partition(tmp_path, durability="os") as opened:
+        opened.append("a")
+        done = Event()
+        with opened.writer._lock:  # so the writer's thread cannot take it yet
+            opened.writer.append([a_write(opened, b"v")], lambda results: done.set())
+            assert one(opened, a_write(opened, b"v")) is None
+        assert done.wait(30)
+
+
+def test_one_batch_is_synced_when_its_time_has_come(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    with open_partition(tmp_path, disk=disk, durability="interval", interval_seconds=0.01) as opened:
+        opened.append("a")
+        for end in (2, 3):
+            assert one(opened, a_write(opened, b"v")) is not None
+            wait_until(lambda end=end: opened.partition.synced_offset == end, "the disk has it")
 
 
 @pytest.mark.parametrize("is_touched", [True, False])
@@ -81,7 +101,7 @@ def test_one_batch_that_the_disk_refuses_does_not_come_back(tmp_path: Path, is_t
         disk.is_full = False
         clock.advance(timedelta(seconds=1))
         following = opened.append("e").base_offset
-        assert following > 1
+        assert following == 3, "the offset of the refused batch is not given again"
         assert opened.partition.end == following + 1
         kept = opened.ids()
         assert list(kept) == [0, 1, following]

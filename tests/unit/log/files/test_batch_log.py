@@ -490,7 +490,8 @@ def test_what_is_out_of_the_ordinary_is_left_to_the_writer(early: Opened) -> Non
     assert at_once(early, damaged) is None
     assert at_once(early, good + good) is None
     assert at_once(early, good, partition=1) is None, "nobody has looked at it yet"
-    assert at_once(early, a_batch(b"a", producer_id=7, base_sequence=0, transactional=True)) is None
+    opening = a_batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    assert at_once(early, opening) is None
     assert early.batches.write_at_once(Write(early.topic, 0, bytes(good))) is None, "it is not ours to change"
     keyed = early.store.log.create_topic("keyed", partitions=1)
     early.write([Write(keyed, 0, a_batch(b"a"))])
