@@ -183,7 +183,7 @@ def test_what_is_refused_at_once_is_answered_behind_what_is_written(small: Serve
 def test_answers_come_in_order_whether_written_at_once_or_handed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two clients, each alone or several requests at a time, small and large, over a log that does not wait."""
+    """Two clients, alone or with several requests at a time, small and large; the log does not wait."""
     monkeypatch.setenv("PENSTOCK_FILES_DURABILITY", "os")
     draw, kept = random.Random(1), list[tuple[int, bytes]]()
     with Served(f"{tmp_path}/data/") as served:
@@ -210,7 +210,7 @@ def test_answers_come_in_order_whether_written_at_once_or_handed_over(
         for client in clients:
             client.socket.close()
         found = served.store.log.read("t", 0, 0, len(kept) + 1)
-    assert [(each.offset, each.data.rstrip(b".")) for each in found] == sorted(kept)
+    assert [(each.offset, bytes(each.data or b"").rstrip(b".")) for each in found] == sorted(kept)
     for who in b"01":
         own = [offset for offset, value in kept if value.split(b"-")[1] == bytes([who])]
         assert own == sorted(own), "what a client sends first stands first"

@@ -156,9 +156,7 @@ class LogWriter:
         finally:
             self._end_alone(was_clean)
 
-    def _written_alone(
-        self, partition: PartitionLog, batch: memoryview, header: BatchHeader
-    ) -> WriteResult:
+    def _written_alone(self, partition: PartitionLog, batch: memoryview, header: BatchHeader) -> WriteResult:
         base, size = partition.next_offset, len(batch)
         try:
             if header.producer_id != NO_PRODUCER:
