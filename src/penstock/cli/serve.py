@@ -78,7 +78,8 @@ def command(
 
     Prints where it listens, a line for each door. On SIGTERM or Ctrl-C it answers what is under way, sends
     its groups to another broker if there is one, and leaves. The tables of a directory are made by it; those
-    of a database by `penstock migrate`.
+    of a database by `penstock migrate`. A directory is served by one process, which writes it; a second is
+    refused at its start.
     """
     if console and http is None:
         raise click.UsageError(
@@ -105,6 +106,7 @@ def command(
             if directory_in(plain_url(url)) is not None:
                 migrate(store.database)
             check(store.database)
+            store.log.claim()  # who serves a directory writes it: said now, not at somebody's first append
             with (
                 Lock(locking, store.database) as doors,
                 _kafka(store, kafka, advertise, settings, doors),
