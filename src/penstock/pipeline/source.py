@@ -36,7 +36,13 @@ from .view import Heads, TopicView, removed, report_removed
 
 try:
     import pyarrow as pa
-    from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+    from pyspark.sql.datasource import (
+        DataSource,
+        DataSourceArrowWriter,
+        DataSourceReader,
+        DataSourceStreamReader,
+        InputPartition,
+    )
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
@@ -44,7 +50,7 @@ _TASK_RECORDS = 2_000  # a second task costs two more Python workers, and a file
 
 
 class PenstockSource(DataSource):
-    """What Spark asks first: a name, a schema, and the reader for a batch or a stream."""
+    """What Spark asks first: a name, a schema, and the reader or writer for a batch or a stream."""
 
     @classmethod
     def name(cls) -> str:
@@ -66,6 +72,18 @@ class PenstockSource(DataSource):
         asked = read_all(self.options)
         reader: Any = SeveralTopics(asked) if self.options.get("subscribe") else StreamReader(*asked)
         return reader if TELLS_START else PlaceKeeping(reader)
+
+    def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
+        """Return what writes the rows of a batch query to topics."""
+        from .write_back import batch_writer
+
+        return batch_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802 - Spark's name
+        """Return what writes the rows of a streaming query to topics."""
+        from .write_back import stream_writer
+
+        return stream_writer(self.options, schema, overwrite)
 
 
 @dataclass
