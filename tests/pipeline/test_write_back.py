@@ -73,7 +73,8 @@ class Query:
         self._options = {"url": store.url, "topic": COPIES, "checkpointLocation": str(folder)} | others
 
     def writer(self, columns: Sequence[str] = WRITTEN) -> BackStreamWriter:
-        return PenstockSource(self._options).streamWriter(spark_type(columns), False)
+        found: BackStreamWriter = PenstockSource(self._options).streamWriter(spark_type(columns), False)
+        return found
 
     def plan(self, number: int, content: str = "") -> None:
         (self.folder / "offsets" / str(number)).write_text(f"v1\n{{}}\n{content or number}\n")
@@ -363,5 +364,5 @@ def test_a_log_in_files_is_refused_with_the_remedy(tmp_path: Path) -> None:
 def test_a_reserved_type_is_refused(sqlite_store: LogStore, tmp_path: Path) -> None:
     sqlite_store.outbox.log.create_topic(COPIES, partitions=4)
     query = Query(sqlite_store, tmp_path / "checkpoint")
-    with pytest.raises(InvalidColumn, match="column type says penstock.erased"):
+    with pytest.raises(InvalidColumn, match=r"column type says penstock\.erased"):
         query.task([{"value": b"1", "type": "penstock.erased"}], ("value", "type"))

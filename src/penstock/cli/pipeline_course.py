@@ -19,6 +19,7 @@ from penstock.log.sql.url import plain_url
 from penstock.pipeline.lake_state import finish_reset
 from penstock.pipeline.modes import APPEND, Mode, check_lake
 from penstock.pipeline.query import FrameFunction, Job, Progress, Running, start_function, start_lake
+from penstock.pipeline.reach import check_reach
 from penstock.pipeline.reader import PipelineReader
 from penstock.pipeline.rebuild import make_again
 from penstock.pipeline.retrying import Retrying
@@ -47,6 +48,7 @@ def run_function(name: str, function: FrameFunction, given: dict[str, Any]) -> N
 def _run(title: str, start: PipelineStart, given: dict[str, Any]) -> None:
     """Start Spark and the query, tell how it goes, and stop it cleanly when asked to."""
     conf = _conf(given["conf"])
+    check_reach(given["url"], given["master"] or PipelineSettings.load().master)
     with opened(given["url"], given["prefix"], given["schema"]) as store:
         # What is wrong with the store is said before anything is looked at, in the words of commands.
         counts = _partition_counts(store.log, given["topic"]) if given["mode"] != APPEND else ()

@@ -136,9 +136,7 @@ class _PartWriter:
             partition_for(topic.partitioner, one, id, topic.partitions)
             for topic, one, id in zip(topics, key, made, strict=True)
         ]
-        return HeldRecords(
-            [each.id for each in topics], partitions, made, key, types, value, headers, times
-        )
+        return HeldRecords([each.id for each in topics], partitions, made, key, types, value, headers, times)
 
     def _topics_of(self, rows: pa.RecordBatch) -> list[Topic]:
         if self.target.topic is not None:
@@ -190,15 +188,17 @@ def _times(rows: pa.RecordBatch, now_ms: int) -> list[int]:
 
 
 def _is_binary(kind: pa.DataType) -> bool:
-    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _is_headers(kind: pa.DataType) -> bool:
-    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or not pa.types.is_struct(kind.value_type):
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or not pa.types.is_struct(
+        kind.value_type
+    ):
         return False
     fields = {each.name: each.type for each in kind.value_type}
     return set(fields) == {"key", "value"} and _is_text(fields["key"]) and _is_binary(fields["value"])

@@ -129,7 +129,7 @@ class PartedWrites:
         if last < 0:
             return True
         if not write.follows:
-            return write.epoch > last
+            return write.epoch > int(last)
         if write.epoch == last and write.content == content:
             return False
         if write.epoch == last + 1:
