@@ -42,7 +42,10 @@ COUNTED: Table = {
     "pipeline/committing.py": (2, "how tables take rows: each way knows the contract that stands here"),
     "pipeline/fetch/__init__.py": (3, "a fetcher brings its driver; the address says which one"),
     "pipeline/routing.py": (1, "where typed rows go: it knows the contract that stands here"),
-    "pipeline/source.py": (1, "several topics are read by readers of one, which stand here"),
+    "pipeline/source.py": (
+        3,
+        "several topics are read by readers of one, which stand here; tasks that read do not write",
+    ),
     "pipeline/typed/classes.py": (1, "pydantic is optional"),
     "testing/lab/commits.py": (2, "drivers that a handler turned out to use; a machine may have none"),
     "testing/lab/worlds.py": (1, "only worlds on a server need its driver"),

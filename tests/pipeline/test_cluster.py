@@ -116,7 +116,7 @@ def _kill_and_count(cluster: SparkCluster, store: LogStore, to: Path) -> None:
     running: list[Any] = cluster.executors()
     assert running, ended(command)
     running[0].kill()
-    code, out, err = ended(command)
+    code, _, err = ended(command)
     assert code == 0, err
     assert places(to) == sorted(store.records())
     assert len(places(to)) == RECORDS
@@ -127,7 +127,7 @@ def _kill_and_count(cluster: SparkCluster, store: LogStore, to: Path) -> None:
     wait_until(lambda: len(places(to)) > before or command.poll() is not None, "it goes on", seconds=200)
     kill_driver(command)
     ended(command)
-    code, out, err = ended(begin(cluster, store, to))
+    code, _, err = ended(begin(cluster, store, to))
     assert code == 0, err
     found = places(to)
     assert found == sorted(store.records())

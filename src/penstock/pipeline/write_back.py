@@ -18,7 +18,7 @@ from penstock.errors import InvalidColumn, InvalidOption, MissingExtra, StoreUns
 from penstock.log.contract import Topic
 from penstock.log.sql.incoming import event_names
 from penstock.log.sql.naming import DEFAULT_PREFIX, Names
-from penstock.log.sql.parted_writes import HeldRecords, PartedWrite, PartedWrites, WritePart
+from penstock.log.sql.parted_writes import PartRecords, PartedWrite, PartedWrites, WritePart
 from penstock.log.sql.url import plain_url
 from penstock.log.store import Store, open_store
 from penstock.model.ids import new_id
@@ -112,7 +112,7 @@ class _PartWriter:
         known = {topic.name: (topic.id, topic.generation) for topic in self.topics.values()}
         return WritePart(id, count, known) if count else None
 
-    def _records(self, rows: pa.RecordBatch) -> HeldRecords:
+    def _records(self, rows: pa.RecordBatch) -> PartRecords:
         now_ms, many = SYSTEM.now_ms(), rows.num_rows
         key, value = (_bytes(rows, name) for name in ("key", "value"))
         times = _times(rows, now_ms)
@@ -136,7 +136,7 @@ class _PartWriter:
             partition_for(topic.partitioner, one, id, topic.partitions)
             for topic, one, id in zip(topics, key, made, strict=True)
         ]
-        return HeldRecords([each.id for each in topics], partitions, made, key, types, value, headers, times)
+        return PartRecords([each.id for each in topics], partitions, made, key, types, value, headers, times)
 
     def _topics_of(self, rows: pa.RecordBatch) -> list[Topic]:
         if self.target.topic is not None:

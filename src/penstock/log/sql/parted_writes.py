@@ -54,7 +54,7 @@ class WritePart:
     topics: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # id and generation, by name
 
 
-class HeldRecords(NamedTuple):
+class PartRecords(NamedTuple):
     """Records of a part, by column; a type that nobody gave is empty, headers are in Kafka's framing."""
 
     topic_id: Sequence[int]
@@ -77,7 +77,7 @@ class PartedWrites:
         """Return a number for a part that nobody else has."""
         return -1 - secrets.randbits(_PART_BITS)
 
-    def add(self, part: int, records: HeldRecords, *, begins: tuple[str, int] | None = None) -> None:
+    def add(self, part: int, records: PartRecords, *, begins: tuple[str, int] | None = None) -> None:
         """Add records to a part, of which there is one at least; the first ones begin it.
 
         `begins`: of which application, and which of its writes. Raises PartsMissing.
