@@ -40,11 +40,11 @@ COUNTED: Table = {
     "outbox/publisher.py": (2, "only a program with tracked models has SQLAlchemy"),
     "pipeline/__init__.py": (3, "a task of Spark imports the room, and needs no part of its face"),
     "pipeline/committing.py": (2, "how tables take rows: each way knows the contract that stands here"),
-    "pipeline/fetch/__init__.py": (3, "a fetcher brings its driver; the address says which one"),
+    "pipeline/fetch/__init__.py": (4, "a fetcher brings its driver; the address says which one"),
     "pipeline/routing.py": (1, "where typed rows go: it knows the contract that stands here"),
     "pipeline/source.py": (
         3,
-        "several topics are read by readers of one, which stand here; tasks that read do not write",
+        "several topics are read by readers of one, which stand here; reading loads no writer",
     ),
     "pipeline/typed/classes.py": (1, "pydantic is optional"),
     "testing/lab/commits.py": (2, "drivers that a handler turned out to use; a machine may have none"),

@@ -4,10 +4,14 @@ from penstock.errors import InvalidOption
 from penstock.log.files.url import directory_in
 from penstock.log.sql.url import plain_url
 
+from .kafka_topic import is_kafka
+
 
 def check_reach(url: str, master: str) -> None:
     """Refuse a store in files where tasks run on other machines. Raises InvalidOption."""
     if is_local(master):
+        return
+    if is_kafka(url):
         return
     plain = plain_url(url)
     kind = plain.partition(":")[0]

@@ -18,7 +18,7 @@ from penstock.errors import InvalidColumn, InvalidOption, MissingExtra, StoreUns
 from penstock.log.contract import Topic
 from penstock.log.sql.incoming import event_names
 from penstock.log.sql.naming import DEFAULT_PREFIX, Names
-from penstock.log.sql.parted_writes import PartRecords, PartedWrite, PartedWrites, WritePart
+from penstock.log.sql.parted_writes import PartedWrite, PartedWrites, PartRecords, WritePart
 from penstock.log.sql.url import plain_url
 from penstock.log.store import Store, open_store
 from penstock.model.ids import new_id
@@ -27,6 +27,7 @@ from penstock.model.partition import partition_for
 from penstock.wire.kafka.headers import encode_headers
 
 from .checkpoint import read_batch
+from .kafka_topic import is_kafka
 from .python_worker import settle_in
 from .versions import StreamArrowWriter, arrow_schema_of
 
@@ -62,6 +63,12 @@ class WriteTarget:
 
     def open(self) -> Store:
         """Open the store. Raises StoreUnsupported."""
+        if is_kafka(self.url):
+            raise StoreUnsupported(
+                "writing back to topics exactly once",
+                "the database itself, as in postgresql://host/shop; to a Kafka cluster Spark's own Kafka "
+                "sink writes, at least once",
+            )
         store = open_store(self.url, self.names)
         if not store.is_one:
             store.close()
@@ -250,7 +257,7 @@ def _target(options: Mapping[str, str], schema: StructType, overwrite: bool) -> 
         check_topic(topic)
     check_columns(schema, topic)
     names = Names(options.get("prefix") or DEFAULT_PREFIX, options.get("schema") or None)
-    target = WriteTarget(plain_url(url), names, topic)
+    target = WriteTarget(url if is_kafka(url) else plain_url(url), names, topic)
     with closing(target.open()) as store:
         if topic is not None:
             store.log.topic(topic)  # named before anything is written
