@@ -58,10 +58,10 @@ class KafkaStore:
         return read_all(reader, reader.partitions())
 
 
-@pytest.fixture(params=["files", "database"])
+@pytest.fixture(params=["directory", "database"])
 def kafka(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KafkaStore]:
     """Give a topic behind the Kafka port, on files and on a database."""
-    url = f"file://{tmp_path}/log" if request.param == "files" else f"sqlite:///{tmp_path}/shop.db"
+    url = f"file://{tmp_path}/log" if request.param == "directory" else f"sqlite:///{tmp_path}/shop.db"
     with Served(url) as served:
         served.topic("orders", PARTITIONS)
         yield KafkaStore(served)
