@@ -8,7 +8,7 @@ is seen by the end, or by the mark of the last record, which is made from all th
 
 import socket
 import struct
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -54,7 +54,7 @@ def kafka_address(url: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-class _Connection:
+class _BrokerConnection:
     """One connection to one broker."""
 
     def __init__(self, host: str, port: int) -> None:
@@ -91,7 +91,7 @@ class _Connection:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownTopic:
     """What the cluster says of a topic."""
 
     identity: LogIdentity
@@ -104,8 +104,8 @@ class KafkaTopicReader:
 
     def __init__(self, url: str, name: str) -> None:
         self._first, self._name = kafka_address(url), name
-        self._connections: dict[tuple[str, int], _Connection] = {}
-        self._found: _Known | None = None
+        self._connections: dict[tuple[str, int], _BrokerConnection] = {}
+        self._found: _KnownTopic | None = None
 
     def close(self) -> None:
         """Close the connections."""
@@ -113,13 +113,13 @@ class KafkaTopicReader:
             each.close()
         self._connections.clear()
 
-    def known(self) -> _Known:
+    def known(self) -> _KnownTopic:
         """Return which log and topic it is, asked once. Raises UnknownTopic, StoreUnreachable, StoreError."""
         if self._found is None:
             self._found = self._asked()
         return self._found
 
-    def _asked(self) -> _Known:
+    def _asked(self) -> _KnownTopic:
         wanted = {"topic_id": _NO_UUID, "name": self._name}
         message = {"topics": [wanted], "allow_auto_topic_creation": False}
         answer = self._connection(self._first).ask(METADATA, message)
@@ -133,7 +133,7 @@ class KafkaTopicReader:
         cluster = answer["cluster_id"] or self._where
         named = self._name if topic["topic_id"] == _NO_UUID else str(topic["topic_id"])
         number = int.from_bytes(blake2b(f"{cluster}/{named}".encode(), digest_size=4).digest(), "big") >> 1
-        return _Known(
+        return _KnownTopic(
             LogIdentity(f"kafka-{cluster}", INCARNATION),
             Topic(number, self._name, len(parts), KAFKA),
             {each["partition_index"]: brokers[each["leader_id"]] for each in parts},
@@ -219,10 +219,10 @@ class KafkaTopicReader:
         self._check(part["error_code"])
         return part
 
-    def _connection(self, address: tuple[str, int]) -> _Connection:
+    def _connection(self, address: tuple[str, int]) -> _BrokerConnection:
         found = self._connections.get(address)
         if found is None:
-            found = self._connections[address] = _Connection(*address)
+            found = self._connections[address] = _BrokerConnection(*address)
         return found
 
     def _check(self, number: int) -> None:
@@ -237,7 +237,9 @@ class KafkaTopicReader:
         raise StoreError(f"the Kafka cluster {self._where} refuses it: {name}")
 
 
-def _counting(part: Message, partition: int, at: int, high: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+def _counting(
+    part: Message, partition: int, at: int, high: int
+) -> Generator[tuple[BatchHeader, memoryview], None, int]:
     """Yield what counts of an answer: no marker, nothing that was taken back; return where it goes on."""
     records: Any = part["records"]
     view = memoryview(records if records is not None else b"")
