@@ -729,7 +729,7 @@ class WriterElsewhere(StoreError):
     def __init__(self, where: str, pid: str) -> None:
         super().__init__(
             f"the log in {where} is written by process {pid}, and only that one may append to it, trim it or "
-            "erase from it; ask it by a Kafka client at its port, or stop that process first"
+            "erase from it; ask it by a client at one of its ports, or stop that process first"
         )
         self.pid = pid
 

@@ -19,6 +19,7 @@ COUNTED: Table = {
     "cli/reconcile.py": (1, "only a lake needs Arrow and Delta"),
     "cli/console.py": (6, "only who serves the console needs the extra for it"),
     "cli/serve.py": (8, "as cli/worker.py"),
+    "cli/spans.py": (5, "an extra: only who sends spans has the exporter, and it is slow to import"),
     "cli/worker.py": (4, "only a worker that serves HTTP needs the extra for it"),
     "gateway/application.py": (1, "only who serves REST needs what answers for it"),
     "gateway/__init__.py": (1, "an extra: the room can be imported without Starlette, and says so when used"),
