@@ -25,6 +25,7 @@ from .lock_options import lock_options, lock_settings
 from .logs import set_up
 from .options import store_options
 from .remedies import naming_the_command
+from .spans import send_spans
 from .stopping import stop_heard
 
 
@@ -96,6 +97,7 @@ def command(
         if address is not None:
             refuse_open(flag, address, insecure=insecure, encrypted=bool(locking.tls_cert))
     set_up(log_level, log_format)
+    send_spans()
     names = Names(prefix, schema)
     settings = BrokerSettings.load()
     store = open_store(url, names)
