@@ -1,5 +1,6 @@
 """The course of a pipeline that runs: Spark, the query, how it goes, what interrupts it, and its end."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -16,11 +17,20 @@ from penstock.log.contract import Log
 from penstock.log.files.url import directory_in
 from penstock.log.sql.naming import Names
 from penstock.log.sql.url import plain_url
+from penstock.pipeline.declared import Pipeline
 from penstock.pipeline.kafka_topic import is_kafka
 from penstock.pipeline.lake_state import finish_reset
 from penstock.pipeline.modes import APPEND, Mode, check_lake
-from penstock.pipeline.query import FrameFunction, Job, Progress, Running, start_function, start_lake
-from penstock.pipeline.reach import check_reach
+from penstock.pipeline.query import (
+    FrameFunction,
+    Job,
+    Progress,
+    Running,
+    start_declared,
+    start_function,
+    start_lake,
+)
+from penstock.pipeline.reach import check_reach, is_local
 from penstock.pipeline.reader import PipelineReader
 from penstock.pipeline.rebuild import make_again
 from penstock.pipeline.retrying import Retrying
@@ -42,6 +52,11 @@ def run_lake(given: dict[str, Any]) -> None:
     _run("lake", start_lake, given)
 
 
+def run_declared(declared: Pipeline, given: dict[str, Any]) -> None:
+    """Run a pipeline that a module declares, as the options say."""
+    _run(declared.name, lambda spark, job: start_declared(spark, job, declared), given)
+
+
 def run_function(name: str, function: FrameFunction, given: dict[str, Any]) -> None:
     """Run a user's pipeline, as the options say."""
     _run(name, lambda spark, job: start_function(spark, job, name, function), given)
@@ -49,7 +64,7 @@ def run_function(name: str, function: FrameFunction, given: dict[str, Any]) -> N
 
 def _run(title: str, start: PipelineStart, given: dict[str, Any]) -> None:
     """Start Spark and the query, tell how it goes, and stop it cleanly when asked to."""
-    conf = _conf(given["conf"])
+    conf = _ui(given) | _conf(given["conf"])
     check_reach(given["url"], given["master"] or PipelineSettings.load().master)
     counts = _looked_at(given)
     job = Job(
@@ -82,6 +97,8 @@ def _run(title: str, start: PipelineStart, given: dict[str, Any]) -> None:
         session(name, master=given["master"], conf=conf) as spark,
         _asked_to_stop() as asked,
     ):
+        if given["ui"]:
+            click.echo(f"Spark's pages are at {spark.sparkContext.uiWebUrl}", err=True)
         upkeep = LakeUpkeep(job.to)
         upkeep.start()
         try:
@@ -212,6 +229,15 @@ def _absolute(url: str) -> str:
         return f"file://{quote(directory)}"
     path = plain.removeprefix("sqlite:///")
     return plain if path == plain else f"sqlite:///{Path(path).absolute()}"
+
+
+def _ui(given: dict[str, Any]) -> dict[str, str]:
+    """Return what makes Spark show its pages; those of a driver on this machine alone are for it alone."""
+    if not given["ui"]:
+        return {}
+    if is_local(given["master"] or PipelineSettings.load().master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    return {"spark.ui.enabled": "true"}
 
 
 def _conf(given: tuple[str, ...]) -> dict[str, str]:
