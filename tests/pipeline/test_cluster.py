@@ -23,7 +23,7 @@ from tests.pipeline.conftest import ROOT, WORKERS_PATH, Command, need_java
 from tests.pipeline.stores import TOPIC, LogStore
 from tests.pipeline.test_continue import places
 
-RECORDS = 3_000
+RECORDS, BATCH = 6_000, 2_500  # two tasks in a batch, so that both workers have work
 
 
 @pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "k8s://https://host:6443"])
@@ -70,9 +70,12 @@ def begin(cluster: SparkCluster, store: LogStore, to: Path) -> subprocess.Popen[
         "spark.driver.bindAddress": LOOPBACK,
         "spark.executor.memory": "512m",
         "spark.executorEnv.PYTHONPATH": WORKERS_PATH,
+        "spark.cores.max": "2",
+        "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # nothing begins before both are there
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
     }
     where = ["--url", store.url, "--topic", TOPIC, "--to", str(to), "--master", cluster.url]
-    words = ["pipeline", "lake", *where, "--once", "--batch-records", "500"]
+    words = ["pipeline", "lake", *where, "--once", "--batch-records", str(BATCH)]
     words += [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
     return subprocess.Popen(
         [sys.executable, "-c", "from penstock.cli import main; main()", *words],
@@ -141,7 +144,7 @@ def test_a_worker_that_does_not_see_the_folder_is_refused_before_anything_is_com
 ) -> None:
     store = LogStore(postgres_url)
     try:
-        store.fill(RECORDS)  # more than one task, so that both workers have some
+        store.fill(BATCH)
         code, _, err = ended(begin(cluster, store, unseen / "lake"))
     finally:
         store.close()
