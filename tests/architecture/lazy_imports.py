@@ -15,6 +15,7 @@ COUNTED: Table = {
     "cli/__init__.py": (2, "a command is imported when it is called: `penstock --version` stays quick"),
     "cli/demo.py": (2, "only its lake needs Spark, only its reader a Kafka client: a machine may have none"),
     "cli/pipeline.py": (10, "Spark, Arrow and Delta are optional, and slow to import: help must not wait"),
+    "cli/pipeline_course.py": (3, "the gateway is optional: only --http needs it"),
     "cli/pipeline_upkeep.py": (4, "as cli/pipeline.py"),
     "cli/reconcile.py": (1, "only a lake needs Arrow and Delta"),
     "cli/console.py": (6, "only who serves the console needs the extra for it"),

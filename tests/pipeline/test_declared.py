@@ -12,7 +12,10 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.errors import InvalidPipeline
+from penstock.gateway.exposition import exposition
+from penstock.metrics import SERIES
 from penstock.pipeline import BatchId, Pipeline, pipeline
+from penstock.pipeline.lake_state import reader_name
 from tests.pipeline.conftest import Command
 from tests.pipeline.stores import LogStore
 
@@ -117,8 +120,12 @@ def test_declared_pipelines_run_by_their_names(
     (tmp_path / "url.json").write_text(json.dumps(store.url))
     wanted = sorted(f"{partition}/{offset}" for partition, offset in store.records())
     words = ["--url", store.url, "--once", "--batch-records", "100"]
-    done = command("pipeline", "run", f"{module}:plain", *words)
+    done = command("pipeline", "run", f"{module}:plain", *words, "--http", "127.0.0.1:0")
     assert done.out == "done: 250 rows in 3 batches\n", done.err
+    assert "http listening on 127.0.0.1:" in done.err
+    name = reader_name(tmp_path / "plain")
+    counted = 'penstock_pipeline_records_total{pipeline="' + name + '"} 250'
+    assert counted in exposition(SERIES)
     assert len(DeltaTable(tmp_path / "plain").to_pyarrow_table()) == 250
     for name, topic in (("copying", "copies"), ("pushing", "pushed")):
         log.create_topic(topic, partitions=4)

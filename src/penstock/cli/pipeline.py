@@ -8,6 +8,7 @@ import click
 from click.core import ParameterSource
 
 from .asking import confirm
+from .listen_address import ListenAddressType, insecure_option
 from .options import Decorator, json_option, opened, prefix_option, schema_option, url_option
 from .output import cell, print_json
 from .pipeline_upkeep import optimize_tables, path_argument, show_history, vacuum_tables
@@ -87,6 +88,12 @@ def _job_options(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--master", help="Where Spark runs.  [default: the setting pipeline.master]"),
         click.option("--conf", "conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's own."),
+        click.option(
+            "--http",
+            type=ListenAddressType(),
+            help="Serve /metrics, /healthz and /readyz there; port 0 picks a free one.",
+        ),
+        insecure_option,
         click.option("--ui", is_flag=True, help="Serve Spark's own pages, and say where."),
     ]
     for option in reversed(options):

@@ -15,6 +15,7 @@ from penstock.clock import SYSTEM
 from penstock.errors import Error
 from penstock.log.contract import Log
 from penstock.log.files.url import directory_in
+from penstock.log.sql.address import short_name
 from penstock.log.sql.naming import Names
 from penstock.log.sql.url import plain_url
 from penstock.pipeline.declared import Pipeline
@@ -34,12 +35,14 @@ from penstock.pipeline.reach import check_reach, is_local
 from penstock.pipeline.reader import PipelineReader
 from penstock.pipeline.rebuild import make_again
 from penstock.pipeline.retrying import Retrying
+from penstock.pipeline.series import PipelineSeries
 from penstock.pipeline.session import session
 from penstock.pipeline.settings import PipelineSettings
 from penstock.pipeline.upkeep import LakeUpkeep
 from penstock.pipeline.view import open_view
 from penstock.signals import hearing
 
+from .listen_address import refuse_open
 from .options import opened
 
 PipelineStart = Callable[[Any, Job], Running]
@@ -65,6 +68,10 @@ def run_function(name: str, function: FrameFunction, given: dict[str, Any]) -> N
 def _run(title: str, start: PipelineStart, given: dict[str, Any]) -> None:
     """Start Spark and the query, tell how it goes, and stop it cleanly when asked to."""
     conf = _ui(given) | _conf(given["conf"])
+    if given["http"] is not None:
+        refuse_open("--http", given["http"], insecure=given["insecure"])
+        if is_kafka(given["url"]):
+            raise click.UsageError("--http serves the series of a store, and a Kafka cluster has its own")
     check_reach(given["url"], given["master"] or PipelineSettings.load().master)
     counts = _looked_at(given)
     job = Job(
@@ -94,6 +101,7 @@ def _run(title: str, start: PipelineStart, given: dict[str, Any]) -> None:
 
     name = f"penstock {title}"
     with (
+        _serving(given),
         session(name, master=given["master"], conf=conf) as spark,
         _asked_to_stop() as asked,
     ):
@@ -102,7 +110,8 @@ def _run(title: str, start: PipelineStart, given: dict[str, Any]) -> None:
         upkeep = LakeUpkeep(job.to)
         upkeep.start()
         try:
-            _Course(asked, lambda each: reader.moved(each.ends)).run(lambda: begin(spark))
+            course = _Course(asked, PipelineSeries(short_name(job.url), reader.name), reader)
+            course.run(lambda: begin(spark))
         finally:
             upkeep.stop()
         if job.once:
@@ -139,9 +148,9 @@ def _partition_counts(log: Log, name: str) -> tuple[int, ...]:
 class _Course:
     """A pipeline from its start to its end, tried again when something interrupts it that passes."""
 
-    def __init__(self, asked: Event, moved: Callable[[Progress], None]) -> None:
+    def __init__(self, asked: Event, series: PipelineSeries, reader: PipelineReader) -> None:
         settings = PipelineSettings.load()
-        self._asked, self._moved = asked, moved
+        self._asked, self._series, self._reader = asked, series, reader
         self._stop_seconds, self._limit = settings.stop_seconds, settings.retry_seconds
         self._retrying = Retrying(self._limit)
         self._line = _Line()
@@ -159,6 +168,7 @@ class _Course:
                 pause = self._retrying.pause_after(exc)
                 if pause is None or self._asked.is_set():
                     raise
+                self._series.count_interruption()
                 if self._retrying.is_new(exc):
                     click.echo(f"{exc}; trying again, for {self._limit:,.0f} s at most", err=True)
                 if self._asked.wait(pause):
@@ -183,7 +193,8 @@ class _Course:
 
     def _tell(self, each: Progress) -> None:
         self._retrying.went_well()
-        self._moved(each)
+        self._series.count(each)
+        self._reader.moved(each.ends)
         self._rows, self._batches = self._rows + each.rows, self._batches + 1
         self._line.show(
             f"batch {each.batch}: {each.rows:,} rows, {each.rows_per_second:,.0f} rows/s, "
@@ -209,6 +220,29 @@ class _Line:
         if self._terminal and self._width:
             click.echo(err=True)
             self._width = 0
+
+
+@contextmanager
+def _serving(given: dict[str, Any]) -> Iterator[None]:
+    """Serve the series of this process while the block lasts, if that is asked for."""
+    address = given["http"]
+    if address is None:
+        yield
+        return
+    from penstock.app import Outbox
+    from penstock.gateway.application import application
+    from penstock.gateway.listener import HttpListener
+
+    outbox = Outbox(given["url"], prefix=given["prefix"], schema=given["schema"])
+    listener = HttpListener(application([outbox], worker=False), *address)
+    listener.open()
+    listener.start()
+    click.echo(f"http listening on {listener.address}", err=True)
+    try:
+        yield
+    finally:
+        listener.stop()
+        outbox.close()
 
 
 @contextmanager
