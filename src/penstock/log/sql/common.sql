@@ -67,9 +67,9 @@ WHERE topic_id = :topic_id AND partition = :partition AND "offset" >= :low AND "
 ORDER BY "offset" LIMIT :limit;
 
 -- name: find_key_last
--- The last records of a key within a range of offsets of a partition, the newest first; walks the primary key backwards,
--- locks nothing.
-SELECT partition, "offset", id, key, nullif(type, ''), NULL, NULL, timestamp_ms FROM penstock_log
+-- The last records of a key within a range of offsets of a partition, the newest first, with headers; walks the primary
+-- key backwards, locks nothing.
+SELECT partition, "offset", id, key, nullif(type, ''), NULL, headers, timestamp_ms FROM penstock_log
 WHERE topic_id = :topic_id AND partition = :partition AND "offset" >= :low AND "offset" < :high AND key = :key
 ORDER BY "offset" DESC LIMIT :limit;
 
