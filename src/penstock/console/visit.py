@@ -13,6 +13,7 @@ from penstock.errors import InvalidInput
 
 from .asking import Asking
 from .history import OverviewHistory
+from .lake import LakeView
 
 BASE = "/console"
 MOST_CHARACTERS = 1024  # of what a visitor may type into one field
@@ -35,6 +36,7 @@ class PageVisit:
     query: ImmutableMultiDict[str, str]
     history: OverviewHistory
     can_act: bool
+    lake: LakeView | None = None
 
     @property
     def now(self) -> datetime:
