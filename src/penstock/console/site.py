@@ -222,7 +222,8 @@ class ConsoleSite:
             principal = self._api.access.of_nobody(Peer(address, DOOR))
         shown = self._sessions.is_unlocked(self._sessions.of(request)) or not principal.is_anonymous
         asking = Asking(self._api, request, principal)
-        return PageVisit(asking, query, self._history, self._allow_actions and shown, self._lake)
+        is_live = request.headers.get("x-live") is not None
+        return PageVisit(asking, query, self._history, self._allow_actions and shown, self._lake, is_live)
 
     def _rendered(
         self, request: Request, page: ConsolePage | None, view: PageView, visit: PageVisit | None

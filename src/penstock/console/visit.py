@@ -30,13 +30,17 @@ class PageView:
 
 @dataclass(frozen=True, slots=True)
 class PageVisit:
-    """What a view gets. `ask` asks operations; `can_act`: whether buttons are shown."""
+    """What a view gets. `ask` asks operations; `can_act`: whether buttons are shown.
+
+    `is_live`: the page is open already and brings itself up to date.
+    """
 
     ask: Asking
     query: ImmutableMultiDict[str, str]
     history: OverviewHistory
     can_act: bool
     lake: LakeView | None = None
+    is_live: bool = False
 
     @property
     def now(self) -> datetime:

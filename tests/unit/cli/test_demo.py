@@ -155,6 +155,8 @@ def shown_in_the_console(folder: Path) -> None:
         found = text_of(client.get("pipelines", params={"reconcile": "events"}).text)
         assert "reconciled: logged=160" in found
         assert "table=160" in found
+        live = client.get("pipelines", params={"reconcile": "events"}, headers={"x-live": "1"}).text
+        assert "reconciled" not in text_of(live), "a page that brings itself up to date compares once"
 
 
 def test_what_is_missing_is_left_out_with_the_reason(

@@ -47,10 +47,11 @@ def lanes(visit: PageVisit) -> PageView:
 def pipelines(visit: PageVisit) -> PageView:
     """List the readers that are no groups, such as pipelines into a lake, and the tables of the lake.
 
-    Comparing reads every place of the topic and the tables, so it is for who may act.
+    Comparing reads every place of the topic and the tables, so it is for who may act, and done once.
     """
     now, topic, lake = looked(visit), visit.text("reconcile"), visit.lake
-    found = lake.reconcile(topic) if lake is not None and topic is not None and visit.can_act else None
+    may = visit.can_act and not visit.is_live
+    found = lake.reconcile(topic) if may and lake is not None and topic is not None else None
     values = {"overview": now, "pipelines": [each for each in now.groups if each.kind == "pipeline"]}
     values |= {"lake": lake, "tables": lake.tables() if lake is not None else (), "found": found}
     return PageView("pipelines.html", values)
