@@ -15,7 +15,7 @@ import psutil
 
 from penstock import points
 from penstock.pipeline.identity import ByOffsets
-from penstock.pipeline.sink import DeltaSink, DeltaStreamWriter
+from penstock.pipeline.sink import DeltaSink, DeltaStreamWriter, IcebergSink
 from penstock.pipeline.upsert.latest import Order
 
 RECORDS_PER_BATCH = 100
@@ -74,6 +74,18 @@ class AppendingWriter(DeltaStreamWriter):
             Order.last = last  # type: ignore[method-assign]
 
 
+class KillingIcebergSink(KillingSink, IcebergSink):
+    """The same for Iceberg tables."""
+
+
+class UncheckedIcebergSink(UncheckedSink, IcebergSink):
+    """The same for Iceberg tables."""
+
+
+class AppendingIcebergSink(AppendingSink, IcebergSink):
+    """The same for Iceberg tables."""
+
+
 def kill_tree(driver: int) -> None:
     """End the driver and all its processes as `kill -9` does, this one last."""
     found = [psutil.Process(driver), *psutil.Process(driver).children(recursive=True)]
@@ -90,6 +102,7 @@ def main(words: list[str]) -> None:
     from tests.pipeline import killing  # Spark's workers import it by this name, not as the program
 
     vars(session)["DeltaSink"] = killing.KillingSink
+    vars(session)["IcebergSink"] = killing.KillingIcebergSink
     os.environ[DRIVER] = str(os.getpid())
     command(words)
 

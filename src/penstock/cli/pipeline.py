@@ -82,6 +82,22 @@ def _job_options(function: Callable[..., Any]) -> Callable[..., Any]:
             metavar="COLUMN[,COLUMN]",
             help="With --mode upsert: what tells rows apart.  [lake: key, that of the record]",
         ),
+        click.option(
+            "--format",
+            type=click.Choice(["delta", "iceberg"]),
+            default="delta",
+            show_default=True,
+            help="The format of the tables.",
+        ),
+        click.option(
+            "--catalog",
+            metavar="URL",
+            help="Of Iceberg tables: a REST catalog.  [default: a file in the folder]",
+        ),
+        click.option(
+            "--namespace",
+            help="Of Iceberg tables: their namespace in the catalog.  [default: the folder's name]",
+        ),
         click.option("--master", help="Where Spark runs.  [default: the setting pipeline.master]"),
         click.option("--conf", "conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's own."),
     ]
@@ -103,7 +119,7 @@ def command() -> None:
 )
 @_job_options
 def lake(types: str | None, **given: Any) -> None:
-    """Put a topic into Delta tables, one for each event type."""
+    """Put a topic into tables, one for each event type."""
     from .pipeline_course import run_lake
 
     run_lake(given | {"types": None if types is None else _registered(types)})
@@ -121,7 +137,7 @@ def _registered(target: str) -> Any:
 @click.argument("pipeline", metavar="MODULE:FUNCTION")
 @_job_options
 def run(pipeline: str, **given: Any) -> None:
-    """Run your own function, DataFrame in and DataFrame out, into a Delta table.
+    """Run your own function, DataFrame in and DataFrame out, into a table.
 
     The function gets the topic as a streaming DataFrame with the columns key, value, type, headers, topic,
     partition, offset and timestamp, and returns one with the rows to append.
