@@ -9,7 +9,7 @@ import click
 from .asking import confirm
 from .options import Decorator, json_option, opened, prefix_option, schema_option, url_option
 from .output import cell, print_json
-from .pipeline_upkeep import optimize_tables, path_argument, show_history, vacuum_tables
+from .pipeline_upkeep import erase_rows, optimize_tables, path_argument, show_history, vacuum_tables
 from .tables import print_table
 from .target import load
 
@@ -191,6 +191,7 @@ def show(path: Path, as_json: bool) -> None:
 
 command.add_command(optimize_tables)
 command.add_command(vacuum_tables)
+command.add_command(erase_rows)
 command.add_command(show_history)
 
 

@@ -148,6 +148,13 @@ class Table(ABC):
         """Remove files that no commit points to and that are older than an age; return their names."""
 
     @abstractmethod
+    def purge(self, older_than_hours: int) -> list[str]:
+        """Remove all that was, and is not any more: older versions, their files and descriptions.
+
+        Files that no version ever pointed to go if they are older than an age. Return names of data files.
+        """
+
+    @abstractmethod
     def append(self, files: Sequence[DataFile], identity: BatchIdentity) -> None:
         """Add files and the batch's identity in one transaction. Raises CommitFailedError."""
 

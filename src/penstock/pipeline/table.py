@@ -240,6 +240,22 @@ class LakeTable(Table):
             older_than_hours, dry_run=dry_run, enforce_retention_duration=False, full=True
         )
 
+    def purge(self, older_than_hours: int) -> list[str]:
+        """Remove all that was, and is not any more: older versions, their files and descriptions."""
+        gone = self._table.vacuum(0, dry_run=False, enforce_retention_duration=False, full=False)
+        gone += self.vacuum(older_than_hours, dry_run=False)
+        self._forget()
+        version, log = self._table.version(), Path(self.path) / "_delta_log"
+        self._table.create_checkpoint()
+        bring_to_disk(log / f"{version:020}.checkpoint.parquet", log / "_last_checkpoint")
+        for file in log.iterdir():
+            number = file.name.partition(".")[0]
+            if number.isdigit() and int(number) < version:
+                file.unlink(missing_ok=True)
+        bring_to_disk(log / "_last_checkpoint")
+        self._forget()
+        return gone
+
     def append(self, files: Sequence[DataFile], identity: BatchIdentity) -> None:
         """Add files and the batch's identity in one transaction. Raises CommitFailedError."""
         rows, log = sum(each.rows for each in files), self._known()

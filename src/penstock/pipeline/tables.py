@@ -73,7 +73,7 @@ def vacuum(path: Path, *, older_than_hours: int, dry_run: bool) -> list[Removed]
         Removed(each.name, tuple(table_at(each).vacuum(older_than_hours, dry_run=dry_run)))
         for each in existing_tables(path)
     ]
-    return done + _unborn(path, older_than_hours, dry_run=dry_run)
+    return done + unborn(path, older_than_hours, dry_run=dry_run)
 
 
 def history(path: Path, *, limit: int, tables: Collection[str] = ()) -> list[TableCommit]:
@@ -131,7 +131,7 @@ def _furthest(lake: Ends, table: Ends) -> Ends:
     return {p: max(lake.get(p, 0), table.get(p, 0)) for p in lake.keys() | table.keys()}
 
 
-def _unborn(path: Path, older_than_hours: int, *, dry_run: bool) -> list[Removed]:
+def unborn(path: Path, older_than_hours: int, *, dry_run: bool) -> list[Removed]:
     """Remove files in folders that never became a table: a crash came before the first commit."""
     if is_table(path):
         return []

@@ -15,7 +15,7 @@ from typing import Any, Self
 import msgspec
 
 from penstock.clock import SYSTEM
-from penstock.errors import MissingExtra, TableDamaged
+from penstock.errors import MissingExtra, PipelineFailed, TableDamaged
 
 from ..contract import (
     FILES,
@@ -283,7 +283,13 @@ class IcebergTable(Table):
         summary = {name: each for name, each in notes.items() if name not in sticky}
         update = transaction.update_snapshot(summary | ({_OPERATION: operation} if operation else {}))
         tasks, old = self._tasks() if removed else [], set(removed)
-        gone = [each.file for each in tasks if self._below(each.file.file_path) in old]
+        tasks = [each for each in tasks if self._below(each.file.file_path) in old]
+        if any(each.delete_files for each in tasks):
+            raise PipelineFailed(
+                f"rows of table {self.path} were deleted by an engine that did not write their files anew; "
+                "let it do so (rewrite_data_files), or they would come back"
+            )
+        gone = [each.file for each in tasks]
         producer = update.overwrite() if gone else update.merge_append()
         paths = (f"{self._table.location()}/{name}" for name in added)
         with producer as files:
@@ -355,6 +361,37 @@ class IcebergTable(Table):
             )
         return found
 
+    def purge(self, older_than_hours: int) -> list[str]:
+        """Remove all that was, and is not any more: older snapshots, their files and descriptions."""
+        was = needed(self._table, self._table.snapshots())
+        # The snapshot that has removed files still describes them; the one after it does not.
+        self._commit((), (), [], {}, "erase")
+        was |= needed(self._table, self._table.snapshots())
+        self._expire(set())
+        is_now = needed(self._table, self._table.snapshots())
+        gone = [each for each in was - is_now if each.is_file()]
+        for each in gone:
+            each.unlink(missing_ok=True)
+        root = Path(self.path)
+        names = [each.relative_to(root).as_posix() for each in gone]
+        gone_since = self.vacuum(older_than_hours, dry_run=False)
+        return sorted(name for name in {*names, *gone_since} if name.endswith(".parquet"))
+
+    def _expire(self, stay: set[int]) -> None:
+        """Forget all snapshots but some, and the last one. Raises CommitFailedError."""
+        now = self._table.current_snapshot()
+        kept = stay | ({now.snapshot_id} if now is not None else set())
+        gone = [each.snapshot_id for each in self._table.snapshots() if each.snapshot_id not in kept]
+        if gone:
+            expiring = self._begin()
+            ExpireSnapshots(expiring).by_ids(gone).commit()
+            try:
+                expiring.commit_transaction()
+            except CommitFailedException as exc:
+                raise CommitFailedError(str(exc)) from exc
+            finally:
+                self._forget()
+
     def vacuum(self, older_than_hours: int, *, dry_run: bool) -> list[str]:
         """Forget snapshots older than an age, and remove files of that age that none points to any more."""
         before_ms = SYSTEM.now_ms() - older_than_hours * _HOUR_MS
@@ -364,16 +401,8 @@ class IcebergTable(Table):
             for each in self._table.snapshots()
             if each.timestamp_ms >= before_ms or (now is not None and each.snapshot_id == now.snapshot_id)
         ]
-        if len(stay) < len(self._table.snapshots()) and not dry_run:
-            ids = {each.snapshot_id for each in stay}
-            gone = [each.snapshot_id for each in self._table.snapshots() if each.snapshot_id not in ids]
-            expiring = self._begin()
-            ExpireSnapshots(expiring).by_ids(gone).commit()
-            try:
-                expiring.commit_transaction()
-            except CommitFailedException as exc:
-                raise CommitFailedError(str(exc)) from exc
-            self._forget()
+        if not dry_run:
+            self._expire({each.snapshot_id for each in stay})
         held, root = needed(self._table, stay), Path(self.path)
         files = [each for each in root.rglob("*") if each.is_file() and _is_ours(each.relative_to(root))]
         left = [each for each in files if each not in held and each.stat().st_mtime * 1000 < before_ms]
