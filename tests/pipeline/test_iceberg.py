@@ -23,6 +23,8 @@ from penstock.pipeline.lake_state import reset
 from penstock.pipeline.offsets import Range
 from penstock.pipeline.partitioning import Partitioning
 from penstock.pipeline.paths import is_table, tables_in
+from penstock.pipeline.routing import OneTable
+from penstock.pipeline.sink import IcebergSink
 from penstock.pipeline.tables import describe, history, vacuum
 from penstock.pipeline.typed.evolving import Evolve
 from penstock.pipeline.upkeep import optimize
@@ -30,6 +32,7 @@ from penstock.pipeline.upsert import BUCKETS
 from penstock.pipeline.upsert.merging import Upsert
 from penstock.pipeline.upsert.reading import forget_deleted, live_rows
 from penstock.pipeline.writing import FileWriter, OpenFile
+from tests.pipeline import test_table
 from tests.pipeline.test_upsert_merging import SCHEMA, Row, a_batch, a_part, a_row
 
 APPEND, UPSERT = AppendFiles(), Upsert(("key",), (1,))
@@ -192,16 +195,7 @@ def test_days_are_hidden_partitions(table: Path) -> None:
         [pa.array(range(len(moments))), pa.array(moments, schema.field(1).type)], schema=schema
     )
 
-    class All:
-        several = False
-
-        def parts(self, rows: pa.RecordBatch) -> Any:
-            yield "orders", rows
-
-        def schema_of(self, name: str) -> pa.Schema:
-            return schema
-
-    files = FileWriter(table.parent, All(), days).write(iter([batch]))
+    files = FileWriter(table, OneTable(schema), days).write(iter([batch]))
     assert len(files) == 4
     assert commit(TablePart(table, schema, tuple(files), ("timestamp_day",)), a_batch(0, 13), APPEND)
     assert {part["timestamp_day"] for part, _ in table_at(table).files()} == {"0", "1", "2", None}
@@ -303,6 +297,30 @@ def test_a_file_of_another_column_order_and_an_empty_table_can_be_read(table: Pa
     file.add(pa.RecordBatch.from_pylist([a_row("a", 0)], schema=other))
     assert commit(TablePart(table, SCHEMA, (file.finish(),)), a_batch(0, 1), APPEND)
     assert read_back(table, ["key", "offset"]) == [(b"a", 0)]
+
+
+def test_a_stream_fills_a_lake_of_iceberg_tables_each_batch_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sink as Spark calls it: tasks that write, a driver that commits, a checkpoint that is lost."""
+    monkeypatch.setattr(test_table, "DeltaSink", IcebergSink)
+    to = tmp_path / "lake"
+    query = test_table.Query(tmp_path / "one", to, tableBy="type")
+    ends, types = test_table.ends, ("a", "b/c")
+    query.run(ends(0), ends(10), types)
+    number = query.plan(ends(10), ends(20))
+    query.commit(number, query.write(ends(10), ends(20), types))
+    query.commit(number, query.write(ends(10), ends(20), types))  # a crash before Spark knew of it
+    other = test_table.Query(tmp_path / "two", to, tableBy="type")
+    with pytest.raises(RangesDiffer):
+        other.run(ends(0), ends(10), types)
+    other.run(ends(20), ends(30), types)
+    assert [each.name for each in tables_in(to)] == ["a", "b~2Fc"]
+    found = [row for each in tables_in(to) for row in read_back(each, ["partition", "offset"])]
+    assert sorted(found) == test_table.all_places(30)
+    monkeypatch.undo()
+    with pytest.raises(InvalidOption, match="iceberg, as the tables in"):
+        test_table.Query(tmp_path / "three", to, tableBy="type").run(ends(30), ends(40), types)
 
 
 def test_a_batch_of_two_topics_is_known_by_both(table: Path) -> None:
