@@ -50,6 +50,8 @@ try:
     from pyiceberg.io.pyarrow import parquet_files_to_data_files
     from pyiceberg.table import FileScanTask, TableProperties, Transaction
     from pyiceberg.table import Table as Loaded
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.update import TableUpdate
     from pyiceberg.table.update.snapshot import ExpireSnapshots
     from pyiceberg.transforms import IdentityTransform, parse_transform
 except ImportError as exc:
@@ -265,7 +267,7 @@ class IcebergTable(Table):
     def _begin(self) -> Transaction:
         """Return a transaction on the table as it was seen, which is not tried again by itself."""
         self._table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"  # of this copy alone
-        return self._table.transaction()
+        return _Remembering(self._table)
 
     def _commit(
         self,
@@ -409,6 +411,22 @@ class IcebergTable(Table):
         for each in [] if dry_run else left:
             each.unlink(missing_ok=True)
         return sorted(each.relative_to(root).as_posix() for each in left)
+
+
+class _Remembering(Transaction):
+    """A transaction that works out only once what the table is after its changes so far.
+
+    pyiceberg does so each time it asks itself, and copies all snapshots: most of the time of a commit.
+    """
+
+    _worked_out: tuple[tuple[TableUpdate, ...], TableMetadata] | None = None
+
+    @property
+    def table_metadata(self) -> TableMetadata:
+        """What the table is after the changes so far."""
+        if self._worked_out is None or self._worked_out[0] is not self._updates:
+            self._worked_out = self._updates, super().table_metadata
+        return self._worked_out[1]
 
 
 def _is_ours(below: Path) -> bool:
