@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -16,10 +16,12 @@ from penstock.log.contract import Log
 from penstock.log.files.url import directory_in
 from penstock.log.sql.naming import Names
 from penstock.log.sql.url import plain_url
+from penstock.pipeline.kafka_topic import is_kafka
 from penstock.pipeline.kinds import ICEBERG
 from penstock.pipeline.lake_state import finish_reset
 from penstock.pipeline.modes import APPEND, Mode, check_lake
 from penstock.pipeline.query import FrameFunction, Job, Progress, Running, start_function, start_lake
+from penstock.pipeline.reach import check_reach
 from penstock.pipeline.reader import PipelineReader
 from penstock.pipeline.rebuild import make_again
 from penstock.pipeline.retrying import Retrying
@@ -27,6 +29,7 @@ from penstock.pipeline.session import session
 from penstock.pipeline.settings import PipelineSettings
 from penstock.pipeline.sink import begin_iceberg
 from penstock.pipeline.upkeep import LakeUpkeep
+from penstock.pipeline.view import open_view
 from penstock.signals import hearing
 
 from .options import opened
@@ -49,9 +52,8 @@ def run_function(name: str, function: FrameFunction, given: dict[str, Any]) -> N
 def _run(title: str, start: PipelineStart, given: dict[str, Any]) -> None:
     """Start Spark and the query, tell how it goes, and stop it cleanly when asked to."""
     conf = _conf(given["conf"])
-    with opened(given["url"], given["prefix"], given["schema"]) as store:
-        # What is wrong with the store is said before anything is looked at, in the words of commands.
-        counts = _partition_counts(store.log, given["topic"]) if given["mode"] != APPEND else ()
+    check_reach(given["url"], given["master"] or PipelineSettings.load().master)
+    counts = _looked_at(given)
     job = Job(
         url=_absolute(given["url"]),
         topic=given["topic"],
@@ -97,6 +99,18 @@ def _run(title: str, start: PipelineStart, given: dict[str, Any]) -> None:
             upkeep.stop()
         if job.once:
             upkeep.look()  # a run by cron is too short for the thread to look
+
+
+def _looked_at(given: dict[str, Any]) -> tuple[int, ...]:
+    """Say what is wrong with the store before anything is looked at, in the words of commands.
+
+    Return how many partitions the topic had and has, where it matters.
+    """
+    if is_kafka(given["url"]):
+        with closing(open_view(given["url"], Names(), given["topic"])) as view:
+            return (view.heads().topic.partitions,)
+    with opened(given["url"], given["prefix"], given["schema"]) as store:
+        return _partition_counts(store.log, given["topic"]) if given["mode"] != APPEND else ()
 
 
 def _mode(given: dict[str, Any], counts: tuple[int, ...]) -> Mode:
@@ -199,6 +213,8 @@ def _asked_to_stop() -> Iterator[Event]:
 
 def _absolute(url: str) -> str:
     """Return a URL that means the same files in Spark's processes."""
+    if is_kafka(url):
+        return url
     plain = plain_url(url)
     directory = directory_in(plain)
     if directory is not None:

@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import logging
 from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,14 +24,16 @@ from penstock.gateway.rest.bodies import check_head
 from penstock.gateway.statuses import status_of
 from penstock.redaction import traced
 
-from .acts import ACTS, ActPlan, ConsoleAct
+from .acts import ACTS, ConsoleAct
 from .asking import Asking
 from .charts import HEIGHT, WIDTH
 from .downloads import download
 from .forms import read_form
 from .history import OverviewHistory
 from .pages import PAGES, ConsolePage
+from .plan import LOOK, ActPlan
 from .safety import MARK, Protected, Sessions
+from .settings import ConsoleSettings, trace_address, trace_template
 from .visit import BASE, PageView, PageVisit, address
 from .wording import FILTERS
 
@@ -81,6 +84,8 @@ class ConsoleSite:
             chart_height=HEIGHT,
             store=api.store.name,
             MARK=MARK,
+            LOOK=LOOK,
+            trace_address=partial(trace_address, trace_template(ConsoleSettings.load())),
         )
 
     def routes(self) -> list[BaseRoute]:
@@ -138,7 +143,19 @@ class ConsoleSite:
             return self._refused(request, act)
         plan = await self._in_thread(lambda: act.plan(visit))
         fields = [each for each in request.query_params.multi_items() if each[0] != MARK]
-        view = PageView("act.html", {"act": act, "plan": plan, "fields": fields})
+        return self._asked(request, act, plan, fields, visit)
+
+    def _asked(
+        self,
+        request: Request,
+        act: ConsoleAct,
+        plan: ActPlan,
+        fields: list[tuple[str, str]],
+        visit: PageVisit,
+    ) -> Response:
+        own = dict(plan.fields)
+        kept = [each for each in fields if each[0] not in own]
+        view = PageView("act.html", {"act": act, "plan": plan, "fields": [*kept, *own.items()]})
         return self._rendered(request, None, view, visit)
 
     async def _act(self, request: Request) -> Response:
@@ -148,6 +165,10 @@ class ConsoleSite:
         act, visit = ACTS.get(request.path_params["word"]), self._visit(request, form)
         if act is None or not visit.can_act:
             return self._refused(request, act)
+        if form.get(LOOK):  # of what is too long for an address, or should not stand in one
+            plan = await self._in_thread(lambda: act.plan(visit))
+            fields = [each for each in form.multi_items() if each[0] not in (MARK, LOOK)]
+            return self._asked(request, act, plan, fields, visit)
         plan, said = await self._in_thread(lambda: _carried_out(act, visit))
         self._sessions.tell(session, said)
         return RedirectResponse(plan.back, 303)

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from starlette.datastructures import ImmutableMultiDict
 
 from penstock.clock import from_ms
+from penstock.errors import InvalidInput
 
 from .asking import Asking
 from .history import OverviewHistory
@@ -44,6 +45,13 @@ class PageVisit:
         """Return a value of the address; None if it is not there or empty."""
         value = self.query.get(name)
         return str(value)[:MOST_CHARACTERS] if value else None
+
+    def needed(self, name: str) -> str:
+        """Return a value that has to be there. Raises InvalidInput."""
+        value = self.text(name)
+        if value is None:
+            raise InvalidInput(f"the field {name} is empty")
+        return value
 
     def place(self, name: str = "after") -> str | None:
         """Return where a page of a listing begins, which may be long."""

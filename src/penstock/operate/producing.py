@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from penstock.clock import SYSTEM, Clock, from_ms
+from penstock.clock import SYSTEM, Clock, from_ms, own_ms
 from penstock.errors import InvalidInput, OutOfSequence, ProducerFenced, TokenReused, ValueTooLarge
 from penstock.log.contract import Batch, Position, Producer, Topic
 from penstock.log.entry import Content, content_of
@@ -35,6 +35,7 @@ from penstock.model.token import GivenToken, Token, check_token, digest
 from penstock.model.trace import TRACEPARENT
 from penstock.outbox.tokens import TokensSettings
 
+from . import audit
 from .operation import operation
 
 MOST_RECORDS = 10_000  # that one call adds
@@ -95,6 +96,33 @@ def produce(
     _wait(store, known, positions)
     found = {(each.partition, each.offset): each.id for each in store.log.at(known, positions, bare=True)}
     return [AppendedRecord(*place, found.get(place)) for place in positions]
+
+
+@operation
+def publish_by_hand(
+    store: Store,
+    topic: str,
+    record: RecordWanted,
+    *,
+    token: GivenToken,
+    dry_run: bool = False,
+    actor: str | None = None,
+    clock: Clock = SYSTEM,
+) -> AppendedRecord | None:
+    """Add one record as `produce` does, and note in the audit who did; None from a dry run.
+
+    The note follows the record: if the process dies between the two, a repetition with the same token adds
+    nothing and writes the note.
+    """
+    if dry_run:
+        store.log.topic(topic)
+        check_token(token, topic)
+        _checked(record, LimitsSettings.load(), None)
+        return None
+    (added,) = produce(store, topic, [record], token=token, clock=clock)
+    subject = {"topic": topic, "partition": added.partition, "offset": added.offset, "id": added.id}
+    store.database.run(lambda tx: audit.write(tx, "publish", subject, 1, own_ms(clock), actor=actor))
+    return added
 
 
 @operation
