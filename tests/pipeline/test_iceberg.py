@@ -33,6 +33,7 @@ from penstock.pipeline.upsert.merging import Upsert
 from penstock.pipeline.upsert.reading import forget_deleted, live_rows
 from penstock.pipeline.writing import FileWriter, OpenFile
 from tests.pipeline import test_table
+from tests.pipeline.rest_catalog import rest_catalog
 from tests.pipeline.test_upsert_merging import SCHEMA, Row, a_batch, a_part, a_row
 
 APPEND, UPSERT = AppendFiles(), Upsert(("key",), (1,))
@@ -283,6 +284,37 @@ def test_a_folder_has_one_format_and_one_catalog(tmp_path: Path, table: Path) ->
         begin(table.parent, "http://localhost:1/", None)
     with pytest.raises(InvalidOption, match="address of a REST catalog"):
         begin(tmp_path / "other", "ftp://x", None)
+
+
+def test_a_rest_catalog_knows_the_tables_and_refuses_who_was_overtaken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with rest_catalog(tmp_path) as url:
+        begin(tmp_path / "lake", url, "shop")
+        table = tmp_path / "lake" / "orders"
+        assert appended(table, 0, 10)
+        assert not (table.parent / "_penstock" / "catalog.db").exists()
+        put, times = AppendFiles.put, list[int]()
+
+        def late(self: AppendFiles, *given: Any) -> None:
+            if not times:
+                times.append(1)
+                assert appended(table, 10, 20), "the other driver"
+            put(self, *given)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(AppendFiles, "put", late)
+            assert not appended(table, 10, 20)
+        # What was reported as failed may count later: its file stays.
+        assert len(list(table.glob("*.parquet"))) == 3
+        assert len(offsets(table)) == 20
+        optimize(table.parent, file_bytes=1 << 20)
+        vacuum(table.parent, older_than_hours=0, dry_run=False)
+        assert len(list(table.glob("*.parquet"))) == 1
+        reset(table.parent, rebuild=True)
+        begin(table.parent, url, "shop")
+        assert appended(table, 0, 3)
+        assert len(offsets(table)) == 3
 
 
 def test_a_type_may_be_called_metadata(table: Path) -> None:
