@@ -11,7 +11,7 @@ from threading import Lock, Thread
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from pyiceberg.catalog.rest import CommitTableRequest, CreateTableRequest
+from pyiceberg.catalog.rest import CreateTableRequest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import (
     CommitFailedException,
@@ -19,6 +19,7 @@ from pyiceberg.exceptions import (
     NoSuchTableError,
     TableAlreadyExistsError,
 )
+from pyiceberg.table import CommitTableRequest
 
 
 class _Named:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -33,6 +37,7 @@ from penstock.pipeline.upsert.merging import Upsert
 from penstock.pipeline.upsert.reading import forget_deleted, live_rows
 from penstock.pipeline.writing import FileWriter, OpenFile
 from tests.pipeline import test_table
+from tests.pipeline.conftest import ROOT, WORKERS_PATH
 from tests.pipeline.rest_catalog import rest_catalog
 from tests.pipeline.test_upsert_merging import SCHEMA, Row, a_batch, a_part, a_row
 
@@ -147,6 +152,21 @@ def test_a_commit_that_pyiceberg_tries_again_by_itself_doubles_rows(
     monkeypatch.setattr(AppendFiles, "put", late)
     appended(table, 10, 20)
     assert len(offsets(table)) == 30
+
+
+@pytest.mark.parametrize("point", ["pipeline.before_table_commit", "pipeline.after_table_commit"])
+def test_a_driver_that_dies_around_its_commit_loses_and_doubles_nothing(table: Path, point: str) -> None:
+    appended(table, 0, 10)
+    program = (
+        "import sys; from pathlib import Path; from penstock import points; "
+        "from tests.pipeline.test_iceberg import appended; "
+        "points.arm(sys.argv[2], points.kill); appended(Path(sys.argv[1]), 10, 20)"
+    )
+    words = [sys.executable, "-c", program, str(table), point]
+    died = subprocess.run(words, cwd=ROOT, env=os.environ | {"PYTHONPATH": WORKERS_PATH}, check=False)
+    assert died.returncode == -signal.SIGKILL
+    assert appended(table, 10, 20) == point.startswith("pipeline.before")
+    assert len(offsets(table)) == 20
 
 
 def test_the_table_of_upserts_is_what_a_dictionary_would_be_after_every_batch(table: Path) -> None:
