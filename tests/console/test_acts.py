@@ -248,7 +248,9 @@ def test_rules_hold_for_pages_and_acts(ruled: ServedConsole) -> None:
     assert ruled.act("requeue", reader, group="mailer", all="1").status_code == 403
     assert len(dead_letters(ruled.store).items) == 3
     assert ruled.act("requeue", ops, group="mailer", all="1").status_code == 303
-    assert done(ruled) == [("console:ops", "dead requeue")]
+    assert ruled.act("publish", reader, topic="events", value="1").status_code == 403
+    assert ruled.act("publish", ops, topic="events", value="1").status_code == 303
+    assert done(ruled) == [("console:ops", "publish"), ("console:ops", "dead requeue")]
     shown = text_of(ops.get("access", params={"principal": "mine", "right": "read", "kind": "group"}).text)
     assert "mine may not read group" in shown
     for each in (ops, reader, mine):

@@ -191,6 +191,7 @@ def _of_schedule(word: str, question: str, means: str, past: str) -> Callable[[P
             (means,),
         )
 
+    plan.__doc__ = means
     return plan
 
 

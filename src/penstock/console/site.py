@@ -30,6 +30,7 @@ from .charts import HEIGHT, WIDTH
 from .downloads import download
 from .forms import read_form
 from .history import OverviewHistory
+from .lake import LakeView
 from .pages import PAGES, ConsolePage
 from .plan import LOOK, ActPlan
 from .safety import MARK, Protected, Sessions
@@ -54,7 +55,8 @@ PageHandler = Callable[[Request], Awaitable[Response]]
 class ConsoleSite:
     """The console of one store. `api` answers what pages ask, in its threads; its routes need not be served.
 
-    `allow_actions`: acts are offered to who shows `token`, or is somebody by the rules of access.
+    `allow_actions`: acts are offered to who shows `token`, or is somebody by the rules of access. `lake` is
+    what pipelines write, if that is to be shown.
     """
 
     def __init__(
@@ -64,8 +66,10 @@ class ConsoleSite:
         allow_actions: bool = False,
         token: str | None = None,
         hosts: Collection[str] = (),
+        lake: LakeView | None = None,
     ) -> None:
         self._api, self._allow_actions, self._token, self._hosts = api, allow_actions, token, frozenset(hosts)
+        self._lake = lake
         self._history, self._sessions = OverviewHistory(api.clock), Sessions(api.clock)
         self._files = {each.name: each.read_bytes() for each in sorted(_STATIC.iterdir())}
         self._version = hashlib.sha256(b"".join(self._files.values())).hexdigest()[:12]
@@ -217,9 +221,9 @@ class ConsoleSite:
             address = request.client.host if request.client else ""
             principal = self._api.access.of_nobody(Peer(address, DOOR))
         shown = self._sessions.is_unlocked(self._sessions.of(request)) or not principal.is_anonymous
-        return PageVisit(
-            Asking(self._api, request, principal), query, self._history, self._allow_actions and shown
-        )
+        asking = Asking(self._api, request, principal)
+        is_live = request.headers.get("x-live") is not None
+        return PageVisit(asking, query, self._history, self._allow_actions and shown, self._lake, is_live)
 
     def _rendered(
         self, request: Request, page: ConsolePage | None, view: PageView, visit: PageVisit | None

@@ -13,6 +13,7 @@ from penstock.errors import InvalidInput
 
 from .asking import Asking
 from .history import OverviewHistory
+from .lake import LakeView
 
 BASE = "/console"
 MOST_CHARACTERS = 1024  # of what a visitor may type into one field
@@ -29,12 +30,17 @@ class PageView:
 
 @dataclass(frozen=True, slots=True)
 class PageVisit:
-    """What a view gets. `ask` asks operations; `can_act`: whether buttons are shown."""
+    """What a view gets. `ask` asks operations; `can_act`: whether buttons are shown.
+
+    `is_live`: the page is open already and brings itself up to date.
+    """
 
     ask: Asking
     query: ImmutableMultiDict[str, str]
     history: OverviewHistory
     can_act: bool
+    lake: LakeView | None = None
+    is_live: bool = False
 
     @property
     def now(self) -> datetime:
