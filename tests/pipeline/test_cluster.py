@@ -6,10 +6,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -23,7 +22,7 @@ from tests.pipeline.conftest import ROOT, WORKERS_PATH, Command, need_java
 from tests.pipeline.stores import TOPIC, LogStore
 from tests.pipeline.test_continue import places
 
-RECORDS = 3_000
+RECORDS, BATCH = 12_500, 2_500  # two tasks in a batch, so that both workers have work
 
 
 @pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "k8s://https://host:6443"])
@@ -70,9 +69,12 @@ def begin(cluster: SparkCluster, store: LogStore, to: Path) -> subprocess.Popen[
         "spark.driver.bindAddress": LOOPBACK,
         "spark.executor.memory": "512m",
         "spark.executorEnv.PYTHONPATH": WORKERS_PATH,
+        "spark.cores.max": "2",
+        "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # nothing begins before both are there
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
     }
     where = ["--url", store.url, "--topic", TOPIC, "--to", str(to), "--master", cluster.url]
-    words = ["pipeline", "lake", *where, "--once", "--batch-records", "500"]
+    words = ["pipeline", "lake", *where, "--once", "--batch-records", str(BATCH)]
     words += [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
     return subprocess.Popen(
         [sys.executable, "-c", "from penstock.cli import main; main()", *words],
@@ -112,26 +114,27 @@ def test_executors_and_drivers_that_are_killed_lose_and_double_nothing(
 def _kill_and_count(cluster: SparkCluster, store: LogStore, to: Path) -> None:
     store.fill(RECORDS)
     command = begin(cluster, store, to)
-    wait_until(lambda: tables_in(to) or command.poll() is not None, "it writes", seconds=200)
-    running: list[Any] = cluster.executors()
-    assert running, ended(command)
-    running[0].kill()
-    code, _, err = ended(command)
-    assert code == 0, err
-    assert places(to) == sorted(store.records())
-    assert len(places(to)) == RECORDS
-
-    store.fill(RECORDS)
-    before = len(places(to))
-    command = begin(cluster, store, to)
-    wait_until(lambda: len(places(to)) > before or command.poll() is not None, "it goes on", seconds=200)
-    kill_driver(command)
-    ended(command)
+    try:
+        _wait(command, lambda: bool(tables_in(to)))
+        running = cluster.executors()
+        assert running, "nobody runs tasks"
+        running[0].kill()
+        _wait(command, lambda: len(places(to)) > BATCH)  # with what is left, and the one that comes for it
+    finally:
+        kill_driver(command)
+        ended(command)
+    assert len(places(to)) == len(set(places(to))) < RECORDS
     code, _, err = ended(begin(cluster, store, to))
     assert code == 0, err
     found = places(to)
     assert found == sorted(store.records())
-    assert len(found) == len(set(found)) == 2 * RECORDS
+    assert len(found) == len(set(found)) == RECORDS
+
+
+def _wait(command: subprocess.Popen[str], met: Callable[[], bool]) -> None:
+    """Wait for something that a command brings about."""
+    wait_until(lambda: met() or command.poll() is not None, "the pipeline comes so far", seconds=500)
+    assert command.poll() is None, command.communicate()
 
 
 @pytest.mark.slow
@@ -141,7 +144,7 @@ def test_a_worker_that_does_not_see_the_folder_is_refused_before_anything_is_com
 ) -> None:
     store = LogStore(postgres_url)
     try:
-        store.fill(RECORDS)  # more than one task, so that both workers have some
+        store.fill(BATCH)
         code, _, err = ended(begin(cluster, store, unseen / "lake"))
     finally:
         store.close()
