@@ -1,8 +1,10 @@
 """A call that must not wait for the rows of an open transaction: if it waits, the test fails in seconds."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import psycopg
 
@@ -22,17 +24,21 @@ def row_waiters(url: str) -> int:
     return int(row[0])
 
 
-def passing_by(url: str, holder: psycopg.Connection, call: Callable[[], T]) -> T:
+def passing_by(url: str, holder: psycopg.Connection[Any], call: Callable[[], T]) -> T:
     """Return what a call returns that passes by the rows of `holder`, whose transaction is open.
 
     If it waits instead, that transaction is rolled back, so that the call comes to an end.
     """
     with ThreadPoolExecutor(1, "passing-by") as pool:
-        answer = pool.submit(call)
-        try:
-            wait_until(lambda: answer.done() or row_waiters(url), "the call ends, or waits for a row")
-            assert answer.done(), "it waits for rows of an open transaction, and should pass them by"
-        except BaseException:
-            holder.rollback()
-            raise
-        return answer.result(LONGEST_SECONDS)
+        return passed_by(url, holder, pool.submit(call))
+
+
+def passed_by(url: str, holder: psycopg.Connection[Any], call: Future[T]) -> T:
+    """Return what a call returns that has begun, as `passing_by` does."""
+    try:
+        wait_until(lambda: call.done() or row_waiters(url), "the call ends, or waits for a row")
+        assert call.done(), "it waits for rows of an open transaction, and should pass them by"
+    except BaseException:
+        holder.rollback()
+        raise
+    return call.result(LONGEST_SECONDS)
