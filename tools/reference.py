@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
+from penstock import settings
 from tools.pages import PAGES
 from tools.tree import import_everything
 
@@ -25,6 +26,12 @@ def written() -> dict[str, str]:
     return {name: "\n\n".join([_MARK, *page()]) + "\n" for name, page in PAGES.items()}
 
 
+def names_written() -> str:
+    """Return the names of all settings, as the package keeps them for processes that import few rooms."""
+    import_everything()
+    return "".join(f"{one.path}\n" for one in settings.declared())
+
+
 def drift(folder: Path) -> Iterator[str]:
     """Yield one sentence for each page that is not what the code says."""
     pages = written()
@@ -37,6 +44,8 @@ def drift(folder: Path) -> Iterator[str]:
     for path in sorted(folder.glob("*.md")):
         if path.name not in pages.keys() | BY_HAND:
             yield f"{path.name} is not written by this tool; move it to another folder"
+    if (have := settings.NAMES.read_text("utf-8")) != (wanted := names_written()):
+        yield f"{settings.NAMES.name}:{_first_difference(have, wanted)}"
 
 
 def main(args: list[str] | None = None, folder: Path = FOLDER) -> int:
@@ -47,6 +56,7 @@ def main(args: list[str] | None = None, folder: Path = FOLDER) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in written().items():
             (folder / name).write_text(text, "utf-8")
+        settings.NAMES.write_text(names_written(), "utf-8")
         return 0
     found = list(drift(folder))
     for sentence in found:

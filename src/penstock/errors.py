@@ -81,6 +81,7 @@
     │   ├── NotConvertible          a value that has no form of the content type that is asked for
     │   ├── UnknownValueSchema      no schema is registered for that
     │   ├── NotAllowed              who asks may not do that
+    │   ├── ForeignPage             a page of another site has a browser change something here
     │   ├── Unauthenticated         who asks has not shown who they are, or not rightly
     │   ├── RateLimited             more than a limit admits; to be tried again after a while
     │   ├── BatchTooLarge           records of more bytes than are taken, as they come or unpacked
@@ -1057,6 +1058,18 @@ class NotAllowed(RequestError):
 
     def __init__(self, principal: str, action: str, resource: str) -> None:
         super().__init__(f"{principal} may not {action} {resource}")
+
+
+class ForeignPage(RequestError):
+    """A page of another site has a browser change something here."""
+
+    code = "foreign_page"
+
+    def __init__(self, origin: str) -> None:
+        super().__init__(
+            f"the request is of a page of another site, {shown(origin)}; ask from a page of this host, or "
+            "show a token"
+        )
 
 
 class Unauthenticated(RequestError):

@@ -20,12 +20,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from datetime import timedelta
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Self, dataclass_transform
 
 from penstock.errors import SettingOutOfRange, SettingsFileUnreadable, UnknownSetting, WrongSettingType
 
 FILE = "penstock.toml"
+NAMES = Path(__file__).with_name("settings_names.txt")  # of every room's settings; by `tools.reference`
 _INFINITE = float("inf")
 _RULE = "penstock"  # the key of a field's metadata that holds its Rule
 _WORDS = {
@@ -101,7 +103,7 @@ class Declared:
     @property
     def env(self) -> str:
         """The environment variable's name."""
-        return f"PENSTOCK_{self.room}_{self.name}".upper()
+        return _variable(self.path)
 
     @property
     def flag(self) -> str:
@@ -174,25 +176,53 @@ def declared() -> list[Declared]:
 def check_names(file: str | Path | None = None, environ: Mapping[str, str] | None = None) -> None:
     """Refuse names in the file or the environment that no room declares, such as a table [limts].
 
-    `load` sees one room only, so a program calls this once, when it has imported all its rooms. Of the
-    environment it refuses what is close to a setting: others may own names that begin with PENSTOCK_,
-    as Kubernetes does for a service called penstock. Raises UnknownSetting, SettingsFileUnreadable.
+    `load` sees one room only, so a program calls this once. Rooms that it has not imported count, too: one
+    file serves an application and its gateway. Raises UnknownSetting, SettingsFileUnreadable.
     """
     path, tables = read_file(file)
+    known = _all_paths()
+    rooms = sorted({each.partition(".")[0] for each in known})
     for room, table in tables.items():
-        if room not in Settings._rooms:
-            raise UnknownSetting(f"[{room}]", str(path), [f"[{each}]" for each in sorted(Settings._rooms)])
-        known = [one.path for one in Settings._rooms[room].declared()]
+        if room not in rooms:
+            raise UnknownSetting(f"[{room}]", str(path), [f"[{each}]" for each in rooms])
+        of_room = [each for each in known if each.startswith(f"{room}.")]
         for name in table:
-            if f"{room}.{name}" not in known:
-                raise UnknownSetting(f"{room}.{name}", str(path), known)
-    names = [one.env for one in declared()]
-    rooms = tuple(f"PENSTOCK_{room.upper()}_" for room in Settings._rooms)
+            if f"{room}.{name}" not in of_room:
+                raise UnknownSetting(f"{room}.{name}", str(path), of_room)
+    for name, alike in misspelt(environ).items():
+        raise UnknownSetting(name, "environment", alike)
+
+
+def misspelt(environ: Mapping[str, str] | None = None) -> dict[str, list[str]]:
+    """Return the variables that seem to be meant for a setting that there is not, each with what is near.
+
+    Others may own names that begin with PENSTOCK_, as Kubernetes does for a service called penstock: only
+    what is close to a setting, or begins as those of a room do, is taken for ours.
+    """
+    names = [_variable(each) for each in _all_paths()]
+    rooms = tuple({_variable(each.partition(".")[0] + ".") for each in _all_paths()})
+    found: dict[str, list[str]] = {}
     for name in os.environ if environ is None else environ:
         if name.startswith("PENSTOCK_") and name not in names:
             alike = get_close_matches(name, names, cutoff=0.85)
             if alike or name.startswith(rooms):
-                raise UnknownSetting(name, "environment", alike or names)
+                found[name] = alike or names
+    return found
+
+
+def _all_paths() -> list[str]:
+    """Return the dotted names of all settings: those of the rooms imported so far, and of the others."""
+    here = [one.path for one in declared()]
+    return here + [each for each in _written_down() if each not in here]
+
+
+@cache
+def _written_down() -> tuple[str, ...]:
+    return tuple(NAMES.read_text("utf-8").split())
+
+
+def _variable(path: str) -> str:
+    return f"PENSTOCK_{path.replace('.', '_')}".upper()
 
 
 def read_file(file: str | Path | None = None) -> tuple[Path, dict[str, dict[str, Any]]]:

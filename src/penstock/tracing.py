@@ -3,10 +3,13 @@
 With the extra `otel` installed, `span` opens an OpenTelemetry span on the application's own tracer
 provider and `context_headers` carries the W3C trace context; without it both do nothing. Whether it is
 there is looked up once, at first use, never at import.
+
+Of an error a span says the kind and no word: errors of drivers and of validators quote rows and payloads, and
+traces go to other systems than the log, which has the words that may be said.
 """
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -32,8 +35,7 @@ def span(name: str, **attributes: str | int | float | bool) -> AbstractContextMa
     """
     if not is_on():
         return NOTHING
-    opened: AbstractContextManager[Any] = _tracer().start_as_current_span(name, attributes=attributes)
-    return opened
+    return _opened(name, attributes=attributes)
 
 
 def processing_span(
@@ -48,13 +50,12 @@ def processing_span(
     api = _api()
     contexts = [_propagator().extract(headers) for headers in parents]
     spans = [api.get_current_span(each).get_span_context() for each in contexts]
-    opened: AbstractContextManager[Any] = _tracer().start_as_current_span(
+    return _opened(
         name,
         context=contexts[0] if len(contexts) == 1 else None,
         links=[api.Link(each) for each in spans if each.is_valid] if len(contexts) > 1 else (),
         attributes=attributes,
     )
-    return opened
 
 
 def context_headers() -> dict[str, str]:
@@ -64,6 +65,19 @@ def context_headers() -> dict[str, str]:
     if propagator is not None:
         propagator.inject(carrier)
     return carrier
+
+
+@contextmanager
+def _opened(name: str, **given: Any) -> Iterator[Any]:
+    quiet = {"record_exception": False, "set_status_on_exception": False}
+    with _tracer().start_as_current_span(name, **given, **quiet) as opened:
+        try:
+            yield opened
+        except Exception as exc:
+            kind = type(exc).__qualname__
+            opened.set_attribute("error.type", kind)
+            opened.set_status(_api().Status(_api().StatusCode.ERROR, kind))
+            raise
 
 
 @cache

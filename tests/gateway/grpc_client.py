@@ -148,8 +148,8 @@ class ServedGrpc:
     def __init__(self, url: str, *, access: Access | None = None, **settings: Any) -> None:
         self.store: Store = open_store(url)
         migrate(self.store.database)
-        door = GrpcDoor(self.store, access=access, settings=GatewaySettings.load(**settings))
-        self.listener = GrpcListener(door, "127.0.0.1", 0)
+        self.door = GrpcDoor(self.store, access=access, settings=GatewaySettings.load(**settings))
+        self.listener = GrpcListener(self.door, "127.0.0.1", 0)
 
     def __enter__(self) -> Self:
         self.listener.start()

@@ -13,7 +13,8 @@ import pytest
 
 from penstock.log.sql.migrations import migrate
 from penstock.log.store import open_store
-from tests.gateway.grpc_client import GrpcClient, GrpcProcess, ServedGrpc, event, reason
+from tests.crash.waiting import wait_until
+from tests.gateway.grpc_client import GrpcClient, GrpcProcess, PublishRequest, ServedGrpc, event, reason
 
 C = grpc.StatusCode
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -117,3 +118,22 @@ def peak(pid: int) -> int:
     with open(f"/proc/{pid}/status") as status:
         (line,) = [each for each in status if each.startswith("VmHWM")]
     return int(line.split()[1]) * 1024
+
+
+def test_messages_of_all_calls_have_a_bound(sqlite_store: str) -> None:
+    with ServedGrpc(sqlite_store, body_bytes=100_000, bodies_bytes=100_000) as served:
+        served.store.log.create_topic("orders", partitions=1)
+        room = served.door.bodies
+        room.used = 99_000  # others have them in hand
+        with pytest.raises(grpc.RpcError) as caught:
+            served.client.publish("orders", event("e", value=bytes(2_000)))
+        assert (caught.value.code(), reason(caught.value)) == (C.UNAVAILABLE, "gateway_busy")
+        asked = PublishRequest(topic="orders", events=[event("f", value=bytes(2_000))])
+        answers = served.client.stream("Publishing.PublishStream", iter([asked]))
+        assert is_served(served)  # a small one finds room, and the stream waits
+        assert not list(served.store.log.read("orders", 0))[1:]
+        assert served.listener._loop is not None
+        served.listener._loop.call_soon_threadsafe(room.give_back, 99_000)
+        assert len(next(answers).places) == 1
+        assert not list(answers)
+        wait_until(lambda: room.used == 0, "all is given back")

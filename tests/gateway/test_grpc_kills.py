@@ -97,7 +97,6 @@ class Traffic:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(500)
 def test_a_killed_gateway_loses_doubles_and_reorders_nothing_over_grpc(
     store_url: str, budget: Budget
 ) -> None:

@@ -147,5 +147,57 @@ def test_what_follows_a_packed_body_is_not_gathered(packed: bytes) -> None:
 
     window = ENCODINGS["gzip" if packed[:1] == b"\x1f" else "deflate"]
     with pytest.raises(InvalidInput, match="more follows its end"):
-        asyncio.run(_unpacked(stream(), window, 1_000_000))
+        asyncio.run(_unpacked(stream(), window, 1_000_000, lambda size: None))
     assert asked == 1
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+def test_bodies_of_all_connections_have_a_bound_and_what_is_answered_makes_room(
+    sqlite_store: str, packed: bool
+) -> None:
+    with (
+        ServedRest(sqlite_store, body_bytes=10_000, bodies_bytes=25_000, body_time=20) as rest,
+        ExitStack() as held,
+    ):
+        rest.store.log.create_topic("orders", partitions=1)
+        for number in range(1, 4):  # each has sent 8 000 bytes of 9 000
+            slow = held.enter_context(closing(opened(rest)))
+            slow.sendall(HEAD + b"content-length: 9000\r\n\r\n" + bytes(8_000))
+            wait_until(lambda n=number: rest.api.bodies.used == n * 8_000, "its bytes are counted")  # type: ignore[misc]
+        body = gzip.compress(bytes(2_000)) if packed else bytes(2_000)
+        headers = {"content-encoding": "gzip"} if packed else {}
+        answer = rest.client.post("/topics/orders/records", content=body, headers=headers)
+        assert (answer.status_code, answer.json()["code"]) == (503, "gateway_busy")
+        assert answer.headers["retry-after"] == "1"
+        assert is_served(rest)  # a small one finds room
+        slow.sendall(bytes(1_000))
+        assert slow.recv(65536).startswith(b"HTTP/1.1 201")
+        assert rest.client.post("/topics/orders/records", content=body, headers=headers).status_code == 201
+    assert rest.api.bodies.used == 0
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 201),
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "http://127.0.0.1"}, 403),  # another port is another site
+        ({"origin": "http://{host}"}, 201),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site", "origin": "http://{host}"}, 403),
+        ({"sec-fetch-site": "same-origin", "origin": "https://behind-a-proxy.example"}, 201),
+        ({"sec-fetch-site": "none"}, 201),
+    ],
+)
+def test_a_page_of_another_site_changes_nothing(
+    rest: ServedRest, headers: dict[str, str], status: int
+) -> None:
+    """A browser would add a password that it knows, and reaches ports of its own machine."""
+    sent = {name: value.format(host=f"127.0.0.1:{rest.port}") for name, value in headers.items()}
+    answer = rest.client.post("/topics/orders/records", content=b"1", headers=JSON | sent)
+    assert answer.status_code == status
+    if status == 403:
+        assert answer.json()["code"] == "foreign_page"
+        assert not list(rest.store.log.read("orders", 0))
+        assert rest.client.get("/topics", headers=sent).status_code == 200  # it cannot read the answer

@@ -84,7 +84,6 @@ class Traffic:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(500)
 def test_a_killed_gateway_loses_doubles_and_reorders_nothing(store_url: str, budget: Budget) -> None:
     store = open_store(store_url)
     migrate(store.database)

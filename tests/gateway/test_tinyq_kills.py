@@ -100,7 +100,6 @@ class TinyqTraffic:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(500)
 def test_a_killed_port_loses_doubles_and_reorders_nothing(sqlite_store: str, budget: Budget) -> None:
     store = open_store(sqlite_store)
     migrate(store.database)

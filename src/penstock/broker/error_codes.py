@@ -28,6 +28,7 @@ ERROR_NUMBERS: dict[str, E] = {
     "event_name_taken": _ODD,
     "event_type": _ODD,
     "files_unseen": _ODD,
+    "foreign_page": E.CLUSTER_AUTHORIZATION_FAILED,
     "foreign_partition": E.INVALID_RECORD,
     "frame_too_large": E.MESSAGE_TOO_LARGE,
     "gateway_busy": _ODD,

@@ -7,6 +7,7 @@ standard error and an exit code of `exit_codes.py`, never as a traceback (unless
 import os
 import sys
 from collections.abc import Mapping
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -79,6 +80,7 @@ class _Lazy(click.Group):
 @click.version_option(package_name="penstock", prog_name="penstock")
 def group() -> None:
     """Take events from your database to your lakehouse."""
+    _warn_of_misspelt()
 
 
 def main(args: list[str] | None = None, *, defaults: Mapping[str, str | None] | None = None) -> Any:
@@ -99,6 +101,17 @@ def main(args: list[str] | None = None, *, defaults: Mapping[str, str | None] | 
             raise
         click.echo(f"error: {_sentence(exc)}", err=True)
         sys.exit(exit_code(exc) if isinstance(exc, Error) else FAILED)
+
+
+def _warn_of_misspelt() -> None:
+    """Say which variables of the environment seem to be meant for a setting that there is not."""
+    if not any(name.startswith("PENSTOCK_") for name in os.environ):
+        return
+    from penstock.settings import misspelt
+
+    for name, alike in misspelt().items():
+        near = get_close_matches(name, alike, 1, 0) or alike
+        click.echo(f"warning: there is no setting {name}; is {near[0]} meant?", err=True)
 
 
 def _spread(name: str, defaults: Mapping[str, str | None]) -> dict[str, Any]:

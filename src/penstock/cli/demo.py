@@ -15,7 +15,10 @@ from penstock.errors import MissingExtra, PipelineError
 from penstock.log.store import open_store
 from penstock.operate.dead import DeadSelection, dead_letters, requeue
 from penstock.operate.why import why
-from penstock.testing.shop import POISON, Shop, ShopWorker, Tally
+from penstock.testing.shop import POISON, Shop, Tally
+from penstock.testing.shop_processes import ShopBroker, ShopWorker
+
+from .demo_serving import serve as keep_open
 
 _LONGEST_WAIT_SECONDS = 120.0
 
@@ -36,26 +39,34 @@ _LONGEST_WAIT_SECONDS = 120.0
     show_default=True,
     help="Carry the events on into Delta tables with Spark.",
 )
-def command(orders: int, folder: Path | None, lake: bool) -> None:
+@click.option(
+    "--broker/--no-broker",
+    default=True,
+    show_default=True,
+    help="Let a Kafka client read the same topic, through a broker of ours.",
+)
+@click.option("--serve", is_flag=True, help="Stay open at the end, with the console, until Ctrl-C.")
+def command(orders: int, folder: Path | None, lake: bool, broker: bool, serve: bool) -> None:
     """Run a small shop on SQLite and show that nothing is lost.
 
     Each order and its event are written in one transaction. Every fifth payment is declined after both
     were written, so the transaction is rolled back: neither may be left behind. Two worker processes hand the
     events to two groups of handlers; one of them is killed on the way, and one order cannot be mailed. Then
-    Spark puts the events into Delta tables, and the revenue of each minute into another.
+    a Kafka client reads the same topic, and Spark puts the events into Delta tables, and the revenue of each
+    minute into another. What a machine lacks is left out, with the reason.
     """
     if folder is not None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as exc:
             raise click.UsageError(f"{folder} cannot be made ({exc.strerror}); name another --dir") from None
-        _run(folder / "shop.db", orders, lake)
+        _run(folder / "shop.db", orders, lake=lake, broker=broker, serve=serve)
         return
     with tempfile.TemporaryDirectory(prefix="penstock-demo-") as temporary:
-        _run(Path(temporary) / "shop.db", orders, lake)
+        _run(Path(temporary) / "shop.db", orders, lake=lake, broker=broker, serve=serve)
 
 
-def _run(path: Path, orders: int, lake: bool) -> None:
+def _run(path: Path, orders: int, *, lake: bool, broker: bool, serve: bool) -> None:
     if path.exists():
         raise click.UsageError(f"{path} is there already; remove it or name another --dir")
     click.echo(f"a shop opens, its orders and its outbox in one SQLite file: {path}")
@@ -75,8 +86,11 @@ def _run(path: Path, orders: int, lake: bool) -> None:
     click.echo(f"mails sent again after the kill, each marked as perhaps sent before: {shop.repeated()}")
     for customer, cents in shop.revenue_cents().most_common(3):
         click.echo(f"  {customer:<10} {cents / 100:>10.2f}")
+    read = _read_by_kafka(shop) if broker else None
     table = _lake(shop, path.parent / "lake") if lake else None
-    agrees = _reconcile(shop, table)
+    agrees = _reconcile(shop, read, table)
+    if serve:
+        keep_open(shop, orders + 1, with_broker=read is not None)
     shop.outbox.close()
     click.get_current_context().exit(0 if agrees else 1)
 
@@ -138,6 +152,29 @@ def _bar(name: str, total: int) -> Iterator[Callable[[int], None]]:
         yield lambda done: progress.update(bar, completed=done)
 
 
+def _read_by_kafka(shop: Shop) -> list[str] | None:
+    """Let a Kafka client read the topic; return the keys that it got.
+
+    None, with the reason said, where the extra is missing: the shop works without.
+    """
+    try:
+        from .demo_reader import read_topic
+    except ImportError:
+        click.echo(f"the Kafka client is left out: {MissingExtra('it', 'kafka')}")
+        return None
+    broker = ShopBroker(shop.path)
+    try:
+        if not broker.address:
+            click.echo("the Kafka client is left out: the broker ended before it listened")
+            return None
+        click.echo(f"a broker serves the same topic to Kafka clients, on {broker.address}")
+        keys = read_topic(broker.address, "events", "kafka-client")
+    finally:
+        broker.stop()
+    click.echo(f"  a Kafka client (aiokafka, as it comes) has read it as a group: {len(keys)} records")
+    return keys
+
+
 def _lake(shop: Shop, folder: Path) -> int | None:
     """Put the events into tables with Spark, show the revenue of each minute; return the rows of the tables.
 
@@ -165,15 +202,20 @@ def _lake(shop: Shop, folder: Path) -> int | None:
     return rows
 
 
-def _reconcile(shop: Shop, table: int | None) -> bool:
-    """Compare the shop's own orders with the log, with what the mailer got and with the tables."""
+def _reconcile(shop: Shop, read: list[str] | None, table: int | None) -> bool:
+    """Compare the shop's own orders with the log, with what each reader got and with the tables."""
     orders, logged, mailed = shop.order_ids(), shop.logged_ids(), shop.mailed()
     lost, phantom = orders - set(logged), set(logged) - orders
     click.echo(f"orders without an event (lost): {len(lost)}")
     click.echo(f"events without an order (from a rollback): {len(phantom)}")
     agrees = sorted(orders) == sorted(filter(None, logged)) == sorted(mailed)
-    agrees = agrees and table in (None, len(orders))
+    counts = {"committed": len(orders), "logged": len(logged), "delivered": len(mailed)}
+    if read is not None:
+        agrees = agrees and sorted(read) == sorted(orders)
+        counts["kafka"] = len(read)
+    if table is not None:
+        agrees = agrees and table == len(orders)
+        counts["table"] = table
     word = "reconciled" if agrees else "NOT reconciled"
-    counts = f"committed={len(orders)} logged={len(logged)} delivered={len(mailed)}"
-    click.echo(f"{word}: {counts}" + ("" if table is None else f" table={table}"))
+    click.echo(f"{word}: " + " ".join(f"{name}={count}" for name, count in counts.items()))
     return agrees

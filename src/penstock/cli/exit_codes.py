@@ -92,6 +92,7 @@ EXIT_CODES = {
     "unsupported_body": FAILED,
     "not_allowed": FAILED,
     "batch_too_large": FAILED,
+    "foreign_page": FAILED,
     "foreign_partition": FAILED,
     "unknown_producer": FAILED,
     "invalid_transaction": FAILED,

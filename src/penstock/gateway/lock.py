@@ -13,7 +13,7 @@ from typing import Any
 from penstock.access.access import Access
 from penstock.access.principal import Peer, Principal, anonymous, is_loopback
 from penstock.access.resource import CLUSTER, AccessRight
-from penstock.errors import Unauthenticated
+from penstock.errors import ForeignPage, Unauthenticated
 
 from .problem import send_problem
 
@@ -21,6 +21,8 @@ DOOR = "http"
 CERTIFICATE = "penstock.certificate"  # of the scope: what the client has shown, verified by TLS
 UNKNOWN = "unknown"  # the method of who asks an open path and shows nothing that holds
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+_HARMLESS = frozenset({"GET", "HEAD", "OPTIONS"})
+_OF_PAGES = frozenset({b"origin", b"sec-fetch-site", b"host", b"authorization"})
 _MOST_CHARACTERS = 8 * 1024 + 16
 _ASK = [(b"www-authenticate", b'Bearer realm="penstock"'), (b"www-authenticate", b'Basic realm="penstock"')]
 
@@ -37,6 +39,11 @@ class Locked:
             await self._app(scope, receive, send)
             return
         peer = self._peer(scope)
+        page = foreign_page(scope)
+        if page is not None:
+            self._access.refuse(DOOR, peer, "the request is of a page of another site")
+            await send_problem(send, 403, ForeignPage(page))
+            return
         try:
             principal = await self._principal(scope, peer)
         except Unauthenticated as exc:
@@ -59,6 +66,27 @@ class Locked:
         address = str(scope["client"][0]) if scope.get("client") else "local"
         private = scope.get("scheme") == "https" or address == "local" or is_loopback(address)
         return Peer(address, DOOR, private or self._plaintext)
+
+
+def foreign_page(scope: Any) -> str | None:
+    """Return the site of the page that asks, if it is another and the request would change something.
+
+    A browser adds a password that it knows, or a certificate, to whatever a page asks for, and it reaches
+    ports of its own machine: any page could publish as its visitor. Who shows a token has meant to.
+    """
+    if scope["method"] in _HARMLESS:
+        return None
+    said = {name: value for name, value in scope["headers"] if name in _OF_PAGES}
+    origin, site = said.get(b"origin"), said.get(b"sec-fetch-site")
+    if site is None and origin is None:
+        return None  # no browser
+    if said.get(b"authorization", b"")[:7].lower() == b"bearer ":
+        return None
+    if site is not None:
+        is_own = site in (b"same-origin", b"none")
+    else:
+        is_own = (origin or b"").lower().partition(b"://")[2] == said.get(b"host", b"").lower()
+    return None if is_own else (origin or b"unknown").decode("latin-1")
 
 
 async def authenticated(

@@ -14,6 +14,12 @@ class GatewaySettings(Settings, room="gateway"):
     body_bytes: int = setting(
         16 * 1024 * 1024, "Largest body of a request, in bytes, as it comes and unpacked.", at_least=1024
     )
+    bodies_bytes: int = setting(
+        256 * 1024 * 1024,
+        "Most bytes of requests in hand, of all connections of a door; more are answered 503, a gRPC stream "
+        "waits. One request of body_bytes is always taken.",
+        at_least=1024,
+    )
     body_time: timedelta = setting(
         timedelta(seconds=30), "How long the body of a request may take to come.", at_least=0.1
     )

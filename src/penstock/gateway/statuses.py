@@ -38,6 +38,7 @@ STATUSES: dict[str, int] = {
     "event_name_taken": _BAD,
     "event_type": _BAD,
     "files_unseen": _ODD,
+    "foreign_page": _FORBIDDEN,
     "foreign_partition": _BAD,
     "frame_too_large": _TOO_LARGE,
     "gateway_busy": _AWAY,

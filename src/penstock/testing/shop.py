@@ -1,17 +1,14 @@
 """The demo shop: orders in a SQLite file, an event for each in the same transaction, and two readers.
 
 The readers write down what they did in tables of the same file, so that any number of workers, in processes
-of their own, can serve the shop. One order has an address that no mail can be sent to, until it is put right.
+of their own (shop_processes.py), can serve the shop.
 """
 
 import os
 import random
-import signal
 import sqlite3
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
@@ -29,18 +26,10 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS mailed (order_id TEXT NOT NULL, redelivered INTEGER NOT NULL)",
     "CREATE TABLE IF NOT EXISTS booked (order_id TEXT PRIMARY KEY, customer TEXT NOT NULL, "
     "cents INTEGER NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS put_right (order_id TEXT PRIMARY KEY)",
+    "CREATE TABLE IF NOT EXISTS wrong (order_id TEXT PRIMARY KEY)",
 )
 _CUSTOMERS = ("ada", "grace", "edsger", "barbara", "alan", "katherine", "dennis")
-_FILE = "PENSTOCK_DEMO_SHOP"  # where a worker process finds the shop
-_WORKER = "import sys; from penstock.cli import main; main(sys.argv[1:])"
-# So that a demo takes seconds: heartbeats and leases as for a test, not for a data centre.
-_HASTE = {
-    "PENSTOCK_CLUSTER_HEARTBEAT_INTERVAL": "0.3",
-    "PENSTOCK_CLUSTER_LEASE_TTL": "3",
-    "PENSTOCK_CLUSTER_GATHER_JOINS": "0.2",
-    "PENSTOCK_CLUSTER_REBALANCE_INTERVAL": "1",
-}
+SHOP_FILE = "PENSTOCK_DEMO_SHOP"  # where a worker process finds the shop
 POISON = "o-13"
 _OPENED_MS = 1_767_258_000_000  # 1 January 2026, 9:00; the demo sells in seconds what a shop sells in an hour
 _BETWEEN_ORDERS_MS = 2_000
@@ -77,14 +66,17 @@ class Shop:
             for table in _TABLES:
                 conn.execute(table)
 
-    def trade(self, orders: int) -> Iterator[Tally]:
-        """Place that many orders, one transaction each; yield the tally after each."""
+    def trade(self, orders: int, *, first: int = 1, wrong: Container[str] = (POISON,)) -> Iterator[Tally]:
+        """Place that many orders, one transaction each; yield the tally after each.
+
+        The orders of `wrong` have an address that no mail can be sent to, until it is put right.
+        """
         tally = Tally()
         with closing(self._connect()) as conn:
-            for number in range(1, orders + 1):
+            for number in range(first, first + orders):
                 try:
                     with conn:
-                        self._place(conn, number)
+                        self._place(conn, number, wrong=f"o-{number}" in wrong)
                     tally.placed += 1
                 except CardDeclined:
                     tally.declined += 1
@@ -96,7 +88,7 @@ class Shop:
 
     def put_right(self, order_id: str) -> None:
         """Correct an address, so that its mail can be sent."""
-        self._write("INSERT OR IGNORE INTO put_right VALUES (?)", order_id)
+        self._write("DELETE FROM wrong WHERE order_id = ?", order_id)
 
     def order_ids(self) -> set[str]:
         """Return the ids of the committed orders."""
@@ -130,10 +122,12 @@ class Shop:
             for record in log.read("events", place, limit=10**6)
         ]
 
-    def _place(self, conn: sqlite3.Connection, number: int) -> None:
+    def _place(self, conn: sqlite3.Connection, number: int, *, wrong: bool) -> None:
         order_id, customer = f"o-{number}", self._random.choice(_CUSTOMERS)
         cents = self._random.randrange(500, 20_000)
         conn.execute("INSERT INTO orders VALUES (?, ?, ?)", (order_id, customer, cents))
+        if wrong:
+            conn.execute("INSERT INTO wrong VALUES (?)", (order_id,))
         placed_at = from_ms(_OPENED_MS + number * _BETWEEN_ORDERS_MS).isoformat()
         event = {"order_id": order_id, "customer": customer, "cents": cents, "placed_at": placed_at}
         self.outbox.publish(conn, "order.placed", event, key=order_id)
@@ -142,7 +136,7 @@ class Shop:
 
     def _mail(self, record: Record) -> None:
         order_id = record.value["order_id"]
-        if order_id == POISON and not self._rows("SELECT 1 FROM put_right WHERE order_id = ?", order_id):
+        if self._rows("SELECT 1 FROM wrong WHERE order_id = ?", order_id):
             raise NoSuchAddress(f"nobody lives at the address of order {order_id}")
         self._write("INSERT INTO mailed VALUES (?, ?)", order_id, record.redelivered)
 
@@ -163,35 +157,8 @@ class Shop:
         return sqlite3.connect(self.path, timeout=30)
 
 
-class ShopWorker:
-    """A worker of the shop in a process of its own: `penstock worker penstock.testing.shop:outbox`."""
-
-    def __init__(self, path: Path) -> None:
-        self._process = subprocess.Popen(  # noqa: S603 - this Python, and a program of ours
-            [sys.executable, "-c", _WORKER, "worker", "penstock.testing.shop:outbox", "--log-level", "error"],
-            env=os.environ | _HASTE | {_FILE: str(path)},
-            stderr=subprocess.DEVNULL,
-        )
-
-    @property
-    def pid(self) -> int:
-        """Its process."""
-        return self._process.pid
-
-    def kill(self) -> None:
-        """End it as a power cut would."""
-        self._process.send_signal(signal.SIGKILL)
-        self._process.wait()
-
-    def stop(self) -> int:
-        """Ask it to finish and leave; return its exit code."""
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-        return self._process.wait()
-
-
 def __getattr__(name: str) -> Outbox:
     """Give a worker process the outbox of the shop that it was started for."""
-    if name != "outbox" or _FILE not in os.environ:
+    if name != "outbox" or SHOP_FILE not in os.environ:
         raise AttributeError(f"module {__name__} has no attribute {name!r}")
-    return Shop(Path(os.environ[_FILE])).outbox
+    return Shop(Path(os.environ[SHOP_FILE])).outbox

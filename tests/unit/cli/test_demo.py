@@ -1,16 +1,20 @@
 """`penstock demo`: what was committed is delivered, and the last line says so."""
 
 import re
+import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from penstock.cli import demo, main
+from penstock.cli import demo, demo_reader, main
+from penstock.cli.demo_reader import read_topic
 from penstock.testing.refusal import refusal
 from penstock.testing.shop import Shop
+from tests.crash.waiting import wait_until
 from tests.pipeline.conftest import need_java
 from tests.unit.cli.program import penstock
 
@@ -22,7 +26,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     """Give a way to run the demo; it returns the exit code, the lines and the complaints."""
 
     def demonstrate(*args: str) -> tuple[int, list[str], str]:
-        left = refusal(SystemExit, main, ["demo", "--no-lake", *args])
+        left = refusal(SystemExit, main, ["demo", "--no-lake", "--no-broker", *args])
         printed = capsys.readouterr()
         return left.code if isinstance(left.code, int) else 0, printed.out.splitlines(), printed.err
 
@@ -30,9 +34,9 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 def test_the_demo_ends_reconciled(run: Run) -> None:
-    code, lines, err = run("--orders", "50")
+    code, lines, err = run("--orders", "50", "--broker")
     assert (code, err) == (0, "")
-    assert lines[-1] == "reconciled: committed=40 logged=40 delivered=40"
+    assert lines[-1] == "reconciled: committed=40 logged=40 delivered=40 kafka=40"
     assert "50 orders, one transaction each: 40 paid, 10 rolled back" in lines
     assert any("was killed (kill -9)" in line for line in lines)
     assert any(line.startswith("order o-13 failed 3 times and is a dead letter") for line in lines)
@@ -98,7 +102,10 @@ def test_an_event_that_came_twice_turns_it_red(run: Run, monkeypatch: pytest.Mon
 def test_the_demo_runs_as_a_program_in_a_pipe(tmp_path: Path) -> None:
     """Without a terminal there is no bar, and each line is a plain one."""
     done = subprocess.run(
-        penstock("demo", "--no-lake", "--orders", "20"), capture_output=True, text=True, check=True
+        penstock("demo", "--no-lake", "--no-broker", "--orders", "20"),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout.splitlines()[-1] == "reconciled: committed=16 logged=16 delivered=16"
     assert not re.search(r"\x1b|\r", done.stdout)
@@ -116,16 +123,51 @@ def test_the_events_reach_the_lake(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
-    assert lines[-1] == "reconciled: committed=160 logged=160 delivered=160 table=160"
+    assert lines[-1] == "reconciled: committed=160 logged=160 delivered=160 kafka=160 table=160"
     assert any(re.match(r"  \d\d:\d\d +\d+\.\d\d  █", line) for line in lines)
 
 
-def test_without_spark_the_lake_is_left_out_with_the_reason(
+def test_what_is_missing_is_left_out_with_the_reason(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "penstock.cli.demo_lake", None)
+    monkeypatch.setitem(sys.modules, "penstock.cli.demo_reader", None)
     left = refusal(SystemExit, main, ["demo", "--orders", "3"])
     out = capsys.readouterr().out
     assert left.code == 0
-    assert "the lake is left out" in out
+    assert (
+        "the lake is left out: the lake needs an extra; install it with: pip install 'penstock[spark]'" in out
+    )
+    assert "the Kafka client is left out: it needs an extra; install it with: pip install" in out
     assert out.splitlines()[-1] == "reconciled: committed=3 logged=3 delivered=3"
+
+
+@pytest.mark.slow
+def test_a_record_that_the_kafka_client_did_not_get_turns_it_red(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo_reader, "read_topic", lambda *_: ["o-1", "o-2"])
+    code, lines, _ = run("--orders", "3", "--broker")
+    assert (code, lines[-1]) == (1, "NOT reconciled: committed=3 logged=3 delivered=3 kafka=2")
+
+
+@pytest.mark.slow
+def test_a_shop_that_stays_open_shows_its_console_and_closes_when_asked(tmp_path: Path) -> None:
+    program = penstock("demo", "--no-lake", "--orders", "3", "--serve", "--dir", str(tmp_path))
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as shop:
+        assert shop.stdout is not None
+        lines = iter(shop.stdout.readline, "")
+        said = dict.fromkeys(("Kafka clients can read the topic events at", "console listening on"), "")
+        try:
+            for line in lines:
+                for start in said:
+                    said[start] += line.removeprefix(start).strip() if line.startswith(start) else ""
+                if line.startswith("the shop stays open"):
+                    break
+            with urllib.request.urlopen(said["console listening on"]) as page:
+                assert page.status == 200
+            wait_until(lambda: len(Shop(tmp_path / "shop.db").order_ids()) > 3, "it sells on")
+            assert read_topic(said["Kafka clients can read the topic events at"], "events", "another")
+        finally:
+            shop.send_signal(signal.SIGINT)
+        assert (shop.wait(60), list(lines)[-1]) == (0, "closed\n")

@@ -5,13 +5,17 @@ from contextlib import contextmanager
 from datetime import timedelta
 from unittest.mock import patch
 
+from penstock import settings
 from penstock.settings import Settings, setting
 
 
 @contextmanager
 def only_rooms(*rooms: type[Settings]) -> Iterator[None]:
     """Let these be all rooms there are; what is declared inside is forgotten afterwards."""
-    with patch.object(Settings, "_rooms", {room.room: room for room in rooms}):
+    with (
+        patch.object(Settings, "_rooms", {room.room: room for room in rooms}),
+        patch.object(settings, "_written_down", tuple),
+    ):
         yield
 
 

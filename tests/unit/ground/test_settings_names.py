@@ -1,5 +1,8 @@
 """Misspelt names are found once all rooms are known."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +10,7 @@ import pytest
 
 from penstock.errors import SettingsFileUnreadable, UnknownSetting
 from penstock.settings import FILE, check_names
+from tests.unit.cli.program import penstock
 from tests.unit.ground.sample_settings import OtherSettings, SampleSettings, only_rooms
 
 
@@ -83,3 +87,28 @@ def test_right_names_pass() -> None:
 def test_a_named_file_must_be_there() -> None:
     with pytest.raises(SettingsFileUnreadable, match=r"missing\.toml: there is no such file"):
         check_names("missing.toml", {})
+
+
+def test_one_file_serves_an_application_and_a_gateway_that_it_does_not_import(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text("[gateway]\nconnections = 5\n[files]\ndurability = 'os'\n")
+    program = (
+        "import sys, penstock; penstock.Outbox('sqlite:///x.db'); print('penstock.gateway' in sys.modules)"
+    )
+
+    found = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
+
+    assert (found.stdout, found.stderr) == ("False\n", "")
+
+
+def test_a_command_warns_of_a_misspelt_variable_with_what_is_near() -> None:
+    environ = os.environ | {"PENSTOCK_GATEWAY_CONECTIONS": "3", "PENSTOCK_SERVICE_HOST": "10.0.0.1"}
+
+    found = subprocess.run(
+        penstock("topics", "list", "--url", "sqlite:///no.db"), env=environ, capture_output=True
+    )
+
+    warning, error = found.stderr.decode().splitlines()
+    assert warning == (
+        "warning: there is no setting PENSTOCK_GATEWAY_CONECTIONS; is PENSTOCK_GATEWAY_CONNECTIONS meant?"
+    )
+    assert error.startswith("error: there is no store")

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from penstock.testing import shop as shop_module
-from penstock.testing.shop import POISON, Shop, ShopWorker, Tally
+from penstock.testing.shop import POISON, Shop, Tally
+from penstock.testing.shop_processes import ShopWorker
 from tests.crash.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("brisk")

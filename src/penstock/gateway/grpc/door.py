@@ -11,6 +11,7 @@ from penstock.log.store import Store
 from penstock.model.limits import LimitsSettings
 
 from ..adding import Adding
+from ..body_room import BodyRoom
 from ..conversion import Conversion
 from ..leased_groups import LeasedGroups
 from ..settings import GatewaySettings
@@ -35,6 +36,7 @@ class GrpcDoor:
         self.settings = settings or GatewaySettings.load()
         self.secrets_in_plaintext = secrets_in_plaintext
         self.threads = ThreadPoolExecutor(self.settings.threads, "penstock-grpc")
+        self.bodies = BodyRoom(max(self.settings.bodies_bytes, self.settings.body_bytes))
         self.groups = LeasedGroups(store, clock, self.settings, self.threads)
         self.adding = Adding(store, clock, self.threads, LimitsSettings.load())
         self.conversion = Conversion(store, clock)

@@ -13,6 +13,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from penstock.errors import BodyLate, Error, InvalidInput
 
+from ..body_room import BodyShare
 from .call import GrpcCall
 from .lock import principal_of
 from .messages import PACKAGE, service
@@ -44,9 +45,11 @@ def _answering(door: "GrpcDoor", request: Any, work: OneMethod) -> Any:
     async def answer(messages: AsyncIterator[bytes], context: Any) -> bytes:
         async def done() -> bytes:
             call = await _call(door, context)
-            asked = _read(request, await _first(messages, door.settings.body_time.total_seconds()))
-            said: bytes = (await work(call, asked)).SerializeToString()
-            return said
+            data = await _first(messages, door.settings.body_time.total_seconds())
+            with BodyShare(door.bodies) as share:
+                share.take(len(data))
+                said: bytes = (await work(call, _read(request, data))).SerializeToString()
+                return said
 
         said: bytes = await _ended_well(done(), context)
         return said

@@ -14,6 +14,7 @@ from penstock.access.resource import AccessRight, topic
 from penstock.errors import Error, InvalidInput
 from penstock.operate.producing import RecordWanted
 
+from ..body_room import BodyRoom
 from .call import GrpcCall
 from .messages import PublishResponse
 from .methods import Send
@@ -30,23 +31,26 @@ async def publish(call: GrpcCall, request: Any) -> Any:
 
 async def publish_stream(call: GrpcCall, requests: AsyncIterator[Any], send: Send) -> None:
     """Add what requests hold, one after another; the first that is refused ends the stream."""
-    ahead = _Ahead()
+    ahead = _Ahead(call.door.bodies)
     reading = asyncio.create_task(ahead.fill(requests))
     try:
         while run := await ahead.next():
             async for answer in _answers(call, run):
                 await send(answer)
+            ahead.answered(run)
         await reading  # what ended the reading ends the stream
     finally:
         reading.cancel()
         with suppress(asyncio.CancelledError, Exception):  # it is raised above, or something else is
             await reading
+        ahead.give_back()
 
 
 class _Ahead:
-    """Requests that came and wait, within a bound of bytes."""
+    """Requests that came and wait, within a bound of bytes; and within that of all requests of the door."""
 
-    def __init__(self) -> None:
+    def __init__(self, room: BodyRoom) -> None:
+        self._room, self._held = room, 0
         self._waiting: deque[Any] = deque()
         self._bytes, self._is_over = 0, False
         self._changed = asyncio.Event()
@@ -55,8 +59,11 @@ class _Ahead:
         """Take requests as they come, until the client ends."""
         try:
             async for each in requests:
+                size = each.ByteSize()
+                await self._room.wait(size)
+                self._held += size
                 self._waiting.append(each)
-                self._bytes += each.ByteSize()
+                self._bytes += size
                 self._changed.set()
                 await self._until(lambda: self._bytes < _AHEAD_BYTES)
         finally:
@@ -74,6 +81,17 @@ class _Ahead:
             self._bytes -= run[-1].ByteSize()
         self._changed.set()
         return run
+
+    def answered(self, run: Sequence[Any]) -> None:
+        """Say that requests are not in hand any more."""
+        size = sum(each.ByteSize() for each in run)
+        self._held -= size
+        self._room.give_back(size)
+
+    def give_back(self) -> None:
+        """Say that nothing is in hand any more."""
+        self._room.give_back(self._held)
+        self._held = 0
 
     async def _until(self, holds: Callable[[], bool]) -> None:
         while not holds():

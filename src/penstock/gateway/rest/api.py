@@ -18,6 +18,7 @@ from penstock.log.store import Store
 from penstock.model.limits import LimitsSettings
 
 from ..adding import Adding
+from ..body_room import BodyRoom, BodyShare
 from ..conversion import Conversion
 from ..leased_groups import LeasedGroups
 from ..lock import DOOR
@@ -76,6 +77,7 @@ class RestApi:
         self.adding = Adding(store, clock, self.threads, LimitsSettings.load())
         self.conversion = Conversion(store, clock)
         self.tokens = TokenUpkeep(store, self.threads, clock)
+        self.bodies = BodyRoom(max(self.settings.bodies_bytes, self.settings.body_bytes))
         self.streams = 0  # of server-sent events that are open; changed in the event loop alone
         self._description = encoded(described(OPERATIONS))
 
@@ -104,13 +106,14 @@ class RestApi:
 
         async def answer(request: Request) -> Response:
             try:
-                call = await self._call(operation, request)
-                if is_async:
-                    given = await operation.call(call)
-                else:
-                    loop = asyncio.get_running_loop()
-                    given = await loop.run_in_executor(self.threads, operation.call, call)
-                return given if isinstance(given, Response) else _response(given)
+                with BodyShare(self.bodies) as share:
+                    call = await self._call(operation, request, share)
+                    if is_async:
+                        given = await operation.call(call)
+                    else:
+                        loop = asyncio.get_running_loop()
+                        given = await loop.run_in_executor(self.threads, operation.call, call)
+                    return given if isinstance(given, Response) else _response(given)
             except Error as exc:
                 return problem_of(exc)
             except Exception as exc:
@@ -118,7 +121,7 @@ class RestApi:
 
         return answer
 
-    async def _call(self, operation: Operation, request: Request) -> RestCall:
+    async def _call(self, operation: Operation, request: Request, share: BodyShare) -> RestCall:
         check_head(request)
         parameters = {
             each.name: each.read(_given(request, each.name, each.place)) for each in operation.parameters
@@ -127,7 +130,7 @@ class RestApi:
         if principal is None:  # no lock stands before it
             address = request.client.host if request.client else ""
             principal = self.access.of_nobody(Peer(address, DOOR))
-        body = await body_of(request, self.settings) if operation.takes else b""
+        body = await body_of(request, self.settings, share) if operation.takes else b""
         return RestCall(self, operation, principal, request.headers, parameters, body, request)
 
 

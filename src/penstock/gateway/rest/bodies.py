@@ -6,12 +6,13 @@ bomb is refused when it passes the bound, and never stands in memory.
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from starlette.requests import ClientDisconnect, Request
 
 from penstock.errors import BodyLate, BodyTooLarge, InvalidInput, InvalidRequest, UnsupportedBody
 
+from ..body_room import BodyShare
 from ..settings import GatewaySettings
 
 HEAD_BYTES = 80 * 1024  # of names and values of all headers
@@ -28,8 +29,11 @@ def check_head(request: Request) -> None:
         raise InvalidRequest("it has both Content-Length and Transfer-Encoding")
 
 
-async def body_of(request: Request, settings: GatewaySettings) -> bytes:
-    """Return the whole body of a request. Raises BodyTooLarge, BodyLate, UnsupportedBody, InvalidInput."""
+async def body_of(request: Request, settings: GatewaySettings, share: BodyShare | None = None) -> bytes:
+    """Return the whole body of a request; `share` counts it.
+
+    Raises BodyTooLarge, BodyLate, UnsupportedBody, InvalidInput, GatewayBusy.
+    """
     limit, seconds = settings.body_bytes, settings.body_time.total_seconds()
     announced = request.headers.get("content-length", "0")
     if announced.isdecimal() and int(announced) > limit:
@@ -37,31 +41,41 @@ async def body_of(request: Request, settings: GatewaySettings) -> bytes:
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding != "identity" and encoding not in ENCODINGS:
         raise UnsupportedBody("content encoding", encoding, "gzip, deflate or none")
+    count = _uncounted if share is None else share.take
     try:
         async with asyncio.timeout(seconds):
             if encoding == "identity":
-                return await _plain(request.stream(), limit)
-            return await _unpacked(request.stream(), ENCODINGS[encoding], limit)
+                return await _plain(request.stream(), limit, count)
+            return await _unpacked(request.stream(), ENCODINGS[encoding], limit, count)
     except TimeoutError as exc:
         raise BodyLate(seconds) from exc
     except ClientDisconnect as exc:
         raise InvalidInput("the connection ended before the body did") from exc
 
 
-async def _plain(stream: AsyncIterator[bytes], limit: int) -> bytes:
+def _uncounted(size: int) -> None:
+    """Count nothing."""
+
+
+async def _plain(stream: AsyncIterator[bytes], limit: int, count: Callable[[int], None]) -> bytes:
     body = bytearray()
     async for piece in stream:
+        count(len(piece))
         body += piece
         if len(body) > limit:
             raise BodyTooLarge(limit)
     return bytes(body)
 
 
-async def _unpacked(stream: AsyncIterator[bytes], window: int, limit: int) -> bytes:
+async def _unpacked(
+    stream: AsyncIterator[bytes], window: int, limit: int, count: Callable[[int], None]
+) -> bytes:
     body, unpacker = bytearray(), zlib.decompressobj(window)
     try:
         async for piece in stream:
-            body += unpacker.decompress(piece, limit + 1 - len(body))
+            unpacked = unpacker.decompress(piece, limit + 1 - len(body))
+            count(len(unpacked))
+            body += unpacked
             if len(body) > limit or unpacker.unconsumed_tail:
                 raise BodyTooLarge(limit)
             if unpacker.unused_data:  # now: it would be gathered, beyond any bound

@@ -28,6 +28,7 @@ ANSWERS: dict[str, C] = {
     "event_name_taken": _BODY,
     "event_type": _BODY,
     "files_unseen": _ODD,
+    "foreign_page": _REFUSED,
     "foreign_partition": _BODY,
     "frame_too_large": _SIZE,
     "gateway_busy": _BUSY,

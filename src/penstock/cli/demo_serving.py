@@ -1,0 +1,81 @@
+"""`penstock demo --serve`: the shop stays open, with its console, until it is told to close."""
+
+import secrets
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from threading import Event
+
+import click
+
+from penstock.access.opening import Lock
+from penstock.access.settings import AccessSettings
+from penstock.errors import AddressRefused, MissingExtra
+from penstock.log.store import Store, open_store
+from penstock.testing.shop import Shop
+from penstock.testing.shop_processes import ShopBroker, ShopWorker
+
+from .console import served
+from .listen_address import ListenAddress
+from .stopping import stop_heard
+
+_CONSOLE_PORT = 8420
+_BETWEEN_ORDERS_SECONDS = 0.2
+_WRONG_EVERY, _PUT_RIGHT_AFTER = 40, 25
+
+
+def serve(shop: Shop, first: int, *, with_broker: bool) -> None:
+    """Keep the shop open, with two workers, until it is stopped; its orders begin with that number.
+
+    One order in forty has a wrong address. It is put right after a while: who requeues the order then sees
+    its mail go out.
+    """
+    store = open_store(shop.outbox.url)
+    with ExitStack() as stack:
+        stack.callback(store.close)
+        stopped = stack.enter_context(stop_heard())
+        for _ in range(2):
+            stack.callback(ShopWorker(shop.path).stop)
+        if with_broker:
+            broker = ShopBroker(shop.path)
+            stack.callback(broker.stop)
+            click.echo(f"Kafka clients can read the topic events at {broker.address or '(it has ended)'}")
+        try:
+            address, token = stack.enter_context(_console(store))
+        except (ImportError, MissingExtra) as exc:
+            missing = MissingExtra("the console", "console") if isinstance(exc, ImportError) else exc
+            click.echo(f"the console is left out: {missing}")
+        else:
+            click.echo(f"actions need this token: {token}")
+            click.echo(f"console listening on {address}")
+        click.echo("the shop stays open and sells on; Ctrl-C closes it")
+        _trade(shop, first, stopped)
+    click.echo("closed")
+
+
+@contextmanager
+def _console(store: Store) -> Iterator[tuple[str, str]]:
+    """Show the console where it is shown by default, or on a free port; give its address and its token."""
+    token = secrets.token_urlsafe(18)
+    with Lock(AccessSettings(), store.database) as doors, ExitStack() as stack:
+        try:
+            at = ListenAddress("127.0.0.1", _CONSOLE_PORT)
+            address = stack.enter_context(served(store, at, doors, token=token, hosts=()))
+        except AddressRefused:
+            at = ListenAddress("127.0.0.1", 0)
+            address = stack.enter_context(served(store, at, doors, token=token, hosts=()))
+        yield address, token
+
+
+class _Wrong:
+    """The orders whose address is wrong: some of them, on and on."""
+
+    def __contains__(self, order_id: object) -> bool:
+        return int(str(order_id).removeprefix("o-")) % _WRONG_EVERY == 1
+
+
+def _trade(shop: Shop, first: int, stopped: Event) -> None:
+    for number, _ in enumerate(shop.trade(10**9, first=first, wrong=_Wrong()), first):
+        if number % _WRONG_EVERY == 1 + _PUT_RIGHT_AFTER:
+            shop.put_right(f"o-{number - _PUT_RIGHT_AFTER}")
+        if stopped.wait(_BETWEEN_ORDERS_SECONDS):
+            return
