@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from bench.beside import compare, tree_of
+from bench.beside import Comparison, compare, tree_of
 from bench.case import Case, Variant
 from bench.catalogue import Catalogue, catalogue
 from bench.errors import NotMeasured
@@ -153,20 +153,24 @@ def _compare(
         for case in _chosen(bench.cases, named)
         for narrowed in _narrowed([case], parts or usual.get(case.name, ()))
     ]
-    out = console()
+    out, written = console(), list[Path]()
     print_machine(out, look(), "full" if settings.full else "quick")
+    found = Comparison(cases=[])
     try:
-        found = compare(cases, settings, tree_of(revision, home=bench.home))
+        earlier = tree_of(revision, home=bench.home)
+        for case in cases:  # one by one: a run that is cut short keeps what it has measured
+            done = compare([case], settings, earlier)
+            found = found.renewed_by(done)
+            print_comparison(out, done.cases[0], before_after.measures_of_case(done.cases[0]))
+            if published:
+                written = publish_comparison(done, bench.pages)
     except NotMeasured as exc:
         raise click.ClickException(one_line(f"--beside {revision}: {exc}")) from exc
-    for case in found.cases:
-        print_comparison(out, case, before_after.measures_of_case(case.name, case))
     print_targets(out, [target for case in found.cases for target in case.after.targets])
     if json_file is not None:
         json_file.write_bytes(found.encode())
-    if published:
-        for path in publish_comparison(found, bench.pages):
-            click.echo(f"written: {path}", err=True)
+    for path in written:
+        click.echo(f"written: {path}", err=True)
     sys.exit(0 if all(target.passed for case in found.cases for target in case.after.targets) else 1)
 
 

@@ -60,10 +60,10 @@ def comparison_page(found: Comparison) -> str:
     )
 
 
-def measures_of_case(name: str, case: CaseComparison) -> Sequence[str]:
+def measures_of_case(case: CaseComparison) -> Sequence[str]:
     """Return which measures of a case are shown: those of the page, or else those of its targets."""
     judged = dict.fromkeys(target.measure for target in case.after.targets)
-    return _MEASURES.get(name) or tuple(judged) or ("cpu_us", "wall_us")
+    return _MEASURES.get(case.name) or tuple(judged) or ("cpu_us", "wall_us")
 
 
 def _rank(case: CaseComparison) -> tuple[int, str]:
@@ -103,7 +103,7 @@ def _pairs(case: CaseComparison) -> list[Sequence[str]]:
             spread(pair.after),
             "–" if pair.ratio is None else f"{spread(pair.ratio)}",
         )
-        for pair in case.pairs(measures_of_case(case.name, case))
+        for pair in case.pairs(measures_of_case(case))
     ]
 
 
