@@ -159,7 +159,7 @@ def _compare(
     try:
         earlier = tree_of(revision, home=bench.home)
         for case in cases:  # one by one: a run that is cut short keeps what it has measured
-            done = compare([case], settings, earlier)
+            done = compare(case, settings, earlier)
             found = found.renewed_by(done)
             print_comparison(out, done.cases[0], before_after.measures_of_case(done.cases[0]))
             if published:

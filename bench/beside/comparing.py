@@ -1,11 +1,14 @@
-"""Comparing: both runs, the targets of each judged in the same way, and our own numbers side by side.
+"""Comparing: rounds with either package by turns, the targets of each judged in the same way.
 
-The other libraries run once in a round, with the present package; both versions are held against them.
+A round is a process of its own, as it imports another version of the package, and nothing of the other's is
+there while it runs: a worker at rest beside a measured one made a bare wake-up a sixth slower. The other
+libraries run in the rounds of the present package; both versions are held against them.
 """
 
 import os
-from collections.abc import Sequence
-from contextlib import closing
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,53 +17,66 @@ import msgspec
 
 from bench.beside.order import Order
 from bench.beside.trees import Tree
-from bench.beside.turns import TurningRun, alternate
 from bench.beside.values import CaseComparison, Comparison
 from bench.case import Case
+from bench.errors import NotMeasured
+from bench.home import ROOT
 from bench.result import CaseResult, Report, Settings, case_result
+from bench.runner import rotated, rounds_of
 
 
-def compare(cases: Sequence[Case], settings: Settings, earlier: Tree) -> Comparison:
-    """Measure cases with an earlier package and with the present one. Raises NotMeasured."""
-    with TemporaryDirectory(prefix="penstock-bench-") as folder:
-        files = [Path(folder) / f"{name}.json" for name in ("before", "after")]
-        environments = [earlier.environment(), dict(os.environ)]
-        texts = [
-            msgspec.json.encode(
-                Order(
-                    cases=[(case.name, [variant.name for variant in case.variants]) for case in cases],
-                    full=settings.full,
-                    rounds=settings.rounds,
-                    peers=file is files[1],
-                    json_file=str(file),
-                )
-            ).decode()
-            for file in files
-        ]
-        with (
-            closing(TurningRun(earlier.commit, [texts[0]], environments[0])) as first,
-            closing(TurningRun("the present package", [texts[1]], environments[1])) as second,
-        ):
-            alternate(first, second)
-        before, after = (Report.decode(file.read_bytes()) for file in files)
-    found = zip(cases, before.cases, after.cases, strict=True)
-    return Comparison(
-        cases=[
-            CaseComparison(
-                earlier_commit=earlier.commit,
-                machine=after.machine,
-                settings=settings,
-                shared=_shared(case),
-                before=_judged(case, _with_shared(was, now, _shared(case))),
-                after=_judged(case, now),
-            )
-            for case, was, now in found
-        ]
+def compare(case: Case, settings: Settings, earlier: Tree) -> Comparison:
+    """Measure a case with an earlier package and with the present one. Raises NotMeasured."""
+    sides: dict[str, list[Report]] = {"before": [], "after": []}
+    environments = {"before": earlier.environment(), "after": dict(os.environ)}
+    rounds = rounds_of(case, settings)
+    for round in range(rounds):
+        for side in rotated(list(sides), round):
+            sides[side].append(_round(case, settings, environments[side], peers=side == "after"))
+    before, after = (_whole(case, rounds, reports) for reports in sides.values())
+    shared = [variant.name for variant in case.variants if variant.peer is not None]
+    found = CaseComparison(
+        earlier_commit=earlier.commit,
+        machine=sides["after"][0].machine,
+        settings=settings,
+        shared=shared,
+        before=_judged(case, _with_shared(before, after, shared)),
+        after=_judged(case, after),
     )
+    return Comparison(cases=[found])
 
 
-def _shared(case: Case) -> list[str]:
-    return [variant.name for variant in case.variants if variant.peer is not None]
+def _round(case: Case, settings: Settings, environment: Mapping[str, str], *, peers: bool) -> Report:
+    """Measure one round in a process of its own."""
+    with TemporaryDirectory(prefix="penstock-bench-") as folder:
+        numbers = Path(folder) / "numbers.json"
+        order = Order(
+            case=case.name,
+            variants=[variant.name for variant in case.variants],
+            full=settings.full,
+            peers=peers,
+            json_file=str(numbers),
+        )
+        words = [sys.executable, "-m", "bench.beside", msgspec.json.encode(order).decode()]
+        done = subprocess.run(words, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=False)
+        if done.returncode:
+            raise NotMeasured(f"a round of {case.name} failed; its words are above")
+        return Report.decode(numbers.read_bytes())
+
+
+def _whole(case: Case, rounds: int, reports: Sequence[Report]) -> CaseResult:
+    """Return the rounds as one result; what failed in one of them is not measured."""
+    results = [report.cases[0] for report in reports]
+    measured, reasons = dict[str, list[dict[str, float]]](), dict[str, str]()
+    for result in results:
+        for variant in result.variants:
+            measured.setdefault(variant.name, []).extend(variant.rounds)
+            if variant.not_measured is not None:
+                reasons.setdefault(variant.name, variant.not_measured)
+    had = replace(
+        case, variants=[variant for variant in case.variants if variant.name in measured], targets=()
+    )
+    return case_result(had, rounds, measured, reasons, results[0].versions)
 
 
 def _with_shared(before: CaseResult, after: CaseResult, shared: Sequence[str]) -> CaseResult:

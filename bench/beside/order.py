@@ -1,17 +1,17 @@
-"""What one of two compared runs is to do."""
+"""What one run of a comparison is to do: a round."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """The names of the cases and of their variants, and where the numbers go.
+    """The names of a case and of its variants, and where the numbers go.
 
     Without `peers` what another library does is left out: it does not depend on our package.
     """
 
-    cases: list[tuple[str, list[str]]]
+    case: str
+    variants: list[str]
     full: bool
-    rounds: int | None
     peers: bool
     json_file: str

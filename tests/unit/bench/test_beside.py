@@ -1,30 +1,26 @@
 """Two packages are measured by turns, held against the same peers, and told on one page."""
 
-import io
-import os
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any, cast
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from bench import Case, NotMeasured, Paired, Peer, Run, Target, Variant
+from bench import Case, NotMeasured, Paired, Peer, Ratio, Run, Target, Variant
 from bench.__main__ import Bench, main
-from bench.beside import CaseComparison, Comparison, tree_of
+from bench.beside import CaseComparison, Comparison, Tree, comparing, tree_of
 from bench.beside.__main__ import _wanted
-from bench.beside.comparing import _with_shared
-from bench.beside.turns import Place, TurningRun, Turns, alternate
 from bench.case import Extra
 from bench.catalogue import catalogue
 from bench.publishing.__main__ import compared_again, joined
 from bench.publishing.before_after import NUMBERS, comparison_page, publish_comparison
 from bench.publishing.page import CASES, FOLDER
 from bench.result import Report, Settings, case_result
-from bench.runner import Runner
-from tests.unit.bench.fakes import Journal, SpentTime, a_case, a_machine
+from tests.unit.bench.fakes import a_case, a_machine
 
 RIVAL = Peer(name="rival")
 
@@ -61,94 +57,57 @@ def _nothing(run: Run) -> Extra:
     return None
 
 
-class Walker:
-    """A run that stands at some places, one after the other, and writes down when it was let go."""
-
-    def __init__(self, name: str, places: list[Place], journal: list[str]) -> None:
-        self._name, self._places, self._journal = name, iter(places), journal
-        self.place: Place | None = (-1, -1, -1)
-
-    def go(self) -> None:
-        if self.place != (-1, -1, -1):
-            self._journal.append(f"{self._name} {self.place}")
-        self.place = next(self._places, None)
-
-
-def turns_of(first: list[Place], second: list[Place]) -> list[str]:
+def test_rounds_take_turns_and_what_does_not_depend_on_us_runs_once_in_each(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Ours takes 4 us before and 2 us now, theirs 1 us; each round is dearer than the one before."""
+    case = a_case(
+        Variant("ours", _nothing),
+        Variant("theirs", _nothing, peer=RIVAL),
+        targets=[Target("cpu", Ratio("ours", "theirs", "x_us"), at_most=3)],
+    )
     journal: list[str] = []
-    walkers = (Walker("old", first, journal), Walker("new", second, journal))
-    alternate(cast(TurningRun, walkers[0]), cast(TurningRun, walkers[1]))
-    return journal
+
+    def round_of(case: Case, settings: Settings, environment: dict[str, str], *, peers: bool) -> Report:
+        journal.append("after" if peers else "before")
+        size = 1.0 + len(journal)
+        measured = {"ours": [{"x_us": size * (2 if peers else 4)}]} | (
+            {"theirs": [{"x_us": size}]} if peers else {}
+        )
+        result = case_result(_wanted(case, ["ours", "theirs"], peers=peers), 1, measured, {})
+        return Report(machine=a_machine(), settings=settings, cases=[result])
+
+    monkeypatch.setattr(comparing, "_round", round_of)
+    [found] = comparing.compare(case, Settings(rounds=3), Tree("0ld", tmp_path)).cases
+
+    assert journal == ["before", "after", "after", "before", "before", "after"]
+    assert [len(variant.rounds) for variant in found.before.variants] == [3, 3]
+    assert found.before.variants[1].rounds == found.after.variants[1].rounds
+    assert found.after.targets[0].value == pytest.approx(2.0)
+    assert found.before.targets[0].passed is False
+    [pair] = found.pairs(["x_us"])
+    assert [pair.before.median, pair.after.median] == [20.0, 8.0]
 
 
-def test_both_do_the_same_variant_one_after_the_other_and_begin_in_turn() -> None:
-    places = [(0, 1, 0), (0, 1, 1), (0, 2, 0)]
+def test_what_fails_in_one_round_is_not_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    case, rounds = a_case(Variant("ours", _nothing)), iter([None, "no server", None, None])
 
-    assert turns_of(places, places) == [
-        "new (0, 1, 0)",
-        "old (0, 1, 0)",
-        "old (0, 1, 1)",
-        "new (0, 1, 1)",
-        "old (0, 2, 0)",
-        "new (0, 2, 0)",
-    ]
+    def round_of(case: Case, settings: Settings, environment: dict[str, str], *, peers: bool) -> Report:
+        reason = next(rounds)
+        result = case_result(case, 1, {"ours": [{"x_us": 1.0}]}, {"ours": reason} if reason else {})
+        return Report(machine=a_machine(), settings=settings, cases=[result])
 
+    monkeypatch.setattr(comparing, "_round", round_of)
+    [found] = comparing.compare(case, Settings(rounds=2), Tree("0ld", tmp_path)).cases
 
-def test_the_one_that_has_less_to_do_waits_for_the_other_at_the_next_place_they_share() -> None:
-    journal = turns_of([(0, 1, 0), (0, 1, 2)], [(0, 1, 0), (0, 1, 1), (0, 1, 2), (1, 1, 0)])
-
-    assert journal[2] == "new (0, 1, 1)"
-    assert set(journal[3:5]) == {"old (0, 1, 2)", "new (0, 1, 2)"}
-    assert journal[5:] == ["new (1, 1, 0)"]
+    assert found.after.variants[0].not_measured == "no server"
+    assert list(found.pairs(["x_us"])) == []
 
 
-def test_a_run_says_its_place_before_each_variant_and_does_nothing_until_it_is_told() -> None:
-    time, out = SpentTime(), io.StringIO()
-
-    class Told:
-        def readline(self) -> str:
-            time.journal.append(out.getvalue().splitlines()[-1])
-            return "\n"
-
-    case = a_case(time.variant("a", 1), time.variant("b", 1))
-    Runner(Settings(rounds=2), time, Turns([case], out, cast(IO[str], Told()))).run(case)
-
-    steps = [line for line in time.journal if not line.startswith("measure")]
-    assert steps == [
-        *("[0, -1, 0]", "[0, 0, 0]", "a", "[0, 0, 1]", "b"),
-        *("[0, 1, 0]", "a", "[0, 1, 1]", "b"),
-        *("[0, 2, 0]", "b", "[0, 2, 1]", "a"),
-    ]
-
-
-def test_a_run_that_is_left_alone_ends() -> None:
-    case = a_case(Variant("a", _nothing))
-
-    with pytest.raises(SystemExit):
-        Turns([case], io.StringIO(), io.StringIO()).begin("toy", 1)
-
-
-def test_a_run_that_fails_is_told_by_name() -> None:
-    run = TurningRun("0ld", ["no order"], dict(os.environ))
-    try:
-        with pytest.raises(NotMeasured, match="the run of 0ld failed"):
-            run.go()
-    finally:
-        run.close()
-
-
-def test_peers_run_once_and_keep_their_place_in_the_order() -> None:
-    case = a_case(Variant("ours", lambda run: {"x_us": 1.0}), Variant("theirs", _nothing, peer=RIVAL))
-    alone = _wanted(case, ["ours", "theirs"], peers=False)
-
-    assert [variant.name for variant in alone.variants] == ["ours", "theirs"]
-    assert [variant.peer for variant in alone.variants] == [None, None]
-    before = Runner(Settings(rounds=2), SpentTime(), Journal()).run(alone)
-    assert before.variants[1].not_measured == "it runs once, beside the present package"
-
-    measured = {"ours": [{"x_us": 5.0}] * 2, "theirs": [{"x_us": 2.0}] * 2}
-    both = _with_shared(before, case_result(case, 2, measured, {}), ["theirs"])
-    assert [variant.rounds[0]["x_us"] for variant in both.variants] == [1.0, 2.0]
+def test_a_round_that_fails_is_told_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(comparing, "sys", SimpleNamespace(executable="false"))
+    with pytest.raises(NotMeasured, match="a round of toy failed"):
+        comparing.compare(a_case(Variant("ours", _nothing)), Settings(rounds=1), Tree("0ld", tmp_path))
 
 
 @pytest.fixture
