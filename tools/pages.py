@@ -17,7 +17,9 @@ from penstock.gateway.rest.operations import Operation
 from penstock.gateway.statuses import STATUSES
 from tools import protos
 from tools.api import api_page
+from tools.console_page import console_page
 from tools.screens import screens_page
+from tools.tables import table
 
 _ROOT_DEPTH = len(errors.Error.__mro__)
 
@@ -31,7 +33,7 @@ def settings_page() -> Iterator[str]:
         by_room.setdefault(one.room, []).append(one)
     for room, declared in by_room.items():
         yield f"## `[{room}]`"
-        yield _table("setting | type | default | range | environment | what it does", map(_setting, declared))
+        yield table("setting | type | default | range | environment | what it does", map(_setting, declared))
 
 
 def errors_page() -> Iterator[str]:
@@ -42,7 +44,7 @@ def errors_page() -> Iterator[str]:
         "indented below it. The code is stable. The fault says who has to act: the caller, Penstock itself "
         "(ours), or what is around it (outside). A command that ends with an error has its exit code."
     )
-    yield _table(
+    yield table(
         "error | code | fault | may be retried | closes the connection | exit code | when",
         map(_error, errors.tree()),
     )
@@ -52,7 +54,7 @@ def commands_page() -> Iterator[str]:
     """Yield the exit codes, then each command with its usage and options."""
     yield "# Commands"
     yield "What a command's exit code means:"
-    yield _table("exit code | meaning", _exit_codes())
+    yield table("exit code | meaning", _exit_codes())
     for context in _contexts("penstock", cli.group, None):
         command, path = context.command, context.command_path
         yield f"## `{path}`"
@@ -62,7 +64,7 @@ def commands_page() -> Iterator[str]:
             calls = [f"{path} {name}" for name in command.list_commands(context)]
             yield "\n".join(f"- [`{call}`](#{call.replace(' ', '-')})" for call in calls)
         records = [param.get_help_record(context) for param in command.get_params(context)]
-        yield _table("option | what it does", ((f"`{each[0]}`", _line(each[1])) for each in records if each))
+        yield table("option | what it does", ((f"`{each[0]}`", _line(each[1])) for each in records if each))
 
 
 def metrics_page() -> Iterator[str]:
@@ -72,7 +74,7 @@ def metrics_page() -> Iterator[str]:
         "How to scrape them: [monitor it](../how-to/monitor.md). In the process, "
         "`penstock.metrics.snapshot()` has them."
     )
-    yield _table(
+    yield table(
         "series | kind | labels | meaning",
         ((f"`{one.name}`", one.kind.value, _codes(one.labels), one.help) for one in metrics.SERIES),
     )
@@ -86,7 +88,7 @@ def points_page() -> Iterator[str]:
         "Nothing happens there unless a test arms the point in the same process."
     )
     found = sorted(points.declared().items())
-    yield _table(
+    yield table(
         "point | what has been done when it is reached", ((f"`{name}`", said) for name, said in found)
     )
 
@@ -101,10 +103,10 @@ def rest_page() -> Iterator[str]:
     by_status: dict[int, list[str]] = {}
     for code, status in STATUSES.items():
         by_status.setdefault(status, []).append(f"`{code}`")
-    yield _table("status | codes", ((str(each), ", ".join(by_status[each])) for each in sorted(by_status)))
+    yield table("status | codes", ((str(each), ", ".join(by_status[each])) for each in sorted(by_status)))
     for tag in dict.fromkeys(each.tag for each in OPERATIONS):
         yield f"## {tag.capitalize()}"
-        yield _table(
+        yield table(
             "operation | does | parameters", (_operation(each) for each in OPERATIONS if each.tag == tag)
         )
 
@@ -119,7 +121,7 @@ def grpc_page() -> Iterator[str]:
     by_code: dict[str, list[str]] = {}
     for code, status in STATUSES.items():
         by_code.setdefault(CODES[status].name, []).append(f"`{code}`")
-    yield _table("status | codes", ((each, ", ".join(sorted(by_code[each]))) for each in sorted(by_code)))
+    yield table("status | codes", ((each, ", ".join(sorted(by_code[each]))) for each in sorted(by_code)))
     yield "## penstock_gateway.proto"
     yield f"```text\n{(protos.FOLDER / protos.SOURCE).read_text('utf-8').rstrip()}\n```"
 
@@ -129,6 +131,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "settings.md": settings_page,
     "errors.md": errors_page,
     "commands.md": commands_page,
+    "console.md": console_page,
     "grpc.md": grpc_page,
     "metrics.md": metrics_page,
     "points.md": points_page,
@@ -176,16 +179,6 @@ def _exit_codes() -> Iterator[tuple[str, str]]:
     for part in sentence.split(", "):
         code, _, meaning = part.partition(" ")
         yield str(int(code)), meaning
-
-
-def _table(columns: str, rows: Iterable[Iterable[str]]) -> str:
-    lines = [f"| {columns} |", f"|{'---|' * len(columns.split(' | '))}"]
-    lines += [f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows]
-    return "\n".join(lines)
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
 
 
 def _codes(words: Iterable[str]) -> str:

@@ -68,7 +68,7 @@ CASE = Case(
     about="produce with fsync before the acknowledgement, 1 KB: bulk, 64 under way, 1 000 a second",
     rounds=Size(quick=1, full=3),
     variants=[
-        *_variants("bulk", produce(_KB), lambda who: empty(*_SERVERS[who][:2]), _BULK),
+        *_variants("bulk", produce(_KB), lambda who: empty(*_SERVERS[who][:2], _KB), _BULK),
         *_variants("64 under way", unbatched, _single, _UNBATCHED),
         *_variants(
             "1000/s", sustained, _single, dict.fromkeys(_SERVERS, Size(quick=3 * _RATE, full=30 * _RATE))

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 from bench import Case, Ratio, Run, Size, Target, Variant
 from bench.brokers import NATS, KafkaLoad, Load, NatsLoad, ServerOpener, kafka, nats, penstock
+from bench.memory import touch_page_cache
 
 SIZES = {
     "100 B": (100, Size(quick=300_000, full=2_000_000)),
@@ -19,7 +20,7 @@ SERVERS: dict[str, tuple[ServerOpener, type[Load]]] = {
 
 
 def empty(
-    opener: ServerOpener, load: type[Load]
+    opener: ServerOpener, load: type[Load], size: int
 ) -> Callable[[Run], AbstractContextManager[tuple[Load, str]]]:
     """Return the setup: a running server, and a new topic there."""
 
@@ -29,6 +30,7 @@ def empty(
         made, name = load(server), f"bench{run.round}"
         made.create(name)
         run.watch("server", server.pid)
+        touch_page_cache(run.records * size)
         try:
             yield made, name
         finally:
@@ -55,7 +57,7 @@ CASE = Case(
         Variant(
             f"{who}, {label}",
             produce(size),
-            setup=empty(*SERVERS[who]),
+            setup=empty(*SERVERS[who], size),
             records=records,
             peer=NATS if who == "NATS" else None,
         )

@@ -70,6 +70,8 @@
     │   ├── TopicBusy               members serve it, so it is not deleted
     │   ├── UnknownScheduled        no event of that id waits for its time
     │   ├── UnknownEvent            no event of that id was found
+    │   ├── PartsMissing            what was to be released is gone; tried again
+    │   ├── WriteOutOfOrder         a job releases a write that does not follow its last one
     │   ├── MapChanged              a topic has grown while records were on their way to it; tried again
     │   └── TopicVanished           deleted while records were on their way to it; tried again
     ├── RequestError                what a client sent over a connection
@@ -128,6 +130,7 @@
     │   ├── SparkNotStarted
     │   ├── InvalidOption           an option of a source or a sink
     │   ├── InvalidPipeline         what was named is not a pipeline
+    │   ├── InvalidColumn           a column that a topic cannot take
     │   ├── NoColumns               a class cannot be turned into columns
     │   ├── KeyInTwoPartitions      an upsert cannot know which record of a key is the last
     │   ├── RowWithoutKey           an upsert cannot know which row it replaces
@@ -726,7 +729,7 @@ class WriterElsewhere(StoreError):
     def __init__(self, where: str, pid: str) -> None:
         super().__init__(
             f"the log in {where} is written by process {pid}, and only that one may append to it, trim it or "
-            "erase from it; ask it by a Kafka client at its port, or stop that process first"
+            "erase from it; ask it by a client at one of its ports, or stop that process first"
         )
         self.pid = pid
 
@@ -946,6 +949,32 @@ class UnknownEvent(LogError):
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
+
+
+class PartsMissing(LogError):
+    """Parts of a write are not there any more, or not whole: nothing of it is released."""
+
+    code = "parts_missing"
+    fault, retryable = Fault.OURS, True
+
+    def __init__(self, parts: int) -> None:
+        super().__init__(
+            f"a write in {parts} parts is not whole any more, so nothing of it was released: a part that "
+            "nobody releases for a day is removed; the write is made again"
+        )
+
+
+class WriteOutOfOrder(LogError):
+    """A job releases a write that neither follows its last one nor repeats it."""
+
+    code = "write_out_of_order"
+
+    def __init__(self, application: str, epoch: int, last: int) -> None:
+        super().__init__(
+            f"application {shown(application)} releases batch {epoch}, and {last} is the last that this log "
+            "has of it, so nothing was released: either its checkpoint or this log was taken back, as by a "
+            "restored backup; begin with a new checkpoint where the log ends (startingOffsets)"
+        )
 
 
 class MapChanged(LogError):
@@ -1553,6 +1582,15 @@ class InvalidPipeline(PipelineError):
 
     def __init__(self, name: str, why: str) -> None:
         super().__init__(f"{shown(name)} is not a pipeline: {why}")
+
+
+class InvalidColumn(PipelineError):
+    """A column that cannot be written to a topic, or has a value that a record cannot have."""
+
+    code = "invalid_column"
+
+    def __init__(self, column: str, why: str) -> None:
+        super().__init__(f"column {column} {why}")
 
 
 class NoColumns(PipelineError):

@@ -10,6 +10,7 @@ from typing import Any
 
 from penstock.clock import from_ms
 from penstock.settings import Settings, setting
+from penstock.tracing import current_ids
 
 FORMATS = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
@@ -28,6 +29,8 @@ FIELDS = (
     "retry_seconds",
     "member",
     "schedule",
+    "trace_id",
+    "span_id",
     "error",
 )
 _OWN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
@@ -62,6 +65,10 @@ class JsonFormatter(logging.Formatter):
         for name, value in record.__dict__.items():
             if name not in _OWN and value is not None:
                 line.setdefault(name, value)
+        ids = current_ids()
+        if ids is not None:  # what a handler logs stands in its span, and so in the trace of its record
+            line.setdefault("trace_id", ids[0])
+            line.setdefault("span_id", ids[1])
         if record.exc_info and not record.exc_text:
             record.exc_text = self.formatException(record.exc_info)
         if record.exc_text:

@@ -158,6 +158,30 @@ UNDECODABLE = Series(
 TRIMMED = Series(
     "penstock_trimmed_total", SeriesKind.COUNTER, "Records that retention deleted from the log.", ("topic",)
 )
+PIPELINE_RECORDS = Series(
+    "penstock_pipeline_records_total",
+    SeriesKind.COUNTER,
+    "Records that a pipeline of this process has brought to its end.",
+    ("pipeline",),
+)
+PIPELINE_BATCH_SECONDS = Series(
+    "penstock_pipeline_batch_seconds",
+    SeriesKind.HISTOGRAM,
+    "How long a batch of a pipeline took.",
+    ("pipeline",),
+)
+PIPELINE_INTERRUPTIONS = Series(
+    "penstock_pipeline_interruptions_total",
+    SeriesKind.COUNTER,
+    "How often a pipeline was interrupted and tried again.",
+    ("pipeline",),
+)
+PIPELINE_LAG = Series(
+    "penstock_pipeline_lag_records",
+    SeriesKind.GAUGE,
+    "Records of the topic behind the last batch of a pipeline.",
+    ("store", "pipeline"),
+)
 UNREAD = Series(
     "penstock_unread_records",
     SeriesKind.GAUGE,
@@ -404,6 +428,10 @@ SERIES: tuple[Series, ...] = (
     PASSED_OVER,
     UNDECODABLE,
     TRIMMED,
+    PIPELINE_RECORDS,
+    PIPELINE_BATCH_SECONDS,
+    PIPELINE_INTERRUPTIONS,
+    PIPELINE_LAG,
     UNREAD,
     HANDLER_SECONDS,
     PUBLISH_SECONDS,

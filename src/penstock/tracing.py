@@ -4,8 +4,9 @@ With the extra `otel` installed, `span` opens an OpenTelemetry span on the appli
 provider and `context_headers` carries the W3C trace context; without it both do nothing. Whether it is
 there is looked up once, at first use, never at import.
 
-Of an error a span says the kind and no word: errors of drivers and of validators quote rows and payloads, and
-traces go to other systems than the log, which has the words that may be said.
+A span tells of events where they are, never what they say: no value, no key. Of an error it says the kind and
+no word: errors of drivers and of validators quote rows and payloads, and traces go to other systems than the
+log, which has the words that may be said.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import Any
 
 NOTHING: AbstractContextManager[None] = nullcontext()
 _UNKNOWN = object()
+_KINDS = {"penstock.publish": "PRODUCER", "penstock.deliver": "CONSUMER", "penstock.handle": "CONSUMER"}
 
 
 def is_on() -> bool:
@@ -58,6 +60,36 @@ def processing_span(
     )
 
 
+def begun_span(
+    name: str, parent: Mapping[str, str], *, since_ms: int | None = None, **attributes: str | int
+) -> Any:
+    """Begin a span in the trace of an event, given the headers that it came with; the caller ends it.
+
+    `since_ms`: when it began, if that was before. Only where `is_on`.
+    """
+    return _tracer().start_span(
+        name,
+        context=_propagator().extract(parent),
+        kind=_kind(name),
+        attributes=attributes,
+        start_time=None if since_ms is None else since_ms * 1_000_000,
+    )
+
+
+def failed(opened: Any, error: BaseException) -> None:
+    """Mark a span as one that an error ended. What the error says stays out: it may quote a value."""
+    opened.set_status(_api().Status(_api().StatusCode.ERROR, type(error).__qualname__))
+    opened.set_attribute("error.type", type(error).__qualname__)
+
+
+def current_ids() -> tuple[str, str] | None:
+    """Return the ids of the trace and of the span that is open now; None if there is none."""
+    if not is_on():
+        return None
+    here = _api().get_current_span().get_span_context()
+    return (f"{here.trace_id:032x}", f"{here.span_id:016x}") if here.is_valid else None
+
+
 def context_headers() -> dict[str, str]:
     """Return `traceparent` and `tracestate` of the span that is open now, if there is one."""
     propagator = _propagator()
@@ -69,15 +101,18 @@ def context_headers() -> dict[str, str]:
 
 @contextmanager
 def _opened(name: str, **given: Any) -> Iterator[Any]:
-    quiet = {"record_exception": False, "set_status_on_exception": False}
-    with _tracer().start_as_current_span(name, **given, **quiet) as opened:
+    with _tracer().start_as_current_span(
+        name, kind=_kind(name), record_exception=False, set_status_on_exception=False, **given
+    ) as opened:
         try:
             yield opened
-        except Exception as exc:
-            kind = type(exc).__qualname__
-            opened.set_attribute("error.type", kind)
-            opened.set_status(_api().Status(_api().StatusCode.ERROR, kind))
+        except BaseException as error:
+            failed(opened, error)
             raise
+
+
+def _kind(name: str) -> Any:
+    return _api().SpanKind[_KINDS.get(name, "INTERNAL")]
 
 
 @cache

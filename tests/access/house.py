@@ -114,11 +114,13 @@ class House:
         )
         self.api = RestApi(self.store, access=self.lock.access)
         app = Locked(application([Outbox(self.store)], worker=False, api=self.api), self.lock.access)
-        self.http = HttpListener(app, "127.0.0.1", 0, tls=self.lock.tls)
+        self.http = HttpListener(app, "127.0.0.1", 0, connections=200, tls=self.lock.tls)
         door = TinyqDoor(
             self.store,
             access=self.lock.access,
-            settings=TinyqSettings.load(auth_timeout=self.settings.login_wait.total_seconds()),
+            settings=TinyqSettings.load(
+                auth_timeout=self.settings.login_wait.total_seconds(), max_connections=200
+            ),
         )
         self.tinyq = TinyqListener(door, "127.0.0.1", 0, tls=self.lock.tls)
         grpc_door = GrpcDoor(self.store, access=self.lock.access)

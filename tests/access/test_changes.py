@@ -7,9 +7,10 @@ import ssl
 import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from http.client import HTTPSConnection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,8 +25,8 @@ from penstock.wire.kafka.apis.records import FETCH, LIST_OFFSETS
 from penstock.wire.kafka.apis.security import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from penstock.wire.kafka.apis.topics import CREATE_TOPICS
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
-from tests.access.doors import KafkaDoor, TlsClient
-from tests.access.house import PASSWORD, RULES, House
+from tests.access.doors import KafkaDoor, TinyqDoor, TlsClient
+from tests.access.house import PASSWORD, RULES, House, token
 from tests.kafka.raw import frame
 
 IN_FORCE_SECONDS = 5
@@ -154,6 +155,53 @@ def test_certificates_are_renewed_while_a_hundred_connections_run(still: House) 
         assert metrics.ACCESS_STALE.values()[("tls",)] == 1
         assert shown() == after
         assert [end_of(client) for client in clients] == [E.NONE] * CONNECTIONS
+
+
+def http_connection(house: House) -> tuple[Callable[[], object], Any]:
+    """Return what asks over one connection that is kept, and its socket."""
+    host, _, port = house.http.address.rpartition(":")
+    connection = HTTPSConnection(host, int(port), context=house.context(), timeout=30)
+    connection.connect()
+    own = connection.sock
+
+    def ask() -> object:
+        connection.request("GET", "/v1/topics/orders", headers={"authorization": f"Bearer {token()}"})
+        answer = connection.getresponse()
+        answer.read()
+        assert connection.sock is own  # it has not connected again
+        return answer.status
+
+    return ask, own
+
+
+def tinyq_connection(house: House) -> tuple[Callable[[], object], Any]:
+    """Return what publishes over one connection, and its socket."""
+    client = TinyqDoor().known(house)
+    return lambda: client.publish("orders", b"x")["code"], client.socket
+
+
+@pytest.mark.parametrize(
+    ("connect", "well"), [(http_connection, 200), (tinyq_connection, 0)], ids=["http", "tinyq"]
+)
+def test_certificates_are_renewed_at_the_other_doors_while_a_hundred_connections_run(
+    still: House, connect: Callable[[House], tuple[Callable[[], object], Any]], well: int
+) -> None:
+    still.http._server.config.timeout_keep_alive = 60  # the machine may be busy
+    with ExitStack() as stack:
+        asking = []
+        for _ in range(CONNECTIONS):
+            ask, connection = connect(still)
+            stack.enter_context(closing(connection))
+            asking.append(ask)
+            assert ask() == well
+        before = connection.getpeercert(binary_form=True)
+        DevCertificates(still.certificates).make(["ana"])
+        still.lock._watch.look()
+        ask, renewed = connect(still)
+        stack.enter_context(closing(renewed))
+        assert ask() == well
+        assert renewed.getpeercert(binary_form=True) != before
+        assert [each() for each in asking] == [well] * CONNECTIONS
 
 
 def test_who_shows_nothing_in_time_is_sent_away(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ OWNERS = {
         "kafka_producer",
         "kafka_sequence",
         "pending",
+        "write_part",
+        "write_epoch",
     },
     "outbox": {"staged", "scheduled", "token", "periodic"},
     "membership": {"member", "slot", "domain"},

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +20,14 @@ from penstock.console.acts import ACTS
 from penstock.operate.audit import audit
 from penstock.operate.dead import dead_letters
 from penstock.operate.groups import groups
+from penstock.operate.key_course import key_course
 from penstock.operate.scheduled import scheduled
+from penstock.operate.topics import topics
 from tests.console.conftest import fill
-from tests.console.served import ServedConsole, text_of
+from tests.console.served import ServedConsole, mark_of, text_of
 
 TRIED: dict[str, dict[str, Any]] = {
+    "publish": {"topic": "events", "value": "1"},
     "pause-group": {"name": "mailer"},
     "resume-group": {"name": "mailer"},
     "move-group": {"name": "mailer", "topic": "events", "to": "earliest"},
@@ -111,6 +116,53 @@ def test_nothing_picked_is_nothing_done(acting: ServedConsole) -> None:
     assert len(dead_letters(acting.store).items) == 3
 
 
+def published(served: ServedConsole, **fields: str) -> Any:
+    """Publish by the form of a topic: look first, then send what that page holds."""
+    shown = served.get("topic", name="events").text
+    sent = {"topic": "events", "look": "1", "mark": mark_of(shown), **fields}
+    asked = served.client.post("act/publish", data=sent)
+    if asked.status_code != 200:
+        return asked
+    hidden = re.findall(
+        r'<input type="hidden" name="([a-z]+)" value="([^"]*)"', asked.text.partition("<main")[2]
+    )
+    return [served.client.post("act/publish", data={n: unescape(v) for n, v in hidden}) for _ in range(2)]
+
+
+def test_a_record_is_published_once_after_a_look(acting: ServedConsole) -> None:
+    before = sum(each.records for each in topics(acting.store).items)
+    value = '{"note": "<script>alert(1)</script>"}'
+    first, again = published(acting, key="by-hand", type="order.fixed", value=value)
+    assert (first.status_code, first.headers["location"]) == (303, "/console/topic?name=events")
+    assert again.status_code == 303, "sent twice, it is there once"
+    assert sum(each.records for each in topics(acting.store).items) == before + 1
+    (course,) = key_course(acting.store, "by-hand").records
+    (record,) = acting.store.log.read("events", course.partition, course.offset, limit=1)
+    assert (record.type, record.data) == ("order.fixed", value.encode())
+    assert set(done(acting)) == {("console:anonymous", "publish")}
+    assert f"published: events/{course.partition}/{course.offset}" in acting.get("topic", name="events").text
+
+
+def test_text_is_marked_as_text_and_a_tombstone_has_no_value(acting: ServedConsole) -> None:
+    published(acting, key="t", value="é\nnot json")
+    published(acting, key="t", tombstone="1")
+    found = [
+        acting.store.log.read("events", each.partition, each.offset, limit=1)[0]
+        for each in key_course(acting.store, "t").records
+    ]
+    assert sorted(str(each.data and each.data.decode()) for each in found) == ["None", "é\nnot json"]
+    assert {each.headers.get("content-type") for each in found} == {None, "text/plain; charset=utf-8"}
+
+
+def test_what_cannot_be_published_is_refused_at_the_look(acting: ServedConsole) -> None:
+    for fields in ({"value": ""}, {"value": "x" * 65_537}, {"key": "k" * 256, "value": "1"}):
+        assert published(acting, **fields).status_code == 400, fields
+    assert published(acting, topic="nowhere", value="1").status_code == 404
+    sent = {"topic": "events", "value": "1", "look": "1", "mark": "0" * 64}
+    assert acting.client.post("act/publish", data=sent).status_code == 403, "a form of another site"
+    assert done(acting) == []
+
+
 def test_a_group_is_paused_and_resumed(acting: ServedConsole) -> None:
     for word, is_paused in (("pause-group", True), ("resume-group", False)):
         assert acting.act(word, name="mailer").status_code == 303
@@ -196,7 +248,9 @@ def test_rules_hold_for_pages_and_acts(ruled: ServedConsole) -> None:
     assert ruled.act("requeue", reader, group="mailer", all="1").status_code == 403
     assert len(dead_letters(ruled.store).items) == 3
     assert ruled.act("requeue", ops, group="mailer", all="1").status_code == 303
-    assert done(ruled) == [("console:ops", "dead requeue")]
+    assert ruled.act("publish", reader, topic="events", value="1").status_code == 403
+    assert ruled.act("publish", ops, topic="events", value="1").status_code == 303
+    assert done(ruled) == [("console:ops", "publish"), ("console:ops", "dead requeue")]
     shown = text_of(ops.get("access", params={"principal": "mine", "right": "read", "kind": "group"}).text)
     assert "mine may not read group" in shown
     for each in (ops, reader, mine):

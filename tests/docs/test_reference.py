@@ -19,6 +19,7 @@ NAMES = {
     "settings.md": "`PENSTOCK_LIMITS_EVENT_BYTES`",
     "errors.md": "`value_too_large`",
     "commands.md": "## `penstock doctor`",
+    "console.md": "`cancel-scheduled`",
     "grpc.md": "service Publishing {",
     "metrics.md": "`penstock_published_total`",
     "points.md": "`outbox.before_stage`",

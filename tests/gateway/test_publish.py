@@ -14,10 +14,11 @@ from penstock.access.access import Access
 from penstock.access.policy import AccessPolicy
 from penstock.access.rule import parse_rule
 from penstock.access.token_bucket import RateLimit
-from penstock.errors import NotAllowed
+from penstock.errors import InvalidHeaders, NotAllowed
 from penstock.gateway.token_upkeep import TokenUpkeep
 from penstock.log.store import Store
 from penstock.model.cloudevents import format_time
+from penstock.model.record import TOKEN
 from penstock.operate.producing import RecordWanted, forget_tokens, produce
 from penstock.testing import FakeClock
 from tests.gateway.served import JSON, ServedRest, event
@@ -174,6 +175,18 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(
         assert (refused.status_code, said["status"], said["code"]) == (status, status, code)
         assert said["detail"]
         assert everything(rest.store) == []
+
+
+def test_each_record_of_many_has_its_own_headers_and_each_is_checked(rest: ServedRest) -> None:
+    eu, us, copied = (("region", b"eu"),), (("region", b"us"),), ((TOKEN, b"t"), ("region", b"eu"))
+    given = [RecordWanted(b"1", key="k", headers=each) for each in (eu, eu, (), us, copied, copied, eu)]
+    (number,) = {each.partition for each in produce(rest.store, "orders", given)}
+    kept = [each.raw_headers for each in rest.store.log.read("orders", number)]
+    assert kept == [eu, eu, (), us, eu, eu, eu]
+    for wrong in ([eu, (("", b""),)], [(), eu, (("id", b"x" * 100_000),)]):
+        with pytest.raises(InvalidHeaders):
+            produce(rest.store, "orders", [RecordWanted(b"2", headers=each) for each in wrong])
+    assert len(everything(rest.store)) == 7
 
 
 def test_gzip_is_unpacked(rest: ServedRest) -> None:

@@ -6,6 +6,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -177,6 +178,42 @@ def test_what_is_refused_at_once_is_answered_behind_what_is_written(small: Serve
     ]
     assert numbers == [0, 3] * 5
     assert small.store.log.bounds("t", 0) == (0, 5)
+
+
+def test_answers_come_in_order_whether_written_at_once_or_handed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two clients, alone or with several requests at a time, small and large; the log does not wait."""
+    monkeypatch.setenv("PENSTOCK_FILES_DURABILITY", "os")
+    draw, kept = random.Random(1), list[tuple[int, bytes]]()
+    with Served(f"{tmp_path}/data/") as served:
+        served.topic("t", 1)
+        clients = [RawClient(served.address) for _ in range(2)]
+        for number in range(60):
+            some = [
+                [b"%d-%d-%d" % (number, who, each) for each in range(draw.choice((1, 1, 1, 5)))]
+                for who in range(2)
+            ]
+            for client, values in zip(clients, some, strict=True):
+                sizes = [draw.choice((1, 1, 50_000)) for _ in values]
+                records = [
+                    encode_records([NewRecord(0, 1, None, value + b"." * size, [])])
+                    for value, size in zip(values, sizes, strict=True)
+                ]
+                client.send(b"".join(producing(bytes(each)) for each in records))
+            for client, values in zip(clients, some, strict=True):
+                for value in values:
+                    answer = PRODUCE.decode_answer(client.receive(), 7, 4)
+                    (part,) = answer["responses"][0]["partition_responses"]
+                    assert part["error_code"] == 0
+                    kept.append((part["base_offset"], value))
+        for client in clients:
+            client.socket.close()
+        found = served.store.log.read("t", 0, 0, len(kept) + 1)
+    assert [(each.offset, bytes(each.data or b"").rstrip(b".")) for each in found] == sorted(kept)
+    for who in b"01":
+        own = [offset for offset, value in kept if value.split(b"-")[1] == bytes([who])]
+        assert own == sorted(own), "what a client sends first stands first"
 
 
 def test_a_huge_frame_is_refused_and_others_are_served(small: Served) -> None:

@@ -1,6 +1,9 @@
 """`penstock serve` says where it listens, a line for each door, and ends in good order on SIGTERM."""
 
 import subprocess
+from pathlib import Path
+
+import pytest
 
 from penstock.wire.kafka.apis.groups import JOIN_GROUP
 from tests.kafka.raw import RawClient, frame
@@ -28,6 +31,27 @@ def test_a_line_for_each_door(sqlite_store: str) -> None:
     finally:
         process.kill()
         process.communicate()
+
+
+@pytest.mark.parametrize("door", ["--http", "--grpc"])
+def test_a_directory_is_served_by_one_process_whichever_its_doors(tmp_path: Path, door: str) -> None:
+    url = f"{tmp_path}/data/"
+    command = [*penstock("serve", "--url", url), door, "127.0.0.1:0", "--log-level", "error"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as first:
+        try:
+            assert first.stdout is not None
+            assert " listening on " in first.stdout.readline()
+            second = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            assert second.returncode == 1
+            assert second.stdout == ""
+            assert f"is written by process {first.pid}, and only that one may append" in second.stderr
+            assert "Traceback" not in second.stderr
+            shown = subprocess.run(
+                penstock("topics", "list", "--url", url), capture_output=True, text=True, timeout=60
+            )
+            assert shown.returncode == 0, shown.stderr
+        finally:
+            first.terminate()
 
 
 def test_waiting_fetches_and_members_are_answered_before_it_ends(kafka_url: str) -> None:

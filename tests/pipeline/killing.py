@@ -14,9 +14,12 @@ from typing import Any
 import psutil
 
 from penstock import points
+from penstock.log.sql.parted_writes import PartedWrites
 from penstock.pipeline.identity import ByOffsets
 from penstock.pipeline.sink import DeltaSink, DeltaStreamWriter
+from penstock.pipeline.source import PenstockSource
 from penstock.pipeline.upsert.latest import Order
+from penstock.pipeline.write_back import BackStreamWriter
 
 RECORDS_PER_BATCH = 100
 WHERE, DRIVER = "PENSTOCK_TEST_KILL", "PENSTOCK_TEST_DRIVER"
@@ -74,6 +77,37 @@ class AppendingWriter(DeltaStreamWriter):
             Order.last = last  # type: ignore[method-assign]
 
 
+class KillingBack(PenstockSource):
+    """The way back into topics, in whose release the driver and all its processes die."""
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> KillingBackWriter:
+        inner: Any = super().streamWriter(schema, overwrite)
+        return KillingBackWriter(inner._target, inner._checkpoint, dict(self.options))
+
+
+class KillingBackWriter(BackStreamWriter):
+    def __init__(self, target: Any, checkpoint: str, options: dict[str, str]) -> None:
+        super().__init__(target, checkpoint)
+        self._where = options.get("kill", "")
+        self._unchecked = options.get("unchecked") == "true"
+
+    def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
+        point, _, batch = (self._where or os.environ.get(WHERE, "")).partition(" ")
+        if str(batchId) == batch:
+            driver = os.environ.get(DRIVER)
+            # Without a driver to end, this process does the release, and it alone dies.
+            points.arm(point, points.kill if driver is None else lambda: kill_tree(int(driver)))
+        if not self._unchecked:
+            super().commit(messages, batchId)
+            return
+        checked = PartedWrites._is_new
+        PartedWrites._is_new = lambda self, tx, write: True  # type: ignore[method-assign]
+        try:
+            super().commit(messages, batchId)
+        finally:
+            PartedWrites._is_new = checked  # type: ignore[method-assign]
+
+
 def kill_tree(driver: int) -> None:
     """End the driver and all its processes as `kill -9` does, this one last."""
     found = [psutil.Process(driver), *psutil.Process(driver).children(recursive=True)]
@@ -90,6 +124,7 @@ def main(words: list[str]) -> None:
     from tests.pipeline import killing  # Spark's workers import it by this name, not as the program
 
     vars(session)["DeltaSink"] = killing.KillingSink
+    vars(session)["PenstockSource"] = killing.KillingBack
     os.environ[DRIVER] = str(os.getpid())
     command(words)
 

@@ -58,7 +58,7 @@ class History:
         )
         self.clock = FakeClock()
         self.is_strict = durability == "fsync"
-        self.values = 0
+        self.values = self.at_once = 0
         self.sent: set[bytes] = set()
         self.acknowledged: dict[int, bytes] = {}
         self.seen: dict[int, bytes] = {}
@@ -110,14 +110,7 @@ class History:
             ]
             batch = encode_contents(contents)
             writes.append((values, PartitionWrite(self.partition, batch, [(0, read_header(batch))])))
-        done, results = Event(), list[WriteResult]()
-
-        def told(found: Sequence[WriteResult]) -> None:
-            results.extend(found)
-            done.set()
-
-        self.writer.append([write for _, write in writes], told)
-        assert done.wait(30)
+        results = self._written([write for _, write in writes])
         if any(written.error is None for written in results):
             self.void |= self.refused  # what was refused before is not to come back
             self.refused = set()
@@ -127,6 +120,24 @@ class History:
                 continue
             for number, value in enumerate(values):
                 self._acknowledge(written.base_offset + number, value)
+
+    def _written(self, writes: Sequence[PartitionWrite]) -> list[WriteResult]:
+        """Write, in this thread if there is one write and it may be done there."""
+        if len(writes) == 1:
+            (_, header), batch = writes[0].headers[0], memoryview(writes[0].batches)
+            written = self.writer.append_one(self.partition, batch, header)
+            if written is not None:
+                self.at_once += 1
+                return [written]
+        done, results = Event(), list[WriteResult]()
+
+        def told(found: Sequence[WriteResult]) -> None:
+            results.extend(found)
+            done.set()
+
+        self.writer.append(writes, told)
+        assert done.wait(30)
+        return results
 
     def _acknowledge(self, offset: int, value: bytes) -> None:
         if self.seen.get(offset, value) != value or self.acknowledged.get(offset, value) != value:

@@ -1,6 +1,7 @@
 """Who is at the other end of a connection, and how that is known."""
 
 import re
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import NamedTuple
 
@@ -34,6 +35,7 @@ class Principal(NamedTuple):
         return self.method == ANONYMOUS
 
 
+@lru_cache(1024)
 def is_loopback(address: str) -> bool:
     """Return whether an address is of this machine."""
     try:

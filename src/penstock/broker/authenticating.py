@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.access.access import ScramLogin
+from penstock.access.logins import ScramLogin
 from penstock.access.principal import Principal
 from penstock.access.scram import MECHANISMS
 from penstock.errors import Unauthenticated

@@ -39,9 +39,16 @@ class Producing:
             if isinstance(found, Write):
                 writes.append(found)
             answers.append(None if isinstance(found, Write) else found)
-        done = partial(self._done, slot, produced, answers, self._broker.clock.monotonic())
+        begun, batches = self._broker.clock.monotonic(), self._broker.batches
+        alone = slot.session.pending == 1
+        if alone and len(produced.parts) == len(writes) == 1:
+            result = batches.write_at_once(writes[0])
+            if result is not None:
+                self._done(slot, produced, answers, begun, (result,))
+                return
+        done = partial(self._done, slot, produced, answers, begun)
         if writes:
-            self._broker.batches.write(writes, partial(self._written, done), alone=slot.session.pending == 1)
+            batches.write(writes, partial(self._written, done), alone=alone)
         else:
             done(())
 
@@ -98,11 +105,10 @@ class Producing:
             if answer is None and next(results).error is None and part.records is not None:
                 measures.produced(part.topic, len(part.records))
         request = slot.request
-        sent = [(each.topic, [each.records or b""]) for each in produced.parts]
-        throttle_ms = max(
-            self._broker.produce_quota.charge(request.client_id, len(request.data)),
-            self._broker.charged(slot.session.principal, sent),
-        )
+        throttle_ms = self._broker.produce_quota.charge(request.client_id, len(request.data))
+        if self._broker.access.has_limits:
+            sent = [(each.topic, [each.records or b""]) for each in produced.parts]
+            throttle_ms = max(throttle_ms, self._broker.charged(slot.session.principal, sent))
         if throttle_ms:
             measures.throttled(throttle_ms)
         if not produced.acks:

@@ -76,6 +76,7 @@ class Session(asyncio.BufferedProtocol):
         self._only_produces = True
         self._receiving = 0  # bytes of room for a large request that is not whole yet
         self._flushing = self._paused = self._is_full = self._throttled = False
+        self._is_in_turn = False  # requests that came are begun; then what is answered is sent
         self.peer = Peer(door=DOOR)
         self.principal = anonymous(self.peer)
         self.is_admitted = False  # whether who it is is known, or need not be
@@ -156,8 +157,13 @@ class Session(asyncio.BufferedProtocol):
             self._broker.room.add(len(each.data))
             self._waiting.append(each)
         self._count_receiving()
+        self._is_in_turn = True
         self._go_on()
-        self._regulate()
+        self._is_in_turn = False
+        if self._flushing:  # what was answered at once goes out at once
+            self._flush()
+        else:
+            self._regulate()
 
     def eof_received(self) -> bool:
         """Close when the other side has."""
@@ -228,7 +234,8 @@ class Session(asyncio.BufferedProtocol):
             self._broker.loop.call_later(throttle_ms / 1000, self._unthrottle)
         if not self._flushing:
             self._flushing = True
-            self._broker.loop.call_soon(self._flush)
+            if not self._is_in_turn:
+                self._broker.loop.call_soon(self._flush)
 
     def regulate(self) -> None:
         """Read on, or not."""

@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -42,6 +43,11 @@ _DEFAULT = "127.0.0.1:8420"
     help="Offer acts to who shows the token that is printed, or is somebody by the access file.",
 )
 @click.option(
+    "--lake",
+    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    help="The folder of the tables that pipelines write: shows them, and compares them with the log.",
+)
+@click.option(
     "--name",
     "hosts",
     multiple=True,
@@ -59,6 +65,7 @@ def command(
     schema: str | None,
     listen: ListenAddress,
     allow_actions: bool,
+    lake: Path | None,
     hosts: tuple[str, ...],
     log_level: str | None,
     log_format: str | None,
@@ -80,7 +87,7 @@ def command(
             token = secrets.token_urlsafe(18) if allow_actions else None
             with (
                 Lock(locking, store.database) as doors,
-                served(store, listen, doors, token=token, hosts=hosts) as address,
+                served(store, listen, doors, token=token, hosts=hosts, lake=lake) as address,
             ):
                 click.echo(f"console listening on {address}")
                 if token is not None:
@@ -108,7 +115,13 @@ def console_routes(api: "RestApi", address: ListenAddress) -> list[Any]:
 
 @contextmanager
 def served(
-    store: Store, listen: ListenAddress, doors: Lock, *, token: str | None, hosts: Sequence[str]
+    store: Store,
+    listen: ListenAddress,
+    doors: Lock,
+    *,
+    token: str | None,
+    hosts: Sequence[str],
+    lake: Path | None = None,
 ) -> Iterator[str]:
     """Serve the console while the block lasts; give its address."""
     from starlette.applications import Starlette
@@ -118,8 +131,12 @@ def served(
     from penstock.gateway.lock import Locked
     from penstock.gateway.rest.api import RestApi
 
+    from .lake_view import FolderLake
+
     api = RestApi(store, access=doors.access)
-    site = ConsoleSite(api, allow_actions=token is not None, token=token, hosts=[*hosts, listen.host])
+    shown = None if lake is None else FolderLake(store, lake)
+    names = [*hosts, listen.host]
+    site = ConsoleSite(api, allow_actions=token is not None, token=token, hosts=names, lake=shown)
     app = Locked(
         Starlette(routes=site.routes()),
         doors.access,

@@ -90,7 +90,8 @@ def _run(path: Path, orders: int, *, lake: bool, broker: bool, serve: bool) -> N
     table = _lake(shop, path.parent / "lake") if lake else None
     agrees = _reconcile(shop, read, table)
     if serve:
-        keep_open(shop, orders + 1, with_broker=read is not None)
+        tables = None if table is None else path.parent / "lake" / "events"
+        keep_open(shop, orders + 1, with_broker=read is not None, lake=tables)
     shop.outbox.close()
     click.get_current_context().exit(0 if agrees else 1)
 

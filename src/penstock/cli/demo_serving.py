@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from threading import Event
 
 import click
@@ -23,11 +24,11 @@ _BETWEEN_ORDERS_SECONDS = 0.2
 _WRONG_EVERY, _PUT_RIGHT_AFTER = 40, 25
 
 
-def serve(shop: Shop, first: int, *, with_broker: bool) -> None:
+def serve(shop: Shop, first: int, *, with_broker: bool, lake: Path | None) -> None:
     """Keep the shop open, with two workers, until it is stopped; its orders begin with that number.
 
     One order in forty has a wrong address. It is put right after a while: who requeues the order then sees
-    its mail go out.
+    its mail go out. `lake`: a folder of tables for the console to show.
     """
     store = open_store(shop.outbox.url)
     with ExitStack() as stack:
@@ -40,7 +41,7 @@ def serve(shop: Shop, first: int, *, with_broker: bool) -> None:
             stack.callback(broker.stop)
             click.echo(f"Kafka clients can read the topic events at {broker.address or '(it has ended)'}")
         try:
-            address, token = stack.enter_context(_console(store))
+            address, token = stack.enter_context(_console(store, lake))
         except (ImportError, MissingExtra) as exc:
             missing = MissingExtra("the console", "console") if isinstance(exc, ImportError) else exc
             click.echo(f"the console is left out: {missing}")
@@ -53,16 +54,16 @@ def serve(shop: Shop, first: int, *, with_broker: bool) -> None:
 
 
 @contextmanager
-def _console(store: Store) -> Iterator[tuple[str, str]]:
+def _console(store: Store, lake: Path | None) -> Iterator[tuple[str, str]]:
     """Show the console where it is shown by default, or on a free port; give its address and its token."""
     token = secrets.token_urlsafe(18)
     with Lock(AccessSettings(), store.database) as doors, ExitStack() as stack:
         try:
             at = ListenAddress("127.0.0.1", _CONSOLE_PORT)
-            address = stack.enter_context(served(store, at, doors, token=token, hosts=()))
+            address = stack.enter_context(served(store, at, doors, token=token, hosts=(), lake=lake))
         except AddressRefused:
             at = ListenAddress("127.0.0.1", 0)
-            address = stack.enter_context(served(store, at, doors, token=token, hosts=()))
+            address = stack.enter_context(served(store, at, doors, token=token, hosts=(), lake=lake))
         yield address, token
 
 

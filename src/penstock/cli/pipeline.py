@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from .asking import confirm
+from .listen_address import ListenAddressType, insecure_option
 from .options import Decorator, json_option, opened, prefix_option, schema_option, url_option
 from .output import cell, print_json
 from .pipeline_upkeep import optimize_tables, path_argument, show_history, vacuum_tables
@@ -14,11 +16,11 @@ from .tables import print_table
 from .target import load
 
 
-def _folder(ctx: click.Context, param: click.Parameter, given: str) -> Path:
+def _folder(ctx: click.Context, param: click.Parameter, given: str | None) -> Path | None:
     """Return a folder by its path or file:// address; other addresses are refused, not taken for a path."""
     from penstock.pipeline.paths import table_path
 
-    return table_path("--to", given)
+    return None if given is None else table_path("--to", given)
 
 
 def _partitioning(ctx: click.Context, param: click.Parameter, given: str | None) -> str | None:
@@ -29,13 +31,16 @@ def _partitioning(ctx: click.Context, param: click.Parameter, given: str | None)
     return given
 
 
-to_option: Decorator = click.option(
-    "--to",
-    required=True,
-    metavar="FOLDER",
-    callback=_folder,
-    help="The folder to write to; it also keeps the pipeline's checkpoint.",
-)
+def _to_option(*, required: bool) -> Decorator:
+    found: Decorator = click.option(
+        "--to",
+        required=required,
+        metavar="FOLDER",
+        callback=_folder,
+        help="The folder to write to; it also keeps the pipeline's checkpoint."
+        + ("" if required else "  [default: as the pipeline declares]"),
+    )
+    return found
 
 
 def _job_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -44,7 +49,6 @@ def _job_options(function: Callable[..., Any]) -> Callable[..., Any]:
         prefix_option,
         schema_option,
         click.option("--topic", default="events", show_default=True, help="The topic to read."),
-        to_option,
         click.option("--once", is_flag=True, help="Take what the log holds now, then end."),
         click.option(
             "--from",
@@ -84,6 +88,13 @@ def _job_options(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--master", help="Where Spark runs.  [default: the setting pipeline.master]"),
         click.option("--conf", "conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's own."),
+        click.option(
+            "--http",
+            type=ListenAddressType(),
+            help="Serve /metrics, /healthz and /readyz there; port 0 picks a free one.",
+        ),
+        insecure_option,
+        click.option("--ui", is_flag=True, help="Serve Spark's own pages, and say where."),
     ]
     for option in reversed(options):
         function = option(function)
@@ -101,6 +112,7 @@ def command() -> None:
     metavar="MODULE:OUTBOX",
     help="The fields of the types registered there become columns; what does not fit goes to table rejected.",
 )
+@_to_option(required=True)
 @_job_options
 def lake(types: str | None, **given: Any) -> None:
     """Put a topic into Delta tables, one for each event type."""
@@ -119,19 +131,52 @@ def _registered(target: str) -> Any:
 
 @command.command("run")
 @click.argument("pipeline", metavar="MODULE:FUNCTION")
+@_to_option(required=False)
 @_job_options
-def run(pipeline: str, **given: Any) -> None:
-    """Run your own function, DataFrame in and DataFrame out, into a Delta table.
+@click.pass_context
+def run(ctx: click.Context, /, pipeline: str, **given: Any) -> None:
+    """Run your own function, DataFrame in and DataFrame out, into a Delta table or a topic.
 
     The function gets the topic as a streaming DataFrame with the columns key, value, type, headers, topic,
-    partition, offset and timestamp, and returns one with the rows to append.
+    partition, offset and timestamp, and returns one with the rows to append. What @pipeline declares beside
+    it holds where the command does not say otherwise.
     """
-    from .pipeline_course import run_function
+    from penstock.pipeline.declared import Pipeline
 
-    function = load(pipeline, "pipelines:revenue")
-    if not callable(function):
-        raise click.UsageError(f"{pipeline} is {type(function).__name__}, not a function")
-    run_function(pipeline, function, given | {"types": None})
+    from .pipeline_course import run_declared, run_function
+
+    found = load(pipeline, "pipelines:revenue")
+    if not callable(found):
+        raise click.UsageError(f"{pipeline} is {type(found).__name__}, not a function")
+    given["types"] = None
+    if isinstance(found, Pipeline):
+        _declare(ctx, found, given)
+    if given["to"] is None:
+        raise click.UsageError("Missing option '--to': the folder to write to, or of the checkpoint")
+    if isinstance(found, Pipeline):
+        run_declared(found, given)
+    else:
+        run_function(pipeline, found, given)
+
+
+def _declare(ctx: click.Context, found: Any, given: dict[str, Any]) -> None:
+    """Let what a pipeline declares hold where no option was given."""
+    from penstock.pipeline.paths import table_path
+
+    declared = {
+        "topic": found.source,
+        "to": None if found.folder is None else table_path("sink", found.folder),
+        "mode": found.mode,
+        "key": ",".join(found.key) or None,
+        "partition_by": found.partition_by,
+    }
+    for name, value in declared.items():
+        if ctx.get_parameter_source(name) is ParameterSource.DEFAULT:
+            given[name] = value
+    if found.topic is not None or found.each_batch:
+        refused = [name for name in ("mode", "key", "partition_by") if given[name] != declared[name]]
+        if refused:
+            raise click.UsageError(f"--{refused[0].replace('_', '-')} is for a pipeline into a table")
 
 
 @command.command("list")

@@ -1,8 +1,9 @@
 """The course of a pipeline that runs: Spark, the query, how it goes, what interrupts it, and its end."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -14,19 +15,34 @@ from penstock.clock import SYSTEM
 from penstock.errors import Error
 from penstock.log.contract import Log
 from penstock.log.files.url import directory_in
+from penstock.log.sql.address import short_name
 from penstock.log.sql.naming import Names
 from penstock.log.sql.url import plain_url
+from penstock.pipeline.declared import Pipeline
+from penstock.pipeline.kafka_topic import is_kafka
 from penstock.pipeline.lake_state import finish_reset
 from penstock.pipeline.modes import APPEND, Mode, check_lake
-from penstock.pipeline.query import FrameFunction, Job, Progress, Running, start_function, start_lake
+from penstock.pipeline.query import (
+    FrameFunction,
+    Job,
+    Progress,
+    Running,
+    start_declared,
+    start_function,
+    start_lake,
+)
+from penstock.pipeline.reach import check_reach, is_local
 from penstock.pipeline.reader import PipelineReader
 from penstock.pipeline.rebuild import make_again
 from penstock.pipeline.retrying import Retrying
+from penstock.pipeline.series import PipelineSeries
 from penstock.pipeline.session import session
 from penstock.pipeline.settings import PipelineSettings
 from penstock.pipeline.upkeep import LakeUpkeep
+from penstock.pipeline.view import open_view
 from penstock.signals import hearing
 
+from .listen_address import refuse_open
 from .options import opened
 
 PipelineStart = Callable[[Any, Job], Running]
@@ -39,6 +55,11 @@ def run_lake(given: dict[str, Any]) -> None:
     _run("lake", start_lake, given)
 
 
+def run_declared(declared: Pipeline, given: dict[str, Any]) -> None:
+    """Run a pipeline that a module declares, as the options say."""
+    _run(declared.name, lambda spark, job: start_declared(spark, job, declared), given)
+
+
 def run_function(name: str, function: FrameFunction, given: dict[str, Any]) -> None:
     """Run a user's pipeline, as the options say."""
     _run(name, lambda spark, job: start_function(spark, job, name, function), given)
@@ -46,10 +67,13 @@ def run_function(name: str, function: FrameFunction, given: dict[str, Any]) -> N
 
 def _run(title: str, start: PipelineStart, given: dict[str, Any]) -> None:
     """Start Spark and the query, tell how it goes, and stop it cleanly when asked to."""
-    conf = _conf(given["conf"])
-    with opened(given["url"], given["prefix"], given["schema"]) as store:
-        # What is wrong with the store is said before anything is looked at, in the words of commands.
-        counts = _partition_counts(store.log, given["topic"]) if given["mode"] != APPEND else ()
+    conf = _ui(given) | _conf(given["conf"])
+    if given["http"] is not None:
+        refuse_open("--http", given["http"], insecure=given["insecure"])
+        if is_kafka(given["url"]):
+            raise click.UsageError("--http serves the series of a store, and a Kafka cluster has its own")
+    check_reach(given["url"], given["master"] or PipelineSettings.load().master)
+    counts = _looked_at(given)
     job = Job(
         url=_absolute(given["url"]),
         topic=given["topic"],
@@ -77,17 +101,33 @@ def _run(title: str, start: PipelineStart, given: dict[str, Any]) -> None:
 
     name = f"penstock {title}"
     with (
+        _serving(given),
         session(name, master=given["master"], conf=conf) as spark,
         _asked_to_stop() as asked,
     ):
+        if given["ui"]:
+            click.echo(f"Spark's pages are at {spark.sparkContext.uiWebUrl}", err=True)
         upkeep = LakeUpkeep(job.to)
         upkeep.start()
         try:
-            _Course(asked, lambda each: reader.moved(each.ends)).run(lambda: begin(spark))
+            course = _Course(asked, PipelineSeries(short_name(job.url), reader.name), reader)
+            course.run(lambda: begin(spark))
         finally:
             upkeep.stop()
         if job.once:
             upkeep.look()  # a run by cron is too short for the thread to look
+
+
+def _looked_at(given: dict[str, Any]) -> tuple[int, ...]:
+    """Say what is wrong with the store before anything is looked at, in the words of commands.
+
+    Return how many partitions the topic had and has, where it matters.
+    """
+    if is_kafka(given["url"]):
+        with closing(open_view(given["url"], Names(), given["topic"])) as view:
+            return (view.heads().topic.partitions,)
+    with opened(given["url"], given["prefix"], given["schema"]) as store:
+        return _partition_counts(store.log, given["topic"]) if given["mode"] != APPEND else ()
 
 
 def _mode(given: dict[str, Any], counts: tuple[int, ...]) -> Mode:
@@ -108,9 +148,9 @@ def _partition_counts(log: Log, name: str) -> tuple[int, ...]:
 class _Course:
     """A pipeline from its start to its end, tried again when something interrupts it that passes."""
 
-    def __init__(self, asked: Event, moved: Callable[[Progress], None]) -> None:
+    def __init__(self, asked: Event, series: PipelineSeries, reader: PipelineReader) -> None:
         settings = PipelineSettings.load()
-        self._asked, self._moved = asked, moved
+        self._asked, self._series, self._reader = asked, series, reader
         self._stop_seconds, self._limit = settings.stop_seconds, settings.retry_seconds
         self._retrying = Retrying(self._limit)
         self._line = _Line()
@@ -128,6 +168,7 @@ class _Course:
                 pause = self._retrying.pause_after(exc)
                 if pause is None or self._asked.is_set():
                     raise
+                self._series.count_interruption()
                 if self._retrying.is_new(exc):
                     click.echo(f"{exc}; trying again, for {self._limit:,.0f} s at most", err=True)
                 if self._asked.wait(pause):
@@ -152,7 +193,8 @@ class _Course:
 
     def _tell(self, each: Progress) -> None:
         self._retrying.went_well()
-        self._moved(each)
+        self._series.count(each)
+        self._reader.moved(each.ends)
         self._rows, self._batches = self._rows + each.rows, self._batches + 1
         self._line.show(
             f"batch {each.batch}: {each.rows:,} rows, {each.rows_per_second:,.0f} rows/s, "
@@ -181,6 +223,29 @@ class _Line:
 
 
 @contextmanager
+def _serving(given: dict[str, Any]) -> Iterator[None]:
+    """Serve the series of this process while the block lasts, if that is asked for."""
+    address = given["http"]
+    if address is None:
+        yield
+        return
+    from penstock.app import Outbox
+    from penstock.gateway.application import application
+    from penstock.gateway.listener import HttpListener
+
+    outbox = Outbox(given["url"], prefix=given["prefix"], schema=given["schema"])
+    listener = HttpListener(application([outbox], worker=False), *address)
+    listener.open()
+    listener.start()
+    click.echo(f"http listening on {listener.address}", err=True)
+    try:
+        yield
+    finally:
+        listener.stop()
+        outbox.close()
+
+
+@contextmanager
 def _asked_to_stop() -> Iterator[Event]:
     """Give an event that SIGTERM and SIGINT set; a second signal ends the program as it would without us."""
     asked = Event()
@@ -190,12 +255,23 @@ def _asked_to_stop() -> Iterator[Event]:
 
 def _absolute(url: str) -> str:
     """Return a URL that means the same files in Spark's processes."""
+    if is_kafka(url):
+        return url
     plain = plain_url(url)
     directory = directory_in(plain)
     if directory is not None:
         return f"file://{quote(directory)}"
     path = plain.removeprefix("sqlite:///")
     return plain if path == plain else f"sqlite:///{Path(path).absolute()}"
+
+
+def _ui(given: dict[str, Any]) -> dict[str, str]:
+    """Return what makes Spark show its pages; those of a driver on this machine alone are for it alone."""
+    if not given["ui"]:
+        return {}
+    if is_local(given["master"] or PipelineSettings.load().master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    return {"spark.ui.enabled": "true"}
 
 
 def _conf(given: tuple[str, ...]) -> dict[str, str]:

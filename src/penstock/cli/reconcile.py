@@ -47,7 +47,7 @@ def command(url: str, prefix: str, schema: str | None, as_json: bool, **given: A
             store,
             given["topic"],
             groups=groups,
-            tables=_tables(store, given["lake"], given["topic"], values=not given["no_values"]),
+            tables=lake_tables(store, given["lake"], given["topic"], values=not given["no_values"]),
             against=given["against"],
             by=given["by"],
             type=given["type"],
@@ -66,7 +66,8 @@ def _tell(found: Reconciliation) -> None:
     click.echo(found.line())
 
 
-def _tables(store: Store, lake: Path | None, topic: str, *, values: bool) -> list[TableFigures]:
+def lake_tables(store: Store, lake: Path | None, topic: str, *, values: bool) -> list[TableFigures]:
+    """Return what the tables of a lake hold of a topic; nothing without a lake."""
     if lake is None:
         return []
     from penstock.pipeline.figures import lake_figures

@@ -25,6 +25,7 @@ from .lock_options import lock_options, lock_settings
 from .logs import set_up
 from .options import store_options
 from .remedies import naming_the_command
+from .spans import send_spans
 from .stopping import stop_heard
 
 
@@ -77,7 +78,8 @@ def command(
 
     Prints where it listens, a line for each door. On SIGTERM or Ctrl-C it answers what is under way, sends
     its groups to another broker if there is one, and leaves. The tables of a directory are made by it; those
-    of a database by `penstock migrate`.
+    of a database by `penstock migrate`. A directory is served by one process, which writes it; a second is
+    refused at its start.
     """
     if console and http is None:
         raise click.UsageError(
@@ -95,6 +97,7 @@ def command(
         if address is not None:
             refuse_open(flag, address, insecure=insecure, encrypted=bool(locking.tls_cert))
     set_up(log_level, log_format)
+    send_spans()
     names = Names(prefix, schema)
     settings = BrokerSettings.load()
     store = open_store(url, names)
@@ -103,6 +106,7 @@ def command(
             if directory_in(plain_url(url)) is not None:
                 migrate(store.database)
             check(store.database)
+            store.log.claim()  # who serves a directory writes it: said now, not at somebody's first append
             with (
                 Lock(locking, store.database) as doors,
                 _kafka(store, kafka, advertise, settings, doors),

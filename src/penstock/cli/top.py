@@ -1,5 +1,6 @@
 """`penstock top`: the overview in a terminal, brought up to date until it is stopped."""
 
+import math
 import sys
 from datetime import datetime
 from threading import Event
@@ -37,7 +38,7 @@ def command(url: str, prefix: str, schema: str | None, every: float, once: bool,
     Rates, ages, what waits, who is there. Every count has a bound, and a look takes a fixed number of
     statements.
     """
-    history = OverviewHistory(SYSTEM)
+    history = OverviewHistory(SYSTEM, span_seconds=math.inf)
     with opened(url, prefix, schema) as store:
         now = history.now(lambda: overview(store))
         if as_json:
@@ -77,11 +78,12 @@ def _heading(now: StoreOverview, history: OverviewHistory) -> Text:
 
 
 def _rows(now: StoreOverview, history: OverviewHistory) -> list[list[str]]:
+    curves = history.group_rates(each.name for each in now.groups)
     return [
         [
             each.name,
             each.kind,
-            rate(history.rate(lambda seen, name=each.name: _passed_by(seen, name)).last),  # type: ignore[misc]
+            rate(curves[each.name].last),
             short(each.lag),
             age(each.oldest_unread_at, now.at),
             number(each.parked, now.counted),
@@ -110,10 +112,6 @@ def _bars(curve: Curve) -> str:
 
 def _passed(now: StoreOverview) -> int:
     return sum(each.passed for each in now.groups)
-
-
-def _passed_by(now: StoreOverview, name: str) -> int:
-    return next((each.passed for each in now.groups if each.name == name), 0)
 
 
 def _seconds(now: StoreOverview, at: datetime | None) -> float:

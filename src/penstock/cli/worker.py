@@ -18,6 +18,7 @@ from .lock_options import lock_options, lock_settings
 from .logs import set_up
 from .reload import run_reloading
 from .remedies import naming_the_command
+from .spans import send_spans
 from .stopping import stop_heard
 from .target import load
 
@@ -83,6 +84,7 @@ def command(
         raise click.UsageError(f"{' '.join(targets)} names an outbox twice")
     pins = None if partitions is None else _numbers(partitions)
     set_up(log_level, log_format)
+    send_spans()
     served: list[Outbox] = list(outboxes.values())
     # Of several stores it is not known here which one lacks its tables.
     naming = (

@@ -10,27 +10,13 @@ from typing import Any
 
 from penstock.errors import InvalidInput
 
+from .plan import ActPlan
+from .publishing import publish
 from .visit import PageVisit, address
 from .wording import number
 
 MOST_PICKED = 200  # letters that are decided on one by one in one act
 _DEAD_FIELDS = ("key", "type", "topic", "error")
-ActStep = Callable[[], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class ActPlan:
-    """What an act would do: a question, more words, the steps, and the page to go back to.
-
-    `done` says it in the past, of what the steps gave.
-    """
-
-    question: str
-    steps: tuple[ActStep, ...]
-    done: Callable[[list[Any]], str]
-    back: str
-    details: tuple[str, ...] = ()
-    is_harsh: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +30,7 @@ class ConsoleAct:
 
 def pause_group(visit: PageVisit) -> ActPlan:
     """Give a group nothing until it is resumed."""
-    name = _needed(visit, "name")
+    name = visit.needed("name")
     return ActPlan(
         f"Pause group {name}?",
         (lambda: visit.ask("pause_group", group=name),),
@@ -56,7 +42,7 @@ def pause_group(visit: PageVisit) -> ActPlan:
 
 def resume_group(visit: PageVisit) -> ActPlan:
     """Let a paused group go on."""
-    name = _needed(visit, "name")
+    name = visit.needed("name")
     return ActPlan(
         f"Resume group {name}?",
         (lambda: visit.ask("resume_group", group=name),),
@@ -68,7 +54,7 @@ def resume_group(visit: PageVisit) -> ActPlan:
 
 def move_group(visit: PageVisit) -> ActPlan:
     """Move a group on a topic; what would come again or be skipped is counted first."""
-    name, topic, to = _needed(visit, "name"), _needed(visit, "topic"), _needed(visit, "to")
+    name, topic, to = visit.needed("name"), visit.needed("topic"), visit.needed("to")
     partition = visit.text("partition")
     at = visit.text("at") if to in ("offset", "time") else to
     if at is None:
@@ -159,7 +145,7 @@ def _selections(visit: PageVisit) -> Iterable[tuple[str, dict[str, Any]]]:
         raise InvalidInput("no letter is picked; pick some, or say all that match")
     said = {name: value for name in _DEAD_FIELDS if (value := visit.text(name)) is not None}
     is_narrow = bool(said.keys() - {"topic"})
-    yield _needed(visit, "group"), {**said, **({} if is_narrow else {"all": True})}
+    yield visit.needed("group"), {**said, **({} if is_narrow else {"all": True})}
 
 
 def _decide(visit: PageVisit, word: str, group: str, said: dict[str, Any], *, dry_run: bool = False) -> Any:
@@ -168,7 +154,7 @@ def _decide(visit: PageVisit, word: str, group: str, said: dict[str, Any], *, dr
 
 def cancel_scheduled(visit: PageVisit) -> ActPlan:
     """Take a scheduled event back."""
-    id = _needed(visit, "id")
+    id = visit.needed("id")
     event = visit.ask("show_scheduled", id=id)
     return ActPlan(
         f"Cancel {event.type}?",
@@ -182,7 +168,7 @@ def cancel_scheduled(visit: PageVisit) -> ActPlan:
 
 def run_scheduled(visit: PageVisit) -> ActPlan:
     """Make a scheduled event due now."""
-    id = _needed(visit, "id")
+    id = visit.needed("id")
     event = visit.ask("show_scheduled", id=id)
     return ActPlan(
         f"Run {event.type} now?",
@@ -195,7 +181,7 @@ def run_scheduled(visit: PageVisit) -> ActPlan:
 
 def _of_schedule(word: str, question: str, means: str, past: str) -> Callable[[PageVisit], ActPlan]:
     def plan(visit: PageVisit) -> ActPlan:
-        name = _needed(visit, "name")
+        name = visit.needed("name")
         visit.ask("show_schedule", schedule=name)
         return ActPlan(
             question.format(name),
@@ -205,19 +191,14 @@ def _of_schedule(word: str, question: str, means: str, past: str) -> Callable[[P
             (means,),
         )
 
+    plan.__doc__ = means
     return plan
-
-
-def _needed(visit: PageVisit, name: str) -> str:
-    found = visit.text(name)
-    if found is None:
-        raise InvalidInput(f"the field {name} is empty")
-    return found
 
 
 ACTS = {
     each.word: each
     for each in (
+        ConsoleAct("publish", "Publish", publish),
         ConsoleAct("pause-group", "Pause", pause_group),
         ConsoleAct("resume-group", "Resume", resume_group),
         ConsoleAct("move-group", "Move", move_group),

@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import logging
 from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,14 +24,17 @@ from penstock.gateway.rest.bodies import check_head
 from penstock.gateway.statuses import status_of
 from penstock.redaction import traced
 
-from .acts import ACTS, ActPlan, ConsoleAct
+from .acts import ACTS, ConsoleAct
 from .asking import Asking
 from .charts import HEIGHT, WIDTH
 from .downloads import download
 from .forms import read_form
 from .history import OverviewHistory
+from .lake import LakeView
 from .pages import PAGES, ConsolePage
+from .plan import LOOK, ActPlan
 from .safety import MARK, Protected, Sessions
+from .settings import ConsoleSettings, trace_address, trace_template
 from .visit import BASE, PageView, PageVisit, address
 from .wording import FILTERS
 
@@ -51,7 +55,8 @@ PageHandler = Callable[[Request], Awaitable[Response]]
 class ConsoleSite:
     """The console of one store. `api` answers what pages ask, in its threads; its routes need not be served.
 
-    `allow_actions`: acts are offered to who shows `token`, or is somebody by the rules of access.
+    `allow_actions`: acts are offered to who shows `token`, or is somebody by the rules of access. `lake` is
+    what pipelines write, if that is to be shown.
     """
 
     def __init__(
@@ -61,8 +66,10 @@ class ConsoleSite:
         allow_actions: bool = False,
         token: str | None = None,
         hosts: Collection[str] = (),
+        lake: LakeView | None = None,
     ) -> None:
         self._api, self._allow_actions, self._token, self._hosts = api, allow_actions, token, frozenset(hosts)
+        self._lake = lake
         self._history, self._sessions = OverviewHistory(api.clock), Sessions(api.clock)
         self._files = {each.name: each.read_bytes() for each in sorted(_STATIC.iterdir())}
         self._version = hashlib.sha256(b"".join(self._files.values())).hexdigest()[:12]
@@ -81,6 +88,8 @@ class ConsoleSite:
             chart_height=HEIGHT,
             store=api.store.name,
             MARK=MARK,
+            LOOK=LOOK,
+            trace_address=partial(trace_address, trace_template(ConsoleSettings.load())),
         )
 
     def routes(self) -> list[BaseRoute]:
@@ -138,7 +147,19 @@ class ConsoleSite:
             return self._refused(request, act)
         plan = await self._in_thread(lambda: act.plan(visit))
         fields = [each for each in request.query_params.multi_items() if each[0] != MARK]
-        view = PageView("act.html", {"act": act, "plan": plan, "fields": fields})
+        return self._asked(request, act, plan, fields, visit)
+
+    def _asked(
+        self,
+        request: Request,
+        act: ConsoleAct,
+        plan: ActPlan,
+        fields: list[tuple[str, str]],
+        visit: PageVisit,
+    ) -> Response:
+        own = dict(plan.fields)
+        kept = [each for each in fields if each[0] not in own]
+        view = PageView("act.html", {"act": act, "plan": plan, "fields": [*kept, *own.items()]})
         return self._rendered(request, None, view, visit)
 
     async def _act(self, request: Request) -> Response:
@@ -148,6 +169,10 @@ class ConsoleSite:
         act, visit = ACTS.get(request.path_params["word"]), self._visit(request, form)
         if act is None or not visit.can_act:
             return self._refused(request, act)
+        if form.get(LOOK):  # of what is too long for an address, or should not stand in one
+            plan = await self._in_thread(lambda: act.plan(visit))
+            fields = [each for each in form.multi_items() if each[0] not in (MARK, LOOK)]
+            return self._asked(request, act, plan, fields, visit)
         plan, said = await self._in_thread(lambda: _carried_out(act, visit))
         self._sessions.tell(session, said)
         return RedirectResponse(plan.back, 303)
@@ -196,9 +221,9 @@ class ConsoleSite:
             address = request.client.host if request.client else ""
             principal = self._api.access.of_nobody(Peer(address, DOOR))
         shown = self._sessions.is_unlocked(self._sessions.of(request)) or not principal.is_anonymous
-        return PageVisit(
-            Asking(self._api, request, principal), query, self._history, self._allow_actions and shown
-        )
+        asking = Asking(self._api, request, principal)
+        is_live = request.headers.get("x-live") is not None
+        return PageVisit(asking, query, self._history, self._allow_actions and shown, self._lake, is_live)
 
     def _rendered(
         self, request: Request, page: ConsolePage | None, view: PageView, visit: PageVisit | None

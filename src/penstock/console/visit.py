@@ -9,9 +9,11 @@ from urllib.parse import urlencode
 from starlette.datastructures import ImmutableMultiDict
 
 from penstock.clock import from_ms
+from penstock.errors import InvalidInput
 
 from .asking import Asking
 from .history import OverviewHistory
+from .lake import LakeView
 
 BASE = "/console"
 MOST_CHARACTERS = 1024  # of what a visitor may type into one field
@@ -28,12 +30,17 @@ class PageView:
 
 @dataclass(frozen=True, slots=True)
 class PageVisit:
-    """What a view gets. `ask` asks operations; `can_act`: whether buttons are shown."""
+    """What a view gets. `ask` asks operations; `can_act`: whether buttons are shown.
+
+    `is_live`: the page is open already and brings itself up to date.
+    """
 
     ask: Asking
     query: ImmutableMultiDict[str, str]
     history: OverviewHistory
     can_act: bool
+    lake: LakeView | None = None
+    is_live: bool = False
 
     @property
     def now(self) -> datetime:
@@ -44,6 +51,13 @@ class PageVisit:
         """Return a value of the address; None if it is not there or empty."""
         value = self.query.get(name)
         return str(value)[:MOST_CHARACTERS] if value else None
+
+    def needed(self, name: str) -> str:
+        """Return a value that has to be there. Raises InvalidInput."""
+        value = self.text(name)
+        if value is None:
+            raise InvalidInput(f"the field {name} is empty")
+        return value
 
     def place(self, name: str = "after") -> str | None:
         """Return where a page of a listing begins, which may be long."""

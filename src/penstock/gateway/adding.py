@@ -11,7 +11,8 @@ from penstock.model.limits import LimitsSettings
 from penstock.model.token import GivenToken
 from penstock.operate.producing import AppendedRecord, RecordWanted, produce, produce_at_once
 
-SMALL_BYTES = 16 * 1024  # of values that are added in the loop: more would hold up others
+SMALL_BYTES = 16 * 1024  # of a request that is read in the loop: more would hold up others
+_AT_ONCE_BYTES, _AT_ONCE_RECORDS = 24 * 1024, 100  # that are added in the loop: it takes half a millisecond
 
 
 class Adding:
@@ -34,9 +35,15 @@ class Adding:
         `at_once`: in the loop if possible. Not for a stream, whose next requests gather meanwhile.
         """
         given = {"partition": partition, "limits": self._limits, "clock": self._clock}
-        if at_once and token is None and sum(len(each.value or b"") for each in records) <= SMALL_BYTES:
+        if at_once and token is None and _is_little(records):
             found = produce_at_once(self._store, topic, records, **given)  # type: ignore[arg-type]
             if found is not None:
                 return found
         work = partial(produce, self._store, topic, records, token=token, **given)  # type: ignore[arg-type]
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+
+def _is_little(records: Sequence[RecordWanted]) -> bool:
+    return len(records) <= _AT_ONCE_RECORDS and (
+        sum([len(each.value) for each in records if each.value is not None]) <= _AT_ONCE_BYTES
+    )

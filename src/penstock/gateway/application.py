@@ -72,4 +72,4 @@ def application(
         return Starlette(routes=routes)
     from .rest.problems import on_http
 
-    return Starlette(routes=[*routes, *api.routes()], exception_handlers={HTTPException: on_http})
+    return Starlette(routes=[*api.routes(), *routes], exception_handlers={HTTPException: on_http})

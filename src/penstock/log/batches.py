@@ -124,6 +124,13 @@ class BatchLog(ABC):
         room) leaves the others alone; the answers stand in the order of the writes.
         """
 
+    def write_at_once(self, write: Write) -> WriteResult | None:
+        """Do a write that is alone, if it waits for nothing, neither disk nor database; else return None.
+
+        None also for what is refused or out of the ordinary: then `write` says of it what there is to say.
+        """
+        return None
+
     @abstractmethod
     def fetch(self, topic: Topic, partition: int, offset: int, *, max_bytes: int, committed: bool) -> Fetched:
         """Return whole batches from the one that holds an offset, about `max_bytes`, but one at least.

@@ -386,7 +386,7 @@ class Log(ABC):
     def find_key(
         self, topic: Topic, within: OffsetRange, key: bytes, *, limit: int, last: bool = False
     ) -> list[Entry]:
-        """Return records of a key in a range, bare, in order; or the last ones of them, newest first."""
+        """Return records of a key in a range, bare, in order; or its last, newest first, with headers."""
 
     def read(
         self,

@@ -8,14 +8,17 @@ from datetime import datetime
 from enum import StrEnum
 
 from penstock.clock import SYSTEM, Clock, from_ms
+from penstock.errors import Undecodable
 from penstock.log.contract import OffsetRange, Topic
-from penstock.log.entry import key_bytes
+from penstock.log.entry import Entry, key_bytes
 from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
+from penstock.model.trace import TRACEPARENT, trace_ids
+from penstock.wire.kafka.headers import decode_headers
 
 from .operation import operation
 from .topics_seen import SeesTopic, every_topic
-from .why.finding import Finder, Logged
+from .why.finding import Finder
 from .why.members import Members
 from .why.standing import Cursor, Lane, Letter, StandingReader, key_lane
 
@@ -53,6 +56,7 @@ class KeyRecord:
     type: str
     published_at: datetime
     steps: tuple[KeyStep, ...]
+    trace_id: str | None = None  # of the trace in which it was published
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +105,8 @@ def key_course(
                 start, end = finder.bounds(each, number)
                 within = OffsetRange(number, max(start, end - finder.walk), end)
                 last = log.find_key(each, within, key_bytes(key) or b"", limit=limit, last=True)
-                logged = [
-                    Logged(each, number, entry.offset, entry.id, key, entry.type or "", entry.timestamp_ms)
-                    for entry in last
-                ]
-                groups = _groups(reader, each, number, key) if logged else []
-                found += [_record(record, groups) for record in logged]
+                groups = _groups(reader, each, number, key) if last else []
+                found += [_record(each, entry, groups) for entry in last]
         found.sort(key=lambda each: (each.published_at, each.partition, each.offset), reverse=True)
         return KeyCourse(key, tuple(found[:limit]), finder.walk, is_cut or len(found) > limit)
 
@@ -126,10 +126,26 @@ def _groups(reader: StandingReader, topic: Topic, number: int, key: str) -> list
     ]
 
 
-def _record(record: Logged, groups: list[_GroupHere]) -> KeyRecord:
-    steps = tuple(_step(each, record.offset) for each in groups)
-    place = record.topic.name, record.partition, record.offset
-    return KeyRecord(*place, record.id, record.type, from_ms(record.timestamp_ms), steps)
+def _record(topic: Topic, entry: Entry, groups: list[_GroupHere]) -> KeyRecord:
+    return KeyRecord(
+        topic.name,
+        entry.partition,
+        entry.offset,
+        entry.id,
+        entry.type or "",
+        from_ms(entry.timestamp_ms),
+        tuple(_step(each, entry.offset) for each in groups),
+        _trace_id(entry.headers),
+    )
+
+
+def _trace_id(headers: bytes | None) -> str | None:
+    try:
+        found = dict(decode_headers(headers)) if headers else {}
+    except Undecodable:  # not what was published here
+        return None
+    ids = trace_ids((found.get(TRACEPARENT) or b"").decode("latin-1"))
+    return None if ids is None else ids[0]
 
 
 def _step(here: _GroupHere, offset: int) -> KeyStep:

@@ -13,13 +13,14 @@ and a repetition is given the offsets of the first time.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from penstock.clock import SYSTEM, Clock, from_ms
+import msgspec
+
+from penstock.clock import SYSTEM, Clock, from_ms, own_ms
 from penstock.errors import InvalidInput, OutOfSequence, ProducerFenced, TokenReused, ValueTooLarge
 from penstock.log.contract import Batch, Position, Producer, Topic
-from penstock.log.entry import Content, content_of
+from penstock.log.entry import Content, key_bytes
 from penstock.log.store import Store
 from penstock.model.ids import new_id
 from penstock.model.limits import (
@@ -30,19 +31,20 @@ from penstock.model.limits import (
     check_moment,
     check_type,
 )
-from penstock.model.record import TOKEN, RawHeaders, Record
+from penstock.model.record import TOKEN, RawHeaders
 from penstock.model.token import GivenToken, Token, check_token, digest
 from penstock.model.trace import TRACEPARENT
 from penstock.outbox.tokens import TokensSettings
+from penstock.wire.kafka.headers import encode_headers
 
+from . import audit
 from .operation import operation
 
 MOST_RECORDS = 10_000  # that one call adds
 _KIND = "token:"
 
 
-@dataclass(frozen=True, slots=True)
-class RecordWanted:
+class RecordWanted(msgspec.Struct, frozen=True):
     """What is to be added. Without an id it gets one; without a time it is of now."""
 
     value: bytes | None
@@ -53,8 +55,7 @@ class RecordWanted:
     timestamp_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AppendedRecord:
+class AppendedRecord(msgspec.Struct, frozen=True):
     """Where a record stands. `id` is None if the record of a repetition is no longer in the log."""
 
     partition: int
@@ -82,9 +83,9 @@ def produce(
     limits, now_ms = limits or LimitsSettings.load(), clock.now_ms()
     if len(records) > MOST_RECORDS:
         raise InvalidInput(f"{len(records)} records at once; send {MOST_RECORDS} or fewer")
-    checked = [_checked(each, limits, partition) for each in records]
+    checked = _checked(records, limits, partition)
     if token is None and checked:  # the log itself looks for the topic, and waits until they are durable
-        contents = [_content(each, now_ms) for each in checked]
+        contents = _contents(checked, now_ms)
         (positions,) = store.log.append_all([Batch(topic, contents, partition)])
         return [AppendedRecord(*place, each.id) for place, each in zip(positions, contents, strict=True)]
     known = store.log.topic(topic)
@@ -95,6 +96,33 @@ def produce(
     _wait(store, known, positions)
     found = {(each.partition, each.offset): each.id for each in store.log.at(known, positions, bare=True)}
     return [AppendedRecord(*place, found.get(place)) for place in positions]
+
+
+@operation
+def publish_by_hand(
+    store: Store,
+    topic: str,
+    record: RecordWanted,
+    *,
+    token: GivenToken,
+    dry_run: bool = False,
+    actor: str | None = None,
+    clock: Clock = SYSTEM,
+) -> AppendedRecord | None:
+    """Add one record as `produce` does, and note in the audit who did; None from a dry run.
+
+    The note follows the record: if the process dies between the two, a repetition with the same token adds
+    nothing and writes the note.
+    """
+    if dry_run:
+        store.log.topic(topic)
+        check_token(token, topic)
+        _checked([record], LimitsSettings.load(), None)
+        return None
+    (added,) = produce(store, topic, [record], token=token, clock=clock)
+    subject = {"topic": topic, "partition": added.partition, "offset": added.offset, "id": added.id}
+    store.database.run(lambda tx: audit.write(tx, "publish", subject, 1, own_ms(clock), actor=actor))
+    return added
 
 
 @operation
@@ -114,7 +142,7 @@ def produce_at_once(
     if not records or not store.log.appends_at_once:
         return None
     now_ms = clock.now_ms()
-    contents = [_content(_checked(each, limits, partition), now_ms) for each in records]
+    contents = _contents(_checked(records, limits, partition), now_ms)
     found = store.log.append_at_once([Batch(topic, contents, partition)])
     if found is None:
         return None
@@ -141,7 +169,7 @@ def _append_once(
 ) -> list[Position]:
     epoch = now_ms
     marked = [_with_token(each, token) for each in records]
-    contents = [_content(each, now_ms) for each in marked]
+    contents = _contents(marked, now_ms)
     while True:
         batches = [
             Batch(
@@ -189,32 +217,51 @@ def _said(record: RecordWanted) -> RawHeaders:
     return tuple(each for each in record.headers if each[0] != TRACEPARENT)
 
 
-def _checked(record: RecordWanted, limits: LimitsSettings, partition: int | None) -> RecordWanted:
-    if record.type is not None:
-        check_type(record.type)
-    check_key(record.key)
-    if record.key is not None and partition is not None:
-        raise InvalidInput(
-            "a record with a key goes where its key belongs; leave out the partition or the key"
-        )
-    if record.id is not None and not (0 < len(record.id) <= NAME_CHARACTERS and record.id.isprintable()):
-        raise InvalidInput(f"an id has 1 to {NAME_CHARACTERS} printable characters")
-    size = len(record.value or b"")
-    if size > limits.event_bytes:
-        raise ValueTooLarge(record.type or "a record", size, limits.event_bytes)
-    if record.timestamp_ms is not None:
-        check_moment("time", from_ms(record.timestamp_ms), 0)
-    return replace(record, headers=check_headers(record.headers, limits))
+def _checked(
+    records: Sequence[RecordWanted], limits: LimitsSettings, partition: int | None
+) -> list[RecordWanted]:
+    """Return records as they are stored. Headers that are the same as those before are checked once."""
+    checked: list[RecordWanted] = []
+    given: RawHeaders = ()
+    kept: RawHeaders = ()
+    for each in records:
+        if each.type is not None:
+            check_type(each.type)
+        if each.key is not None:
+            check_key(each.key)
+            if partition is not None:
+                raise InvalidInput(
+                    "a record with a key goes where its key belongs; leave out the partition or the key"
+                )
+        if each.id is not None and not (0 < len(each.id) <= NAME_CHARACTERS and each.id.isprintable()):
+            raise InvalidInput(f"an id has 1 to {NAME_CHARACTERS} printable characters")
+        if each.value is not None and len(each.value) > limits.event_bytes:
+            raise ValueTooLarge(each.type or "a record", len(each.value), limits.event_bytes)
+        if each.timestamp_ms is not None:
+            check_moment("time", from_ms(each.timestamp_ms), 0)
+        if each.headers != given:
+            given, kept = each.headers, check_headers(each.headers, limits)
+        checked.append(each if kept == given else msgspec.structs.replace(each, headers=kept))
+    return checked
 
 
 def _with_token(record: RecordWanted, token: Token) -> RecordWanted:
-    return replace(record, headers=(*record.headers, (TOKEN, token.data)))
+    return msgspec.structs.replace(record, headers=(*record.headers, (TOKEN, token.data)))
 
 
-def _content(record: RecordWanted, now_ms: int) -> Content:
-    id = record.id or new_id(now_ms)
-    moment = now_ms if record.timestamp_ms is None else record.timestamp_ms
-    return content_of(Record(id, record.key, record.value, record.type, record.headers, moment))
+def _contents(records: Sequence[RecordWanted], now_ms: int) -> list[Content]:
+    """Return what records say, as bytes, each with an id and a time."""
+    contents: list[Content] = []
+    headers: RawHeaders = ()
+    encoded: bytes | None = None
+    for each in records:
+        if each.headers != headers:
+            headers = each.headers
+            encoded = encode_headers(headers) if headers else None
+        moment = now_ms if each.timestamp_ms is None else each.timestamp_ms
+        id = each.id or new_id(now_ms)
+        contents.append(Content(id, key_bytes(each.key), each.type, each.value, encoded, moment))
+    return contents
 
 
 def _wait(store: Store, topic: Topic, positions: Sequence[Position]) -> None:

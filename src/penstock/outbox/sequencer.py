@@ -11,7 +11,7 @@ commits late would follow a newer one of its key).
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from penstock import metrics, points
+from penstock import metrics, points, tracing
 from penstock.clock import Clock, own_ms
 from penstock.log.contract import Topic
 from penstock.log.entry import Entry
@@ -25,6 +25,7 @@ from penstock.settings import Settings, setting
 
 from .move import Pick, move, picked
 from .relay import Relay, Relayed
+from .sequence_spans import SequenceSpans
 from .whole_move import MOST_RECORDS, move_whole
 
 BEFORE_MOVE = points.declare("sequencer.before_move", "Slots with work are known; nothing is locked or sent.")
@@ -74,6 +75,7 @@ class Sequencer:
         self._relay = None if store.is_one else Relay(store.log)
         self._per_slot = settings.batch_records
         self._turn = 0
+        self._spans = SequenceSpans()
         self._topics: set[str] = set()  # those of the last move,
         self._kept: dict[str, Topic] = {}  # and those of them that are there, kept by this transaction
 
@@ -116,6 +118,8 @@ class Sequencer:
         dialect = self._database.dialect
         if self._relay is not None or not self._is_calm or not dialect.whole_trips or dialect.lacks:
             return False
+        if tracing.is_on():
+            return False
         return not points.is_armed(AFTER_FENCE, AFTER_PICK, BEFORE_COMMIT)
 
     def _at_once(self, fence: Fence, slots: list[int]) -> Pass:
@@ -137,7 +141,12 @@ class Sequencer:
 
     def _fenced(self, fence: Fence, slots: list[int]) -> Pass:
         """Move in a transaction that begins by locking the slots."""
-        done = self._database.run(lambda tx: self._move(tx, fence, slots), first=[fence.locking(slots)])
+        try:
+            done = self._database.run(lambda tx: self._move(tx, fence, slots), first=[fence.locking(slots)])
+        except BaseException as error:
+            self._spans.end(error)
+            raise
+        self._spans.end()
         if self._relay is not None:
             self._relay.committed()
         return done
@@ -151,6 +160,8 @@ class Sequencer:
         if not slots:
             return Pass(0, asked, False)
         picks = self._pick(tx, slots)
+        if tracing.is_on():
+            self._spans.begin(tx, picks)
         points.reach(AFTER_PICK)
         moved, left, ends = Relayed(0, False, {})
         if any(pick.rows for pick in picks):

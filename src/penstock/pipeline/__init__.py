@@ -2,6 +2,7 @@
 
 Thin and picklable: Spark carries what is here to its workers. `register(spark)` makes the formats `penstock`
 and `penstock-delta` known to a session of your own; `spark_session()` makes a session that has them;
+`@pipeline(source=…, sink=…)` declares a function as a pipeline, and a `BatchId` tells it which batch it has;
 `decode(df, OrderPlaced)` gives the fields of an event class as columns; `source_metrics(query.lastProgress)`
 says how many records wait. They are imported when they are asked for: a task of Spark imports this package,
 and needs none of them.
@@ -10,15 +11,29 @@ and needs none of them.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .declared import BatchId, Pipeline, pipeline
     from .session import register, spark_session
     from .source_metrics import SourceMetrics, source_metrics
     from .typed.decoding import decode
 
-__all__ = ["SourceMetrics", "decode", "register", "source_metrics", "spark_session"]
+__all__ = [
+    "BatchId",
+    "Pipeline",
+    "SourceMetrics",
+    "decode",
+    "pipeline",
+    "register",
+    "source_metrics",
+    "spark_session",
+]
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used. Raises MissingExtra."""
+    if name in ("BatchId", "Pipeline", "pipeline"):
+        from . import declared
+
+        return getattr(declared, name)
     if name == "decode":
         from .typed.decoding import decode
 

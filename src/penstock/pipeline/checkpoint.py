@@ -11,6 +11,7 @@ after a crash has the range it had.
 """
 
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ class MicroBatch:
     number: int
     ranges: tuple[Range, ...] | None
     stateful: bool
+    content: str = ""  # what it is made from, hashed: the same for the same batch when it is run again
 
 
 def read_batch(checkpoint: str, number: int) -> MicroBatch:
@@ -57,7 +59,8 @@ def read_batch(checkpoint: str, number: int) -> MicroBatch:
             continue
         ranges.extend(Range.from_json(each) for each in by_topic(form).values())
     stateful = (folder / "state").is_dir()
-    return MicroBatch(query_id, number, None if foreign else tuple(ranges), stateful)
+    content = blake2b("\n".join(lines).encode(), digest_size=16).hexdigest()
+    return MicroBatch(query_id, number, None if foreign else tuple(ranges), stateful, content)
 
 
 def _sources(folder: Path, number: int) -> list[str]:

@@ -15,6 +15,7 @@ from penstock.log.sql.naming import DEFAULT_PREFIX, Names
 from penstock.log.sql.url import plain_url
 
 from .columns import COLUMNS
+from .kafka_topic import is_kafka, kafka_address
 
 EARLIEST, LATEST = "earliest", "latest"
 _DEFAULT_TOPIC = "events"
@@ -68,7 +69,10 @@ def read_all(given: Mapping[str, str]) -> tuple[SourceOptions, ...]:
     if not url:
         raise InvalidOption("url", url, "the address of the store, as in sqlite:///shop.db")
     topics = _topics(given)
-    return tuple(_of_topic(given, plain_url(url), topic, topics) for topic in topics)
+    if is_kafka(url):
+        kafka_address(url)
+    plain = url if is_kafka(url) else plain_url(url)
+    return tuple(_of_topic(given, plain, topic, topics) for topic in topics)
 
 
 def _of_topic(given: Mapping[str, str], url: str, topic: str, topics: Sequence[str]) -> SourceOptions:

@@ -14,6 +14,8 @@ from penstock.errors import InvalidPipeline, MissingExtra
 from penstock.log.sql.naming import Names
 
 from .batches import batch_by_batch
+from .checkpoint import read_batch
+from .declared import BatchId, Pipeline
 from .failure import failure, java_gone
 from .lake_state import check_tables, reader_name
 from .modes import Mode, function_rows, lake_rows
@@ -28,6 +30,7 @@ try:
     from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
@@ -116,13 +119,42 @@ def start_function(spark: SparkSession, job: Job, name: str, function: FrameFunc
     source = events(spark, job)
     with asking():
         made = function(source)
+    made = _checked(name, made)
+    with asking():
+        rows, options = function_rows(made, job.mode)
+    return _start(rows, job, options, each_batch=job.mode.upserts)
+
+
+def start_declared(spark: SparkSession, job: Job, declared: Pipeline) -> "Running":
+    """Start a declared pipeline: into a table, into a topic, or batch by batch. Raises InvalidPipeline."""
+    if declared.topic is None and not declared.each_batch:
+        return start_function(spark, job, declared.name, declared.function)
+    source = events(spark, job)
+    if declared.each_batch:
+        return _begin(source.writeStream.foreachBatch(_identified(declared, job)), job)
+    with asking():
+        made = _checked(declared.name, declared.function(source))
+        writer = made.writeStream.format("penstock").outputMode("append")
+    target = {"url": job.url, "topic": declared.topic or "", "prefix": job.names.prefix}
+    return _begin(writer.options(**target).option("schema", job.names.schema or ""), job)
+
+
+def _identified(declared: Pipeline, job: Job) -> Callable[[DataFrame, int], None]:
+    """Return what Spark calls for every batch: the function is told which one it is."""
+
+    def write(batch: DataFrame, number: int) -> None:
+        query = read_batch(str(job.checkpoint), number).query_id
+        declared.function(batch, BatchId(f"spark/{query}", number))
+
+    return write
+
+
+def _checked(name: str, made: Any) -> DataFrame:
     if not isinstance(made, DataFrame):
         raise InvalidPipeline(name, f"it returned {type(made).__name__}, not a DataFrame")
     if not made.isStreaming:
         raise InvalidPipeline(name, "it returned a DataFrame that does not come from the one it was given")
-    with asking():
-        rows, options = function_rows(made, job.mode)
-    return _start(rows, job, options, each_batch=job.mode.upserts)
+    return made
 
 
 def _start(frame: DataFrame, job: Job, options: dict[str, str], *, each_batch: bool = False) -> "Running":
@@ -132,11 +164,11 @@ def _start(frame: DataFrame, job: Job, options: dict[str, str], *, each_batch: b
     writer = frame.writeStream.format("penstock-delta").outputMode("append").options(**options)
     if each_batch:
         writer = batch_by_batch(frame, job.mode, options | {"path": str(job.to)}, str(job.checkpoint))
-    writer = (
-        writer.queryName(reader_name(job.to))
-        .option("path", str(job.to))
-        .option("checkpointLocation", str(job.checkpoint))
-    )
+    return _begin(writer.option("path", str(job.to)), job)
+
+
+def _begin(writer: DataStreamWriter, job: Job) -> "Running":
+    writer = writer.queryName(reader_name(job.to)).option("checkpointLocation", str(job.checkpoint))
     if job.once:
         writer = writer.trigger(availableNow=True)
     else:

@@ -12,13 +12,14 @@ from contextlib import closing
 from penstock.errors import Error, UnknownTopic
 from penstock.log.store import open_store
 
+from .kafka_topic import is_kafka
 from .lake_state import check_tables, known_tables, reader_name
 from .offsets import Ends
 from .options import read_options
 from .query import Job, source_options
 from .settings import PipelineSettings
 from .source import continued
-from .view import TopicView, removed, report_removed
+from .view import open_view, removed, report_removed
 
 logger = logging.getLogger("penstock.pipeline")
 
@@ -40,7 +41,7 @@ class PipelineReader:
         """
         job = self._job
         check_tables(job.to, but=known_tables(job.to).again)
-        with closing(TopicView(job.url, job.names, job.topic)) as view:
+        with closing(open_view(job.url, job.names, job.topic)) as view:
             heads = view.heads()
             found = continued(job.to, view, heads)
             held = {} if found else view.held(heads.topic, self.name)
@@ -53,7 +54,7 @@ class PipelineReader:
     def moved(self, ends: Ends) -> None:
         """Hold what is after some ends, which are in the tables; nothing if the settings say so."""
         job = self._job
-        if not ends:
+        if not ends or is_kafka(job.url):  # how long a Kafka cluster keeps records is its own affair
             return
         store = open_store(job.url, job.names)
         try:

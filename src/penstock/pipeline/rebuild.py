@@ -16,7 +16,7 @@ from .modes import lake_rows
 from .offsets import Range
 from .query import Job, asking, source_options
 from .source import continued
-from .view import TopicView
+from .view import open_view
 
 try:
     from pyspark.sql import SparkSession
@@ -46,7 +46,7 @@ def make_again(spark: SparkSession, job: Job) -> list[str]:
 
 def _range(job: Job) -> Range:
     """Return what the tables that are there hold, from the very start."""
-    with closing(TopicView(job.url, job.names, job.topic)) as view:
+    with closing(open_view(job.url, job.names, job.topic)) as view:
         found = continued(job.to, view, view.heads())
     assert found is not None, "a reset of all tables removes the checkpoint, too"
     return replace(found, starts=dict.fromkeys(found.ends, 0), pending=None)

@@ -32,11 +32,17 @@ from .versions import (
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
-from .view import Heads, TopicView, removed, report_removed
+from .view import Heads, TopicView, open_view, removed, report_removed
 
 try:
     import pyarrow as pa
-    from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+    from pyspark.sql.datasource import (
+        DataSource,
+        DataSourceArrowWriter,
+        DataSourceReader,
+        DataSourceStreamReader,
+        InputPartition,
+    )
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
@@ -44,7 +50,7 @@ _TASK_RECORDS = 2_000  # a second task costs two more Python workers, and a file
 
 
 class PenstockSource(DataSource):
-    """What Spark asks first: a name, a schema, and the reader for a batch or a stream."""
+    """What Spark asks first: a name, a schema, and the reader or writer for a batch or a stream."""
 
     @classmethod
     def name(cls) -> str:
@@ -67,6 +73,18 @@ class PenstockSource(DataSource):
         reader: Any = SeveralTopics(asked) if self.options.get("subscribe") else StreamReader(*asked)
         return reader if TELLS_START else PlaceKeeping(reader)
 
+    def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
+        """Return what writes the rows of a batch query to topics."""
+        from .write_back import batch_writer
+
+        return batch_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802 - Spark's name
+        """Return what writes the rows of a streaming query to topics."""
+        from .write_back import stream_writer
+
+        return stream_writer(self.options, schema, overwrite)
+
 
 @dataclass
 class Task(InputPartition):
@@ -83,7 +101,7 @@ def read_task(options: SourceOptions, task: Task) -> Iterator[pa.RecordBatch]:
     Offsets that are missing for another reason (erased, deleted by hand) are skipped; `reconcile` lists them.
     """
     settle_in()
-    with closing(open_fetcher(options.url, options.names)) as fetcher:
+    with closing(open_fetcher(options.url, options.names, task.topic)) as fetcher:
         wanted = sum(piece.end - piece.start for piece in task.pieces)
         for batch in fetcher.batches(Request(task.topic_id, task.pieces, options.columns)):
             wanted -= batch.num_rows
@@ -125,7 +143,7 @@ class BatchReader(DataSourceReader):
 
 
 def _asked_range(options: SourceOptions) -> Range:
-    with closing(TopicView(options.url, options.names, options.topic)) as view:
+    with closing(open_view(options.url, options.names, options.topic)) as view:
         heads = view.heads()
         starts = view.resolve(options.starting, heads, "startingOffsets")
         ends = view.resolve(options.ending, heads, "endingOffsets")
@@ -226,7 +244,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Do nothing: the checkpoint keeps the place, and Spark does not call this for the last batch."""
 
     def _view(self) -> TopicView:
-        return TopicView(self._options.url, self._options.names, self._options.topic)
+        return open_view(self._options.url, self._options.names, self._options.topic)
 
     def _ends(self, heads: Heads) -> Ends:
         return heads.ends() if self._until is None else self._until

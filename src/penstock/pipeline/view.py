@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 from penstock.errors import InvalidOption, RecordsRemoved, StoreUnsupported, UnknownTopic
 from penstock.log.contract import Bounds, Growth, LogIdentity, Position, Topic
+from penstock.log.entry import Entry
 from penstock.log.sql.naming import Names
 from penstock.log.store import open_store
 
 from .history import LogNow, mark_of
+from .kafka_topic import KafkaTopicReader, is_kafka
 from .offsets import Ends, Piece, said
 from .options import LATEST, ReadingPlace
 
@@ -90,12 +92,66 @@ class TopicView:
 
     def _general(self, place: ReadingPlace, heads: Heads) -> Ends:
         if place.timestamp_ms is not None:
-            return self._log.offsets_at(heads.topic, place.timestamp_ms)
+            return self._offsets_at(heads.topic, place.timestamp_ms)
         return heads.ends() if place.otherwise == LATEST else heads.starts()
+
+    def _offsets_at(self, topic: Topic, timestamp_ms: int) -> Ends:
+        return self._log.offsets_at(topic, timestamp_ms)
 
     def close(self) -> None:
         """Close the connections."""
         self._store.close()
+
+
+class KafkaView(TopicView):
+    """One topic of a Kafka cluster. Nobody holds retention back there, and no growth has a barrier."""
+
+    def __init__(self, url: str, topic: str) -> None:
+        self._reader = KafkaTopicReader(url, topic)
+
+    def log_id(self) -> str:
+        """Return the id of the cluster."""
+        return self.identity().id
+
+    def identity(self) -> LogIdentity:
+        """Return the id of the cluster; it has no incarnation, so it is always the same one."""
+        return self._reader.known().identity
+
+    def heads(self) -> Heads:
+        """Return the topic's bounds. Raises UnknownTopic."""
+        return Heads(self._reader.known().topic, self._reader.bounds())
+
+    def present(self, heads: Heads, places: Collection[Position]) -> LogNow:
+        """Return what the topic is now, with marks of all that the records at some places say."""
+        held = [place for place in places if _holds(heads, place)]
+        marks = {place: mark_of(_told(each)) for place, each in self._reader.entries_at(held).items()}
+        return LogNow(self.identity(), heads.topic, heads.bounds, marks)
+
+    def held(self, topic: Topic, reader: str) -> Ends:
+        """Return nothing."""
+        return {}
+
+    def _offsets_at(self, topic: Topic, timestamp_ms: int) -> Ends:
+        return self._reader.offsets_at(timestamp_ms)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._reader.close()
+
+
+def open_view(url: str, names: Names, topic: str) -> TopicView:
+    """Return a topic as planning sees it, of a store or of a Kafka cluster."""
+    return KafkaView(url, topic) if is_kafka(url) else TopicView(url, names, topic)
+
+
+def _holds(heads: Heads, place: Position) -> bool:
+    bounds = heads.bounds.get(place.partition)
+    return bounds is not None and bounds.start <= place.offset < bounds.end
+
+
+def _told(entry: Entry) -> str:
+    """Return all that a record says: its place alone would not tell it from another one there."""
+    return repr((entry.id, entry.type, entry.timestamp_ms, entry.key, entry.value, entry.headers))
 
 
 def removed(starts: Mapping[int, int], ends: Mapping[int, int], kept: Mapping[int, int]) -> list[Piece]:

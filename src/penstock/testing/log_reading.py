@@ -182,6 +182,9 @@ class SearchSuite:
         assert [each.offset for each in log.find_key(topic, everything, b"a", limit=9)] == [0, 2, 4]
         assert [each.offset for each in log.find_key(topic, everything, b"a", limit=2)] == [0, 2]
         assert [each.offset for each in log.find_key(topic, everything, b"a", limit=1, last=True)] == [4]
+        (newest,) = log.find_key(topic, everything, b"a", limit=1, last=True)
+        assert newest.value is None
+        assert newest.headers == log.at(topic, [Position(0, 4)])[0].headers
         assert [each.offset for each in log.find_key(topic, OffsetRange(0, 1, 4), b"a", limit=9)] == [2]
         assert [each.offset for each in log.find_key(topic, everything, b"\xff", limit=9)] == [3]
 

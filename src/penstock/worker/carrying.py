@@ -2,7 +2,8 @@
 
 Nothing is done for a record without such headers while nobody traces. With OpenTelemetry each call has a
 span, the child of the producer's. A call for many records stands in nobody's context; its span is linked to
-each producer's.
+each producer's. Beside it, in each record's own trace, stands how long it was on its way: from when it was
+published to its first attempt.
 """
 
 import inspect
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 from penstock import tracing
 from penstock.model.context import context_of, current, only
 from penstock.model.record import Record
+from penstock.model.trace import TRACEPARENT
 
 T = TypeVar("T")
 RecordCall = Callable[[Record], Any]
@@ -69,5 +71,21 @@ def _span(records: Sequence[Record], group: str) -> AbstractContextManager[Any]:
         return tracing.NOTHING
     parents = [context_of(record.raw_headers) for record in records]
     first = records[0]
-    more = {"events": len(records)} if len(records) > 1 else {"id": first.id}
+    for record, parent in zip(records, parents, strict=True):
+        if TRACEPARENT in parent and not record.is_retry:
+            _delivered(record, parent, group)
+    more = {"events": len(records)} if len(records) > 1 else {"id": first.id, "attempt": first.attempt}
     return tracing.processing_span("penstock.handle", parents, group=group, type=first.type or "", **more)
+
+
+def _delivered(record: Record, parent: Mapping[str, str], group: str) -> None:
+    tracing.begun_span(
+        "penstock.deliver",
+        parent,
+        since_ms=record.timestamp_ms,
+        group=group,
+        id=record.id,
+        topic=record.topic or "",
+        partition=record.partition or 0,
+        offset=record.offset or 0,
+    ).end()

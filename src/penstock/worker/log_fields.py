@@ -24,5 +24,7 @@ def about_record(handler: Handler, record: Record, **more: Any) -> dict[str, Any
         "id": record.id,
         "type": record.type,
         "attempt": record.attempt,
+        "trace_id": record.trace_id,
+        "span_id": record.span_id,
         **more,
     }

@@ -13,6 +13,7 @@ from penstock.clock import Clock
 from penstock.delivery.retention import Retention, Trimmed
 from penstock.delivery.retention_rule import RetentionSettings
 from penstock.delivery.seen import note_seen
+from penstock.log.sql.parted_writes import PartedWrites
 from penstock.log.store import Store
 from penstock.membership.member import Member
 from penstock.outbox.tokens import TokensSettings, trim_tokens
@@ -21,18 +22,19 @@ _SLOT = 0  # whoever owns it runs the passes
 
 
 class Housekeeping:
-    """What one pass deletes: records of the log, and tokens that no longer count."""
+    """What one pass deletes: records of the log, tokens that no longer count, writes nobody released."""
 
     def __init__(self, store: Store, clock: Clock, settings: RetentionSettings | None = None) -> None:
         self._database, self._clock = store.database, clock
         self._settings = settings or RetentionSettings.load()
         self._window_ms = TokensSettings.load().window_ms
+        self._parts = PartedWrites(store.database, clock)
         self.retention = Retention(store, self._settings, clock)
 
     def run(self, topic: str | None = None) -> Trimmed:
         """Run one pass. Of one topic: its records only."""
         done = self.retention.run(topic)
-        if topic is None and self._tokens():
+        if topic is None and (self._tokens() or self._parts.expire()):
             return Trimmed(done.deleted, full=True)
         return done
 

@@ -6,14 +6,22 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
+import httpx2
 import pytest
 
+from penstock.access.opening import Lock
+from penstock.access.settings import AccessSettings
 from penstock.cli import demo, demo_reader, main
+from penstock.cli.console import served
 from penstock.cli.demo_reader import read_topic
+from penstock.cli.listen_address import ListenAddress
+from penstock.log.store import open_store
 from penstock.testing.refusal import refusal
 from penstock.testing.shop import Shop
+from tests.console.served import mark_of, text_of
 from tests.crash.waiting import wait_until
 from tests.pipeline.conftest import need_java
 from tests.unit.cli.program import penstock
@@ -125,6 +133,30 @@ def test_the_events_reach_the_lake(tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     assert lines[-1] == "reconciled: committed=160 logged=160 delivered=160 kafka=160 table=160"
     assert any(re.match(r"  \d\d:\d\d +\d+\.\d\d  █", line) for line in lines)
+    shown_in_the_console(tmp_path)
+
+
+def shown_in_the_console(folder: Path) -> None:
+    """See that the page of pipelines shows the tables, and that they agree with the log."""
+    store, lake = open_store(f"sqlite:///{folder}/shop.db"), folder / "lake" / "events"
+    here, token = ListenAddress("127.0.0.1", 0), "a-token"
+    with (
+        closing(store),
+        Lock(AccessSettings(), store.database) as doors,
+        served(store, here, doors, token=token, hosts=(), lake=lake) as at,
+        httpx2.Client(base_url=at) as client,
+    ):
+        page = text_of(client.get("pipelines").text)
+        assert "order.placed 160 " in page
+        assert "events 160 offsets" in page
+        assert "reconciled" not in text_of(client.get("pipelines", params={"reconcile": "events"}).text)
+        mark = mark_of(client.get("unlock").text)
+        assert client.post("unlock", data={"token": token, "mark": mark}).status_code == 303
+        found = text_of(client.get("pipelines", params={"reconcile": "events"}).text)
+        assert "reconciled: logged=160" in found
+        assert "table=160" in found
+        live = client.get("pipelines", params={"reconcile": "events"}, headers={"x-live": "1"}).text
+        assert "reconciled" not in text_of(live), "a page that brings itself up to date compares once"
 
 
 def test_what_is_missing_is_left_out_with_the_reason(

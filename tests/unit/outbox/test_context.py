@@ -201,7 +201,8 @@ names = {each.context.span_id: f"{each.name} {each.attributes.get('type', '')}".
 print(json.dumps({
     "traces": len({each.context.trace_id for each in spans}),
     "parents": sorted([names[each.context.span_id], names[each.parent.span_id] if each.parent else None]
-                      for each in spans if each.attributes.get("type") != "many"),
+                      for each in spans if each.attributes.get("type") != "many"
+                      and each.name not in ("penstock.deliver", "penstock.sequence")),
     "links": [[names[link.context.span_id] for link in each.links] for each in spans if each.links],
     "events": sorted(each.attributes["events"] for each in spans if each.name == "penstock.publish"),
     "headers": [each is not None for each in parents],

@@ -45,8 +45,13 @@ def lanes(visit: PageVisit) -> PageView:
 
 
 def pipelines(visit: PageVisit) -> PageView:
-    """List the readers that are no groups, such as pipelines into a lake."""
-    now = looked(visit)
-    return PageView(
-        "pipelines.html", {"overview": now, "pipelines": [g for g in now.groups if g.kind == "pipeline"]}
-    )
+    """List the readers that are no groups, such as pipelines into a lake, and the tables of the lake.
+
+    Comparing reads every place of the topic and the tables, so it is for who may act, and done once.
+    """
+    now, topic, lake = looked(visit), visit.text("reconcile"), visit.lake
+    may = visit.can_act and not visit.is_live
+    found = lake.reconcile(topic) if may and lake is not None and topic is not None else None
+    values = {"overview": now, "pipelines": [each for each in now.groups if each.kind == "pipeline"]}
+    values |= {"lake": lake, "tables": lake.tables() if lake is not None else (), "found": found}
+    return PageView("pipelines.html", values)

@@ -1,6 +1,6 @@
 """The store at a glance: rates, ages, what waits, who is there, and what needs a person."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penstock.access.resource import CLUSTER, AccessRight
@@ -43,15 +43,15 @@ class Concern:
 def overview(visit: PageVisit) -> PageView:
     """Show the store at a glance."""
     now = looked(visit)
-    of_groups = {each.name: sparkline(visit.history.rate(_passed_by(each.name))) for each in now.groups[:50]}
+    curves = visit.history.group_rates(each.name for each in now.groups[:50])
     return PageView(
         "overview.html",
         {
             "overview": now,
             "tiles": list(_tiles(visit, now)),
             "concerns": list(_concerns(now)),
-            "lines": of_groups,
-            "rates": {name: visit.history.rate(_passed_by(name)).last for name in of_groups},
+            "lines": {name: sparkline(curve) for name, curve in curves.items()},
+            "rates": {name: curve.last for name, curve in curves.items()},
             "present": [each for each in now.members if each.presence is Presence.RUNNING],
         },
     )
@@ -153,10 +153,6 @@ def _concerns(now: StoreOverview) -> Iterator[Concern]:
 
 def _passed(now: StoreOverview) -> int:
     return sum(each.passed for each in now.groups)
-
-
-def _passed_by(name: str) -> Callable[[StoreOverview], int]:
-    return lambda now: next((each.passed for each in now.groups if each.name == name), 0)
 
 
 def _lag(now: StoreOverview) -> float:

@@ -53,6 +53,8 @@ OPERATIONS: tuple[Operation, ...] = (
 )
 _OFTEN = ("records", "consuming")  # tags of the operations that are called most
 _SAFE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+_SAFE_HEAD = [(name.encode(), value.encode()) for name, value in _SAFE.items()]
+_SAFE_HEAD.append((b"content-type", b"application/json"))
 
 
 class RestApi:
@@ -140,13 +142,19 @@ def _given(request: Request, name: str, place: str) -> str | None:
     return request.headers.get(name) if place == "header" else in_query(request, name)
 
 
+class _JsonResponse(Response):
+    """An answer whose head is made without a look at each header: most answers have these alone."""
+
+    def __init__(self, body: bytes, status: int) -> None:
+        self.status_code, self.body, self.background = status, body, None
+        self.raw_headers = [*_SAFE_HEAD, (b"content-length", b"%d" % len(body))]
+
+
 def _response(given: Any) -> Response:
     answer = given if isinstance(given, RestAnswer) else RestAnswer(given)
     if answer.status == 204:
         return Response(status_code=204, headers=_SAFE | dict(answer.headers))
-    return Response(
-        encoded(answer.value),
-        answer.status,
-        headers=_SAFE | dict(answer.headers),
-        media_type="application/json",
-    )
+    response = _JsonResponse(encoded(answer.value), answer.status)
+    if answer.headers:
+        response.headers.update(answer.headers)
+    return response

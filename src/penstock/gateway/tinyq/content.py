@@ -6,12 +6,15 @@ from penstock.model.record import RawHeaders, Record
 RAW, AS_JSON, PROTOBUF = 0, 1, 2
 _PROTOBUF = "application/x-protobuf"
 _TYPES = {RAW: BINARY, PROTOBUF: _PROTOBUF}
+_HEADERS: dict[int, RawHeaders] = {AS_JSON: ()} | {
+    tag: ((CONTENT_TYPE, kind.encode()),) for tag, kind in _TYPES.items()
+}
 TAGS = (RAW, AS_JSON, PROTOBUF)
 
 
 def tagged(tag: int) -> RawHeaders:
     """Return the header that says what a tag says; JSON needs none."""
-    return () if tag == AS_JSON else ((CONTENT_TYPE, _TYPES[tag].encode()),)
+    return _HEADERS[tag]
 
 
 def tag_of(record: Record) -> int:

@@ -140,8 +140,11 @@ class TinyqSession:
         while (found := self._frames.next()) is None:
             if until is None and self._frames.is_inside and self.principal is not None:
                 until = asyncio.get_running_loop().time() + longest
-            async with asyncio.timeout_at(until):
+            if until is None:
                 data = await self._reader.read(_READ_BYTES)
+            else:
+                async with asyncio.timeout_at(until):
+                    data = await self._reader.read(_READ_BYTES)
             if not data:
                 self._frames.end()
                 return None

@@ -22,7 +22,13 @@ from penstock.errors import (
 from penstock.model.partition import MURMUR3, partition_of
 from penstock.wire.kafka.compression import TooManyBytes, unpacked
 from penstock.wire.kafka.control_batch import Marker, encode_marker
-from penstock.wire.kafka.record_batch import BatchHeader, batches_in, check_produced, read_header
+from penstock.wire.kafka.record_batch import (
+    BatchHeader,
+    batches_in,
+    check_batch,
+    check_produced,
+    read_header,
+)
 from penstock.wire.kafka.records import decode_records
 
 from ..batches import (
@@ -66,6 +72,30 @@ class FileBatchLog(BatchLog):
             self._writer.append([self._checked(each) for each in writes], done, wait=False, at_once=alone)
         except Error as exc:
             done([WriteResult(error=exc)] * len(writes))
+
+    def write_at_once(self, write: Write) -> WriteResult | None:
+        """Append one batch in this thread, where the log does not wait for the disk and nobody is at work."""
+        topic, batch = write.topic, write.batches
+        if (
+            not self._writer.may_take_at_once
+            or topic.id not in self._there
+            or topic.partitioner == MURMUR3
+            or self._log.directory.is_gone(topic.id)
+            or not isinstance(batch, memoryview)
+            or batch.readonly
+        ):
+            return None
+        partition = self._log.held(topic, write.partition)
+        if partition is None:
+            return None
+        try:
+            header = check_batch(batch)
+            check_produced(header)
+        except Error:
+            return None
+        if header.size != len(batch) or header.is_transactional:
+            return None
+        return self._writer.append_one(partition, batch, header)
 
     def _checked(self, write: Write) -> PartitionWrite:
         try:

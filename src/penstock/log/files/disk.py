@@ -59,6 +59,8 @@ class DiskFile:
 
         Raises OSError; then some of it may have been written.
         """
+        if len(pieces) == 1 and os.pwrite(self._fd, pieces[0], position) == len(pieces[0]):
+            return len(pieces[0])
         written = 0
         for first in range(0, len(pieces), _PIECES):
             some = pieces[first : first + _PIECES]

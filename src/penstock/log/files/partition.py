@@ -394,7 +394,10 @@ class PartitionLog(PartitionView):
 
     def publish(self) -> None:
         """Tell readers in other processes; they hear of it later where that fails."""
-        publish_all([self])
+        try:
+            self._heads.put(self.folder.partition, self.head)
+        except OSError as exc:
+            _unpublished(self._heads, exc)
 
     def reserve(self) -> None:
         """Before offsets are seen that the disk may not have: let it know that they were. Raises OSError."""
@@ -640,7 +643,11 @@ def publish_all(partitions: Iterable[PartitionLog]) -> None:
         try:
             heads.put_all(told)
         except OSError as exc:
-            logger.warning("heads of %s could not be published: %s", heads.path, exc)
+            _unpublished(heads, exc)
+
+
+def _unpublished(heads: HeadsFile, exc: OSError) -> None:
+    logger.warning("heads of %s could not be published: %s", heads.path, exc)
 
 
 def _make_segment(files: OpenFiles, path: Path, header: SegmentHeader) -> None:

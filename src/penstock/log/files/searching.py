@@ -59,7 +59,7 @@ def find_id(
 
 
 def find_key(view: PartitionView, within: OffsetRange, key: bytes, *, limit: int, last: bool) -> list[Entry]:
-    """Return records of a key in a range, bare, in order; or the last ones, newest first."""
+    """Return records of a key in a range, bare, in order; or the last ones, newest first, with headers."""
     found: list[Entry] = []
     segments = _segments(view, within.low, within.high)
     for segment in reversed(segments) if last else segments:
@@ -69,7 +69,8 @@ def find_key(view: PartitionView, within: OffsetRange, key: bytes, *, limit: int
             low, high = max(within.low, segment.base_offset), min(within.high, segment.end_offset)
             some = [each for each in view.entries(low, high) if each.key == key]
             found += some[::-1] if last else some
-    return [each._replace(value=None, headers=None, owner=None) for each in found[:limit]]
+    kept = found[:limit]
+    return [each._replace(value=None, headers=each.headers if last else None, owner=None) for each in kept]
 
 
 def owned(view: PartitionView, owner: str) -> Iterator[Entry]:

@@ -134,23 +134,81 @@ class LogWriter:
             return None
         return append.results
 
+    def append_one(
+        self, partition: PartitionLog, batch: memoryview, header: BatchHeader
+    ) -> WriteResult | None:
+        """Do what a round does, for one small batch of no transaction; None where it would have to wait.
+
+        The batch is checked, and its bytes may be written to.
+        """
+        size = len(batch)
+        if (
+            self._is_strict
+            or self._busy
+            or size > _AT_ONCE_BYTES
+            or not partition.takes_at_once(size, header.record_count)
+            or not self._begin_alone()
+        ):
+            return None
+        was_clean = not self._dirty
+        try:
+            return self._written_alone(partition, batch, header)
+        finally:
+            self._end_alone(was_clean)
+
+    def _written_alone(self, partition: PartitionLog, batch: memoryview, header: BatchHeader) -> WriteResult:
+        base, size = partition.next_offset, len(batch)
+        try:
+            if header.producer_id != NO_PRODUCER:
+                before = partition.repeated(header)
+                if before is not None:
+                    return WriteResult(before.base_offset, partition.start)
+            epoch = partition.leader_epoch
+            _PLACE.pack_into(batch, 0, base, header.length, epoch)
+            placed = BatchHeader._make((base, header.length, epoch, *header[3:]))
+            partition.next_offset = base + header.last_offset_delta + 1
+            partition.write((PlacedBatch(placed, batch),), size)
+            if not self._dirty:
+                self._dirty_since = self._clock.monotonic()
+            partition.commit(synced=False)
+            self._dirty[partition] = None
+            partition.publish()
+        except Error as exc:
+            return WriteResult(error=exc, start=partition.start)
+        except OSError as exc:
+            failed = partition.refuse(exc, base) if partition.is_untouched else partition.fail(exc)
+            return WriteResult(error=failed)
+        except Exception as exc:
+            logger.error("an append failed unexpectedly", exc_info=traced(exc))
+            partition.fail(OSError(errno.EIO, str(exc)))  # what was given and not written is void
+            return WriteResult(error=PartitionUnwritable("the log", str(exc)))
+        self._moved(partition)
+        return WriteResult(base, partition.start)
+
     def _done_at_once(self, append: _Append) -> bool:
         """Do a small append in this thread, if nobody is at work and nothing but the write has to be done."""
-        if self._busy or not all(_is_simple(each) for each in append.writes):
+        if self._busy or not all(_is_simple(each) for each in append.writes) or not self._begin_alone():
             return False
-        with self._lock:
-            if self._busy or self._waiting or self._stopping:
-                return False
-            self._busy = True
         was_clean = not self._dirty
         try:
             self._round([append], handed_over=False)
         finally:
-            with self._lock:
-                self._busy = False
-                if self._waiting or self._stopping or (was_clean and self._pause() is not None):
-                    self._lock.notify_all()  # else the thread has nothing to do
+            self._end_alone(was_clean)
         return True
+
+    def _begin_alone(self) -> bool:
+        """Be the one who is at work, in this thread; False if another is, or is about to be."""
+        with self._lock:
+            if self._busy or self._waiting or self._stopping:
+                return False
+            self._busy = True
+        return True
+
+    def _end_alone(self, was_clean: bool) -> None:
+        with self._lock:
+            self._busy = False
+            if self._waiting or self._stopping or (was_clean and self._pause() is not None):
+                self._lock.notify_all()  # else the thread has nothing to do
 
     def call(self, work: Callable[[], T]) -> T:
         """Run something in the writer's thread, between two rounds, and return what it returns."""

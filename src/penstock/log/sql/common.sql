@@ -67,9 +67,9 @@ WHERE topic_id = :topic_id AND partition = :partition AND "offset" >= :low AND "
 ORDER BY "offset" LIMIT :limit;
 
 -- name: find_key_last
--- The last records of a key within a range of offsets of a partition, the newest first; walks the primary key backwards,
--- locks nothing.
-SELECT partition, "offset", id, key, nullif(type, ''), NULL, NULL, timestamp_ms FROM penstock_log
+-- The last records of a key within a range of offsets of a partition, the newest first, with headers; walks the primary
+-- key backwards, locks nothing.
+SELECT partition, "offset", id, key, nullif(type, ''), NULL, headers, timestamp_ms FROM penstock_log
 WHERE topic_id = :topic_id AND partition = :partition AND "offset" >= :low AND "offset" < :high AND key = :key
 ORDER BY "offset" DESC LIMIT :limit;
 
@@ -566,6 +566,75 @@ WHERE p.producer_id = :producer_id;
 -- name: pending_delete
 -- Take away the records of a transaction; walks those of its producer, which is locked.
 DELETE FROM penstock_pending WHERE producer_id = :producer_id;
+
+-- == Writes in parts, released as a whole
+
+-- name: write_part_begin
+-- Say that a part of a write begins; walks the primary key, locks nothing else.
+INSERT INTO penstock_write_part (id, application, epoch, touched_ms)
+VALUES (:id, :application, :epoch, now_ms(:now_ms));
+
+-- name: write_part_touch
+-- Say that a part gets more, and lock it so that it is not taken away meanwhile; walks the primary key.
+UPDATE penstock_write_part SET touched_ms = now_ms(:now_ms) WHERE id = :id;
+
+-- name: write_parts_lock
+-- Those of some parts that are there, locked in order until the transaction ends; walks the primary key.
+SELECT id FROM penstock_write_part WHERE id = ANY(:ids::bigint[]) ORDER BY id FOR UPDATE;
+
+-- name: write_parts_old
+-- Some parts that nothing was added to for long, locked in order; reads the table, which has a row for each part under way.
+SELECT id FROM penstock_write_part WHERE touched_ms < :before_ms ORDER BY id LIMIT :limit FOR UPDATE;
+
+-- name: write_parts_delete
+-- Forget parts; walks the primary key. They are locked already.
+DELETE FROM penstock_write_part WHERE id = ANY(:ids::bigint[]);
+
+-- name: write_epoch_claim
+-- Let a new application stand there until its first write is released, so that two who release it come one after the other;
+-- walks the primary key, waits for another who does the same.
+-- without on_conflict: instead(write_epoch_add)
+INSERT INTO penstock_write_epoch (application, epoch, content, released_ms)
+VALUES (:application, -1, '', 0)
+ON CONFLICT (application) DO NOTHING;
+
+-- name: write_epoch_add
+-- The second form of write_epoch_claim; walks the primary key, and fails if another does the same.
+INSERT INTO penstock_write_epoch (application, epoch, content, released_ms)
+SELECT :application, -1, '', 0
+WHERE NOT EXISTS (SELECT 1 FROM penstock_write_epoch WHERE application = :application);
+
+-- name: write_epoch_lock
+-- What of an application was released last, locked until the transaction ends; walks the primary key.
+SELECT epoch, content FROM penstock_write_epoch WHERE application = :application FOR UPDATE;
+
+-- name: write_epoch_put
+-- Write down what of an application was released; walks the primary key. Its lock is held already.
+UPDATE penstock_write_epoch SET epoch = :epoch, content = :content, released_ms = now_ms(:now_ms)
+WHERE application = :application;
+
+-- name: parts_counts
+-- How many records of some parts wait for each partition; walks their records. The parts are locked already.
+SELECT p.topic_id, p.partition, count(*), max(p.timestamp_ms) FROM penstock_pending p
+WHERE p.producer_id = ANY(:ids::bigint[])
+GROUP BY p.topic_id, p.partition ORDER BY p.topic_id, p.partition;
+
+-- name: parts_move
+-- Copy the records of some parts into the log, numbered from where their partitions end, one part after the other; walks their
+-- records. Parts and heads are locked already.
+INSERT INTO penstock_log (topic_id, partition, "offset", id, key, type, value, headers, timestamp_ms)
+SELECT p.topic_id, p.partition,
+       h.next_offset + row_number() OVER (PARTITION BY p.topic_id, p.partition ORDER BY w.place, p.seq) - 1,
+       p.id, p.key, p.type, p.value, p.headers, p.timestamp_ms
+FROM rows(:parts, id bigint, place integer) AS w
+JOIN penstock_pending p ON p.producer_id = w.id
+JOIN penstock_head h ON h.topic_id = p.topic_id AND h.partition = p.partition;
+
+-- name: parts_empty
+-- Take away the records of some parts; walks them. The parts are locked already.
+DELETE FROM penstock_pending WHERE producer_id = ANY(:ids::bigint[]);
+
+-- == What topics were set to
 
 -- name: topic_configs
 -- What some topics were set to through the Kafka port; walks the primary key, locks nothing.

@@ -89,15 +89,21 @@ def _foreign(records: Sequence[KafkaRecord], partitions: int, partition: int) ->
 
 def _content(record: KafkaRecord, now_ms: int) -> Content:
     _, timestamp_ms, key, value, headers = record
+    id, type = event_names(headers)
+    time_ms = timestamp_ms if timestamp_ms >= 0 else now_ms
+    framed = encode_headers(headers) if headers else None  # type: ignore[arg-type]
+    return Content(id or new_id(now_ms), key, None if type == ERASED else type, value, framed, time_ms)
+
+
+def event_names(headers: Sequence[tuple[str, bytes | None]]) -> tuple[str | None, str | None]:
+    """Return the id and the type that headers give a record as a CloudEvent."""
     id = type = None
     for name, said in headers:
         if name == "ce_id":
             id = _name(said)
         elif name == "ce_type":
             type = _name(said)
-    time_ms = timestamp_ms if timestamp_ms >= 0 else now_ms
-    framed = encode_headers(headers) if headers else None  # type: ignore[arg-type]
-    return Content(id or new_id(now_ms), key, None if type == ERASED else type, value, framed, time_ms)
+    return id, type
 
 
 def _name(said: bytes | None) -> str | None:

@@ -95,6 +95,11 @@ SELECT seq, id, key, type, value, headers, timestamp_ms, owner FROM penstock_sta
 WHERE slot = ANY(:slots::smallint[]) AND seq = ANY(:seqs::bigint[])
 FOR UPDATE;
 
+-- name: traces_staged
+-- The headers of staged rows that have some, while spans are recorded; walks the primary key, locks nothing.
+SELECT id, topic, headers FROM penstock_staged
+WHERE slot = ANY(:slots::smallint[]) AND seq = ANY(:seqs::bigint[]) AND headers IS NOT NULL;
+
 -- name: keys_staged
 -- The keys and ids of staged rows; walks the primary key, locks nothing.
 SELECT seq, key, id FROM penstock_staged WHERE slot = ANY(:slots::smallint[]) AND seq = ANY(:seqs::bigint[]);
@@ -114,6 +119,11 @@ DELETE FROM penstock_staged WHERE slot = :slot AND topic = :topic AND id = ANY(:
 -- Remove the scheduled rows of a batch that is in the log, after a move that was cut short; walks ix_penstock_scheduled_id,
 -- locks those rows and waits for a caller who is cancelling one.
 DELETE FROM penstock_scheduled WHERE id = ANY(:ids::text[]) AND slot = :slot AND topic = :topic;
+
+-- name: traces_scheduled
+-- The headers of scheduled rows that have some, while spans are recorded; walks the primary key, locks nothing.
+SELECT id, topic, headers FROM penstock_scheduled
+WHERE slot = ANY(:slots::smallint[]) AND seq = ANY(:seqs::bigint[]) AND headers IS NOT NULL;
 
 -- name: keys_scheduled
 -- The keys and ids of scheduled rows; walks the primary key, locks nothing.

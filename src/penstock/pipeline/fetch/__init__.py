@@ -4,11 +4,19 @@ from penstock.errors import StoreUnsupported
 from penstock.log.files.url import directory_in
 from penstock.log.sql.naming import Names
 
+from ..kafka_topic import is_kafka
 from .contract import Fetcher
 
 
-def open_fetcher(url: str, names: Names) -> Fetcher:
-    """Open the fetcher of a store. Raises MissingExtra, InvalidUrl, StoreUnreachable, StoreUnsupported."""
+def open_fetcher(url: str, names: Names, topic: str = "") -> Fetcher:
+    """Open the fetcher of a store, or of a topic of a Kafka cluster.
+
+    Raises MissingExtra, InvalidUrl, StoreUnreachable, StoreUnsupported.
+    """
+    if is_kafka(url):
+        from .kafka import KafkaFetcher
+
+        return KafkaFetcher(url, topic)
     directory = directory_in(url)
     if directory is not None:
         from .files import FilesFetcher

@@ -15,6 +15,9 @@ from .layout import FieldReader, put_varint
 
 _I16, _I32, _I64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
 _PRODUCE_HEAD = struct.Struct(">hi")
+_ONE_TOPIC = struct.Struct(">hhiih")  # no transaction, acks, timeout, how many topics, bytes of its name
+_ONE_PART = struct.Struct(">iii")  # how many partitions, which, bytes of its records
+_ANSWERED = struct.Struct(">ihqqq")  # partition, error, base offset, time of the append, start
 _FETCH_HEAD = struct.Struct(">iiiib")  # a replica's id, longest wait, least bytes, most bytes, isolation
 _SESSION = struct.Struct(">ii")
 # Of one wanted partition, by the first version that has it so; a Fetch may name thousands of them.
@@ -144,7 +147,11 @@ class _Fields:
 
 def decode_produce(data: Buffer, version: int, at: int = 0) -> Produced:
     """Return a Produce request; records are views of the bytes. Raises InvalidRequest."""
-    fields = _Fields(data, at, PRODUCE.is_flexible(version))
+    flexible = PRODUCE.is_flexible(version)
+    found = None if flexible or version < 3 else _one_part(memoryview(data), at)
+    if found is not None:
+        return found
+    fields = _Fields(data, at, flexible)
     transactional_id = fields.text(null=True) if version >= 3 else None
     acks, _ = _PRODUCE_HEAD.unpack(fields.reader.take(_PRODUCE_HEAD.size))
     parts = []
@@ -158,6 +165,24 @@ def decode_produce(data: Buffer, version: int, at: int = 0) -> Produced:
     return Produced(transactional_id, acks, parts)
 
 
+def _one_part(data: memoryview, at: int) -> Produced | None:
+    """Return a request for one partition, in a version before the flexible ones; None: it is another."""
+    try:
+        name, acks, _, topics, length = _ONE_TOPIC.unpack_from(data, at)
+        if name != -1 or topics != 1 or length < 0:
+            return None
+        at += _ONE_TOPIC.size
+        topic = str(data[at : at + length], "utf-8")
+        at += length
+        parts, partition, size = _ONE_PART.unpack_from(data, at)
+    except (struct.error, UnicodeDecodeError):
+        return None
+    at += _ONE_PART.size
+    if parts != 1 or size < 0 or at + size != len(data):
+        return None
+    return Produced(None, acks, [ProducedPart(topic, partition, data[at:])])
+
+
 def encode_produced(
     topics: Iterable[tuple[str, Sequence[AnsweredPart]]], version: int, throttle_ms: int = 0
 ) -> bytes:
@@ -168,11 +193,8 @@ def encode_produced(
         _put_text(out, topic, flexible)
         _put_count(out, len(parts), flexible)
         for partition, error, base_offset, append_ms, start, message in parts:
-            out += _I32.pack(partition) + _I16.pack(error) + _I64.pack(base_offset)
-            if version >= 2:
-                out += _I64.pack(append_ms)
-            if version >= 5:
-                out += _I64.pack(start)
+            row = _ANSWERED.pack(partition, error, base_offset, append_ms, start)
+            out += row if version >= 5 else row[: -8 if version >= 2 else -16]
             if version >= 8:
                 _put_count(out, 0, flexible)
                 _put_text(out, message, flexible)

@@ -1,22 +1,33 @@
 """Appends done in the thread that asks, and reads that find their bytes in memory."""
 
 import random
+from datetime import timedelta
 from pathlib import Path
 from threading import Event, Thread, get_ident
 
 import pytest
 
+from penstock.errors import PartitionUnwritable, StoreFull
 from penstock.log.batches import WriteResult
 from penstock.log.files.disk import Disk
+from penstock.log.files.partition import PartitionLog
 from penstock.log.files.writer import PartitionWrite
+from penstock.testing import FakeClock
 from penstock.wire.kafka.record_batch import read_header
 from penstock.wire.kafka.records import NewRecord, encode_records
+from tests.crash.waiting import wait_until
 from tests.unit.log.files.partitions import OpenPartition, open_partition
+from tests.unit.log.files.test_faults import FailingDisk
 
 
 def a_write(opened: OpenPartition, value: bytes) -> PartitionWrite:
     batch = encode_records([NewRecord(0, 1000, None, value, [])])
     return PartitionWrite(opened.partition, batch, [(0, read_header(batch))])
+
+
+def one(opened: OpenPartition, write: PartitionWrite) -> WriteResult | None:
+    """Append one batch in this thread, if that may be."""
+    return opened.writer.append_one(opened.partition, memoryview(write.batches), write.headers[0][1])
 
 
 def thread_of(opened: OpenPartition, *, at_once: bool = True) -> int:
@@ -42,8 +53,82 @@ def test_a_small_append_that_comes_alone_is_done_in_this_thread(tmp_path: Path, 
         assert opened.partition.end == 3
 
 
+@pytest.mark.parametrize("durability", ["os", "interval"])
+def test_one_batch_is_appended_without_a_round(tmp_path: Path, durability: str) -> None:
+    with open_partition(tmp_path, durability=durability) as opened:
+        assert one(opened, a_write(opened, b"v")) is None  # there is no segment yet
+        opened.append("a")
+        assert one(opened, a_write(opened, b"v")) == WriteResult(1, 0)
+        assert one(opened, a_write(opened, b"v")) == WriteResult(2, 0)
+        assert opened.partition.head.end == 3
+        assert opened.heads.get(0) == opened.partition.head, "readers in other processes are told"
+        assert opened.append("b").base_offset == 3
+        assert one(opened, a_write(opened, b"v" * 40_000)) is None
+    with open_partition(tmp_path) as opened:
+        assert (opened.partition.end, len(opened.ids())) == (4, 4)
+
+
+def test_one_batch_does_not_overtake_what_is_about_to_be_written(tmp_path: Path) -> None:
+    with open_partition(tmp_path, durability="os") as opened:
+        opened.append("a")
+        done = Event()
+        with opened.writer._lock:  # so the writer's thread cannot take it yet
+            opened.writer.append([a_write(opened, b"v")], lambda results: done.set())
+            assert one(opened, a_write(opened, b"v")) is None
+        assert done.wait(30)
+
+
+def test_one_batch_is_synced_when_its_time_has_come(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    with open_partition(tmp_path, disk=disk, durability="interval", interval_seconds=0.01) as opened:
+        opened.append("a")
+        for _ in range(2):
+            assert one(opened, a_write(opened, b"v")) is not None
+            wait_until(lambda: opened.partition.synced_offset == opened.partition.end, "the disk has it")
+        assert opened.partition.end == 3
+
+
+@pytest.mark.parametrize("is_touched", [True, False])
+def test_one_batch_that_the_disk_refuses_does_not_come_back(tmp_path: Path, is_touched: bool) -> None:
+    disk, clock = FailingDisk(), FakeClock()
+    with open_partition(tmp_path, disk=disk, clock=clock, durability="os") as opened:
+        opened.append("a")
+        assert one(opened, a_write(opened, b"b")) == WriteResult(1, 0)
+        disk.is_full, disk.written_bytes = True, 70 if is_touched else 0
+        result = one(opened, a_write(opened, b"c"))
+        assert result is not None
+        assert isinstance(result.error, StoreFull)
+        assert one(opened, a_write(opened, b"d")) is None, "it is told by the writer's thread from now on"
+        disk.is_full = False
+        clock.advance(timedelta(seconds=1))
+        following = opened.append("e").base_offset
+        assert following == 3, "the offset of the refused batch is not given again"
+        assert opened.partition.end == following + 1
+        kept = opened.ids()
+        assert list(kept) == [0, 1, following]
+    with open_partition(tmp_path) as opened:
+        assert opened.ids() == kept
+
+
+def test_one_batch_that_fails_unexpectedly_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_partition(tmp_path, durability="os") as opened:
+        opened.append("a")
+        with monkeypatch.context() as patch:
+            patch.setattr(PartitionLog, "commit", lambda self, *, synced: 1 / 0)
+            result = one(opened, a_write(opened, b"b"))
+        assert result is not None
+        assert isinstance(result.error, PartitionUnwritable)
+        assert opened.partition.refusal is not None
+        assert not opened.writer._busy
+        assert list(opened.ids()) == [0]
+
+
 def test_an_append_that_waits_for_the_disk_is_not(tmp_path: Path) -> None:
     with open_partition(tmp_path, durability="fsync") as opened:
+        opened.append("a")
+        assert one(opened, a_write(opened, b"v")) is None
         assert {thread_of(opened) for _ in range(3)}.isdisjoint({get_ident()})
 
 
@@ -64,7 +149,12 @@ def test_nothing_overtakes_what_was_handed_over(tmp_path: Path) -> None:
                     left.set()
 
             for _ in range(count):
-                opened.writer.append([a_write(opened, b"v" * 50)], told, at_once=draw.random() < 0.5)
+                write, way = a_write(opened, b"v" * 50), draw.random()
+                result = one(opened, write) if way < 0.4 else None
+                if result is not None:
+                    told([result])
+                else:
+                    opened.writer.append([write], told, at_once=way < 0.7)
 
         threads = [Thread(target=run, args=(number,)) for number in range(writers)]
         for each in threads:

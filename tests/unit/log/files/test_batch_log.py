@@ -435,3 +435,66 @@ def test_skipped_offsets_stay_skipped(log: Opened, partition: int, writing: bool
 def file_log(log: Opened) -> FileLog:
     assert isinstance(log.store.log, FileLog)
     return log.store.log
+
+
+# -- in the thread of who asks
+
+
+@pytest.fixture
+def early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
+    """Give a log that does not wait for the disk."""
+    monkeypatch.setenv("PENSTOCK_FILES_DURABILITY", "os")
+    opened = Opened(tmp_path / "early")
+    assert opened.send(b"first").base_offset == 0
+    yield opened
+    opened.store.close()
+
+
+def at_once(log: Opened, batch: bytearray, partition: int = 0) -> WriteResult | None:
+    return log.batches.write_at_once(Write(log.topic, partition, memoryview(batch)))
+
+
+def test_what_is_written_at_once_is_what_it_is_otherwise(early: Opened) -> None:
+    assert at_once(early, a_batch(b"a", b"b")) == WriteResult(1, 0)
+    assert early.send(b"c").base_offset == 3
+    assert at_once(early, a_batch(b"d")) == WriteResult(4, 0)
+    assert early.values(committed=True) == [b"first", b"a", b"b", b"c", b"d"]
+    early.again()
+    assert early.values(committed=True) == [b"first", b"a", b"b", b"c", b"d"]
+
+
+def test_a_producer_is_known_whichever_way_its_batches_come(early: Opened) -> None:
+    def numbered(sequence: int, epoch: int = 0) -> bytearray:
+        return a_batch(b"%d" % sequence, producer_id=7, producer_epoch=epoch, base_sequence=sequence)
+
+    assert at_once(early, numbered(0)) == WriteResult(1, 0)
+    (handed,) = early.write([Write(early.topic, 0, numbered(1))])
+    assert handed.base_offset == 2
+    assert at_once(early, numbered(1)) == WriteResult(2, 0), "it was sent before"
+    assert at_once(early, numbered(0)) == WriteResult(1, 0)
+    gap = at_once(early, numbered(5))
+    assert gap is not None
+    refused(gap, OutOfSequence)
+    assert at_once(early, numbered(0, epoch=1)) == WriteResult(3, 0)
+    fenced = at_once(early, numbered(2))
+    assert fenced is not None
+    refused(fenced, ProducerFenced)
+    early.again()
+    assert early.send(b"x", producer_id=7, producer_epoch=1, base_sequence=1).base_offset == 4
+    assert early.values(committed=True) == [b"first", b"0", b"1", b"0", b"x"]
+
+
+def test_what_is_out_of_the_ordinary_is_left_to_the_writer(early: Opened) -> None:
+    good, damaged = a_batch(b"a"), a_batch(b"a")
+    damaged[-1] ^= 1
+    assert at_once(early, damaged) is None
+    assert at_once(early, good + good) is None
+    assert at_once(early, good, partition=1) is None, "nobody has looked at it yet"
+    opening = a_batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    assert at_once(early, opening) is None
+    assert early.batches.write_at_once(Write(early.topic, 0, bytes(good))) is None, "it is not ours to change"
+    keyed = early.store.log.create_topic("keyed", partitions=1)
+    early.write([Write(keyed, 0, a_batch(b"a"))])
+    assert early.batches.write_at_once(Write(keyed, 0, memoryview(a_batch(b"a")))) is None
+    early.store.log.delete_topic("t")
+    assert at_once(early, good) is None

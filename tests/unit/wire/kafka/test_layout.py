@@ -154,6 +154,28 @@ def test_produce_by_hand_is_produce_by_the_table(version: int) -> None:
         assert encode_produced(topics, version, 9) == PRODUCE.encode_answer(answer, version)
 
 
+@pytest.mark.parametrize("version", range(3, 11))
+@pytest.mark.parametrize("counts", [(1,), (2,), (0,), (), (1, 1), (2, 3)])
+def test_few_partitions_are_read_as_many_are(version: int, counts: tuple[int, ...]) -> None:
+    """What most producers send, one partition and no transaction, has a way of its own."""
+    asked = {
+        "acks": -1,
+        "timeout_ms": 5,
+        "topic_data": [
+            {"name": f"té{at}", "partition_data": [{"index": n, "records": b"abc" * n} for n in range(count)]}
+            for at, count in enumerate(counts)
+        ],
+    }
+    data = PRODUCE.encode_request(asked, version)
+    found = decode_produce(b"head" + data, version, 4)
+    assert (found.transactional_id, found.acks) == (None, -1)
+    expected = [(f"té{at}", n, b"abc" * n) for at, count in enumerate(counts) for n in range(count)]
+    assert [(each.topic, each.partition, bytes(each.records or b"")) for each in found.parts] == expected
+    for length in range(len(data)):
+        with pytest.raises(InvalidRequest):
+            decode_produce(data[:length], version)
+
+
 def _produced(name: str, parts: list[AnsweredPart]) -> Message:
     return {
         "name": name,

@@ -31,6 +31,8 @@ DROP TABLE IF EXISTS
     penstock_kafka_sequence,
     penstock_pending,
     penstock_pending_offset,
+    penstock_write_part,
+    penstock_write_epoch,
     penstock_kafka_group,
     penstock_broker,
     penstock_access_rule,

@@ -7,7 +7,7 @@ CREATE TABLE penstock_meta (
     value text NOT NULL
 );
 INSERT INTO penstock_meta (name, value)
-VALUES ('schema_version', '13'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', gen_random_uuid()::text);
+VALUES ('schema_version', '14'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', gen_random_uuid()::text);
 
 -- Events that committed and have no offset yet. seq is the order of staging: CACHE 1, or sessions would hand
 -- out numbers in another order than they were asked for.
@@ -381,6 +381,23 @@ CREATE TABLE penstock_pending_offset (
     "offset"    bigint NOT NULL,
     metadata    text,
     PRIMARY KEY (producer_id, group_id, topic_id, partition)
+);
+
+-- A part of a write that other processes release as a whole, as a task of Spark does: its records wait in pending, under its
+-- id for a producer's; it is negative, and those of Kafka's producers are not. touched_ms: when records were last added to it.
+CREATE TABLE penstock_write_part (
+    id          bigint NOT NULL PRIMARY KEY,
+    application text NOT NULL,
+    epoch       bigint NOT NULL,
+    touched_ms  bigint NOT NULL
+);
+
+-- The last write of an application that was released, so that none is released twice. content: what it was made from, hashed.
+CREATE TABLE penstock_write_epoch (
+    application text NOT NULL PRIMARY KEY,
+    epoch       bigint NOT NULL,
+    content     text NOT NULL,
+    released_ms bigint NOT NULL
 );
 
 -- Groups of Kafka clients: who belongs to the present generation, and what each was given, as JSON. owner: the member that

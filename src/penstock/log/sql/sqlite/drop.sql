@@ -27,6 +27,8 @@ DROP TABLE IF EXISTS penstock_kafka_producer;
 DROP TABLE IF EXISTS penstock_kafka_sequence;
 DROP TABLE IF EXISTS penstock_pending;
 DROP TABLE IF EXISTS penstock_pending_offset;
+DROP TABLE IF EXISTS penstock_write_part;
+DROP TABLE IF EXISTS penstock_write_epoch;
 DROP TABLE IF EXISTS penstock_kafka_group;
 DROP TABLE IF EXISTS penstock_broker;
 DROP TABLE IF EXISTS penstock_access_rule;

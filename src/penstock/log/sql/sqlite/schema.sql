@@ -7,7 +7,7 @@ CREATE TABLE penstock_meta (
     value TEXT NOT NULL
 ) WITHOUT ROWID;
 INSERT INTO penstock_meta (name, value)
-VALUES ('schema_version', '13'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', lower(hex(randomblob(16))));
+VALUES ('schema_version', '14'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', lower(hex(randomblob(16))));
 
 -- Events that committed and have no offset yet. seq is the order of staging; SQLite has one writer at a
 -- time, so it is also the order of commits.
@@ -379,6 +379,23 @@ CREATE TABLE penstock_pending_offset (
     "offset"    INTEGER NOT NULL,
     metadata    TEXT,
     PRIMARY KEY (producer_id, group_id, topic_id, partition)
+) WITHOUT ROWID;
+
+-- A part of a write that other processes release as a whole, as a task of Spark does: its records wait in pending, under its
+-- id for a producer's; it is negative, and those of Kafka's producers are not. touched_ms: when records were last added to it.
+CREATE TABLE penstock_write_part (
+    id          INTEGER NOT NULL PRIMARY KEY,
+    application TEXT NOT NULL,
+    epoch       INTEGER NOT NULL,
+    touched_ms  INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- The last write of an application that was released, so that none is released twice. content: what it was made from, hashed.
+CREATE TABLE penstock_write_epoch (
+    application TEXT NOT NULL PRIMARY KEY,
+    epoch       INTEGER NOT NULL,
+    content     TEXT NOT NULL,
+    released_ms INTEGER NOT NULL
 ) WITHOUT ROWID;
 
 -- Groups of Kafka clients: who belongs to the present generation, and what each was given, as JSON. owner: the member that

@@ -1,0 +1,250 @@
+"""Who somebody is: by a token, a password, a certificate, SCRAM, or by nothing.
+
+Every failure is counted and told, and what was shown is never quoted. Safe from any thread.
+"""
+
+import hashlib
+import hmac
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from penstock import metrics
+from penstock.clock import Clock
+from penstock.errors import Unauthenticated
+
+from .audit_trail import AuditTrail
+from .failures import Failures
+from .password import hash_password, token_digest
+from .policy import AccessPolicy, User, token_credential
+from .policy_in_force import PolicyInForce
+from .principal import ANONYMOUS, Peer, Principal, anonymous
+from .scram import MECHANISMS, ScramExchange, ScramSecret, scram_secret
+from .token_bucket import TokenBuckets
+
+_WRONG = "name or password is wrong"
+_SHARED = "shared:"  # the credential of a door's own secret
+_MOST_KEPT = 10_000
+CODE = Peer()
+
+
+class Logins:
+    """Tells who shows something, by the policy in force."""
+
+    def __init__(self, policy: AccessPolicy, trail: AuditTrail | None, clock: Clock) -> None:
+        self._clock, self.trail = clock, trail
+        self._force = PolicyInForce(policy, (), TokenBuckets(policy.limits, clock))
+        self._failures = Failures(clock)
+        self._key = os.urandom(32)
+        self._made_up: User | None = None
+
+    def authenticate_bearer(self, token: str, peer: Peer = CODE) -> Principal:
+        """Return who a token belongs to: a static one, or a JWT. Raises Unauthenticated."""
+        return self._authenticated("bearer", peer, "", token, lambda force: self._bearer(force, token, peer))
+
+    def authenticate_basic(self, name: str, password: str, peer: Peer = CODE) -> Principal:
+        """Return who a name and password belong to; slow the first time. Raises Unauthenticated."""
+        if not name:  # nobody has it, and failures are counted by name: it must not cost a hash
+            raise self.refuse("password", peer, _WRONG)
+        shown = f"{name}\0{password}"
+        return self._authenticated(
+            "password", peer, name, shown, lambda force: self._basic(force, name, password, peer)
+        )
+
+    def is_bearer(self, secret: str) -> bool:
+        """Return whether a secret is a token: one of the file, or of the form of a JWT where those hold."""
+        policy = self._force.policy
+        return token_digest(secret) in policy.tokens or (policy.jwt is not None and secret.count(".") == 2)
+
+    def authenticate_shared(
+        self, name: str, secret: str, fits: Callable[[str], bool], peer: Peer
+    ) -> Principal:
+        """Return who shows the one secret of a door, under a name that the door gives to all of them.
+
+        For a protocol that knows no names. `fits` compares in constant time. Raises Unauthenticated.
+        """
+
+        def find(_: object) -> Principal:
+            if not fits(secret):
+                raise Unauthenticated("the password is wrong")
+            return Principal(name, peer.address, "password", _SHARED + name, None, peer.door)
+
+        return self._authenticated("password", peer, name, f"shared\0{name}\0{secret}", find)
+
+    def of_certificate(self, certificate: Mapping[str, Any], peer: Peer = CODE) -> Principal:
+        """Return whose certificate TLS has verified, as `getpeercert()` gives it. Raises Unauthenticated."""
+        try:
+            found = self._force.policy.certificates.principal(certificate, peer)
+        except Unauthenticated as exc:
+            raise self._failed("certificate", peer, "", exc) from None
+        return self._known(found)
+
+    def of_nobody(self, peer: Peer = CODE) -> Principal:
+        """Return who shows nothing, if they may ask at all. Raises Unauthenticated."""
+        if not self._force.policy.admits_anonymous:
+            raise self._failed(
+                ANONYMOUS, peer, "", Unauthenticated("a token, password or certificate is needed")
+            )
+        return anonymous(peer)
+
+    def scram(self, mechanism: str, peer: Peer = CODE) -> "ScramLogin":
+        """Begin a SCRAM exchange."""
+        return ScramLogin(self, mechanism, peer)
+
+    def refuse(self, method: str, peer: Peer, why: str) -> Unauthenticated:
+        """Count and tell that somebody showed what cannot be used; return the error to raise."""
+        return self._failed(method, peer, "", Unauthenticated(why))
+
+    @property
+    def mechanisms(self) -> list[str]:
+        """The SASL mechanisms by which somebody could show who they are now."""
+        policy = self._force.policy
+        found = [name for name in MECHANISMS if any(name in user.scram for user in policy.users.values())]
+        found += ["PLAIN"] if policy.users else []
+        return found + (["OAUTHBEARER"] if policy.tokens or policy.jwt else [])
+
+    @property
+    def admits_anonymous(self) -> bool:
+        """Whether who shows nothing may ask at all."""
+        return self._force.policy.admits_anonymous
+
+    def holds(self, principal: Principal) -> bool:
+        """Return whether what a principal once showed still holds; ask while a connection lasts."""
+        if principal.expires is not None and self._now() >= principal.expires:
+            return False
+        if principal.is_anonymous:
+            return self._force.policy.admits_anonymous
+        if principal.method == "certificate" or principal.credential.startswith(_SHARED):
+            return True  # neither is of the access file
+        return principal.credential in self._force.credentials
+
+    def audit(self, principal: Principal, act: str, resource: str, outcome: str, **more: Any) -> None:
+        """Tell of an act that no right stands for, such as a change of rules. Never hand in a payload."""
+        if self.trail is not None:
+            self.trail.write(
+                event=act,
+                door=principal.door,
+                principal=principal.name,
+                method=principal.method,
+                address=principal.address,
+                resource=resource,
+                outcome=outcome,
+                **more,
+            )
+
+    def _bearer(self, force: PolicyInForce, token: str, peer: Peer) -> Principal:
+        digest = token_digest(token)
+        name = force.policy.tokens.get(digest)
+        if name is not None:
+            return Principal(name, peer.address, "token", token_credential(digest, name), None, peer.door)
+        if force.policy.jwt is None:
+            raise Unauthenticated("the token is not known")
+        return force.policy.jwt.verify(token, self._now(), peer)
+
+    def _basic(self, force: PolicyInForce, name: str, password: str, peer: Peer) -> Principal:
+        user, nobody = force.policy.users.get(name), self._nobody()
+        fits = (user or nobody).fits(password)
+        # Each kind of hash of the file is worked out once for every name, so the time it takes says nothing.
+        if user is not None and user.password is None:
+            nobody.fits(password)
+        elif force.has_scram_alone:
+            next(iter(nobody.scram.values())).fits(password)
+        if user is None or not fits:
+            raise Unauthenticated(_WRONG)
+        return Principal(name, peer.address, "password", user.credential, None, peer.door)
+
+    def _authenticated(self, method: str, peer: Peer, name: str, shown: str, find: Any) -> Principal:
+        force = self._force
+        if name:  # what one address may go on with must not help another to guess it
+            shown = f"{peer.address}\0{shown}"
+        whole = f"{method}\0{peer.door}\0{shown}".encode("utf-8", "surrogatepass")
+        digest = hmac.digest(self._key, whole, "sha256")
+        known = force.shown.get(digest)
+        if known is not None and (known.expires is None or self._now() < known.expires):
+            if not peer.is_private:
+                raise self._failed(method, peer, name, _unsafe())
+            return known._replace(address=peer.address, door=peer.door)
+        try:
+            if name:
+                self._failures.check(peer.address, name)
+            if not peer.is_private:
+                raise _unsafe()
+            found: Principal = find(force)
+        except Unauthenticated as exc:
+            raise self._failed(method, peer, name, exc) from None
+        if len(force.shown) >= _MOST_KEPT:
+            force.shown.clear()
+        force.shown[digest] = found
+        self._failures.succeeded(peer.address, name)
+        return self._known(found)
+
+    def _nobody(self) -> User:
+        """Return somebody whose password nobody knows."""
+        if self._made_up is None:
+            secret, mechanism = os.urandom(16).hex(), next(iter(MECHANISMS))
+            self._made_up = User("", hash_password(secret), {mechanism: scram_secret(mechanism, secret)})
+        return self._made_up
+
+    def _known(self, principal: Principal) -> Principal:
+        metrics.AUTHENTICATIONS.add(door=principal.door, method=principal.method, outcome="ok")
+        self.audit(principal, "authentication", "", "ok")
+        return principal
+
+    def _failed(self, method: str, peer: Peer, name: str, error: Unauthenticated) -> Unauthenticated:
+        """Count and tell a failure. What was said to be a name may be a secret in the wrong place."""
+        if name:
+            self._failures.failed(peer.address, name)
+        metrics.AUTHENTICATIONS.add(door=peer.door, method=method, outcome="failed")
+        if self.trail is not None:
+            known = name if name in self._force.policy.users else ""
+            self.trail.write(
+                event="authentication",
+                door=peer.door,
+                principal=known,
+                method=method,
+                address=peer.address,
+                outcome="failed",
+                reason=str(error),
+            )
+        return error
+
+    def _now(self) -> float:
+        return self._clock.now_ms() / 1000
+
+
+class ScramLogin:
+    """One SCRAM exchange at a door: `step` until there is a `principal`."""
+
+    def __init__(self, access: Logins, mechanism: str, peer: Peer) -> None:
+        self._access, self._mechanism, self._peer = access, mechanism, peer
+        unknown = hashlib.sha256(access._key + b"unknown").digest()
+        self._exchange = ScramExchange(mechanism, self._find, unknown=unknown)
+        self._user: User | None = None
+        self._has_begun = False
+        self.principal: Principal | None = None
+
+    def step(self, message: bytes) -> bytes:
+        """Return the answer to a message of the client. Raises Unauthenticated."""
+        access, exchange = self._access, self._exchange
+        try:
+            if not self._has_begun:
+                self._has_begun = True
+                return exchange.first(message)
+            access._failures.check(self._peer.address, exchange.name)
+            answer = exchange.final(message)
+        except Unauthenticated as exc:
+            raise access._failed(self._mechanism.lower(), self._peer, exchange.name, exc) from None
+        assert self._user is not None
+        access._failures.succeeded(self._peer.address, exchange.name)
+        peer, user = self._peer, self._user
+        found = Principal(user.name, peer.address, self._mechanism.lower(), user.credential, None, peer.door)
+        self.principal = access._known(found)
+        return answer
+
+    def _find(self, name: str) -> ScramSecret | None:
+        self._user = self._access._force.policy.users.get(name)
+        return None if self._user is None else self._user.scram.get(self._mechanism)
+
+
+def _unsafe() -> Unauthenticated:
+    return Unauthenticated("a secret was sent over a connection that is not encrypted; use TLS")

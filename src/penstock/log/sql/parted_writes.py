@@ -1,0 +1,190 @@
+"""Writes in parts: processes that know nothing of each other fill them, and one releases them as a whole.
+
+Spark's tasks write so. The records of a part wait in `pending`, where nobody reads them, under the number of
+the part: every attempt of a task is a part of its own. The release names the parts that count, moves them
+into the log under the locks of the heads, and writes down in the same transaction which write of which
+application it was; the same one again adds nothing. So it does not matter how a write was cut into parts, nor
+that it is cut otherwise when it is made again. Parts that nobody named go after a day.
+
+Locks, in this order: topics, the application, parts, heads.
+"""
+
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from penstock import points
+from penstock.clock import SYSTEM, Clock, own_ms
+from penstock.errors import MapChanged, PartsMissing, UnknownTopic, WriteOutOfOrder
+
+from ..contract import Topic
+from .contract import Rows
+from .database import Database, Transaction
+from .heads import HeadKey, Raised, lock_heads, mark_times
+from .topics import keep_topics
+
+BEFORE_RELEASE = points.declare("log.before_release", "The parts of a write are there; none is released yet.")
+AFTER_RELEASE = points.declare("log.after_release", "A write is released, and nobody was told so yet.")
+
+_PART_BITS = 62
+_OLD_PARTS = 100  # that are removed in one transaction
+KEPT_MS = 24 * 3600 * 1000  # a part that nobody released, after its last record
+
+
+@dataclass(frozen=True, slots=True)
+class PartedWrite:
+    """Which write of whom. `content` tells one write from another of the same number.
+
+    `follows`: the numbers are those of one stream, which comes back to its last one at most.
+    """
+
+    application: str
+    epoch: int
+    content: str = ""
+    follows: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class WritePart:
+    """A part that was filled: how many records it has, and the topics as they were when it was."""
+
+    id: int
+    records: int
+    topics: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # id and generation, by name
+
+
+class PartRecords(NamedTuple):
+    """Records of a part, by column; a type that nobody gave is empty, headers are in Kafka's framing."""
+
+    topic_id: Sequence[int]
+    partition: Sequence[int]
+    id: Sequence[str]
+    key: Sequence[bytes | None]
+    type: Sequence[str]
+    value: Sequence[bytes | None]
+    headers: Sequence[bytes | None]
+    timestamp_ms: Sequence[int]
+
+
+class PartedWrites:
+    """The writes in parts of one database. Safe from any thread."""
+
+    def __init__(self, database: Database, clock: Clock = SYSTEM) -> None:
+        self._database, self._clock = database, clock
+
+    def new_part(self) -> int:
+        """Return a number for a part that nobody else has."""
+        return -1 - secrets.randbits(_PART_BITS)
+
+    def add(self, part: int, records: PartRecords, *, begins: tuple[str, int] | None = None) -> None:
+        """Add records to a part, of which there is one at least; the first ones begin it.
+
+        `begins`: of which application, and which of its writes. Raises PartsMissing.
+        """
+        rows = Rows(producer_id=[part] * len(records.id), **records._asdict())
+        now_ms = own_ms(self._clock)
+
+        def change(tx: Transaction) -> None:
+            if begins is not None:
+                name, epoch = begins
+                tx.change("log", "write_part_begin", id=part, application=name, epoch=epoch, now_ms=now_ms)
+            elif not tx.change("log", "write_part_touch", id=part, now_ms=now_ms):
+                raise PartsMissing(1)
+            tx.bulk("log", "pending_add", rows)
+
+        self._database.run(change)
+
+    def release(self, write: PartedWrite | None, parts: Sequence[WritePart]) -> bool:
+        """Move parts into the log, in this order; return whether they were: not if the write is there.
+
+        Without a write, nobody asks whether it was released before. Raises WriteOutOfOrder, UnknownTopic,
+        MapChanged, PartsMissing.
+        """
+        points.reach(BEFORE_RELEASE)
+        released = self._database.run(lambda tx: self._release(tx, write, parts))
+        points.reach(AFTER_RELEASE)
+        return released
+
+    def _release(self, tx: Transaction, write: PartedWrite | None, parts: Sequence[WritePart]) -> bool:
+        topics = keep_topics(tx, {name for part in parts for name in part.topics})
+        ids = sorted(part.id for part in parts)
+        is_new = write is None or self._is_new(tx, write)
+        if is_new:
+            _check_topics(topics, parts)
+            if ids and len(tx.rows("log", "write_parts_lock", ids=ids)) < len(ids):
+                raise PartsMissing(len(ids))
+            if ids:
+                self._move(tx, parts)
+            if write is not None:
+                put = {"epoch": write.epoch, "content": write.content, "now_ms": own_ms(self._clock)}
+                tx.change("log", "write_epoch_put", application=write.application, **put)
+        _remove(tx, ids)
+        return is_new
+
+    def _is_new(self, tx: Transaction, write: PartedWrite) -> bool:
+        """Lock an application, and return whether a write of it was not released yet."""
+        tx.change("log", "write_epoch_claim", application=write.application)
+        ((last, content),) = tx.rows("log", "write_epoch_lock", application=write.application)
+        if last < 0:
+            return True
+        if not write.follows:
+            return write.epoch > int(last)
+        if write.epoch == last and write.content == content:
+            return False
+        if write.epoch == last + 1:
+            return True
+        raise WriteOutOfOrder(write.application, write.epoch, last)
+
+    def _move(self, tx: Transaction, parts: Sequence[WritePart]) -> None:
+        ids = [part.id for part in parts]
+        counts = tx.rows("log", "parts_counts", ids=ids)
+        if sum(row[2] for row in counts) != sum(part.records for part in parts):
+            raise PartsMissing(len(parts))
+        keys = [HeadKey(topic_id, partition) for topic_id, partition, _, _ in counts]
+        heads = lock_heads(tx, keys)
+        tx.change("log", "parts_move", parts=Rows(id=ids, place=list(range(len(ids)))))
+        raised = [
+            Raised(*key, heads[key].next_offset, added, max(max_ms, heads[key].max_ms))
+            for key, (_, _, added, max_ms) in zip(keys, counts, strict=True)
+        ]
+        raises = [(one.topic_id, one.partition, one.added, one.max_ms) for one in raised]
+        tx.change("log", "heads_raise", raises=Rows.of("topic_id partition added max_ms", raises))
+        mark_times(tx, raised)
+
+    def discard(self, ids: Iterable[int]) -> None:
+        """Take parts away that will not be released."""
+        wanted = sorted(ids)
+        if wanted:
+            self._database.run(lambda tx: _remove(tx, _locked(tx, wanted)))
+
+    def expire(self) -> bool:
+        """Take some parts away that nothing was added to for a day; return whether there may be more."""
+
+        def change(tx: Transaction) -> bool:
+            before_ms = tx.now_ms(own_ms(self._clock)) - KEPT_MS
+            old = [id for (id,) in tx.rows("log", "write_parts_old", before_ms=before_ms, limit=_OLD_PARTS)]
+            _remove(tx, old)
+            return len(old) == _OLD_PARTS
+
+        return self._database.run(change)
+
+
+def _locked(tx: Transaction, ids: list[int]) -> list[int]:
+    return [id for (id,) in tx.rows("log", "write_parts_lock", ids=ids)]
+
+
+def _remove(tx: Transaction, ids: list[int]) -> None:
+    if ids:
+        tx.change("log", "parts_empty", ids=ids)
+        tx.change("log", "write_parts_delete", ids=ids)
+
+
+def _check_topics(topics: Mapping[str, Topic], parts: Sequence[WritePart]) -> None:
+    """Raise unless topics are as they were when the parts were filled: UnknownTopic, MapChanged."""
+    for name, known in sorted({pair for part in parts for pair in part.topics.items()}):
+        topic = topics.get(name)
+        if topic is None or topic.id != known[0]:
+            raise UnknownTopic(name)
+        if topic.generation != known[1]:
+            raise MapChanged

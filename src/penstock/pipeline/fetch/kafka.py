@@ -1,0 +1,59 @@
+"""Fetching from a Kafka cluster: a task asks the leaders itself; batches become Arrow as those of files."""
+
+from collections.abc import Iterator
+from itertools import chain
+
+import pyarrow as pa
+
+from penstock.errors import Damaged, InvalidBatch
+from penstock.wire.kafka.record_batch import BatchHeader
+
+from ..kafka_topic import KafkaTopicReader
+from ..offsets import Piece
+from .columns_of_batches import BatchChunk, columns
+from .contract import Request
+
+_CHUNK_BYTES, _CHUNK_RECORDS = 4 << 20, 16_384
+
+
+class KafkaFetcher:
+    """One topic of one cluster."""
+
+    def __init__(self, url: str, topic: str) -> None:
+        self._reader = KafkaTopicReader(url, topic)
+
+    def batches(self, request: Request) -> Iterator[pa.RecordBatch]:
+        """Yield the records asked for."""
+        return chain.from_iterable(self._piece(request, piece) for piece in request.pieces)
+
+    def starts(self, topic_id: int) -> dict[int, int]:
+        """Return the first offset kept of each partition."""
+        return {number: bounds.start for number, bounds in self._reader.bounds().items()}
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._reader.close()
+
+    def _piece(self, request: Request, piece: Piece) -> Iterator[pa.RecordBatch]:
+        wants = request.wants("headers") or request.wants("type")
+        group, records, size = list[tuple[BatchHeader, memoryview]](), 0, 0
+        for header, batch in self._reader.batches(*piece):
+            group.append((header, batch))
+            records, size = records + header.record_count, size + len(batch)
+            if records >= _CHUNK_RECORDS or size >= _CHUNK_BYTES:
+                yield from _columns(group, request.topic_id, piece, wants)
+                group, records, size = [], 0, 0
+        if group:
+            yield from _columns(group, request.topic_id, piece, wants)
+
+
+def _columns(
+    group: list[tuple[BatchHeader, memoryview]], topic_id: int, piece: Piece, wants_headers: bool
+) -> Iterator[pa.RecordBatch]:
+    chunk = BatchChunk(group, topic_id, piece.partition)
+    try:
+        found = columns(chunk, piece.start, piece.end, wants_headers=wants_headers)
+    except InvalidBatch as exc:
+        raise Damaged(f"partition {piece.partition}", 0, group[0][0].base_offset, exc.why) from exc
+    if found.num_rows:
+        yield found

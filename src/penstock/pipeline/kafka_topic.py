@@ -1,0 +1,264 @@
+"""A topic of a Kafka cluster, ours or Apache's, as a pipeline reads it: batches of what is committed.
+
+Asked over plain connections, with the layouts that the broker of ours is made of. Batches stay bytes until
+they are Arrow (`fetch/columns_of_batches.py`). Which log it is: the cluster's id and the topic's own. A Kafka
+cluster has no incarnation: that history was taken back (an election that lost records, a topic filled again)
+is seen by the end, or by the mark of the last record, which is made from all that it says.
+"""
+
+import socket
+import struct
+from collections.abc import Collection, Generator, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+from uuid import UUID
+
+from penstock.errors import Damaged, InvalidBatch, InvalidUrl, StoreError, StoreUnreachable, UnknownTopic
+from penstock.log.contract import Bounds, LogIdentity, Position, Topic
+from penstock.log.entry import Entry
+from penstock.log.kafka_form import entries_of
+from penstock.log.sql.address import without_password
+from penstock.model.partition import KAFKA
+from penstock.wire.kafka.apis.records import FETCH, LIST_OFFSETS
+from penstock.wire.kafka.apis.topics import METADATA
+from penstock.wire.kafka.error_numbers import ErrorNumber as E
+from penstock.wire.kafka.layout import Api, Message
+from penstock.wire.kafka.record_batch import BatchHeader, check_batch, headers_in
+
+SCHEME = "kafka://"
+INCARNATION = 0
+_FORM = "kafka://host:port"
+_VERSIONS = {METADATA.key: 12, LIST_OFFSETS.key: 7, FETCH.key: 12}  # of Apache Kafka 3.0 and later, and ours
+_SECONDS = 30.0
+_WAIT_MS = 500
+_SILENT_TIMES = 40
+_FETCH_BYTES = 8 << 20
+_EARLIEST, _LATEST, _COMMITTED = -2, -1, 1
+_NO_UUID = UUID(int=0)
+_PASSES = {E.LEADER_NOT_AVAILABLE, E.NOT_LEADER_OR_FOLLOWER, E.REQUEST_TIMED_OUT}
+
+
+def is_kafka(url: str) -> bool:
+    """Return whether an address means a Kafka cluster."""
+    return url.startswith(SCHEME)
+
+
+def kafka_address(url: str) -> tuple[str, int]:
+    """Return host and port of a cluster. Raises InvalidUrl."""
+    host, found, port = url.removeprefix(SCHEME).rstrip("/").rpartition(":")
+    if "@" in host:
+        raise InvalidUrl(without_password(url), (), f"it has a login, and must be {_FORM}")
+    if not (found and host and port.isdecimal() and 0 < int(port) < 65_536):
+        raise InvalidUrl(without_password(url), (), f"it is not {_FORM}")
+    return host.strip("[]"), int(port)
+
+
+class _BrokerConnection:
+    """One connection to one broker."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._where, self._number = f"{host}:{port}", 0
+        try:
+            self._socket = socket.create_connection((host, port), timeout=_SECONDS)
+        except OSError as exc:
+            raise StoreUnreachable(self._where, str(exc)) from exc
+
+    def ask(self, api: Api, message: Message) -> Message:
+        """Ask, and return the answer. Raises StoreUnreachable."""
+        version, self._number = _VERSIONS[api.key], self._number + 1
+        head = struct.pack(">hhih8s", api.key, version, self._number, 8, b"penstock")
+        data = head + (b"\0" if api.is_flexible(version) else b"") + api.encode_request(message, version)
+        try:
+            self._socket.sendall(struct.pack(">i", len(data)) + data)
+            answer = self._take(struct.unpack(">i", self._take(4))[0])
+        except OSError as exc:
+            raise StoreUnreachable(self._where, str(exc) or "it ended the connection") from exc
+        return api.decode_answer(answer, version, 5 if api.is_flexible(version) else 4)
+
+    def _take(self, count: int) -> bytearray:
+        data = bytearray(count)
+        view, at = memoryview(data), 0
+        while at < count:
+            got = self._socket.recv_into(view[at:])
+            if not got:
+                raise ConnectionResetError("it ended the connection")
+            at += got
+        return data
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownTopic:
+    """What the cluster says of a topic."""
+
+    identity: LogIdentity
+    topic: Topic
+    leaders: Mapping[int, tuple[str, int]]
+
+
+class KafkaTopicReader:
+    """One topic of one cluster, for one thread. Connections are opened when they are needed."""
+
+    def __init__(self, url: str, name: str) -> None:
+        self._first, self._name = kafka_address(url), name
+        self._connections: dict[tuple[str, int], _BrokerConnection] = {}
+        self._found: _KnownTopic | None = None
+
+    def close(self) -> None:
+        """Close the connections."""
+        for each in self._connections.values():
+            each.close()
+        self._connections.clear()
+
+    def known(self) -> _KnownTopic:
+        """Return which log and topic it is, asked once. Raises UnknownTopic, StoreUnreachable, StoreError."""
+        if self._found is None:
+            self._found = self._asked()
+        return self._found
+
+    def _asked(self) -> _KnownTopic:
+        wanted = {"topic_id": _NO_UUID, "name": self._name}
+        message = {"topics": [wanted], "allow_auto_topic_creation": False}
+        answer = self._connection(self._first).ask(METADATA, message)
+        (topic,) = answer["topics"]
+        self._check(topic["error_code"])
+        brokers = {each["node_id"]: (each["host"], each["port"]) for each in answer["brokers"]}
+        parts = sorted(topic["partitions"], key=lambda each: each["partition_index"])
+        missing = [each["partition_index"] for each in parts if each["leader_id"] not in brokers]
+        if missing:
+            raise StoreUnreachable(self._where, f"partition {missing[0]} of {self._name} has no leader now")
+        cluster = answer["cluster_id"] or self._where
+        named = self._name if topic["topic_id"] == _NO_UUID else str(topic["topic_id"])
+        number = int.from_bytes(blake2b(f"{cluster}/{named}".encode(), digest_size=4).digest(), "big") >> 1
+        return _KnownTopic(
+            LogIdentity(f"kafka-{cluster}", INCARNATION),
+            Topic(number, self._name, len(parts), KAFKA),
+            {each["partition_index"]: brokers[each["leader_id"]] for each in parts},
+        )
+
+    @property
+    def _where(self) -> str:
+        host, port = self._first
+        return f"{host}:{port}"
+
+    def bounds(self) -> dict[int, Bounds]:
+        """Return what every partition holds that is decided."""
+        starts, ends = self._offsets(_EARLIEST), self._offsets(_LATEST)
+        return {number: Bounds(starts[number], ends[number]) for number in sorted(ends)}
+
+    def offsets_at(self, timestamp_ms: int) -> dict[int, int]:
+        """Return the first offset at or after a moment in each partition; its end where there is none."""
+        found, ends = self._offsets(timestamp_ms), self._offsets(_LATEST)
+        return {number: ends[number] if at < 0 else min(at, ends[number]) for number, at in found.items()}
+
+    def _offsets(self, moment: int) -> dict[int, int]:
+        leaders, found = self.known().leaders, dict[int, int]()
+        for address in sorted(set(leaders.values())):
+            mine = [number for number, leader in leaders.items() if leader == address]
+            asked = [{"partition_index": number, "timestamp": moment} for number in sorted(mine)]
+            message = {
+                "replica_id": -1,
+                "isolation_level": _COMMITTED,
+                "topics": [{"name": self._name, "partitions": asked}],
+            }
+            answer = self._connection(address).ask(LIST_OFFSETS, message)
+            for each in answer["topics"][0]["partitions"]:
+                self._check(each["error_code"])
+                found[each["partition_index"]] = each["offset"]
+        return found
+
+    def entries_at(self, places: Collection[Position]) -> dict[Position, Entry]:
+        """Return the records at some places, those that there are."""
+        topic, found = self.known().topic, dict[Position, Entry]()
+        for place in places:
+            for _, batch in self.batches(place.partition, place.offset, place.offset + 1, max_bytes=1):
+                for each in entries_of(batch, topic.id, place.partition):
+                    if each.offset == place.offset:
+                        found[place] = each
+        return found
+
+    def batches(
+        self, partition: int, low: int, high: int, *, max_bytes: int = _FETCH_BYTES
+    ) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """Yield the batches of a range whose records count. Raises Damaged, StoreError."""
+        at, silent = low, 0
+        while at < high:
+            part = self._fetched(partition, at, max_bytes)
+            if part is None:
+                return  # retention was faster: whoever asks sees it by the start
+            following = yield from _counting(part, partition, at, high)
+            silent = silent + 1 if following == at else 0
+            if silent == _SILENT_TIMES:
+                raise StoreError(
+                    f"the Kafka cluster {self._where} gives nothing of {self._name}/{partition} from offset "
+                    f"{at} on, and said that it goes to {high}"
+                )
+            at = following
+
+    def _fetched(self, partition: int, offset: int, max_bytes: int) -> Message | None:
+        wanted = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": max_bytes}
+        message = {
+            "max_wait_ms": _WAIT_MS,
+            "min_bytes": 1,
+            "max_bytes": max(max_bytes, 1),
+            "isolation_level": _COMMITTED,
+            "session_id": 0,
+            "session_epoch": -1,
+            "topics": [{"topic": self._name, "partitions": [wanted]}],
+            "forgotten_topics_data": [],
+            "rack_id": "",
+        }
+        answer = self._connection(self.known().leaders[partition]).ask(FETCH, message)
+        self._check(answer["error_code"])
+        part: Message = answer["responses"][0]["partitions"][0]
+        if part["error_code"] == E.OFFSET_OUT_OF_RANGE:
+            return None
+        self._check(part["error_code"])
+        return part
+
+    def _connection(self, address: tuple[str, int]) -> _BrokerConnection:
+        found = self._connections.get(address)
+        if found is None:
+            found = self._connections[address] = _BrokerConnection(*address)
+        return found
+
+    def _check(self, number: int) -> None:
+        if number == E.NONE:
+            return
+        if number == E.UNKNOWN_TOPIC_OR_PARTITION:
+            raise UnknownTopic(self._name)
+        name = E(number).name if number in E._value2member_map_ else f"error {number}"
+        if number in _PASSES:
+            self._found = None
+            raise StoreUnreachable(self._where, name)
+        raise StoreError(f"the Kafka cluster {self._where} refuses it: {name}")
+
+
+def _counting(
+    part: Message, partition: int, at: int, high: int
+) -> Generator[tuple[BatchHeader, memoryview], None, int]:
+    """Yield what counts of an answer: no marker, nothing that was taken back; return where it goes on."""
+    records: Any = part["records"]
+    view = memoryview(records if records is not None else b"")
+    aborted = sorted(
+        (each["first_offset"], each["producer_id"]) for each in part["aborted_transactions"] or ()
+    )
+    taken_back = set[int]()
+    for position, header in headers_in(view):
+        if header.base_offset >= high:
+            break
+        try:
+            check_batch(view, position)
+        except InvalidBatch as exc:
+            raise Damaged(f"partition {partition}", 0, header.base_offset, exc.why) from exc
+        at = max(at, header.next_offset)
+        while aborted and aborted[0][0] <= header.last_offset:
+            taken_back.add(aborted.pop(0)[1])
+        if header.is_control:
+            taken_back.discard(header.producer_id)
+        elif header.record_count and not (header.is_transactional and header.producer_id in taken_back):
+            yield header, view[position : position + header.size]
+    return at

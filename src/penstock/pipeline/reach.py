@@ -1,0 +1,29 @@
+"""What of a store the tasks of a cluster can reach: a server yes, a file of the driver's no. No I/O."""
+
+from penstock.errors import InvalidOption
+from penstock.log.files.url import directory_in
+from penstock.log.sql.url import plain_url
+
+from .kafka_topic import is_kafka
+
+
+def check_reach(url: str, master: str) -> None:
+    """Refuse a store in files where tasks run on other machines. Raises InvalidOption."""
+    if is_local(master):
+        return
+    if is_kafka(url):
+        return
+    plain = plain_url(url)
+    kind = plain.partition(":")[0]
+    if directory_in(plain) is not None or kind in ("sqlite", "memory"):
+        raise InvalidOption(
+            "url",
+            url,
+            f"a database that every executor of {master} reaches, as in postgresql://host/shop; a file of "
+            "this machine is read with --master 'local[*]'",
+        )
+
+
+def is_local(master: str) -> bool:
+    """Return whether tasks run in the driver's own process."""
+    return master == "local" or master.startswith("local[")

@@ -1,0 +1,179 @@
+"""A topic of a Kafka cluster as a source: the same columns, the same tables, each record once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from penstock.errors import (
+    AnotherLog,
+    HistoryTakenBack,
+    InvalidUrl,
+    RecordsRemoved,
+    StoreUnreachable,
+    StoreUnsupported,
+    UnknownTopic,
+)
+from penstock.log.contract import Keep
+from penstock.operate.retention import retain
+from penstock.pipeline import view
+from penstock.pipeline.options import read_options
+from penstock.pipeline.source import BatchReader, PenstockSource, StreamReader
+from tests.kafka.served import Served
+from tests.pipeline.conftest import Command
+from tests.pipeline.test_continue import Driver, places
+from tests.pipeline.test_source import read_all
+from tests.pipeline.test_write_back import spark_type
+
+PARTITIONS = 4
+
+
+class KafkaStore:
+    """A served log, seen through its port alone."""
+
+    def __init__(self, served: Served) -> None:
+        self.served, self.url = served, f"kafka://{served.address}"
+        self._sent = 0
+
+    def fill(self, many: int, topic: str = "orders", **settings: Any) -> None:
+        """Send records as another program does."""
+        producer = Producer({"bootstrap.servers": self.served.address, **settings})
+        for n in range(self._sent, self._sent + many):
+            headers: list[Any] = [("ce_type", ("placed", "paid")[n % 2])]
+            headers += [("ce_id", f"e-{n}")] if n % 3 else [("h", b"1")]
+            producer.produce(topic, f"v-{n}", f"k-{n % 9}", headers=headers, timestamp=1_000 + n)
+        producer.flush(30)
+        self._sent += many
+
+    def options(self, **given: str) -> Any:
+        return read_options({"url": self.url, "topic": "orders"} | given)
+
+    def rows(self, **given: str) -> list[dict[str, Any]]:
+        reader = BatchReader(self.options(**given))
+        return read_all(reader, reader.partitions())
+
+
+@pytest.fixture(params=["directory", "database"])
+def kafka(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KafkaStore]:
+    """Give a topic behind the Kafka port, on files and on a database."""
+    url = f"file://{tmp_path}/log" if request.param == "directory" else f"sqlite:///{tmp_path}/shop.db"
+    with Served(url) as served:
+        served.topic("orders", PARTITIONS)
+        yield KafkaStore(served)
+
+
+def test_a_cluster_gives_the_columns_that_the_log_gives(kafka: KafkaStore) -> None:
+    kafka.fill(300, **{"compression.type": "zstd"})
+    found = kafka.rows()
+    assert sorted(int(row["value"].decode()[2:]) for row in found) == list(range(300))
+    log = kafka.served.store.log
+    for row in found:
+        (record,) = log.read("orders", row["partition"], row["offset"], 1)
+        assert (row["key"], row["value"]) == ((record.key or "").encode(), record.data)
+        assert (row["topic"], row["timestamp"]) == ("orders", record.timestamp_ms * 1000)
+        assert (row["type"] or None) == (record.type or None)
+    assert {row["type"] for row in found if row["value"] == b"v-4"} == {"placed"}
+
+
+def test_offsets_and_times_cut_a_range(kafka: KafkaStore) -> None:
+    kafka.fill(100)
+    end = kafka.served.store.log.bounds("orders", 1).end
+    some = kafka.rows(startingOffsets='{"orders": {"1": 3, "0": -1, "2": -1, "3": -1}}')
+    assert sorted(row["offset"] for row in some) == list(range(3, end))
+    late = kafka.rows(startingTimestamp="1060")
+    assert {row["value"] for row in late} >= {f"v-{n}".encode() for n in range(60, 100)}
+
+
+def test_tables_of_a_cluster_hold_each_record_once_and_go_on(kafka: KafkaStore, tmp_path: Path) -> None:
+    kafka.fill(100)
+    to = tmp_path / "lake"
+    Driver(kafka, to, tmp_path / "one").step()  # type: ignore[arg-type]
+    kafka.fill(50)
+    assert Driver(kafka, to, tmp_path / "two").step().count() == 50  # type: ignore[arg-type]
+    log = kafka.served.store.log
+    wanted = [(p, offset) for p in range(PARTITIONS) for offset in range(log.bounds("orders", p).end)]
+    assert places(to) == sorted(wanted)
+
+
+def test_what_was_taken_back_is_not_read(kafka: KafkaStore) -> None:
+    kafka.fill(10)
+    for commits in (False, True, False):
+        producer = Producer({"bootstrap.servers": kafka.served.address, "transactional.id": f"t-{commits}"})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        for n in range(20):
+            producer.produce("orders", f"{commits}-{n}", f"k-{n}")
+        producer.flush(30)
+        (producer.commit_transaction if commits else producer.abort_transaction)(30)
+    values = sorted(row["value"].decode() for row in kafka.rows())
+    assert values == sorted([*(f"v-{n}" for n in range(10)), *(f"True-{n}" for n in range(20))])
+
+
+def test_records_of_an_open_transaction_wait_and_are_not_lost(kafka: KafkaStore, tmp_path: Path) -> None:
+    producer = Producer({"bootstrap.servers": kafka.served.address, "transactional.id": "open"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for n in range(5):
+        producer.produce("orders", f"open-{n}", "k", headers=[("ce_type", "placed")])
+    producer.flush(30)
+    kafka.fill(40)
+    to = tmp_path / "lake"
+    driver = Driver(kafka, to, tmp_path / "checkpoint")  # type: ignore[arg-type]
+    driver.step()
+    producer.commit_transaction(30)
+    driver.step()
+    assert len(places(to)) == len(set(places(to))) == 45
+
+
+def test_what_retention_removed_is_reported(kafka: KafkaStore) -> None:
+    kafka.fill(200)
+    reader = StreamReader(kafka.options())
+    start = reader.initialOffset()
+    store = kafka.served.store
+    store.log.retain(store.log.topic("orders"), Keep(records=5))
+    if retain(store).count == 0:
+        pytest.skip("whole segments are kept here")
+    with pytest.raises(RecordsRemoved):
+        reader.latestOffset(start, ReadAllAvailable())
+
+
+def test_a_topic_made_anew_is_another_one(kafka: KafkaStore, tmp_path: Path) -> None:
+    kafka.fill(30)
+    Driver(kafka, tmp_path / "lake", tmp_path / "one").step()  # type: ignore[arg-type]
+    kafka.served.store.log.delete_topic("orders")
+    kafka.served.topic("orders", PARTITIONS)
+    kafka.fill(30)
+    with pytest.raises((AnotherLog, HistoryTakenBack)):
+        Driver(kafka, tmp_path / "lake", tmp_path / "two")  # type: ignore[arg-type]
+
+
+def test_another_record_in_the_same_place_is_seen(kafka: KafkaStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an election that lost records leaves: the same end, and another record before it."""
+
+    kafka.fill(30)
+    reader = StreamReader(kafka.options())
+    place = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    told = view._told
+    monkeypatch.setattr(view, "_told", lambda entry: told(entry._replace(value=b"another")))
+    with pytest.raises(HistoryTakenBack, match="another record stands"):
+        StreamReader(kafka.options()).latestOffset(place, ReadAllAvailable())
+
+
+def test_what_cannot_be_is_said_in_one_sentence(kafka: KafkaStore, penstock: Command, tmp_path: Path) -> None:
+    with pytest.raises(UnknownTopic, match="nowhere"):
+        BatchReader(kafka.options(topic="nowhere")).partitions()
+    with pytest.raises(StoreUnreachable):
+        BatchReader(read_options({"url": "kafka://127.0.0.1:1"})).partitions()
+    for url in ("kafka://nohost", "kafka://me:secret@host:9092"):
+        with pytest.raises(InvalidUrl) as refused:
+            read_options({"url": url})
+        assert "secret" not in str(refused.value)
+    with pytest.raises(StoreUnsupported, match="Spark's own Kafka sink"):
+        PenstockSource({"url": kafka.url, "topic": "orders"}).writer(spark_type(), False)
+    done = penstock("pipeline", "lake", "--url", kafka.url, "--topic", "nowhere", "--to", str(tmp_path / "l"))
+    assert (done.code, done.err.count("\n")) == (1, 1)
