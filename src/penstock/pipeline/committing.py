@@ -107,7 +107,7 @@ def commit(part: TablePart, identity: BatchIdentity, committing: Committing) -> 
     """
     if not part.files and identity.is_nothing() and not committing.whole:
         return False
-    _check_seen(part)
+    check_seen(part)
     for _ in range(_TRIES):
         table = committing.opened(part)
         if identity.is_in(table):
@@ -125,8 +125,11 @@ def commit(part: TablePart, identity: BatchIdentity, committing: Committing) -> 
     )
 
 
-def _check_seen(part: TablePart) -> None:
-    """See that every file is there, whole: an executor with a disk of its own writes where nobody looks."""
+def check_seen(part: TablePart) -> None:
+    """See that every file is there, whole: an executor with a disk of its own writes where nobody looks.
+
+    Raises FilesUnseen.
+    """
     unseen = [each.name for each in part.files if _size(Path(each.table) / each.name) != each.size]
     if unseen:
         raise FilesUnseen(str(part.path), len(unseen), unseen[0])

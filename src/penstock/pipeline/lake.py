@@ -17,7 +17,7 @@ from pathlib import Path
 from penstock import points
 from penstock.errors import MarkMissing, MissingExtra, PipelineFailed
 
-from .committing import Committing, TablePart, commit, discard
+from .committing import Committing, TablePart, check_seen, commit, discard
 from .history import Past
 from .identity import ByOffsets, Source
 from .lake_state import remember
@@ -104,6 +104,8 @@ class Lake:
         if identity.is_in(mark):
             discard(each for part in parts for each in part.files)
             return
+        for part in parts:
+            check_seen(part)  # of all tables, before the first of them has the batch
         for part in parts:
             commit(part, replace(identity, of_lake=True), committing)
         # Before the mark: a batch that is there already would not be looked at again.
