@@ -37,8 +37,9 @@ from penstock.pipeline.upsert.merging import Upsert
 from penstock.pipeline.upsert.reading import forget_deleted, live_rows
 from penstock.pipeline.writing import FileWriter, OpenFile
 from tests.pipeline import test_table
-from tests.pipeline.conftest import ROOT, WORKERS_PATH
+from tests.pipeline.conftest import ROOT, WORKERS_PATH, Command
 from tests.pipeline.rest_catalog import rest_catalog
+from tests.pipeline.stores import TOPIC, LogStore
 from tests.pipeline.test_upsert_merging import SCHEMA, Row, a_batch, a_part, a_row
 
 APPEND, UPSERT = AppendFiles(), Upsert(("key",), (1,))
@@ -335,6 +336,18 @@ def test_a_rest_catalog_knows_the_tables_and_refuses_who_was_overtaken(
         begin(table.parent, url, "shop")
         assert appended(table, 0, 3)
         assert len(offsets(table)) == 3
+
+
+def test_the_command_refuses_another_format_before_spark_starts(
+    table: Path, sqlite_store: LogStore, penstock: Command
+) -> None:
+    where = ["--url", sqlite_store.url, "--topic", TOPIC, "--to", str(table.parent)]
+    done = penstock("pipeline", "lake", *where)
+    assert (done.code, "iceberg, as the tables in" in done.err) == (2, True), done.err
+    done = penstock("pipeline", "lake", *where, "--format", "iceberg", "--catalog", "http://127.0.0.1:1/")
+    assert (done.code, "what the lake" in done.err) == (2, True), done.err
+    done = penstock("pipeline", "lake", *where, "--namespace", "shop")
+    assert (done.code, "are for --format iceberg" in done.err) == (2, True), done.err
 
 
 def test_a_type_may_be_called_metadata(table: Path) -> None:

@@ -39,7 +39,7 @@ from penstock.pipeline.retrying import Retrying
 from penstock.pipeline.series import PipelineSeries
 from penstock.pipeline.session import session
 from penstock.pipeline.settings import PipelineSettings
-from penstock.pipeline.sink import begin_iceberg
+from penstock.pipeline.sink import begin_iceberg, check_delta
 from penstock.pipeline.upkeep import LakeUpkeep
 from penstock.pipeline.view import open_view
 from penstock.signals import hearing
@@ -96,8 +96,10 @@ def _run(title: str, start: PipelineStart, given: dict[str, Any]) -> None:
         raise click.UsageError("--catalog and --namespace are for --format iceberg")
     for each in finish_reset(job.to):
         click.echo(f"a reset was cut short: removed {each}", err=True)
-    if job.format == ICEBERG:
-        begin_iceberg(job.to, job.catalog, job.namespace)  # what is wrong with it is said before Spark is up
+    if job.format == ICEBERG:  # what is wrong with it is said before Spark is up
+        begin_iceberg(job.to, job.catalog, job.namespace)
+    else:
+        check_delta(job.to)
     reader = PipelineReader(job)
     reader.begin()  # what is wrong from the start is not tried again, and said before Spark is up
     click.echo(f"starting Spark; {job.topic} goes to {job.to}, read as {reader.name}", err=True)

@@ -85,6 +85,12 @@ class IcebergSink(DeltaSink):
         return replace(_target(self.options, schema, overwrite, iceberg=True), iceberg=True)
 
 
+def check_delta(root: Path) -> None:
+    """Refuse a folder of Iceberg tables. Raises InvalidOption."""
+    if catalog_root(root) == root:
+        raise InvalidOption("format", "delta", f"iceberg, as the tables in {root} are, or another folder")
+
+
 def begin_iceberg(root: Path, catalog: str | None, namespace: str | None) -> None:
     """Let a folder be a lake of Iceberg tables. Raises InvalidOption, MissingExtra."""
     from .iceberg.catalog import begin
@@ -211,8 +217,8 @@ def _target(
     arrow = _nullable(arrow_schema_of(schema))
     only = tuple(name for name in (options.get("onlyTables") or "").split("/") if name)
     root = table_path("path", options.get("path") or "")
-    if catalog_root(root) == root and not iceberg:
-        raise InvalidOption("format", "delta", f"iceberg, as the tables in {root} are, or another folder")
+    if not iceberg:
+        check_delta(root)
     partitioning = Partitioning.parse(options.get("partitionBy"))
     return Target(root, routing_of(options, arrow), committing_of(options), partitioning, only)
 
