@@ -501,7 +501,7 @@ def test_a_table_tells_its_size(query: Query, to: Path) -> None:
 
 
 def test_a_folder_without_tables_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidOption, match="Delta tables"):
+    with pytest.raises(InvalidOption, match="tables of a pipeline"):
         describe(tmp_path)
 
 
