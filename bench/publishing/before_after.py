@@ -17,6 +17,7 @@ CASES = ("rates", "rates_in_process", "worker_peers", "publish_postgres", "idle_
 PARTS = {"rates": ("10/s,100/s,1000/s",)}
 
 NUMBERS = "before-after.json"
+_ENOUGH_ROUNDS = 3
 _TEMPLATE = Path(__file__).with_name("before-after.template.md")
 _WORK = "worker_cpu_us + postgres_cpu_us"
 _MEASURES: dict[str, Sequence[str]] = {
@@ -66,6 +67,11 @@ def measures_of_case(case: CaseComparison) -> Sequence[str]:
     return _MEASURES.get(case.name) or tuple(judged) or ("cpu_us", "wall_us")
 
 
+def is_doubtful(case: CaseComparison) -> bool:
+    """Return whether a case should be measured again before its numbers are believed."""
+    return case.after.rounds < _ENOUGH_ROUNDS or case.machine.load_average[0] > case.machine.cores
+
+
 def _rank(case: CaseComparison) -> tuple[int, str]:
     return (CASES.index(case.name) if case.name in CASES else len(CASES), case.name)
 
@@ -74,7 +80,7 @@ def _targets(case: CaseComparison) -> list[Sequence[str]]:
     pairs = zip(case.before.targets, case.after.targets, strict=True)
     return [
         (
-            now.name,
+            f"{now.name} \\*" if is_doubtful(case) else now.name,
             f"`{now.measure}`",
             now.label,
             now.bound,

@@ -15,9 +15,10 @@ from bench.__main__ import Bench, main
 from bench.beside import CaseComparison, Comparison, Tree, comparing, tree_of
 from bench.beside.__main__ import _wanted
 from bench.case import Extra
-from bench.publishing.__main__ import joined
+from bench.catalogue import catalogue
+from bench.publishing.__main__ import compared_again, joined
 from bench.publishing.before_after import NUMBERS, comparison_page, publish_comparison
-from bench.publishing.page import CASES
+from bench.publishing.page import CASES, FOLDER
 from bench.result import Report, Settings, case_result
 from tests.unit.bench.fakes import a_case, a_machine
 
@@ -175,6 +176,16 @@ def test_the_page_has_both_values_of_a_target_and_the_verdict_on_the_present_one
     )
 
 
+def test_a_case_of_few_rounds_or_on_a_busy_machine_has_a_star() -> None:
+    found = a_comparison()
+    busy = replace(found, machine=replace(found.machine, load_average=(2.1, 0.0, 0.0)))
+    short = replace(found, after=replace(found.after, rounds=2))
+
+    assert "| toy.p50 \\* |" not in comparison_page(Comparison(cases=[found]))
+    for doubtful in (busy, short):
+        assert "| toy.p50 \\* |" in comparison_page(Comparison(cases=[doubtful]))
+
+
 def test_a_case_that_is_compared_again_takes_the_place_of_the_earlier_one(tmp_path: Path) -> None:
     publish_comparison(Comparison(cases=[a_comparison("a"), a_comparison("b")]), tmp_path)
     publish_comparison(Comparison(cases=[a_comparison("b", after=1.0)]), tmp_path)
@@ -195,6 +206,13 @@ def test_runs_of_one_commit_make_one_page_and_others_are_refused() -> None:
         joined([others])
     with pytest.raises(ValueError, match="abc and def"):
         joined([report, replace(others, machine=replace(a_machine(), commit="def"))])
+
+
+def test_the_page_of_the_documentation_is_what_its_comparisons_make(tmp_path: Path) -> None:
+    kept = Comparison.decode((FOLDER / NUMBERS).read_bytes())
+
+    for path in publish_comparison(compared_again(kept, catalogue()), tmp_path):
+        assert (FOLDER / path.name).read_bytes() == path.read_bytes(), "run python -m bench.publishing"
 
 
 @pytest.mark.slow
