@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from bench.beside import Comparison, compare, tree_of
 from bench.case import Case, Variant
 from bench.catalogue import Catalogue, catalogue
 from bench.errors import NotMeasured
@@ -23,8 +24,16 @@ from bench.machine import look
 from bench.meter import Meter, ProcessMeter
 from bench.profiling import profile
 from bench.progress import Ticker
-from bench.publishing import CASES, FOLDER, publish
-from bench.report import console, print_case, print_machine, print_targets, result_path, write_json
+from bench.publishing import CASES, FOLDER, before_after, publish, publish_comparison
+from bench.report import (
+    console,
+    print_case,
+    print_comparison,
+    print_machine,
+    print_targets,
+    result_path,
+    write_json,
+)
 from bench.result import Report, Settings
 from bench.runner import Runner
 from bench.words import one_line, plain
@@ -61,6 +70,12 @@ class Bench:
     is_flag=True,
     help="Measure the cases of docs/benchmarks/, at full size unless --quick is given, and write its page.",
 )
+@click.option(
+    "--beside",
+    "revision",
+    metavar="COMMIT",
+    help="Measure the package of an earlier commit, too, by turns; with --publish, write the page on both.",
+)
 @click.option("--profile", "profiled", metavar="VARIANT", help="Run one variant once under cProfile.")
 @click.pass_context
 def main(
@@ -72,10 +87,18 @@ def main(
     json_file: Path | None,
     parts: tuple[str, ...],
     published: bool,
+    revision: str | None,
     profiled: str | None,
 ) -> None:
     """Measure the named cases, or all of them, and hold them against their targets."""
     bench = context.obj or Bench()
+    if revision is not None:
+        if profiled or listing:
+            raise _usage("--beside measures: give no --profile and no --list with it")
+        _compare(
+            bench, names, parts, Settings(full=bool(full), rounds=rounds), revision, published, json_file
+        )
+        return
     if published and (names or parts or profiled):
         raise _usage(f"--publish measures {', '.join(CASES)}: name no case, no part and no variant with it")
     cases = _narrowed(_chosen(bench.cases, CASES if published else names), parts)
@@ -109,6 +132,46 @@ def _run(bench: Bench, cases: Sequence[Case], settings: Settings, json_file: Pat
         write_json(report, path)
     print_targets(out, [target for case in results for target in case.targets])
     return report
+
+
+def _compare(
+    bench: Bench,
+    names: Sequence[str],
+    parts: Sequence[str],
+    settings: Settings,
+    revision: str,
+    published: bool,
+    json_file: Path | None,
+) -> None:
+    """Measure with both packages, print both, and write the page if it is asked for."""
+    named = names or (before_after.CASES if published else ())
+    if not named:
+        raise _usage("--beside: name the cases, or give --publish")
+    usual = before_after.PARTS if published and not parts else {}
+    cases = [
+        narrowed
+        for case in _chosen(bench.cases, named)
+        for narrowed in _narrowed([case], parts or usual.get(case.name, ()))
+    ]
+    out, written = console(), list[Path]()
+    print_machine(out, look(), "full" if settings.full else "quick")
+    found = Comparison(cases=[])
+    try:
+        earlier = tree_of(revision, home=bench.home)
+        for case in cases:  # one by one: a run that is cut short keeps what it has measured
+            done = compare(case, settings, earlier)
+            found = found.renewed_by(done)
+            print_comparison(out, done.cases[0], before_after.measures_of_case(done.cases[0]))
+            if published:
+                written = publish_comparison(done, bench.pages)
+    except NotMeasured as exc:
+        raise click.ClickException(one_line(f"--beside {revision}: {exc}")) from exc
+    print_targets(out, [target for case in found.cases for target in case.after.targets])
+    if json_file is not None:
+        json_file.write_bytes(found.encode())
+    for path in written:
+        click.echo(f"written: {path}", err=True)
+    sys.exit(0 if all(target.passed for case in found.cases for target in case.after.targets) else 1)
 
 
 def _chosen(found: Catalogue, names: Sequence[str]) -> list[Case]:

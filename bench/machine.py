@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from bench.home import ROOT
+from bench.home import PAGES, ROOT
 from bench.words import plain
 
 
@@ -55,7 +55,7 @@ def look() -> Machine:
         sqlite=sqlite3.sqlite_version,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         commit=_git("rev-parse", "--short=12", "HEAD") or "no commit known",
-        dirty=bool(_git("status", "--porcelain")),
+        dirty=bool(_git("status", "--porcelain", "--", ".", f":(exclude){PAGES}")),
         load_average=os.getloadavg(),
     )
 

@@ -8,6 +8,7 @@ between them as well.
 import os
 import time
 from contextlib import suppress
+from typing import NamedTuple
 
 import psutil
 
@@ -48,6 +49,52 @@ class ProcessTree:
 
     def _members(self) -> list[psutil.Process]:
         return [*self._root.children(recursive=True), self._root]
+
+
+class _Seen(NamedTuple):
+    """A process at one look: its own CPU, and that of the children it has waited for."""
+
+    parent: int
+    own: float
+    waited: float
+
+
+class Spending:
+    """What a tree uses from now on, summed up look by look, process by process.
+
+    Two totals of a tree cannot be subtracted when a process outlives its parent: it leaves the tree, and its
+    whole past with it. Here only growth counts, so the sum never falls. What such a process uses after the
+    last look before it left is not seen: look often.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._root = psutil.Process(pid)
+        self._seen = self._look()
+        self._total = 0.0
+
+    def seconds(self) -> float:
+        """Look again, and return the CPU used since the beginning."""
+        now, before = self._look(), self._seen
+        known = dict.fromkeys(now, 0.0)  # of children that ended: what was counted of each while it lived
+        for pid, seen in before.items():
+            if pid not in now and seen.parent in known:
+                known[seen.parent] += seen.own + seen.waited
+        for pid, seen in now.items():
+            earlier = before.get(pid, _Seen(seen.parent, 0.0, 0.0))
+            self._total += max(0.0, seen.own - earlier.own)
+            self._total += max(0.0, seen.waited - earlier.waited - known[pid])
+        self._seen = now
+        return self._total
+
+    def _look(self) -> dict[int, _Seen]:
+        found: dict[int, _Seen] = {}
+        for process in (self._root, *self._root.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):  # it ended meanwhile
+                times = process.cpu_times()
+                waited = float(times.children_user + times.children_system)
+                own = _living(process.pid, float(times.user + times.system))
+                found[process.pid] = _Seen(process.ppid(), own, waited)
+        return found
 
 
 def _spent(process: psutil.Process) -> float:

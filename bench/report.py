@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from bench.beside.values import CaseComparison
 from bench.machine import Machine
 from bench.meter import RECORDS
 from bench.result import CaseResult, Report, TargetResult
@@ -59,6 +60,35 @@ def print_case(out: Console, case: CaseResult) -> None:
     for variant in case.variants:
         if variant.not_measured is not None:
             out.print(f"{variant.name}: not measured: {variant.not_measured}", soft_wrap=True)
+
+
+def print_comparison(out: Console, case: CaseComparison, measures: Sequence[str]) -> None:
+    """Print one case as it was with an earlier package and as it is now."""
+    out.print()
+    head = (
+        f"{case.name}: {case.earlier_commit} and {case.machine.commit} by turns ({case.after.rounds} rounds)"
+    )
+    out.print(Text(head, style="bold"), soft_wrap=True)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("measure", "variant"):
+        table.add_column(name)
+    for name in ("before", "after", "after / before", "lowest", "highest"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for pair in case.pairs(measures):
+        ratio = pair.ratio
+        shares = ("-",) * 3 if ratio is None else tuple(map(number, (ratio.median, ratio.min, ratio.max)))
+        table.add_row(
+            Text(pair.measure),
+            Text(pair.variant),
+            number(pair.before.median),
+            number(pair.after.median),
+            *shares,
+        )
+    out.print(table)
+    for words, result in (("before", case.before), ("after", case.after)):
+        for variant in result.variants:
+            if variant.not_measured is not None:
+                out.print(f"{words}: {variant.name}: not measured: {variant.not_measured}", soft_wrap=True)
 
 
 def print_targets(out: Console, targets: Sequence[TargetResult]) -> None:

@@ -27,6 +27,11 @@ def rotated(things: Sequence[T], by: int) -> list[T]:
     return [*things[start:], *things[:start]]
 
 
+def rounds_of(case: Case, settings: Settings) -> int:
+    """Return how many rounds a case has."""
+    return settings.rounds or pick(case.rounds or ROUNDS, settings.full)
+
+
 class Runner:
     """Runs cases one after the other in this process."""
 
@@ -38,7 +43,7 @@ class Runner:
 
     def run(self, case: Case) -> CaseResult:
         """Measure a case and judge its targets."""
-        rounds = self._rounds(case)
+        rounds = rounds_of(case, self._settings)
         self._watcher.begin(case.name, rounds)
         reasons = self._missing_peers(case)
         measured: dict[str, list[dict[str, float]]] = {variant.name: [] for variant in case.variants}
@@ -63,9 +68,6 @@ class Runner:
         with variant.ready(run) as body:
             reading, extra = self._meter.measure(body, run.watched)
         return measures_of(reading, run.records, extra)
-
-    def _rounds(self, case: Case) -> int:
-        return self._settings.rounds or pick(case.rounds or ROUNDS, self._settings.full)
 
     def _missing_peers(self, case: Case) -> dict[str, str]:
         reasons = {}

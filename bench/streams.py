@@ -12,7 +12,7 @@ import psutil
 
 from bench.errors import NotMeasured
 from bench.lakes import folder
-from bench.processes import ProcessTree
+from bench.processes import ProcessTree, Spending
 from bench.run import Run
 from bench.stores import sqlite
 from penstock import Outbox, Record
@@ -21,7 +21,7 @@ from penstock.pipeline.paths import CONTROL
 
 _TOPIC, _PARTITIONS = "trickle", 8
 _PATIENCE = 120.0
-_LOOK_SECONDS = 0.005
+_LOOK_SECONDS, _REST_SECONDS = 0.005, 0.25
 
 
 @dataclass
@@ -61,13 +61,11 @@ class Stream:
 
     def idle_percent(self, seconds: float) -> float:
         """Return how much of a core the command uses while nothing comes."""
-        before, began = self.command_seconds(), time.perf_counter()
-        time.sleep(seconds)
-        return 100 * (self.command_seconds() - before) / (time.perf_counter() - began)
-
-    def command_seconds(self) -> float:
-        """Return the CPU that the command has used so far."""
-        return self.command.cpu_seconds() or 0.0
+        used, began = Spending(self.command.pid), time.perf_counter()
+        while (passed := time.perf_counter() - began) < seconds:
+            time.sleep(min(_REST_SECONDS, seconds - passed))
+            used.seconds()
+        return 100 * used.seconds() / (time.perf_counter() - began)
 
     def spark_seconds(self) -> float:
         """Return the CPU of its Java and of the Python workers below it."""

@@ -47,15 +47,17 @@ def main() -> None:
             subprocess.Popen(command, env={**os.environ, **_HASTE}, stderr=subprocess.DEVNULL) for _ in "123"
         ]
         serving = "from penstock.cli import main; main()"
+        shown = ["console", "--url", url, "--listen", "127.0.0.1:0", "--allow-actions"]
         console = subprocess.Popen(
-            [sys.executable, "-c", serving, "console", "--url", url, "--listen", "127.0.0.1:0"],
+            [sys.executable, "-c", serving, *shown],
             stdout=subprocess.PIPE,
             text=True,
+            env={**os.environ, "PENSTOCK_CONSOLE_TRACE_URL": "https://jaeger.example/trace/{trace_id}"},
         )
         try:
             assert console.stdout is not None
-            address = console.stdout.readline().rpartition(" ")[2].strip()
-            _take(address, workers[0])
+            address, token = (console.stdout.readline().rpartition(" ")[2].strip() for _ in "12")
+            _take(address, token, workers[0])
         finally:
             stop.set()
             publisher.join()
@@ -66,7 +68,7 @@ def main() -> None:
             outbox.close()
 
 
-def _take(address: str, victim: "subprocess.Popen[bytes]") -> None:
+def _take(address: str, token: str, victim: "subprocess.Popen[bytes]") -> None:
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         size = {"width": 1280, "height": 800}
@@ -84,7 +86,21 @@ def _take(address: str, victim: "subprocess.Popen[bytes]") -> None:
                 if name != "overview":
                     page.goto(f"{address}{path}")
                 page.screenshot(path=IMAGES / f"console-{name}-{theme}.png")
+            _publishing(page, address, token)
+            page.screenshot(path=IMAGES / f"console-publish-{theme}.png")
         browser.close()
+
+
+def _publishing(page: Any, address: str, token: str) -> None:
+    """Open the form that publishes a record."""
+    page.goto(f"{address}unlock")
+    page.fill("input[name=token]", token)
+    page.click("main button")
+    page.goto(f"{address}topic?name=events")
+    page.click(".publish summary")
+    page.fill(".publish [name=key]", "o-97")
+    page.fill(".publish [name=type]", "order.corrected")
+    page.fill(".publish textarea", '{"order": "o-97", "customer": "grace", "cents": 3900}')
 
 
 def _publish(outbox: Outbox, stop: Event) -> None:
@@ -94,7 +110,8 @@ def _publish(outbox: Outbox, stop: Event) -> None:
             for _ in range(chance.randint(1, 8)):
                 number += 1
                 order = {"order": f"o-{number}", "customer": chance.choice(["ada", "grace"]), "cents": 4200}
-                outbox.publish(conn, "order.placed", order, key=f"o-{number % 400}")
+                trace = {"traceparent": f"00-{chance.getrandbits(128):032x}-{chance.getrandbits(64):016x}-01"}
+                outbox.publish(conn, "order.placed", order, key=f"o-{number % 400}", headers=trace)
                 outbox.publish(conn, "payment.taken", {"order": number}, key=f"o-{number % 400}")
             if number % 10 == 0:
                 later = timedelta(minutes=chance.randint(5, 600))

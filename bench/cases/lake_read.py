@@ -46,8 +46,9 @@ JDBC = (
     else []
 )
 
-_SEEKS = "a seek from the index to the row, 1.2 us each; then the driver, and the copy to Java"
-_SERVER = "the server alone takes 4.7 us a row, twice what Spark needs for one of Parquet"
+_DRIVER = "SQLite and its driver take 2.4 us a row, as Spark does for one of Parquet; then the copy to Java"
+_SERVER = "the server takes 1.6 us a row and its driver 1.4 us; then the copy to Java"
+_BATCHES = "taking Kafka's batches apart takes 2.7 us a row; then the copy to Java"
 
 CASE = Case(
     name="lake_read",
@@ -63,9 +64,9 @@ CASE = Case(
         *JDBC,
     ],
     targets=[
-        Target("sqlite", Ratio("SQLite log", "Parquet", "cpu_us"), at_most=2, cause=_SEEKS),
+        Target("sqlite", Ratio("SQLite log", "Parquet", "cpu_us"), at_most=2, cause=_DRIVER),
         Target("postgres", Ratio("PostgreSQL log", "Parquet", "cpu_us"), at_most=2, cause=_SERVER),
-        Target("files", Ratio("log in files", "Parquet of files", "cpu_us"), at_most=2),
+        Target("files", Ratio("log in files", "Parquet of files", "cpu_us"), at_most=2, cause=_BATCHES),
         *[Target("jdbc", Ratio("PostgreSQL log", each.name, "cpu_us"), at_most=0.8) for each in JDBC],
     ],
 )

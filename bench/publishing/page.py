@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from string import Template
 
-from bench.home import ROOT
+from bench.home import PAGES, ROOT
 from bench.publishing.chart import Chart, Line, svg
 from bench.publishing.figures import Flow, point, shown
 from bench.report import write_json
@@ -15,7 +15,7 @@ from bench.result import CaseResult, Report, TargetResult
 from bench.words import number, verdict
 
 CASES = ("rates", "rates_sqlite", "rates_in_process", "sustained")
-FOLDER = ROOT / "docs" / "benchmarks"
+FOLDER = ROOT / PAGES
 
 _TEMPLATE = Path(__file__).with_name("rates.template.md")
 _TITLES = {"rates": "PostgreSQL", "rates_sqlite": "SQLite"}
@@ -68,18 +68,18 @@ def page(report: Report) -> str:
         "postgres_cost": _cost(cases["rates"], ("publisher", "publisher_cpu_us")),
         "sqlite_latency": _latency(cases["rates_sqlite"]),
         "sqlite_cost": _cost(cases["rates_sqlite"]),
-        "in_process": _table(
+        "in_process": table(
             ("who", "p50", "p95"),
             [
                 (one.name, *(shown(point(one, f"latency_{part}_us")) for part in ("p50", "p95")))
                 for one in cases["rates_in_process"].variants
             ],
         ),
-        "sustained": _table(
+        "sustained": table(
             ("what", "median (lowest..highest)"),
             [(words, shown(point(crew, measure))) for words, measure in _SUSTAINED.items()],
         ),
-        "targets": _table(
+        "targets": table(
             ("target", "measure", "of", "value", "bound", "verdict", "cause"),
             [_target(target) for case in report.cases for target in case.targets],
         ),
@@ -134,7 +134,7 @@ def _latency(case: CaseResult) -> str:
         for rate in flow.rates
         for who in flow.contenders
     ]
-    return _table(("rate", "who", *_LATENCIES), rows)
+    return table(("rate", "who", *_LATENCIES), rows)
 
 
 def _cost(case: CaseResult, *more: tuple[str, str]) -> str:
@@ -146,7 +146,7 @@ def _cost(case: CaseResult, *more: tuple[str, str]) -> str:
         for rate in flow.rates
         for who in flow.contenders
     ]
-    return _table(("rate", "who", *columns), rows)
+    return table(("rate", "who", *columns), rows)
 
 
 def _target(target: TargetResult) -> Sequence[str]:
@@ -162,12 +162,13 @@ def _machine(report: Report) -> str:
     versions = {name: text for case in report.cases for name, text in case.versions.items()}
     rounds = ", ".join(f"{case.name} {case.rounds}" for case in report.cases)
     size = "full" if report.settings.full else "quick"
-    return _table(
+    return table(
         ("what", "which"),
         [*report.machine.facts(), *versions.items(), ("size", size), ("rounds", rounds)],
     )
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of Markdown."""
     cells = [" | ".join(cell.replace("|", "/") for cell in row) for row in rows]
     return "\n".join([f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *(f"| {row} |" for row in cells)])

@@ -11,17 +11,16 @@ from typing import Any, NamedTuple
 
 import psycopg
 
+from bench.package import stage_statement
 from bench.processes import ProcessTree
 from bench.run import Run
 from penstock import Outbox
-from penstock.log.sql.naming import Names
-from penstock.log.sql.statements import statement
 
 SCHEMA = (
     "CREATE TABLE orders (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
     " customer text NOT NULL, cents integer NOT NULL, placed_at timestamptz NOT NULL DEFAULT now())"
 )
-_STAGE = statement("outbox", "postgres", "stage", Names())
+_STAGE = stage_statement()
 _VALUE = b"x" * 200
 _ROW = "INSERT INTO orders (customer, cents) VALUES (%s, %s)"
 _KEYS = 10_000

@@ -3,13 +3,11 @@
 from contextlib import closing
 from typing import Any
 
+from bench.package import sequencer_of
 from bench.stores.contract import Store
 from bench.stores.recording import Tape
-from penstock.clock import SYSTEM
 from penstock.log.sql.fence import Fence
-from penstock.log.store import store_of
 from penstock.model.partition import SLOTS
-from penstock.outbox.sequencer import Sequencer, SequencerSettings
 
 OWNER = "bench"  # holds all slots of a filled store, in epoch 1
 
@@ -20,7 +18,7 @@ class Mover:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._database = store.database()
-        self._sequencer = Sequencer(store_of(self._database), SequencerSettings(), SYSTEM)
+        self._sequencer = sequencer_of(self._database)
         self._fence = Fence(OWNER, dict.fromkeys(range(SLOTS), 1))
 
     def warm(self) -> None:
@@ -29,7 +27,7 @@ class Mover:
 
     def poll(self) -> int:
         """Make one pass and return how many records it moved."""
-        return self._sequencer.sequence(self._fence).moved
+        return int(self._sequencer.sequence(self._fence).moved)
 
     def drain(self) -> int:
         """Move all there is and return how many records that were."""

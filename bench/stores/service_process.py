@@ -5,9 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 
-from penstock.clock import SYSTEM
-from penstock.log.store import open_store
-from penstock.worker.sequencing import SequencingService
+from bench.package import sequencing_service_of
 
 _SPAWN = multiprocessing.get_context("spawn")  # a fresh Python: nothing of ours in its memory
 _END_SECONDS = 30
@@ -46,7 +44,7 @@ def service_process(url: str) -> Iterator[ServiceProcess]:
 
 
 def _serve(url: str, words: Connection) -> None:
-    service = SequencingService(open_store(url), SYSTEM)
+    service = sequencing_service_of(url)
     words.send("ready")
     try:
         words.recv()

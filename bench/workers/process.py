@@ -11,6 +11,7 @@ from multiprocessing.connection import Connection
 from typing import Any, NamedTuple, TypeVar
 
 from bench.errors import NotMeasured
+from bench.package import worker_of
 from bench.workers.counting import StatementCount
 from bench.workers.jobs import JOBS
 from bench.workers.tally import Tally
@@ -112,7 +113,7 @@ def _serve(url: str, job: str, words: Connection) -> None:
     logging.getLogger("penstock").addHandler(logging.NullHandler())  # failing handlers are meant to fail
     outbox, tally, statements = Outbox(url), Tally(), StatementCount()
     JOBS[job](outbox, tally)
-    worker = outbox._worker(None, dedicated=True)  # what `outbox.run` runs; that would keep it to itself
+    worker = worker_of(outbox)
     answers: dict[str, Callable[..., Any]] = {
         "begin": worker.start,
         "ring": worker.ring,

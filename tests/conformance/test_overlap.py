@@ -5,12 +5,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
-import psycopg
 import pytest
 
 from penstock import points
 from penstock.testing.outbox_suite import in_one_partition, keys, logged
 from tests.conformance.engines import StoreEngine
+from tests.crash.passing_by import passing_by, row_waiters
 from tests.crash.waiting import wait_until
 
 
@@ -22,17 +22,6 @@ def store(migrated_postgres: str) -> Iterator[StoreEngine]:
     yield opened
     points.disarm()
     opened.close()
-
-
-def waiting(store: StoreEngine) -> int:
-    """Return how many connections of this database wait for a lock."""
-    with psycopg.connect(store.url, autocommit=True) as conn:
-        row = conn.execute(
-            "SELECT count(*) FROM pg_stat_activity "
-            "WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        ).fetchone()
-    assert row is not None
-    return int(row[0])
 
 
 def test_nothing_is_in_the_log_before_its_transaction_commits(store: StoreEngine) -> None:
@@ -96,7 +85,7 @@ def test_a_cancel_before_the_move_keeps_the_event_out(store: StoreEngine, schedu
     """F3: the move passes by the row, and does not wait for the caller."""
     with store.connect() as conn:
         assert store.outbox.cancel(conn, scheduled) == 1
-        assert store.outbox.drain().sequenced == 0
+        assert passing_by(store.url, conn, store.outbox.drain).sequenced == 0
         conn.commit()
     assert store.outbox.drain().sequenced == 0
 
@@ -104,7 +93,7 @@ def test_a_cancel_before_the_move_keeps_the_event_out(store: StoreEngine, schedu
 def test_a_cancel_that_is_taken_back_lets_the_event_come(store: StoreEngine, scheduled: str) -> None:
     with store.connect() as conn:
         assert store.outbox.cancel(conn, scheduled) == 1
-        assert store.outbox.drain().sequenced == 0
+        assert passing_by(store.url, conn, store.outbox.drain).sequenced == 0
         conn.rollback()
     assert store.outbox.drain().sequenced == 1
 
@@ -128,7 +117,7 @@ def test_a_cancel_during_the_move_waits_and_then_tells_the_truth(
 
         def begin() -> Any:
             answers.append(pool.submit(cancelled))
-            wait_until(lambda: answers[0].done() or waiting(store), "the cancel waits or has ended")
+            wait_until(lambda: answers[0].done() or row_waiters(store.url), "the cancel waits or has ended")
 
         points.arm(point, begin)
         moved = store.outbox.drain().sequenced

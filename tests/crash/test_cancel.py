@@ -16,6 +16,7 @@ from penstock.log.sql.fence import Fence
 from penstock.outbox.sequencer import Pass, Sequencer
 from tests.crash.account import breaches, kinds, logged
 from tests.crash.holding import held_at
+from tests.crash.passing_by import passed_by
 from tests.crash.store import Store, a_member, a_sequencer
 from tests.crash.waiting import wait_until
 
@@ -84,6 +85,8 @@ def test_in_time_means_not_in_the_log_wherever_the_move_stands(
         else:
             wait_until(postgres_store.lock_waiters, "the cancel waits for the move")
         hold.let_go()
+        if point in IN_TIME:
+            assert passed_by(postgres_store.url, conn, move).moved == 2
         assert move.result().moved == (2 if point in IN_TIME else 3)
         assert cancel.result() == (1 if point in IN_TIME else 0)
         end(conn, commits)
@@ -112,6 +115,8 @@ def test_all_of_a_key_or_an_owner_are_counted_as_far_as_they_were_in_time(
         else:
             wait_until(postgres_store.lock_waiters, "the cancel waits for the move")
         hold.let_go()
+        if point in IN_TIME:
+            assert passed_by(postgres_store.url, conn, move).moved == 0
         assert move.result().moved == (0 if point in IN_TIME else 3)
         assert cancel.result() == (4 if point in IN_TIME else 1)
         conn.commit()
@@ -165,6 +170,8 @@ def test_a_new_time_in_time_means_not_in_the_log_before_it(
         else:
             wait_until(postgres_store.lock_waiters, "the new time waits for the move")
         hold.let_go()
+        if point in IN_TIME:
+            assert passed_by(postgres_store.url, conn, move).moved == 2
         assert move.result().moved == (2 if point in IN_TIME else 3)
         assert change.result() is (point in IN_TIME)
         end(conn, commits)

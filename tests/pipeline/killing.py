@@ -16,7 +16,7 @@ import psutil
 from penstock import points
 from penstock.log.sql.parted_writes import PartedWrites
 from penstock.pipeline.identity import ByOffsets
-from penstock.pipeline.sink import DeltaSink, DeltaStreamWriter
+from penstock.pipeline.sink import DeltaSink, DeltaStreamWriter, IcebergSink
 from penstock.pipeline.source import PenstockSource
 from penstock.pipeline.upsert.latest import Order
 from penstock.pipeline.write_back import BackStreamWriter
@@ -77,6 +77,18 @@ class AppendingWriter(DeltaStreamWriter):
             Order.last = last  # type: ignore[method-assign]
 
 
+class KillingIcebergSink(KillingSink, IcebergSink):
+    """The same for Iceberg tables."""
+
+
+class UncheckedIcebergSink(UncheckedSink, IcebergSink):
+    """The same for Iceberg tables."""
+
+
+class AppendingIcebergSink(AppendingSink, IcebergSink):
+    """The same for Iceberg tables."""
+
+
 class KillingBack(PenstockSource):
     """The way back into topics, in whose release the driver and all its processes die."""
 
@@ -124,6 +136,7 @@ def main(words: list[str]) -> None:
     from tests.pipeline import killing  # Spark's workers import it by this name, not as the program
 
     vars(session)["DeltaSink"] = killing.KillingSink
+    vars(session)["IcebergSink"] = killing.KillingIcebergSink
     vars(session)["PenstockSource"] = killing.KillingBack
     os.environ[DRIVER] = str(os.getpid())
     command(words)

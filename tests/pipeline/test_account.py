@@ -48,7 +48,7 @@ def test_a_doubled_row_is_counted_once(lake: Path) -> None:
 
 
 def test_large_rows_are_read_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table, "_SCAN_BYTES", 64 << 10)
+    monkeypatch.setattr(table, "SCAN_BYTES", 64 << 10)
     rows = pa.table({"offset": range(100), "value": [os.urandom(10 << 10) for _ in range(100)]})
     write_deltalake(tmp_path / "table", rows)
     batches = list(LakeTable(tmp_path / "table").batches(["offset", "value"]))

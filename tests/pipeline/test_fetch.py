@@ -16,19 +16,8 @@ from penstock.pipeline.fetch import open_fetcher, sqlite, sqlite_drivers
 from penstock.pipeline.fetch.contract import Request
 from penstock.pipeline.fetch.sqlite_drivers import ArrowDriver, PlainDriver, is_open_here
 from penstock.pipeline.offsets import Piece
+from tests.pipeline.hurting import HOLDER
 from tests.pipeline.stores import PARTITIONS, LogStore
-
-HOLDER = """
-import sqlite3, sys
-conn = sqlite3.connect(sys.argv[1], isolation_level=None)
-conn.execute("PRAGMA locking_mode = EXCLUSIVE")
-conn.execute("BEGIN EXCLUSIVE")
-conn.execute("UPDATE penstock_head SET start_offset = start_offset")
-conn.execute("COMMIT")
-print("held", flush=True)
-sys.stdin.readline()
-"""
-
 
 COME_AND_GO = """
 import sqlite3, sys

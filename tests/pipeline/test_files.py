@@ -19,6 +19,7 @@ from penstock.pipeline.committing import AppendFiles, TablePart, commit
 from penstock.pipeline.identity import by_application
 from penstock.pipeline.partitioning import Partitioning
 from penstock.pipeline.routing import OneTable
+from penstock.pipeline.typed.evolving import Evolve
 from penstock.pipeline.writing import FileWriter
 
 SCHEMA = pa.schema(
@@ -171,6 +172,17 @@ def test_a_table_in_parts_has_a_file_for_each_day(to: Path) -> None:
     found = table.to_pyarrow_table(columns=["n", "timestamp_day", "timestamp"]).to_pylist()
     assert {row["n"] for row in found} == set(range(30))
     assert {row["timestamp_day"] for row in found} == {date(2026, 11, 16), date(2026, 11, 17)}
+    assert all(row["timestamp"].date() == row["timestamp_day"] for row in found)
+
+
+def test_a_table_whose_columns_grow_is_cut_into_parts_too(to: Path) -> None:
+    days = Partitioning.parse("day(timestamp)")
+    files = FileWriter(to, OneTable(SCHEMA), days).write(iter(rows_from(0, 30).to_batches()))
+    part = TablePart(to, days.whole(SCHEMA), tuple(files), tuple(days.columns(SCHEMA)))
+    commit(part, by_application("test", "1"), Evolve())
+    table = DeltaTable(to)
+    assert table.metadata().partition_columns == ["timestamp_day"]
+    found = table.to_pyarrow_table(columns=["timestamp_day", "timestamp"]).to_pylist()
     assert all(row["timestamp"].date() == row["timestamp_day"] for row in found)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.pipeline.tables import history
 from tests.crash.proxy import FaultProxy
 from tests.pipeline.conftest import Command, need_java
 from tests.pipeline.stores import TOPIC, TYPES, LogStore
@@ -20,8 +21,14 @@ from tests.pipeline.test_continue import places
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
 
-def test_a_lake_goes_on_after_a_lost_table_and_a_lost_checkpoint(
-    sqlite_store: LogStore, command: Command, tmp_path: Path
+def cut_short(path: Path) -> None:
+    """Remove a part of a folder, then be interrupted."""
+    next(path.glob("*.parquet")).unlink()
+    raise KeyboardInterrupt
+
+
+def test_a_lake_goes_on_after_a_lost_table_a_reset_cut_short_and_a_lost_checkpoint(
+    sqlite_store: LogStore, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     to = tmp_path / "lake"
     where = ["--url", sqlite_store.url, "--topic", TOPIC]
@@ -32,10 +39,15 @@ def test_a_lake_goes_on_after_a_lost_table_and_a_lost_checkpoint(
     shutil.rmtree(to / TYPES[1])
     sqlite_store.fill(60)
     assert command(*words).code == 1
-    assert command("pipeline", "reset", str(to), "--rebuild", "--table", TYPES[1], "--yes").code == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", cut_short)
+        tables = ["--table", TYPES[0], "--table", TYPES[1]]
+        assert command("pipeline", "reset", str(to), "--rebuild", *tables, "--yes").code == 130
     done = command(*words)
-    assert (done.code, done.out) == (0, "done: 60 rows in 1 batches\n")
-    assert f"made table {TYPES[1]} again from the log" in done.err
+    assert (done.code, done.out) == (0, "done: 60 rows in 1 batches\n"), done.err
+    assert f"a reset was cut short: removed {to / TYPES[0]}\n" in done.err
+    for name in TYPES[:2]:
+        assert f"made table {name} again from the log" in done.err
     assert places(to) == sorted(sqlite_store.records())
 
     shutil.rmtree(to / "_penstock" / "checkpoint")
@@ -59,16 +71,16 @@ def only_an_old_java(folder: Path) -> dict[str, str]:
 def test_a_streaming_lake_waits_for_its_database_and_on_sigterm_leaves_with_zero(
     postgres_url: str, tmp_path: Path
 ) -> None:
-    """On the Java from pip: one start of Spark shows both."""
+    """On the Java from pip, with a task for each core of the master: one start of Spark shows all."""
     store = LogStore(postgres_url)
-    store.fill(100)
+    store.fill(6_000)  # few are not worth a second task
     to = tmp_path / "lake"
     with FaultProxy(postgres_url) as proxy:
-        words = ["lake", "--url", proxy.url, "--topic", TOPIC, "--to", str(to), "--master", "local[2]"]
+        words = ["lake", "--url", proxy.url, "--topic", TOPIC, "--to", str(to), "--master", "local[3]"]
         with a_command(*words, env=only_an_old_java(tmp_path / "bin")) as command:
             assert command.stderr is not None
             told = [command.stderr.readline() for _ in range(2)]
-            assert told[1].startswith("batch 0: 100 rows, ")
+            assert told[1].startswith("batch 0: 6,000 rows, ")
             proxy.go_down()
             said = command.stderr.readline()
             assert said.startswith("the pipeline was interrupted: the store ")
@@ -79,10 +91,12 @@ def test_a_streaming_lake_waits_for_its_database_and_on_sigterm_leaves_with_zero
             command.send_signal(signal.SIGTERM)
             out, rest = command.communicate(timeout=300)
     assert command.returncode == 0, rest
-    assert out == "stopped: 150 rows in 2 batches\n"
+    assert out == "stopped: 6,050 rows in 2 batches\n"
     assert "Exception" not in rest
     assert "\tat " not in rest
     assert places(to) == sorted(store.records())
+    written = [each.files_added for each in history(to, limit=9) if each.rows and each.rows > 1_000]
+    assert written == [3, 3, 3]
     store.close()
 
 

@@ -104,5 +104,5 @@ def test_a_reset_that_is_cut_short_is_finished_by_the_next_start(
 
 
 def test_a_folder_without_tables_has_nothing_to_reset(tmp_path: Path) -> None:
-    with pytest.raises(InvalidOption, match="Delta tables"):
+    with pytest.raises(InvalidOption, match="tables of a pipeline"):
         reset(tmp_path, rebuild=False)

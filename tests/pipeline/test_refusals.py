@@ -122,7 +122,7 @@ def test_a_folder_without_a_table_is_not_optimized(penstock: Command, tmp_path: 
     done, known = (penstock("pipeline", word, str(tmp_path)) for word in ("optimize", "history"))
     assert done == known
     assert done.code == 2
-    assert "a folder with Delta tables, or one Delta table" in done.err
+    assert "a folder with the tables of a pipeline, or one table" in done.err
 
 
 def test_a_deleted_checkpoint_is_made_anew_where_the_tables_end(lake: Lake, tmp_path: Path) -> None:

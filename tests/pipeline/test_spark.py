@@ -20,6 +20,7 @@ from penstock.pipeline.paths import tables_in
 from penstock.pipeline.query import Job, Running, start_function, start_lake
 from penstock.testing.records import a_record
 from tests.pipeline.stores import TOPIC, TYPES, LogStore, row_of
+from tests.services.budget import level_from_environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 MINUTE_MS = 60_000
@@ -236,6 +237,7 @@ class LeakingReader(DataSourceReader):
             yield (partition.value,)
 
 
+@pytest.mark.skipif(level_from_environment() != "long", reason="long only: it is about Spark alone")
 def test_pushed_filters_still_leak_into_the_next_query(spark: SparkSession) -> None:
     """The day this fails Spark is mended, and the source may push filters down."""
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")

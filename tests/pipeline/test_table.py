@@ -471,6 +471,17 @@ def test_files_that_the_driver_does_not_see_are_not_committed(query: Query, to: 
     assert describe(to)[0].sources[0].ends == ends(10)
 
 
+def test_no_table_of_a_lake_has_a_batch_of_which_one_file_is_not_seen(lake: Query, to: Path) -> None:
+    lake.run(ends(0), ends(10), ["a", "b"])
+    number = lake.plan(ends(10), ends(20))
+    messages = lake.write(ends(10), ends(20), ["a", "b"])
+    unseen = next(each for message in messages for each in message.files if each.table.endswith("b"))
+    (to / "b" / unseen.name).unlink()
+    with pytest.raises(FilesUnseen, match=r"table .*b: 1 files"):
+        lake.commit(number, messages)
+    assert [each.sources[0].ends for each in describe(to)] == [ends(10), ends(10)]
+
+
 def test_vacuum_finds_files_of_a_table_that_never_came_to_be(lake: Query, to: Path) -> None:
     lake.run(ends(0), ends(10), ["a"])
     lake.write(ends(10), ends(20), ["never"])
@@ -490,7 +501,7 @@ def test_a_table_tells_its_size(query: Query, to: Path) -> None:
 
 
 def test_a_folder_without_tables_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidOption, match="Delta tables"):
+    with pytest.raises(InvalidOption, match="tables of a pipeline"):
         describe(tmp_path)
 
 

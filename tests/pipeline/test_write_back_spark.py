@@ -135,7 +135,10 @@ def test_a_killed_write_back_loses_and_doubles_nothing_and_without_the_check_it_
     assert sorted(set(found)) == wanted(store)
 
 
-def test_a_batch_query_and_a_window_are_written_back(store: LogStore, spark: Any, tmp_path: Path) -> None:
+def test_a_batch_query_and_a_window_are_written_back(
+    sqlite_store: LogStore, spark: Any, tmp_path: Path
+) -> None:
+    store = sqlite_store
     store.fill(200)
     store.outbox.log.create_topic(COPIES, partitions=PARTITIONS)
     frame = spark.read.format("penstock").options(url=store.url, topic="orders").load()

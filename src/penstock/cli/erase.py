@@ -5,10 +5,11 @@ from dataclasses import asdict
 import click
 
 from penstock.operate.erase import Erased, count_owner, erase
+from penstock.operate.readers import readers
 
 from .asking import confirm
 from .options import json_option, opened, store_options
-from .output import line, print_json
+from .output import cell, line, print_json
 
 _WORDS = {
     "staged": "staged, deleted",
@@ -32,7 +33,8 @@ def command(
 
     Staged and scheduled events are deleted, records in the log lose key, value and headers and keep their
     offset, lanes and dead letters forget them. It cannot be undone. Safe while workers run, and to run again.
-    Copies elsewhere stay: what handlers and Kafka clients have read, lakehouse tables, backups.
+    Copies elsewhere stay: what handlers and Kafka clients have read, backups, and lakehouse tables until
+    `penstock pipeline erase` has run for them, which this command names.
     """
     with opened(url, prefix, schema) as store:
         found = count_owner(store, owner)
@@ -46,13 +48,20 @@ def command(
                     instead="--yes, or --dry-run to look first",
                 )
             found = erase(store, owner)
+        pipelines = [each.name for each in readers(store.log)]
     if as_json:
-        print_json(asdict(found) | {"count": found.count, "dry_run": dry_run})
+        said = {"count": found.count, "dry_run": dry_run, "pipelines": pipelines}
+        print_json(asdict(found) | said)
     elif not found.count:
         click.echo("no events are tagged so")
     else:
         _tell(found)
         click.echo("nothing is erased yet" if dry_run else "erased")
+        for name in pipelines if found.logged and not dry_run else ():
+            click.echo(
+                f"pipeline {cell(name)} may have them in its tables; erase them there, too: "
+                "penstock pipeline erase FOLDER"
+            )
 
 
 def _tell(found: Erased, *, err: bool = False) -> None:

@@ -11,7 +11,7 @@ from .asking import confirm
 from .listen_address import ListenAddressType, insecure_option
 from .options import Decorator, json_option, opened, prefix_option, schema_option, url_option
 from .output import cell, print_json
-from .pipeline_upkeep import optimize_tables, path_argument, show_history, vacuum_tables
+from .pipeline_upkeep import erase_rows, optimize_tables, path_argument, show_history, vacuum_tables
 from .tables import print_table
 from .target import load
 
@@ -86,6 +86,22 @@ def _job_options(function: Callable[..., Any]) -> Callable[..., Any]:
             metavar="COLUMN[,COLUMN]",
             help="With --mode upsert: what tells rows apart.  [lake: key, that of the record]",
         ),
+        click.option(
+            "--format",
+            type=click.Choice(["delta", "iceberg"]),
+            default="delta",
+            show_default=True,
+            help="The format of the tables.",
+        ),
+        click.option(
+            "--catalog",
+            metavar="URL",
+            help="Of Iceberg tables: a REST catalog.  [default: a file in the folder]",
+        ),
+        click.option(
+            "--namespace",
+            help="Of Iceberg tables: their namespace in the catalog.  [default: the folder's name]",
+        ),
         click.option("--master", help="Where Spark runs.  [default: the setting pipeline.master]"),
         click.option("--conf", "conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's own."),
         click.option(
@@ -115,7 +131,7 @@ def command() -> None:
 @_to_option(required=True)
 @_job_options
 def lake(types: str | None, **given: Any) -> None:
-    """Put a topic into Delta tables, one for each event type."""
+    """Put a topic into tables, one for each event type."""
     from .pipeline_course import run_lake
 
     run_lake(given | {"types": None if types is None else _registered(types)})
@@ -135,7 +151,7 @@ def _registered(target: str) -> Any:
 @_job_options
 @click.pass_context
 def run(ctx: click.Context, /, pipeline: str, **given: Any) -> None:
-    """Run your own function, DataFrame in and DataFrame out, into a Delta table or a topic.
+    """Run your own function, DataFrame in and DataFrame out, into a table or a topic.
 
     The function gets the topic as a streaming DataFrame with the columns key, value, type, headers, topic,
     partition, offset and timestamp, and returns one with the rows to append. What @pipeline declares beside
@@ -220,6 +236,7 @@ def show(path: Path, as_json: bool) -> None:
 
 command.add_command(optimize_tables)
 command.add_command(vacuum_tables)
+command.add_command(erase_rows)
 command.add_command(show_history)
 
 

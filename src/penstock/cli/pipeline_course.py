@@ -20,6 +20,7 @@ from penstock.log.sql.naming import Names
 from penstock.log.sql.url import plain_url
 from penstock.pipeline.declared import Pipeline
 from penstock.pipeline.kafka_topic import is_kafka
+from penstock.pipeline.kinds import ICEBERG
 from penstock.pipeline.lake_state import finish_reset
 from penstock.pipeline.modes import APPEND, Mode, check_lake
 from penstock.pipeline.query import (
@@ -38,6 +39,7 @@ from penstock.pipeline.retrying import Retrying
 from penstock.pipeline.series import PipelineSeries
 from penstock.pipeline.session import session
 from penstock.pipeline.settings import PipelineSettings
+from penstock.pipeline.sink import begin_iceberg, check_delta
 from penstock.pipeline.upkeep import LakeUpkeep
 from penstock.pipeline.view import open_view
 from penstock.signals import hearing
@@ -86,9 +88,18 @@ def _run(title: str, start: PipelineStart, given: dict[str, Any]) -> None:
         small_batch_seconds=given["small_batch_seconds"],
         partition_by=given["partition_by"],
         mode=_mode(given, counts),
+        format=given["format"],
+        catalog=given["catalog"],
+        namespace=given["namespace"],
     )
+    if job.format != ICEBERG and (job.catalog or job.namespace):
+        raise click.UsageError("--catalog and --namespace are for --format iceberg")
     for each in finish_reset(job.to):
         click.echo(f"a reset was cut short: removed {each}", err=True)
+    if job.format == ICEBERG:  # what is wrong with it is said before Spark is up
+        begin_iceberg(job.to, job.catalog, job.namespace)
+    else:
+        check_delta(job.to)
     reader = PipelineReader(job)
     reader.begin()  # what is wrong from the start is not tried again, and said before Spark is up
     click.echo(f"starting Spark; {job.topic} goes to {job.to}, read as {reader.name}", err=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from .asking import confirm
-from .options import Decorator, json_option
+from .options import Decorator, json_option, opened, prefix_option, schema_option, url_option
 from .output import cell, print_json
 from .tables import print_table
 
@@ -84,6 +84,55 @@ def vacuum_tables(path: Path, hours: int, dry_run: bool, yes: bool, as_json: boo
             click.echo(f"{each.table}/{file}")
     word = "would go" if dry_run else "removed"
     click.echo(f"{sum(len(each.files) for each in done)} files {word}")
+
+
+@click.command("erase")
+@path_argument
+@url_option
+@prefix_option
+@schema_option
+@click.option(
+    "--older-than",
+    "hours",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="Hours; files that no table ever pointed to go at this age: what is younger may be of a batch "
+    "under way.",
+)
+@click.option("--dry-run", is_flag=True, help="Erase nothing; show how many rows would go.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+def erase_rows(
+    path: Path,
+    url: str,
+    prefix: str,
+    schema: str | None,
+    hours: int,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Erase from tables what `penstock erase` has erased in the log, and all older versions of them.
+
+    The log must still hold the erased records: run it before retention removes them. Tables cannot be read as
+    they were before, then. Safe while the pipeline runs, and to run again.
+    """
+    from penstock.pipeline.erasing import erase_in_tables
+
+    if not dry_run and not yes:
+        confirm(f"erase in {path} what is erased in the log, and all older versions of its tables?")
+    with opened(url, prefix, schema) as store:
+        done = erase_in_tables(path.absolute(), store.log, older_than_hours=hours, dry_run=dry_run)
+    if as_json:
+        print_json(done)
+        return
+    word = "would go" if dry_run else "erased"
+    for each in done:
+        if each.unplaced:
+            click.echo(f"{cell(each.table)}: cannot be told: {each.unplaced}", err=True)
+        else:
+            click.echo(f"{cell(each.table)}: {each.rows:,} rows {word}, {each.files:,} files removed")
 
 
 @click.command("history")

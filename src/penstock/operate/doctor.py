@@ -84,6 +84,7 @@ EXTRAS = (
     Extra("reload", "watchfiles", "watchfiles", "`penstock worker --reload`, for development"),
     Extra("kafka", "aiokafka", "aiokafka", "a log in files, and a port for Kafka clients"),
     Extra("spark", "pyspark", "pyspark", "pipelines from topics into lakehouse tables"),
+    Extra("iceberg", "pyiceberg", "pyiceberg", "Iceberg tables: penstock pipeline lake --format iceberg"),
 )
 
 

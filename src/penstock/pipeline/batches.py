@@ -17,12 +17,12 @@ except ImportError as exc:
 
 
 def batch_by_batch(
-    frame: DataFrame, mode: Mode, options: Mapping[str, str], checkpoint: str
+    frame: DataFrame, mode: Mode, sink: str, options: Mapping[str, str], checkpoint: str
 ) -> DataStreamWriter:
     """Return a writer that hands each batch to the sink."""
 
     def write(batch: DataFrame, number: int) -> None:
-        writer = batch.write.format("penstock-delta").mode("append").options(**options)
+        writer = batch.write.format(sink).mode("append").options(**options)
         writer.option("checkpointLocation", checkpoint).option("batchNumber", str(number)).save()
 
     kind = "complete" if mode.name == COMPLETE else "update"

@@ -28,7 +28,7 @@ COLUMNS: dict[str, tuple[str, pa.DataType]] = {
     "offset": ("BIGINT", pa.int64()),
     "timestamp": ("TIMESTAMP", pa.timestamp("us", tz="UTC")),
 }
-_MICROSECONDS = pa.scalar(1000, pa.int64())
+_MILLISECONDS = pa.timestamp("ms", tz="UTC")  # not a scalar to multiply by: the first one imports pandas
 
 
 def spark_schema(columns: tuple[str, ...]) -> str:
@@ -51,7 +51,7 @@ def _column(fetched: pa.RecordBatch, topic: str, name: str) -> pa.Array:
     if name == "topic":
         return pa.repeat(pa.scalar(topic), fetched.num_rows)
     if name == "timestamp":
-        return pc.multiply(fetched.column("timestamp_ms"), _MICROSECONDS).cast(COLUMNS[name][1])
+        return fetched.column("timestamp_ms").cast(_MILLISECONDS).cast(COLUMNS[name][1], safe=False)
     if name == "headers":
         return _headers(fetched.column("headers"))
     column = fetched.column(name)

@@ -1,12 +1,12 @@
 """The commit of a table's part of a batch, which happens once.
 
 Single writer by rule, not by lock: before each commit the table is asked whether it holds the batch, and the
-commit is refused by Delta itself if anyone committed in between; then the table is asked again. A crash
+commit is refused by the format itself if anyone committed in between; then the table is asked again. A crash
 before the commit leaves files that no one points to (`vacuum` removes them); after it, the batch is found to
 be there and its new files are dropped.
 
-How a table takes its part is the contract `Committing`: one Delta transaction that holds the rows and the
-identity of the batch. `committing_of` chooses it by an option of the sink.
+How a table takes its part is the contract `Committing`: one transaction of the table that holds the rows and
+the identity of the batch. `committing_of` chooses it by an option of the sink.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,9 +18,10 @@ from typing import Protocol
 from penstock import points
 from penstock.errors import FilesUnseen, MissingExtra, PipelineFailed
 
+from .contract import DataFile, Table
 from .identity import BatchIdentity
+from .kinds import opened, table_at
 from .paths import is_table
-from .table import DataFile, LakeTable
 
 try:
     import pyarrow as pa
@@ -57,14 +58,14 @@ class Committing(Protocol):
     def whole(self) -> bool:
         """Whether a batch is all that the table holds then; one without rows leaves nothing."""
 
-    def opened(self, part: TablePart) -> LakeTable:
+    def opened(self, part: TablePart) -> Table:
         """Return the table as it stands, made or given new columns where that is due.
 
         Raises TableDiffers if the part does not fit into it.
         """
 
-    def put(self, table: LakeTable, part: TablePart, identity: BatchIdentity) -> None:
-        """Bring the part in, with `identity.transactions(table)` in the same Delta transaction.
+    def put(self, table: Table, part: TablePart, identity: BatchIdentity) -> None:
+        """Bring the part in, with `identity.transactions(table)` in the same transaction.
 
         Raises CommitFailedError if anyone has committed since the table was opened: it is opened again then,
         and asked again whether it holds the batch.
@@ -76,13 +77,13 @@ class AppendFiles:
 
     whole = False
 
-    def opened(self, part: TablePart) -> LakeTable:
+    def opened(self, part: TablePart) -> Table:
         """Return the table, made if it is not there. Raises TableDiffers."""
-        table = LakeTable.opened(part.path, part.schema, partition_by=part.partition_by)
+        table = opened(part.path, part.schema, partition_by=part.partition_by)
         table.check_schema(part.schema)
         return table
 
-    def put(self, table: LakeTable, part: TablePart, identity: BatchIdentity) -> None:
+    def put(self, table: Table, part: TablePart, identity: BatchIdentity) -> None:
         """Add the files. Raises CommitFailedError."""
         table.append(part.files, identity)
 
@@ -107,7 +108,7 @@ def commit(part: TablePart, identity: BatchIdentity, committing: Committing) -> 
     """
     if not part.files and identity.is_nothing() and not committing.whole:
         return False
-    _check_seen(part)
+    check_seen(part)
     for _ in range(_TRIES):
         table = committing.opened(part)
         if identity.is_in(table):
@@ -125,8 +126,11 @@ def commit(part: TablePart, identity: BatchIdentity, committing: Committing) -> 
     )
 
 
-def _check_seen(part: TablePart) -> None:
-    """See that every file is there, whole: an executor with a disk of its own writes where nobody looks."""
+def check_seen(part: TablePart) -> None:
+    """See that every file is there, whole: an executor with a disk of its own writes where nobody looks.
+
+    Raises FilesUnseen.
+    """
     unseen = [each.name for each in part.files if _size(Path(each.table) / each.name) != each.size]
     if unseen:
         raise FilesUnseen(str(part.path), len(unseen), unseen[0])
@@ -147,8 +151,10 @@ def discard(files: Iterable[DataFile]) -> None:
     for each in files:
         by_table.setdefault(each.table, []).append(each)
     for path, written in by_table.items():
-        held = LakeTable(Path(path)).file_names() if is_table(Path(path)) else set[str]()
-        remove([each for each in written if each.name not in held])
+        table = table_at(Path(path)) if is_table(Path(path)) else None
+        if table is None or not table.settles_late:
+            held = set[str]() if table is None else table.file_names()
+            remove([each for each in written if each.name not in held])
 
 
 def remove(files: Sequence[DataFile]) -> None:

@@ -17,10 +17,10 @@ from penstock.model.limits import ERASED
 from penstock.wire.kafka.headers import decode_headers
 
 from .account import PLACE
+from .contract import Table
 from .identity import Source
 from .lake import Lake
 from .offsets import Ends, Piece
-from .table import LakeTable
 
 try:
     import pyarrow as pa
@@ -46,7 +46,7 @@ class Compared:
 
     log: Log
     topic: Topic
-    tables: list[LakeTable]
+    tables: list[Table]
     within: Mapping[int, Bounds]  # what both should hold
     values: bool = True
 

@@ -17,13 +17,15 @@ from pathlib import Path
 from penstock import points
 from penstock.errors import MarkMissing, MissingExtra, PipelineFailed
 
-from .committing import Committing, TablePart, commit, discard
+from .committing import Committing, TablePart, check_seen, commit, discard
+from .contract import Table, pasts_of
 from .history import Past
 from .identity import ByOffsets, Source
+from .kinds import table_at
 from .lake_state import remember
 from .offsets import Ends, Range
 from .paths import CONTROL, is_table, tables_in
-from .table import LakeTable, pasts_of
+from .table import LakeTable
 
 try:
     import pyarrow as pa
@@ -52,9 +54,9 @@ class Lake:
         self._mark = root / CONTROL / _MARK
 
     @cached_property
-    def tables(self) -> list[LakeTable]:
+    def tables(self) -> list[Table]:
         """The tables, by name."""
-        return [LakeTable(each) for each in tables_in(self.root)]
+        return [table_at(each) for each in tables_in(self.root)]
 
     def check_mark(self) -> None:
         """Refuse a lake whose mark is gone. Raises MarkMissing."""
@@ -71,7 +73,7 @@ class Lake:
             return LakeTable(self._mark).sources()
         return list({source: None for table in self.tables for source in table.sources()})
 
-    def fed_by(self, source: Source) -> list[LakeTable]:
+    def fed_by(self, source: Source) -> list[Table]:
         """Return the tables that have something of a topic."""
         return [table for table in self.tables if table.is_fed_by(source)]
 
@@ -104,6 +106,8 @@ class Lake:
         if identity.is_in(mark):
             discard(each for part in parts for each in part.files)
             return
+        for part in parts:
+            check_seen(part)  # of all tables, before the first of them has the batch
         for part in parts:
             commit(part, replace(identity, of_lake=True), committing)
         # Before the mark: a batch that is there already would not be looked at again.
@@ -145,7 +149,7 @@ class Lake:
         raise PipelineFailed(f"the mark of lake {self.root} was changed by others {_TRIES} times")
 
 
-def _begun(batch: Range, source: Source, tables: Sequence[LakeTable]) -> tuple[Ends, dict[int, int]]:
+def _begun(batch: Range, source: Source, tables: Sequence[Table]) -> tuple[Ends, dict[int, int]]:
     """Return where the mark is for a topic it does not know yet: where tables are, or the batch begins."""
     ends = [table.ends(source) for table in tables] or [batch.starts]
     least = {p: min(each.get(p, 0) for each in ends) for p in batch.ends}
@@ -154,7 +158,7 @@ def _begun(batch: Range, source: Source, tables: Sequence[LakeTable]) -> tuple[E
     return least, {p: mark for past in mine for p, mark in past.marks.items() if past.ends[p] == least.get(p)}
 
 
-def _ahead(marked: Past, table: LakeTable) -> Past | None:
+def _ahead(marked: Past, table: Table) -> Past | None:
     """Return what a table knows beyond the mark, if there is something."""
     for past in pasts_of(table, marked.topic):
         if (past.log_id, past.topic_id) == (marked.log_id, marked.topic_id):

@@ -5,6 +5,7 @@
 | `tables.json`   | the folders of the tables that were committed to (`.`: the folder itself is one), and   |
 |                 | which of them are to be made again from the log                                        |
 | `reader.json`   | the name under which retention, `groups` and `why` know the pipeline; a reset keeps it   |
+| `catalog.json`  | of a lake of Iceberg tables: the catalog that knows them (`iceberg/catalog.py`)          |
 | `mark/`         | up to where all tables hold the log; a Delta table (`lake.py`)                          |
 | `reset.json`    | what a reset removes; written before it removes anything, and gone when it has done so  |
 
@@ -24,8 +25,9 @@ import msgspec
 
 from penstock.errors import InvalidOption, TableMissing
 
+from .kinds import table_at
 from .on_disk import bring_to_disk
-from .paths import CONTROL, is_table, tables_in
+from .paths import CATALOG, CATALOG_DATABASE, CONTROL, catalog_root, is_table, tables_in
 from .routing import ITSELF
 
 Form = TypeVar("Form", bound=msgspec.Struct)
@@ -97,7 +99,7 @@ def reset(path: Path, *, rebuild: bool, tables: Collection[str] = ()) -> list[Pa
     there = {each.name for each in tables_in(path)} if not is_table(path) else {ITSELF}
     known = known_tables(path)
     if not there and not (path / CONTROL).is_dir():
-        raise InvalidOption("path", str(path), "a folder with Delta tables, or one Delta table")
+        raise InvalidOption("path", str(path), "a folder with the tables of a pipeline, or one table")
     unknown = sorted(set(tables) - there - set(known.tables))
     if unknown:
         raise InvalidOption("table", unknown[0], f"one of {', '.join(sorted(there | {*known.tables}))}")
@@ -123,7 +125,12 @@ def finish_reset(path: Path) -> list[Path]:
     else:
         gone += [control / _CHECKPOINT]
         gone += [control / _MARK, control / _TABLES] if intent.whole else []
+        if intent.whole:
+            gone += [each for each in (control / CATALOG, control / CATALOG_DATABASE) if each.exists()]
     removed = [each for each in gone if each.exists()]
+    for each in (path / name for name in intent.tables):
+        if catalog_root(each) is not None:
+            table_at(each).drop()
     for each in removed:
         shutil.rmtree(each) if each.is_dir() else each.unlink()
     (control / _RESET).unlink()

@@ -8,6 +8,8 @@ from urllib.parse import quote, unquote, urlsplit
 from penstock.errors import InvalidOption
 
 CONTROL = "_penstock"  # beside the data: Delta passes over names that begin with _
+CATALOG = "catalog.json"  # in CONTROL of a lake of Iceberg tables: where these are known by name
+CATALOG_DATABASE = "catalog.db"
 _DELTA_LOG = "_delta_log"
 _LONGEST = 180
 
@@ -48,8 +50,18 @@ def folder_of(type_name: str) -> str:
 
 
 def is_table(path: Path) -> bool:
+    """Return whether a folder is a table, of Delta or of Iceberg."""
+    return is_delta(path) or (catalog_root(path) is not None and any(path.glob("metadata/*.metadata.json")))
+
+
+def is_delta(path: Path) -> bool:
     """Return whether a folder is a Delta table."""
     return (path / _DELTA_LOG).is_dir()
+
+
+def catalog_root(path: Path) -> Path | None:
+    """Return the folder whose catalog knows the Iceberg table at a path, if there is one."""
+    return next((each for each in (path, path.parent) if (each / CONTROL / CATALOG).is_file()), None)
 
 
 def tables_in(path: Path) -> list[Path]:

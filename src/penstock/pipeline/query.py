@@ -17,6 +17,7 @@ from .batches import batch_by_batch
 from .checkpoint import read_batch
 from .declared import BatchId, Pipeline
 from .failure import failure, java_gone
+from .kinds import DELTA
 from .lake_state import check_tables, reader_name
 from .modes import Mode, function_rows, lake_rows
 from .offsets import Ends
@@ -52,6 +53,19 @@ class Job:
     small_batch_seconds: float | None = None
     partition_by: str | None = None
     mode: Mode = Mode()
+    format: str = DELTA
+    catalog: str | None = None  # of Iceberg tables: the address of a REST catalog
+    namespace: str | None = None
+
+    @property
+    def sink(self) -> str:
+        """The format of the sink, as Spark knows it."""
+        return f"penstock-{self.format}"
+
+    def sink_options(self) -> dict[str, str]:
+        """Return what the sink must know beside how rows become tables."""
+        named = {"partitionBy": self.partition_by, "catalog": self.catalog, "namespace": self.namespace}
+        return {name: each for name, each in named.items() if each} | {"path": str(self.to)}
 
     @property
     def checkpoint(self) -> Path:
@@ -159,12 +173,11 @@ def _checked(name: str, made: Any) -> DataFrame:
 
 def _start(frame: DataFrame, job: Job, options: dict[str, str], *, each_batch: bool = False) -> "Running":
     check_tables(job.to)
-    if job.partition_by:
-        options = options | {"partitionBy": job.partition_by}
-    writer = frame.writeStream.format("penstock-delta").outputMode("append").options(**options)
+    options = options | job.sink_options()
+    writer = frame.writeStream.format(job.sink).outputMode("append").options(**options)
     if each_batch:
-        writer = batch_by_batch(frame, job.mode, options | {"path": str(job.to)}, str(job.checkpoint))
-    return _begin(writer.option("path", str(job.to)), job)
+        writer = batch_by_batch(frame, job.mode, job.sink, options, str(job.checkpoint))
+    return _begin(writer, job)
 
 
 def _begin(writer: DataStreamWriter, job: Job) -> "Running":

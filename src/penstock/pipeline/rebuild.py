@@ -35,10 +35,8 @@ def make_again(spark: SparkSession, job: Job) -> list[str]:
     with asking():
         frame = spark.read.format("penstock").options(**source).load()
         rows, how = lake_rows(frame, job.mode)
-        writer = rows.write.format("penstock-delta").mode("append").options(**how)
-        writer = writer.option("path", str(job.to)).option("onlyTables", "/".join(names))
-        if job.partition_by:
-            writer = writer.option("partitionBy", job.partition_by)
+        writer = rows.write.format(job.sink).mode("append").options(**how, **job.sink_options())
+        writer = writer.option("onlyTables", "/".join(names))
         writer.option("batchRange", msgspec.json.encode(batch.to_json()).decode()).save()
     made_again(job.to)
     return list(names)

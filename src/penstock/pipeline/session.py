@@ -15,7 +15,7 @@ from penstock.errors import MissingExtra, SparkNotStarted
 
 from .java import find_java
 from .settings import PipelineSettings
-from .sink import DeltaSink
+from .sink import DeltaSink, IcebergSink
 from .source import PenstockSource
 
 try:
@@ -63,9 +63,10 @@ def session(name: str, *, master: str | None, conf: Mapping[str, str]) -> Iterat
 
 
 def register(spark: SparkSession) -> None:
-    """Make the formats `penstock` and `penstock-delta` known to a session."""
+    """Make the formats `penstock`, `penstock-delta` and `penstock-iceberg` known to a session."""
     spark.dataSource.register(PenstockSource)
     spark.dataSource.register(DeltaSink)
+    spark.dataSource.register(IcebergSink)
 
 
 def _start(name: str, master: str, conf: Mapping[str, str], log_file: Path | None) -> SparkSession:

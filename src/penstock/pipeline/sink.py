@@ -1,4 +1,4 @@
-"""The sink `format("penstock-delta")`: Delta tables, append only, each batch once.
+"""The sinks `penstock-delta` and `penstock-iceberg`: tables that take each batch once.
 
 Tasks write Parquet files, to as many tables as their rows go to (`routing.py`); the driver commits them with
 the batch's identity in each table's own transaction (`identity.py`, `committing.py`), and then moves the mark
@@ -17,15 +17,15 @@ from penstock.errors import InvalidOption, MissingExtra
 
 from .checkpoint import read_batch
 from .committing import Committing, TablePart, commit, committing_of, discard
+from .contract import DataFile
 from .identity import BatchIdentity, ByOffsets, by_application, identity_of
 from .lake import Lake
 from .lake_state import check_tables, remember
 from .offsets import Range
 from .partitioning import Partitioning
-from .paths import is_table, table_path
+from .paths import catalog_root, is_table, table_path
 from .python_worker import settle_in
 from .routing import ITSELF, Routing, routing_of
-from .table import DataFile
 from .versions import StreamArrowWriter, arrow_schema_of
 from .writing import FileWriter
 
@@ -58,11 +58,44 @@ class DeltaSink(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Return the writer of a batch query."""
-        return DeltaBatchWriter(_target(self.options, schema, overwrite), self.options)
+        return DeltaBatchWriter(self._target(schema, overwrite), self.options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> "DeltaStreamWriter":  # noqa: N802
         """Return the writer of a streaming query."""
-        return DeltaStreamWriter(_target(self.options, schema, overwrite), self.options)
+        return DeltaStreamWriter(self._target(schema, overwrite), self.options)
+
+    def _target(self, schema: StructType, overwrite: bool) -> "Target":
+        return _target(self.options, schema, overwrite)
+
+
+class IcebergSink(DeltaSink):
+    """The same for Iceberg tables; `catalog` and `namespace` say where they are known by name."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "penstock-iceberg"
+
+    def _target(self, schema: StructType, overwrite: bool) -> "Target":
+        begin_iceberg(
+            table_path("path", self.options.get("path") or ""),
+            self.options.get("catalog") or None,
+            self.options.get("namespace") or None,
+        )
+        return replace(_target(self.options, schema, overwrite, iceberg=True), iceberg=True)
+
+
+def check_delta(root: Path) -> None:
+    """Refuse a folder of Iceberg tables. Raises InvalidOption."""
+    if catalog_root(root) == root:
+        raise InvalidOption("format", "delta", f"iceberg, as the tables in {root} are, or another folder")
+
+
+def begin_iceberg(root: Path, catalog: str | None, namespace: str | None) -> None:
+    """Let a folder be a lake of Iceberg tables. Raises InvalidOption, MissingExtra."""
+    from .iceberg.catalog import begin
+
+    begin(root, catalog, namespace)
 
 
 @dataclass(frozen=True)
@@ -74,6 +107,7 @@ class Target:
     committing: Committing
     partitioning: Partitioning
     only: tuple[str, ...] = ()  # tables that are made again: they alone, and up to where the lake is
+    iceberg: bool = False  # the unit of time by which a table is cut is no column of it then
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> WrittenFiles:
         """Write a task's rows as files."""
@@ -108,7 +142,8 @@ class Target:
     def _part(self, table: str, files: Sequence[DataFile]) -> TablePart:
         schema = self.routing.schema_of(table)
         columns = tuple(self.partitioning.columns(schema))
-        return TablePart(self.root / table, self.partitioning.whole(schema), tuple(files), columns)
+        whole = self.partitioning.whole(schema)
+        return TablePart(self.root / table, schema if self.iceberg else whole, tuple(files), columns)
 
 
 class DeltaBatchWriter(DataSourceArrowWriter):
@@ -171,7 +206,9 @@ def files_of(messages: Sequence[Any]) -> list[DataFile]:
     return [each for message in messages if isinstance(message, WrittenFiles) for each in message.files]
 
 
-def _target(options: Mapping[str, str], schema: StructType, overwrite: bool) -> Target:
+def _target(
+    options: Mapping[str, str], schema: StructType, overwrite: bool, *, iceberg: bool = False
+) -> Target:
     if overwrite:
         raise InvalidOption(
             "mode", "overwrite", "append; to make a table again: penstock pipeline reset --rebuild"
@@ -180,6 +217,8 @@ def _target(options: Mapping[str, str], schema: StructType, overwrite: bool) -> 
     arrow = _nullable(arrow_schema_of(schema))
     only = tuple(name for name in (options.get("onlyTables") or "").split("/") if name)
     root = table_path("path", options.get("path") or "")
+    if not iceberg:
+        check_delta(root)
     partitioning = Partitioning.parse(options.get("partitionBy"))
     return Target(root, routing_of(options, arrow), committing_of(options), partitioning, only)
 

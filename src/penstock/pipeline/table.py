@@ -6,7 +6,6 @@ When a batch is committed, and that it is committed once, is in `committing.py`.
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import unquote
@@ -14,22 +13,25 @@ from urllib.parse import unquote
 import msgspec
 
 from penstock.clock import SYSTEM
-from penstock.errors import MissingExtra, TableDamaged, TableDiffers
+from penstock.errors import MissingExtra, TableDamaged
 
-from .delta_log import LogState, add_files, read_log
-from .history import Past
-from .identity import (
-    BatchIdentity,
-    Source,
-    Transactions,
-    application,
-    ends_in,
-    mark_application,
-    marks_in,
+from .contract import (
+    OF_LAKE,
+    SCAN_BYTES,
+    SCAN_ROWS,
+    SOURCES,
+    DataFile,
+    PartOf,
+    Size,
+    Table,
+    declared,
+    notes_of,
 )
+from .delta_log import LogState, add_files, read_log
+from .identity import BatchIdentity, Source, Transactions
 from .offsets import Ends
 from .on_disk import bring_to_disk
-from .paths import is_table
+from .paths import is_delta
 
 try:
     import pyarrow as pa
@@ -41,38 +43,12 @@ except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
 logger = logging.getLogger("penstock.pipeline")
-_SCAN_ROWS, _SCAN_BYTES = 1 << 15, 32 << 20
-ROWS, FILES = "penstock.rows", "penstock.files"  # in each commit: how many it brought
-_SOURCES = "penstock.sources"  # in each commit: which topics feed the table, so that it can be asked for them
-_OF_LAKE = "penstock.lake"  # in each commit to a table whose place is kept by the mark of a lake
 _LOG_FILES = (".json", ".checkpoint.parquet")
 # A reader of the log walks all commits since the last checkpoint, so that a commit costs the same at any age.
 _CONFIGURATION = {"delta.checkpointInterval": "10"}
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
-    """How much a table holds, at which version."""
-
-    version: int
-    rows: int
-    files: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class DataFile:
-    """A file that a task has written into a table's folder."""
-
-    table: str
-    name: str
-    rows: int
-    size: int
-    stats: str
-    part: Mapping[str, str | None] = field(default_factory=dict)
-
-
-class LakeTable:
+class LakeTable(Table):
     """One Delta table as it stands at one moment: when it is first asked something.
 
     What its log says is read at once; delta-rs loads its files only when they are asked for.
@@ -108,7 +84,7 @@ class LakeTable:
         partition_by: Sequence[str] = (),
     ) -> Self:
         """Return the table at a path, made with these columns if there is none."""
-        if not is_table(path):
+        if not is_delta(path):
             path.mkdir(parents=True, exist_ok=True)
             settings = _CONFIGURATION | dict(configuration or {})
             with suppress(DeltaError):  # another driver made it at the same moment
@@ -118,6 +94,7 @@ class LakeTable:
                     mode="ignore",
                     partition_by=list(partition_by),
                     configuration=settings,
+                    raise_if_key_not_exists=False,  # ours are not Delta's
                 )
             made = cls(path)
             made.sync()
@@ -136,35 +113,36 @@ class LakeTable:
         """Return whether the table holds no files."""
         return not self._table.file_uris()
 
-    def file_names(self) -> set[str]:
-        """Return the files that the table points to, as paths below its folder."""
-        return {unquote(name) for name in pa.table(self._table.get_add_actions()).column("path").to_pylist()}
+    def files(self) -> list[tuple[PartOf, str]]:
+        """Return the files that the table points to, as paths below its folder, each with its part."""
+        actions = pa.table(self._table.get_add_actions(flatten=True))
+        names = [unquote(name) for name in actions.column("path").to_pylist()]
+        columns = self.partition_columns() if names else []
+        values = [actions.column(f"partition.{each}").cast(pa.string()).to_pylist() for each in columns]
+        return [
+            (dict(zip(columns, part, strict=True)), name)
+            for name, part in zip(
+                names, zip(*values, strict=True) if values else [()] * len(names), strict=True
+            )
+        ]
 
     def sources(self) -> list[Source]:
         """Return the topics that feed the table, as its last commit of ours says."""
-        said = self._last_notes().get(_SOURCES)
+        said = self._last_notes().get(SOURCES)
         return [] if said is None else msgspec.json.decode(said, type=list[Source])
 
     def is_of_lake(self) -> bool:
         """Return whether it was committed to as one of several, whose common place a mark keeps."""
-        return _OF_LAKE in self._last_notes()
+        return OF_LAKE in self._last_notes()
 
     def _last_notes(self) -> dict[str, Any]:
         for limit in (1, 50, None):  # mostly it is the last one, and the others are many
             for entry in self._table.history(limit):
-                if _SOURCES in entry:
+                if SOURCES in entry:
                     return entry
         return {}
 
-    def ends(self, source: Source) -> Ends:
-        """Return where the table ends in each partition of a topic."""
-        return ends_in(self, source.log_id, source.topic_id, source.partitions) or {}
-
-    def is_fed_by(self, source: Source) -> bool:
-        """Return whether the table has something of a topic."""
-        return self.version_of(application(source.log_id, source.topic_id, 0)) is not None
-
-    def size(self) -> "Size":
+    def size(self) -> Size:
         """Return how much the table holds."""
         files = pa.table(self._table.get_add_actions())
         rows = files.column("num_records").to_pylist()
@@ -182,10 +160,6 @@ class LakeTable:
         """Return the properties that the table was made with."""
         return dict(self._table.metadata().configuration)
 
-    def has_columns(self, names: Sequence[str]) -> bool:
-        """Return whether the table has columns of these names."""
-        return set(names) <= {field["name"] for field in self.schema_form()["fields"]}
-
     def schema_form(self) -> dict[str, Any]:
         """Return the columns in Delta's own form."""
         log = self._known()
@@ -194,7 +168,22 @@ class LakeTable:
         form: dict[str, Any] = msgspec.json.decode(self._table.schema().to_json())
         return form
 
-    def batches(self, names: Sequence[str], rows_together: int = _SCAN_ROWS) -> Iterator[pa.RecordBatch]:
+    def form_of(self, schema: pa.Schema) -> dict[str, Any]:
+        """Return in that form what the table would make of columns."""
+        form: dict[str, Any] = msgspec.json.decode(Schema.from_arrow(schema).to_json())
+        return form
+
+    def arrow_schema(self) -> pa.Schema:
+        """Return the columns as Arrow has them."""
+        return pa.schema(self._table.schema().to_arrow())
+
+    def add_columns(self, schema: pa.Schema, names: Sequence[str]) -> None:
+        """Give the table some columns of a schema, or fields of theirs. Raises CommitFailedError."""
+        fields = [each for each in Schema.from_arrow(schema).fields if each.name in names]
+        self._table.alter.add_columns(fields, commit_properties=CommitProperties(max_commit_retries=0))
+        self._forget()
+
+    def batches(self, names: Sequence[str], rows_together: int = SCAN_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield some columns, bounded in rows and about in bytes at a time. Raises TableDamaged."""
         for uri in self._table.file_uris():
             if not Path(uri).is_file():
@@ -203,7 +192,7 @@ class LakeTable:
             rows = self._table.to_pyarrow_dataset()
             yield from rows.to_batches(
                 columns=list(names),
-                batch_size=max(1, min(rows_together, _SCAN_BYTES // self._row_bytes())),
+                batch_size=max(1, min(rows_together, SCAN_BYTES // self._row_bytes())),
                 batch_readahead=0,
                 fragment_readahead=0,
             )
@@ -251,22 +240,27 @@ class LakeTable:
             older_than_hours, dry_run=dry_run, enforce_retention_duration=False, full=True
         )
 
-    def check_schema(self, schema: pa.Schema) -> None:
-        """Refuse a batch with other columns. Raises TableDiffers.
-
-        Also one of another partitioning, for its parts are columns. Names and types count; comments,
-        properties and the order that another engine gave them do not.
-        """
-        wanted_form = msgspec.json.decode(Schema.from_arrow(schema).to_json())
-        found, wanted = _columns(self.schema_form()), _columns(wanted_form)
-        if found != wanted:
-            raise TableDiffers(self.path, _only(found, wanted), _only(wanted, found))
+    def purge(self, older_than_hours: int) -> list[str]:
+        """Remove all that was, and is not any more: older versions, their files and descriptions."""
+        gone = self._table.vacuum(0, dry_run=False, enforce_retention_duration=False, full=False)
+        gone += self.vacuum(older_than_hours, dry_run=False)
+        self._forget()
+        version, log = self._table.version(), Path(self.path) / "_delta_log"
+        self._table.create_checkpoint()
+        bring_to_disk(log / f"{version:020}.checkpoint.parquet", log / "_last_checkpoint")
+        for file in log.iterdir():
+            number = file.name.partition(".")[0]
+            if number.isdigit() and int(number) < version:
+                file.unlink(missing_ok=True)
+        bring_to_disk(log / "_last_checkpoint")
+        self._forget()
+        return gone
 
     def append(self, files: Sequence[DataFile], identity: BatchIdentity) -> None:
         """Add files and the batch's identity in one transaction. Raises CommitFailedError."""
         rows, log = sum(each.rows for each in files), self._known()
         if log is not None and log.can_be_added_to():
-            self._add(log, files, identity.transactions(self), _notes(identity, rows, len(files)))
+            self._add(log, files, identity.transactions(self), notes_of(identity, rows, len(files)))
             return
         now_ms = SYSTEM.now_ms()
         self._table.create_write_transaction(
@@ -274,7 +268,7 @@ class LakeTable:
                 AddAction(each.name, each.size, dict(each.part), now_ms, True, each.stats) for each in files
             ],
             mode="append",
-            schema=pa.schema(self._table.schema().to_arrow()),
+            schema=self.arrow_schema(),
             partition_by=self.partition_columns(),
             commit_properties=self.properties(identity, rows, len(files)),
         )
@@ -301,20 +295,9 @@ class LakeTable:
                 logger.warning("table %s has no checkpoint at %d: %s", self.path, after.version, exc)
             self._forget()
 
-    def files_by(self, column: str) -> dict[str, list[str]]:
-        """Return the files that the table points to, by the value of a partition column."""
-        actions = pa.table(self._table.get_add_actions(flatten=True))
-        values = (
-            actions.column(f"partition.{column}").cast(pa.string()).to_pylist() if actions.num_rows else []
-        )
-        found: dict[str, list[str]] = {}
-        for name, value in zip(actions.column("path").to_pylist(), values, strict=True):
-            found.setdefault(value, []).append(unquote(name))
-        return found
-
     def replace(
         self,
-        added: Sequence[tuple[dict[str, str | None], DataFile]],
+        added: Sequence[tuple[PartOf, DataFile]],
         removed: Sequence[str],
         schema: pa.Schema,
         identity: BatchIdentity | None,
@@ -343,7 +326,7 @@ class LakeTable:
 
         `rows` and `files` are those it brings, for whoever reads the history.
         """
-        return self._properties(identity.transactions(self), _notes(identity, rows, files))
+        return self._properties(identity.transactions(self), notes_of(identity, rows, files))
 
     def sync(self) -> None:
         """Bring the last commit to the disk: Spark's checkpoint must not be ahead after a power cut.
@@ -360,25 +343,19 @@ class LakeTable:
         self._table.create_write_transaction(
             actions=[],
             mode="append",
-            schema=pa.schema(self._table.schema().to_arrow()),
+            schema=self.arrow_schema(),
             partition_by=self.partition_columns(),
-            commit_properties=self._declaring(source, ends, marks),
+            commit_properties=self._properties(*declared(source, ends, marks)),
         )
         self.sync()
         self._forget()
 
-    def _declaring(self, source: Source, ends: Ends, marks: Mapping[int, int]) -> CommitProperties:
-        where = source.log_id, source.topic_id
-        pairs = [(application(*where, p), end) for p, end in ends.items()]
-        pairs += [(mark_application(*where, p), marks.get(p, 0)) for p in ends]
-        return self._properties(pairs, {_SOURCES: msgspec.json.encode([source]).decode()})
-
-    def _properties(self, transactions: Transactions, notes: dict[str, str]) -> CommitProperties:
+    def _properties(self, transactions: Transactions, notes: Mapping[str, str]) -> CommitProperties:
         now_ms = SYSTEM.now_ms()
         return CommitProperties(
             app_transactions=[Transaction(name, version, now_ms) for name, version in transactions],
             max_commit_retries=0,  # what came in between must be looked at first
-            custom_metadata=notes,
+            custom_metadata=dict(notes),
         )
 
     def cut_back(self, source: Source, cuts: Ends, marks: Mapping[int, int]) -> int:
@@ -391,50 +368,12 @@ class LakeTable:
         where = [f"(partition = {p} AND offset >= {cut})" for p, cut in cuts.items() if cut < ends.get(p, 0)]
         removed = 0
         if where:
-            properties = self._declaring(source, cuts, marks)
+            properties = self._properties(*declared(source, cuts, marks))
             done = self._table.delete(" OR ".join(where), commit_properties=properties)
             removed = int(done["num_deleted_rows"] or 0)
             self._forget()
         self.declare(source, cuts, marks)
         return removed
 
-
-def _notes(identity: BatchIdentity, rows: int, files: int) -> dict[str, str]:
-    """Return what a commit says beside its rows."""
-    notes = {_SOURCES: msgspec.json.encode(identity.sources()).decode(), ROWS: str(rows), FILES: str(files)}
-    return notes | {_OF_LAKE: "true"} if identity.of_lake else notes
-
-
-def pasts_of(table: LakeTable, topic: str) -> list[Past]:
-    """Return what a table knows of the logs it has a topic of that name from."""
-    found = []
-    for each in table.sources():
-        if each.topic == topic:
-            ends = table.ends(each)
-            marks = marks_in(table, each.log_id, each.topic_id, ends)
-            keeper = f"table {table.path}"
-            found.append(Past(keeper, each.log_id, topic, each.topic_id, each.incarnation, ends, marks))
-    return found
-
-
-def _columns(schema: Mapping[str, Any]) -> dict[str, str]:
-    """Return the columns of a table with their types, without what is said about them."""
-    plain = _without_metadata(schema)
-    return {field["name"]: _type(field["type"]) for field in plain["fields"]}
-
-
-def _without_metadata(form: Any) -> Any:
-    if isinstance(form, dict):
-        kept = {name: each for name, each in form.items() if name not in ("metadata", "nullable")}
-        return {name: _without_metadata(each) for name, each in kept.items()}
-    return [_without_metadata(each) for each in form] if isinstance(form, list) else form
-
-
-def _type(form: Any) -> str:
-    return form if isinstance(form, str) else msgspec.json.encode(form).decode()
-
-
-def _only(these: Mapping[str, str], others: Mapping[str, str]) -> str:
-    """Return the columns that others do not have so, in words."""
-    own = [f"{name} {kind}" for name, kind in these.items() if others.get(name) != kind]
-    return ", ".join(own) or "none of these"
+    def drop(self) -> None:
+        """Do nothing: a Delta table is known by its folder alone."""

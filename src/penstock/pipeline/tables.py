@@ -10,10 +10,11 @@ import msgspec
 from penstock.clock import SYSTEM
 from penstock.errors import InvalidOption
 
+from .contract import FILES, ROWS, Size, Table
+from .kinds import table_at
 from .lake import Lake
 from .offsets import Ends
 from .paths import CONTROL, is_table, tables_in
-from .table import FILES, ROWS, LakeTable, Size
 
 _HOUR_SECONDS = 3600
 
@@ -69,10 +70,10 @@ def describe(path: Path) -> list[TableState]:
 def vacuum(path: Path, *, older_than_hours: int, dry_run: bool) -> list[Removed]:
     """Remove what crashes left behind in the tables of a lake; younger files may be of a batch under way."""
     done = [
-        Removed(each.name, tuple(LakeTable(each).vacuum(older_than_hours, dry_run=dry_run)))
+        Removed(each.name, tuple(table_at(each).vacuum(older_than_hours, dry_run=dry_run)))
         for each in existing_tables(path)
     ]
-    return done + _unborn(path, older_than_hours, dry_run=dry_run)
+    return done + unborn(path, older_than_hours, dry_run=dry_run)
 
 
 def history(path: Path, *, limit: int, tables: Collection[str] = ()) -> list[TableCommit]:
@@ -85,7 +86,7 @@ def history(path: Path, *, limit: int, tables: Collection[str] = ()) -> list[Tab
         _commit(each.name, entry)
         for each in existing
         if not tables or each.name in tables
-        for entry in LakeTable(each).commits(limit)
+        for entry in table_at(each).commits(limit)
     ]
 
 
@@ -112,11 +113,11 @@ def existing_tables(path: Path) -> list[Path]:
     """Return the tables at a path; none where a pipeline has only begun. Raises InvalidOption."""
     found = tables_in(path)
     if not found and not (path / CONTROL).is_dir():
-        raise InvalidOption("path", str(path), "a folder with Delta tables, or one Delta table")
+        raise InvalidOption("path", str(path), "a folder with the tables of a pipeline, or one table")
     return found
 
 
-def _state(lake: Lake, table: LakeTable) -> TableState:
+def _state(lake: Lake, table: Table) -> TableState:
     sources = tuple(
         SourceEnds(each.log_id, each.topic, each.topic_id, _furthest(lake.ends(each), table.ends(each)))
         for each in (lake.sources() if lake.has_mark() else table.sources())
@@ -130,7 +131,7 @@ def _furthest(lake: Ends, table: Ends) -> Ends:
     return {p: max(lake.get(p, 0), table.get(p, 0)) for p in lake.keys() | table.keys()}
 
 
-def _unborn(path: Path, older_than_hours: int, *, dry_run: bool) -> list[Removed]:
+def unborn(path: Path, older_than_hours: int, *, dry_run: bool) -> list[Removed]:
     """Remove files in folders that never became a table: a crash came before the first commit."""
     if is_table(path):
         return []

@@ -14,12 +14,12 @@ from penstock.log.contract import Log, Position, Topic
 
 from .account import sources
 from .compare import Compared
+from .contract import Table
 from .history import mark_of
 from .identity import Source
 from .lake import Lake
 from .lake_state import reset
 from .offsets import Ends, Piece, said
-from .table import LakeTable
 from .upsert import KEY_PROPERTY
 
 
@@ -78,7 +78,7 @@ def _cut(lake: Lake, compared: Sequence[Compared], source: Source, places: list[
     return rows
 
 
-def _check_upserts(lake: Lake, tables: Sequence[LakeTable], source: Source, parted: Ends) -> None:
+def _check_upserts(lake: Lake, tables: Sequence[Table], source: Source, parted: Ends) -> None:
     """Refuse to cut off rows that have replaced others: those would be gone. Raises InvalidOption."""
     for table in tables:
         ahead = any(parted.get(p, end) < end for p, end in table.ends(source).items())

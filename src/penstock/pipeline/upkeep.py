@@ -19,9 +19,9 @@ from threading import Event, Thread
 from penstock.clock import SYSTEM
 from penstock.errors import MissingExtra
 
+from .kinds import table_at
 from .paths import tables_in
 from .settings import PipelineSettings
-from .table import LakeTable
 from .tables import existing_tables
 from .upsert.reading import forget_deleted, has_deleted
 
@@ -60,7 +60,7 @@ def optimize(
     for each in existing_tables(path):
         forgotten = 0 if forget_hours is None else forget(each, forget_hours, dry_run=dry_run)
         joined = JoinedFiles(each.name, 0, 0)
-        small = [size for size in LakeTable(each).file_sizes() if size < file_bytes]
+        small = [size for size in table_at(each).file_sizes() if size < file_bytes]
         if len(small) > 1:
             into = -(-sum(small) // file_bytes)
             joined = JoinedFiles(each.name, len(small), into) if dry_run else join(each, file_bytes)
@@ -88,7 +88,7 @@ def join(path: Path, file_bytes: int) -> JoinedFiles:
     """Join the files of a table that are smaller than a size. Raises CommitFailedError."""
     for left in reversed(range(_TRIES)):
         try:
-            return JoinedFiles(path.name, *LakeTable(path).compact(file_bytes))
+            return JoinedFiles(path.name, *table_at(path).compact(file_bytes))
         except CommitFailedError:
             if not left:
                 raise
@@ -133,7 +133,7 @@ class LakeUpkeep:
             if not self._settings.compact_files:
                 break
             with _said(f"table {each.name}"):
-                sizes = LakeTable(each).file_sizes()
+                sizes = table_at(each).file_sizes()
                 limits = {"at_least": self._settings.compact_files, "file_bytes": self._settings.file_bytes}
                 size = due(sizes, **limits)
                 if size is not None:
@@ -152,7 +152,7 @@ class LakeUpkeep:
             self._vacuumed = SYSTEM.monotonic()
             for each in tables_in(self._path):
                 with _said(f"table {each.name}"):
-                    LakeTable(each).vacuum(hours, dry_run=False)
+                    table_at(each).vacuum(hours, dry_run=False)
 
 
 @contextmanager

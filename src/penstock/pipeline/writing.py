@@ -7,11 +7,11 @@ from uuid import uuid4
 
 from penstock.errors import MissingExtra
 
+from .contract import DataFile
 from .on_disk import bring_to_disk
 from .partitioning import Partitioning, PartValues
 from .routing import Routing
 from .statistics import Statistics
-from .table import DataFile
 
 try:
     import pyarrow as pa

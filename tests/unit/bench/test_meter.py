@@ -11,6 +11,7 @@ import pytest
 
 from bench import NotMeasured, Resident, Run
 from bench.meter import ProcessMeter, Reading, measures_of
+from bench.processes import ProcessTree, Spending
 
 BURN = """
 import subprocess, sys, time
@@ -187,3 +188,50 @@ def test_a_process_that_is_watched_twice_under_one_name_counts_once() -> None:
     for pid in (7, 8, 7):
         run.watch("server", pid)
     assert run.watched == {"server": [7, 8]}
+
+
+ORPHANS = (
+    BURN
+    + """
+import os
+if os.fork():
+    os.wait()  # for the one between, not for its child
+    print("left", flush=True)
+elif not os.fork():
+    burn()
+    print("burnt", flush=True)
+    sys.stdin.readline()
+    os._exit(0)
+else:
+    sys.stdin.readline()
+    os._exit(0)
+sys.stdin.readline()
+"""
+)
+
+
+def test_a_process_that_outlives_its_parent_takes_nothing_off_what_was_spent() -> None:
+    words = [sys.executable, "-c", ORPHANS]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        spending = Spending(process.pid)
+        assert process.stdout.readline() == "burnt\n"
+        spent, tree = spending.seconds(), ProcessTree("tree", process.pid)
+        before = tree.cpu_seconds()
+        (between,) = tree._root.children()
+        between.kill()
+        assert process.stdout.readline() == "left\n"
+        assert spending.seconds() >= spent >= 0.05
+        assert (tree.cpu_seconds() or 0.0) < (before or 0.0), "the control: the total of the tree falls"
+        process.stdin.write("\n\n\n")
+
+
+def test_what_a_child_used_counts_once_when_it_has_ended(worker: Worker) -> None:
+    spending, tree = Spending(worker.process.pid), ProcessTree("tree", worker.process.pid)
+    before = tree.cpu_seconds() or 0.0
+    for how in ("child", "burn", "child"):
+        worker.work(how)
+        spent = spending.seconds()
+    assert spent == pytest.approx((tree.cpu_seconds() or 0.0) - before, abs=0.04)  # 10 ms for each process
+    assert spent >= 0.15

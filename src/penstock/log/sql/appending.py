@@ -5,6 +5,7 @@ same transaction.
 """
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 import msgspec
@@ -24,6 +25,7 @@ COLUMNS = "id key type value headers timestamp_ms owner"  # what a row holds of 
 _PRODUCER = "id epoch sequence topic_id positions ids"
 _positions = msgspec.json.Decoder(list[tuple[int, int]]).decode
 _ids = msgspec.json.Decoder(tuple[str, ...]).decode
+_place = itemgetter(0, 1, 2)
 
 
 class _Placed(NamedTuple):
@@ -54,6 +56,8 @@ def append_all(tx: Transaction, batches: Sequence[Batch]) -> list[list[Position]
             rows.append((*head, offset, *columns(content)))
         given.append([Position(head.partition, offset) for head, offset in zip(heads, offsets, strict=True)])
     if rows:
+        # Side by side, as a move puts them: who reads one partition does not fetch pages of all others.
+        rows.sort(key=_place)
         tx.bulk("log", "append", Rows.of(f"topic_id partition place {COLUMNS}", rows))
         numbering.finish()
     _note_batches(tx, batches, placed, given)

@@ -383,16 +383,20 @@ SELECT set_config('penstock.topic_id', $1, true), set_config('penstock.partition
 
 -- name: arrow_fetch
 -- Records of several partitions, a range of offsets each (see `arrow_ask`), but for erased ones; walks the primary key, locks nothing.
+-- OFFSET 0 keeps the settings a row of their own, which is read once: else each of them is looked up for each record.
 SELECT l.partition, l."offset", nullif(l.type, '') AS type, l.timestamp_ms,
-       CASE WHEN current_setting('penstock.key')::boolean THEN l.key END AS key,
-       CASE WHEN current_setting('penstock.value')::boolean THEN l.value END AS value,
-       CASE WHEN current_setting('penstock.headers')::boolean THEN l.headers END AS headers
-FROM unnest(string_to_array(current_setting('penstock.partitions'), ',')::integer[],
-            string_to_array(current_setting('penstock.starts'), ',')::bigint[],
-            string_to_array(current_setting('penstock.ends'), ',')::bigint[]) AS w (partition, low, high)
+       CASE WHEN asked.key THEN l.key END AS key,
+       CASE WHEN asked.value THEN l.value END AS value,
+       CASE WHEN asked.headers THEN l.headers END AS headers
+FROM (SELECT current_setting('penstock.topic_id')::integer AS topic_id, current_setting('penstock.key')::boolean AS key,
+             current_setting('penstock.value')::boolean AS value, current_setting('penstock.headers')::boolean AS headers
+      OFFSET 0) AS asked
+CROSS JOIN unnest(string_to_array(current_setting('penstock.partitions'), ',')::integer[],
+                  string_to_array(current_setting('penstock.starts'), ',')::bigint[],
+                  string_to_array(current_setting('penstock.ends'), ',')::bigint[]) AS w (partition, low, high)
 CROSS JOIN LATERAL (
     SELECT g.* FROM penstock_log g
-    WHERE g.topic_id = current_setting('penstock.topic_id')::integer AND g.partition = w.partition
+    WHERE g.topic_id = asked.topic_id AND g.partition = w.partition
       AND g."offset" >= w.low AND g."offset" < w.high AND g.type <> 'penstock.erased'
     ORDER BY g."offset"
 ) AS l;

@@ -97,26 +97,27 @@ def _quickly(chunk: BatchChunk, low: int, high: int, wants_headers: bool) -> pa.
 
 def _record_places(chunk: BatchChunk) -> tuple[bytes, list[int], list[int]]:
     """Return the bytes of all records, where each record begins in them, and how many each batch has."""
-    pieces, starts, counts, base = [], list[int](), list[int](), 0
+    pieces = []
     for header, batch in chunk.batches:
         try:
-            records = bytes(memoryview(unpacked(batch, header, _MOST_BYTES))[HEADER_BYTES:])
+            pieces.append(memoryview(unpacked(batch, header, _MOST_BYTES))[HEADER_BYTES:])
         except TooManyBytes as exc:
             raise InvalidBatch("its records have too many bytes") from exc
-        before = len(starts)
-        _walk_lengths(records, base, header.record_count, starts)
+    records, starts, counts, base = b"".join(pieces), list[int](), list[int](), 0
+    for (header, _), piece in zip(chunk.batches, pieces, strict=True):
+        before, end = len(starts), base + len(piece)
+        _walk_lengths(records, base, end, header.record_count, starts)
         counts.append(len(starts) - before)
-        pieces.append(records)
-        base += len(records)
-    return b"".join(pieces), starts, counts
+        base = end
+    return records, starts, counts
 
 
-def _walk_lengths(records: bytes, base: int, count: int, starts: list[int]) -> None:
-    """Add where each record begins, counted from `base`: the one loop over records. Raises InvalidBatch."""
-    at, add = 0, starts.append
+def _walk_lengths(records: bytes, at: int, end: int, count: int, starts: list[int]) -> None:
+    """Add where each record of a batch begins: the one loop over records. Raises InvalidBatch."""
+    first, add = at, starts.append
     try:
         for _ in range(count):
-            add(base + at)
+            add(at)
             byte = records[at]
             if byte < 0x80:
                 at += 1 + (byte >> 1)
@@ -131,8 +132,8 @@ def _walk_lengths(records: bytes, base: int, count: int, starts: list[int]) -> N
             at = place + 1 + ((length | byte << shift) >> 1)
     except IndexError:
         raise InvalidBatch("its records end early") from None
-    if at != len(records):
-        raise InvalidBatch(f"its records end at byte {at} of {len(records)}")
+    if at != end:
+        raise InvalidBatch(f"its records end at byte {at - first} of {end - first}")
 
 
 class _Walk:

@@ -25,6 +25,7 @@ except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
 _ROWS_TOGETHER = 128  # at a mebibyte each, as much as a batch of small ones may have
+_MAPPED_BYTES = 2_147_418_112  # the most that SQLite maps; a page of it is looked at, not copied
 _HANDLES = "/dev/fd"
 
 
@@ -65,9 +66,11 @@ class ArrowDriver:
         with self._translated():
             # Read-only: a writer that closes as the last one folds the WAL into the file and removes it.
             self._conn = dbapi.connect(_address(path))
-            with closing(self._conn.cursor()) as cursor:  # which is a moment in which the file is locked
-                cursor.execute(f"PRAGMA busy_timeout = {round(BUSY_SECONDS * 1000)}")
-                cursor.fetchall()
+            # Which is a moment in which the file is locked.
+            for setting in (f"busy_timeout = {round(BUSY_SECONDS * 1000)}", f"mmap_size = {_MAPPED_BYTES}"):
+                with closing(self._conn.cursor()) as cursor:
+                    cursor.execute(f"PRAGMA {setting}")
+                    cursor.fetchall()
 
     def batches(self, sql: str, parameters: Sequence[Any]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a query, a few at a time."""

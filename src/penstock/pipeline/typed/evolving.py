@@ -13,12 +13,11 @@ import msgspec
 from penstock.errors import MissingExtra, TableDiffers
 
 from ..committing import TablePart
+from ..contract import Table
 from ..identity import BatchIdentity
-from ..table import LakeTable
+from ..kinds import opened, table_at
 
 try:
-    import pyarrow as pa
-    from deltalake import CommitProperties, DeltaTable, Schema
     from deltalake.exceptions import CommitFailedError
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
@@ -29,21 +28,21 @@ class Evolve:
 
     whole = False
 
-    def opened(self, part: TablePart) -> LakeTable:
+    def opened(self, part: TablePart) -> Table:
         """Return the table, with at least the columns of the part. Raises TableDiffers."""
-        LakeTable.opened(part.path, part.schema)
+        opened(part.path, part.schema, partition_by=part.partition_by)
         evolve(part)
-        return LakeTable(part.path)
+        return table_at(part.path)
 
-    def put(self, table: LakeTable, part: TablePart, identity: BatchIdentity) -> None:
+    def put(self, table: Table, part: TablePart, identity: BatchIdentity) -> None:
         """Add the files. Raises CommitFailedError."""
         table.append(part.files, identity)
 
 
 def evolve(part: TablePart) -> None:
     """Give a table the columns that it does not have. Raises TableDiffers."""
-    wanted_form = msgspec.json.decode(Schema.from_arrow(part.schema).to_json())
-    found, wanted = _types(LakeTable(part.path).schema_form()), _types(wanted_form)
+    table = table_at(part.path)
+    found, wanted = _types(table.schema_form()), _types(table.form_of(part.schema))
     changed = [name for name, kind in wanted.items() if name in found and not _grows(found[name], kind)]
     changed += {"value"} & found.keys() - wanted.keys()  # it is raw, and its rows would have no fields
     if changed:
@@ -51,15 +50,8 @@ def evolve(part: TablePart) -> None:
         raise TableDiffers(str(part.path), *said)
     new = [name for name, kind in wanted.items() if found.get(name) != kind]
     if any(_is_new(found.get(name), wanted[name]) for name in new):
-        fields = [each for each in Schema.from_arrow(part.schema).fields if each.name in new]
         with suppress(CommitFailedError):  # another driver did it at the same moment; the commit looks again
-            table = DeltaTable(str(part.path))
-            table.alter.add_columns(fields, commit_properties=CommitProperties(max_commit_retries=0))
-
-
-def all_columns(part: TablePart) -> pa.Schema:
-    """Return the columns of a table, of which a part may have fewer."""
-    return pa.schema(DeltaTable(str(part.path)).schema().to_arrow())
+            table.add_columns(part.schema, new)
 
 
 def _types(schema: Mapping[str, Any]) -> dict[str, Any]:

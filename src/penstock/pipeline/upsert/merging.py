@@ -1,4 +1,4 @@
-"""A batch is brought into a table that holds the latest row of each key, in one Delta transaction.
+"""A batch is brought into a table that holds the latest row of each key, in one transaction of the table.
 
 Only the buckets that have rows in the batch are written anew: the rows of the table pass by, those that the
 batch replaces are left out, and what is new follows. Memory is that of a chunk of the batch, not of the
@@ -7,17 +7,17 @@ come again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.errors import InvalidOption, MissingExtra, RowWithoutKey
 
 from ..committing import TablePart, discard, remove
+from ..contract import DataFile, PartOf, Table
 from ..identity import BatchIdentity, ByOffsets
-from ..paths import is_table
-from ..table import DataFile, LakeTable
-from ..typed.evolving import Evolve, all_columns, evolve
+from ..kinds import opened, table_at
+from ..rewriting import fitting
+from ..typed.evolving import Evolve, evolve
 from ..typed.routing import REASON, REJECTED
 from ..writing import OpenFile
 from . import BUCKET, BUCKETS, KEY_PROPERTY
@@ -29,8 +29,6 @@ try:
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
-    from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaError
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
@@ -47,17 +45,16 @@ class Upsert:
     counts: tuple[int, ...] = ()
     whole: bool = False
 
-    def opened(self, part: TablePart) -> LakeTable:
+    def opened(self, part: TablePart) -> Table:
         """Return the table, made if it is not there, with the columns of the part. Raises TableDiffers."""
         if _is_rejected(part):
             return Evolve().opened(part)
-        if not is_table(part.path):
-            _create(part, self.key)
-        _check_made_so(part, self.key)
+        made = {_BUCKETS: str(BUCKETS), KEY_PROPERTY: "/".join(self.key)}
+        _check_made_so(opened(part.path, part.schema, made, [BUCKET]), self.key)
         evolve(part)
-        return LakeTable(part.path)
+        return table_at(part.path)
 
-    def put(self, table: LakeTable, part: TablePart, identity: BatchIdentity) -> None:
+    def put(self, table: Table, part: TablePart, identity: BatchIdentity) -> None:
         """Merge the rows of the part into the table. Raises CommitFailedError, KeyInTwoPartitions."""
         if _is_rejected(part):
             Evolve().put(table, part, identity)
@@ -67,7 +64,7 @@ class Upsert:
             with KeyBuckets() as rows:
                 rows.read([Path(each.table) / each.name for each in part.files])
                 merge.run(rows)
-            table.replace(merge.added, merge.removed, all_columns(part), identity, partition_by=[BUCKET])
+            table.replace(merge.added, merge.removed, table.arrow_schema(), identity, partition_by=[BUCKET])
         except BaseException:
             discard(file for _, file in merge.added)
             raise
@@ -86,11 +83,13 @@ class Upsert:
 class _Merge:
     """One batch into one table: files that come, and those that go."""
 
-    def __init__(self, table: LakeTable, part: TablePart, order: Order, whole: bool) -> None:
+    def __init__(self, table: Table, part: TablePart, order: Order, whole: bool) -> None:
         self._part, self._order, self._whole = part, order, whole
-        self._schema = pa.schema([each for each in all_columns(part) if each.name != BUCKET])
+        self._schema = pa.schema(
+            [each for each in table.arrow_schema() if table.parts_in_files or each.name != BUCKET]
+        )
         self._standing = table.files_by(BUCKET)
-        self.added: list[tuple[dict[str, str | None], DataFile]] = []
+        self.added: list[tuple[PartOf, DataFile]] = []
         self.removed: list[str] = []
 
     def run(self, rows: KeyBuckets) -> None:
@@ -113,7 +112,7 @@ class _Merge:
             found = [Path(each.table) / each.name for each in made]
 
     def _merged(self, found: Sequence[Path], chunk: pa.Table) -> list[DataFile]:
-        new = self._order.last(_fitting(chunk, self._schema))
+        new = self._order.last(fitting(chunk, self._schema))
         keys = key_of(new, self._order.key)
         if keys.null_count:
             raise RowWithoutKey(str(self._part.path), ", ".join(self._order.key))
@@ -122,7 +121,7 @@ class _Merge:
         files = _Files(Path(self._part.path), self._schema)
         try:
             for batch in _batches(found):
-                old = _fitting(pa.Table.from_batches([batch]), self._schema)
+                old = fitting(pa.Table.from_batches([batch]), self._schema)
                 at = pc.index_in(key_of(old, self._order.key), keys).combine_chunks()
                 met = np.flatnonzero(at.is_valid().to_numpy(zero_copy_only=False))
                 where = at.drop_null().to_numpy(zero_copy_only=False).astype(np.int64)
@@ -176,43 +175,16 @@ def _batches(files: Sequence[Path]) -> Iterator[pa.RecordBatch]:
             yield from source.iter_batches(_ROWS)
 
 
-def _fitting(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return rows in the columns of the table; one that they do not have is NULL."""
-    if rows.schema.names == schema.names:
-        return rows.cast(schema)
-    columns = [
-        rows.column(each.name).cast(each.type)
-        if each.name in rows.schema.names
-        else pa.nulls(rows.num_rows, each.type)
-        for each in schema
-    ]
-    return pa.table(columns, schema=schema)
-
-
 def _is_rejected(part: TablePart) -> bool:
     return part.path.name == REJECTED and REASON in part.schema.names
 
 
-def _create(part: TablePart, key: Sequence[str]) -> None:
-    part.path.mkdir(parents=True, exist_ok=True)
-    configuration = {"delta.checkpointInterval": "10", _BUCKETS: str(BUCKETS), KEY_PROPERTY: "/".join(key)}
-    with suppress(DeltaError):  # another driver made it at the same moment
-        DeltaTable.create(
-            str(part.path),
-            part.schema,
-            mode="ignore",
-            partition_by=[BUCKET],
-            configuration=configuration,
-            raise_if_key_not_exists=False,  # ours are not Delta's
-        )
-
-
-def _check_made_so(part: TablePart, key: Sequence[str]) -> None:
+def _check_made_so(table: Table, key: Sequence[str]) -> None:
     """Refuse a table that was not made for upserts by this key. Raises InvalidOption."""
-    configuration = DeltaTable(str(part.path)).metadata().configuration
+    configuration = table.configuration()
     made = configuration.get(KEY_PROPERTY), configuration.get(_BUCKETS)
     if made != ("/".join(key), str(BUCKETS)):
-        remedy = f"what table {part.path} was made with, or make it again: penstock pipeline reset --rebuild"
+        remedy = f"what table {table.path} was made with, or make it again: penstock pipeline reset --rebuild"
         was = "append" if made[0] is None else f"upsert by {made[0].replace('/', ', ')}"
         raise InvalidOption("mode", f"upsert by {', '.join(key)}", f"{was}, {remedy}")
 

@@ -17,12 +17,12 @@ from penstock.log.contract import LAST_OFFSET, Bounds, Log, OffsetRange, Positio
 from penstock.log.entry import Entry
 from penstock.model.limits import ERASED
 
+from ..contract import Table
 from ..identity import Source
 from ..lake import Lake
 from ..offsets import Ends, Piece
 from ..paths import folder_of, is_table
 from ..places import Places
-from ..table import LakeTable
 from ..typed.routing import REASON, REJECTED
 from . import KEY_PROPERTY
 from .latest import PLACE
@@ -66,7 +66,7 @@ def superseded(path: Path, source: Source, log: Log, topic: Topic) -> Superseded
     return _LatestSearch(log, topic, _UpsertTables.of(lake, upserted, source, ends), bounds).run()
 
 
-def _of_function(table: LakeTable, bounds: Mapping[int, Bounds], ends: Ends) -> Superseded:
+def _of_function(table: Table, bounds: Mapping[int, Bounds], ends: Ends) -> Superseded:
     """All that the table has passed may be gone: which rows a function made of which records is not known."""
     passed = [Piece(p, start, min(end, ends.get(p, 0))) for p, (start, end) in bounds.items()]
     return Superseded(
@@ -76,7 +76,7 @@ def _of_function(table: LakeTable, bounds: Mapping[int, Bounds], ends: Ends) -> 
     )
 
 
-def _key_of(table: LakeTable) -> str:
+def _key_of(table: Table) -> str:
     return table.configuration().get(KEY_PROPERTY, "").replace("/", ", ")
 
 
@@ -85,7 +85,7 @@ class _UpsertTables:
     """What the tables of an upsert lake hold, and to which of them the records of a type go."""
 
     topic: str
-    upserted: Collection[LakeTable]
+    upserted: Collection[Table]
     ends: Mapping[str, Ends]  # of a table, and of the lake ("")
     typed: bool = False
     held: Places = field(default_factory=Places)
@@ -93,7 +93,7 @@ class _UpsertTables:
     seen: dict[str, set[str]] = field(default_factory=dict)  # tables by the type of their rows
 
     @classmethod
-    def of(cls, lake: Lake, upserted: Collection[LakeTable], source: Source, ends: Ends) -> "_UpsertTables":
+    def of(cls, lake: Lake, upserted: Collection[Table], source: Source, ends: Ends) -> "_UpsertTables":
         own = {Path(table.path).name: table.ends(source) for table in upserted}
         limits = {
             name: {p: max(end, ends.get(p, 0)) for p, end in (ends | each).items()}

@@ -1,0 +1,268 @@
+"""What a table is to a pipeline, of whatever format: what it holds, what it knows, and its transactions.
+
+Two kinds fill it: Delta (`table.py`) and Iceberg (`iceberg/table.py`); `kinds.py` tells which a folder is.
+Rows and the identity of their batch go into a table in one transaction, which is refused if anyone has
+committed since the table was looked at: with deltalake's CommitFailedError, whatever the format.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from penstock.errors import MissingExtra, TableDiffers
+
+from .history import Past
+from .identity import BatchIdentity, Source, Transactions, application, ends_in, mark_application, marks_in
+from .offsets import Ends
+
+try:
+    import pyarrow as pa
+except ImportError as exc:
+    raise MissingExtra("a pipeline", "spark") from exc
+
+ROWS, FILES = "penstock.rows", "penstock.files"  # in each commit: how many it brought
+SOURCES = "penstock.sources"  # in each commit: which topics feed the table, so that it can be asked for them
+OF_LAKE = "penstock.lake"  # in each commit to a table whose place is kept by the mark of a lake
+SCAN_ROWS, SCAN_BYTES = 1 << 15, 32 << 20
+
+PartOf = dict[str, str | None]  # column by which a table is cut → value
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much a table holds, at which version."""
+
+    version: int
+    rows: int
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file that a task has written into a table's folder."""
+
+    table: str
+    name: str
+    rows: int
+    size: int
+    stats: str
+    part: Mapping[str, str | None] = field(default_factory=dict)
+
+
+class Table(ABC):
+    """One table as it stands at one moment: when it is first asked something.
+
+    `parts_in_files`: whether the columns by which it is cut stand in its files, too. `settles_late`: whether
+    a commit may count after it was reported as failed; its files are left to `vacuum` then.
+    """
+
+    path: str
+    parts_in_files = False
+    settles_late = False
+
+    @abstractmethod
+    def __init__(self, path: Path) -> None: ...
+
+    @classmethod
+    @abstractmethod
+    def opened(
+        cls,
+        path: Path,
+        schema: pa.Schema,
+        configuration: Mapping[str, str] | None = None,
+        partition_by: Sequence[str] = (),
+    ) -> Self:
+        """Return the table at a path, made with these columns if there is none."""
+
+    @abstractmethod
+    def version_of(self, application: str) -> int | None:
+        """Return the version that an application has reached."""
+
+    @abstractmethod
+    def is_empty(self) -> bool:
+        """Return whether the table holds no files."""
+
+    @abstractmethod
+    def files(self) -> list[tuple[PartOf, str]]:
+        """Return the files that the table points to, as paths below its folder, each with its part."""
+
+    @abstractmethod
+    def file_sizes(self) -> list[int]:
+        """Return the bytes of each file that the table points to."""
+
+    @abstractmethod
+    def size(self) -> Size:
+        """Return how much the table holds."""
+
+    @abstractmethod
+    def sources(self) -> list[Source]:
+        """Return the topics that feed the table, as its last commit of ours says."""
+
+    @abstractmethod
+    def is_of_lake(self) -> bool:
+        """Return whether it was committed to as one of several, whose common place a mark keeps."""
+
+    @abstractmethod
+    def partition_columns(self) -> list[str]:
+        """Return the columns by which the table is cut into parts."""
+
+    @abstractmethod
+    def configuration(self) -> dict[str, str]:
+        """Return the properties that the table was made with."""
+
+    @abstractmethod
+    def schema_form(self) -> dict[str, Any]:
+        """Return the columns in Delta's own form."""
+
+    @abstractmethod
+    def form_of(self, schema: pa.Schema) -> dict[str, Any]:
+        """Return in that form what the table would make of columns."""
+
+    @abstractmethod
+    def arrow_schema(self) -> pa.Schema:
+        """Return the columns as Arrow has them."""
+
+    @abstractmethod
+    def add_columns(self, schema: pa.Schema, names: Sequence[str]) -> None:
+        """Give the table some columns of a schema, or fields of theirs. Raises CommitFailedError."""
+
+    @abstractmethod
+    def batches(self, names: Sequence[str], rows_together: int = SCAN_ROWS) -> Iterator[pa.RecordBatch]:
+        """Yield some columns, bounded in rows and about in bytes at a time. Raises TableDamaged."""
+
+    @abstractmethod
+    def compact(self, file_bytes: int) -> tuple[int, int]:
+        """Join files smaller than a size; return how many, and into how many. Raises CommitFailedError."""
+
+    @abstractmethod
+    def commits(self, at_most: int) -> list[dict[str, Any]]:
+        """Return the last commits, the newest first, as Delta's log has them."""
+
+    @abstractmethod
+    def vacuum(self, older_than_hours: int, *, dry_run: bool) -> list[str]:
+        """Remove files that no commit points to and that are older than an age; return their names."""
+
+    @abstractmethod
+    def purge(self, older_than_hours: int) -> list[str]:
+        """Remove all that was, and is not any more: older versions, their files and descriptions.
+
+        Files that no version ever pointed to go if they are older than an age. Return names of data files.
+        """
+
+    @abstractmethod
+    def append(self, files: Sequence[DataFile], identity: BatchIdentity) -> None:
+        """Add files and the batch's identity in one transaction. Raises CommitFailedError."""
+
+    @abstractmethod
+    def replace(
+        self,
+        added: Sequence[tuple[PartOf, DataFile]],
+        removed: Sequence[str],
+        schema: pa.Schema,
+        identity: BatchIdentity | None,
+        partition_by: list[str],
+    ) -> None:
+        """Add files, each with its part, and remove others in one transaction. Raises CommitFailedError."""
+
+    @abstractmethod
+    def declare(self, source: Source, ends: Ends, marks: Mapping[int, int]) -> None:
+        """Let the table say that it holds a topic up to some ends. Raises CommitFailedError."""
+
+    @abstractmethod
+    def cut_back(self, source: Source, cuts: Ends, marks: Mapping[int, int]) -> int:
+        """Let the table end at other places, which it has passed: remove the rows from there on.
+
+        Return how many. From then on it is of the source's incarnation. What a crash leaves is cut back
+        again. Raises CommitFailedError.
+        """
+
+    @abstractmethod
+    def drop(self) -> None:
+        """Let whoever knows the table by name forget it; its folder is removed after it."""
+
+    def file_names(self) -> set[str]:
+        """Return the files that the table points to, as paths below its folder."""
+        return {name for _, name in self.files()}
+
+    def files_by(self, column: str) -> dict[str, list[str]]:
+        """Return the files that the table points to, by the value of a partition column."""
+        found: dict[str, list[str]] = {}
+        for part, name in self.files():
+            found.setdefault(str(part[column]), []).append(name)
+        return found
+
+    def ends(self, source: Source) -> Ends:
+        """Return where the table ends in each partition of a topic."""
+        return ends_in(self, source.log_id, source.topic_id, source.partitions) or {}
+
+    def is_fed_by(self, source: Source) -> bool:
+        """Return whether the table has something of a topic."""
+        return self.version_of(application(source.log_id, source.topic_id, 0)) is not None
+
+    def has_columns(self, names: Sequence[str]) -> bool:
+        """Return whether the table has columns of these names."""
+        return set(names) <= {field["name"] for field in self.schema_form()["fields"]}
+
+    def check_schema(self, schema: pa.Schema) -> None:
+        """Refuse a batch with other columns. Raises TableDiffers.
+
+        Also one of another partitioning, where its parts are columns. Names and types count; comments,
+        properties and the order that another engine gave them do not.
+        """
+        found, wanted = _columns(self.schema_form()), _columns(self.form_of(schema))
+        if found != wanted:
+            raise TableDiffers(self.path, _only(found, wanted), _only(wanted, found))
+
+
+def notes_of(identity: BatchIdentity, rows: int, files: int) -> dict[str, str]:
+    """Return what a commit says beside its rows."""
+    notes = {SOURCES: msgspec.json.encode(identity.sources()).decode(), ROWS: str(rows), FILES: str(files)}
+    return notes | {OF_LAKE: "true"} if identity.of_lake else notes
+
+
+def declared(source: Source, ends: Ends, marks: Mapping[int, int]) -> tuple[Transactions, dict[str, str]]:
+    """Return what a commit says that lets a table end at some places: transactions and notes."""
+    where = source.log_id, source.topic_id
+    pairs = [(application(*where, p), end) for p, end in ends.items()]
+    pairs += [(mark_application(*where, p), marks.get(p, 0)) for p in ends]
+    return pairs, {SOURCES: msgspec.json.encode([source]).decode()}
+
+
+def pasts_of(table: Table, topic: str) -> list[Past]:
+    """Return what a table knows of the logs it has a topic of that name from."""
+    found = []
+    for each in table.sources():
+        if each.topic == topic:
+            ends = table.ends(each)
+            marks = marks_in(table, each.log_id, each.topic_id, ends)
+            keeper = f"table {table.path}"
+            found.append(Past(keeper, each.log_id, topic, each.topic_id, each.incarnation, ends, marks))
+    return found
+
+
+def _columns(schema: Mapping[str, Any]) -> dict[str, str]:
+    """Return the columns of a table with their types, without what is said about them."""
+    plain = _without_metadata(schema)
+    return {field["name"]: _type(field["type"]) for field in plain["fields"]}
+
+
+def _without_metadata(form: Any) -> Any:
+    if isinstance(form, dict):
+        kept = {name: each for name, each in form.items() if name not in ("metadata", "nullable")}
+        return {name: _without_metadata(each) for name, each in kept.items()}
+    return [_without_metadata(each) for each in form] if isinstance(form, list) else form
+
+
+def _type(form: Any) -> str:
+    return form if isinstance(form, str) else msgspec.json.encode(form).decode()
+
+
+def _only(these: Mapping[str, str], others: Mapping[str, str]) -> str:
+    """Return the columns that others do not have so, in words."""
+    own = [f"{name} {kind}" for name, kind in these.items() if others.get(name) != kind]
+    return ", ".join(own) or "none of these"

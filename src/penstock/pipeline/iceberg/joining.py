@@ -1,0 +1,59 @@
+"""Small files of a table are joined, those of each part on their own, a bounded number of rows at a time."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from penstock.errors import MissingExtra
+
+from ..rewriting import Rewritten, fitting
+from ..writing import OpenFile
+
+try:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+except ImportError as exc:
+    raise MissingExtra("a pipeline", "spark") from exc
+
+_ROWS = 1 << 13
+
+
+def joined(
+    path: Path, schema: pa.Schema, parts: Sequence[Sequence[tuple[str, int]]], file_bytes: int
+) -> Rewritten:
+    """Write the files of each part, given by name and bytes, into files of about a size; commit nothing."""
+    done = Rewritten()
+    try:
+        for files in parts:
+            for names in _bins(files, file_bytes):
+                file = _one(path, schema, names)
+                done.added.append(({}, file.finish()))
+                done.removed += names
+    except BaseException:
+        done.abandon()
+        raise
+    return done
+
+
+def _bins(files: Sequence[tuple[str, int]], file_bytes: int) -> list[list[str]]:
+    bins, size = list[list[str]](), file_bytes
+    for name, bytes_ in files:
+        if size + bytes_ > file_bytes:
+            bins.append([])
+            size = 0
+        bins[-1].append(name)
+        size += bytes_
+    return [names for names in bins if len(names) > 1]
+
+
+def _one(path: Path, schema: pa.Schema, names: Sequence[str]) -> OpenFile:
+    file = OpenFile(path, schema)
+    try:
+        for name in names:
+            with pq.ParquetFile(path / name) as source:
+                for batch in source.iter_batches(_ROWS):
+                    for rows in fitting(pa.Table.from_batches([batch]), schema).to_batches():
+                        file.add(rows)
+    except BaseException:
+        file.abandon()
+        raise
+    return file

@@ -1,0 +1,462 @@
+"""An Iceberg table as it stands at one moment: what it holds, what it knows, and its transactions.
+
+The identity of a batch stands in the table's properties, written in the commit that brings the rows; there,
+and not in the summary of a snapshot, which goes when snapshots expire. Every commit of ours makes a snapshot,
+also one without rows, and asks for the one that was last when the table was looked at: so the catalog refuses
+a commit if anyone came in between. pyiceberg would try again by itself, and add the rows a second time after
+a commit of the same batch by somebody else: that is turned off for our commits, whatever the table says.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from penstock.clock import SYSTEM
+from penstock.errors import MissingExtra, PipelineFailed, TableDamaged
+
+from ..contract import (
+    FILES,
+    OF_LAKE,
+    ROWS,
+    SCAN_BYTES,
+    SCAN_ROWS,
+    SOURCES,
+    DataFile,
+    PartOf,
+    Size,
+    Table,
+    declared,
+    notes_of,
+)
+from ..identity import BatchIdentity, Source, Transactions
+from ..offsets import Ends
+from ..on_disk import bring_to_disk
+from ..paths import CONTROL
+from ..rewriting import without
+from .catalog import catalog_of, make_namespace
+from .columns import arrow_of, form_of, kept
+from .files import local, metadata_files, needed
+from .joining import joined
+
+try:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from deltalake.exceptions import CommitFailedError
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
+    from pyiceberg.io.pyarrow import parquet_files_to_data_files
+    from pyiceberg.table import FileScanTask, TableProperties, Transaction
+    from pyiceberg.table import Table as Loaded
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.update import TableUpdate
+    from pyiceberg.table.update.snapshot import ExpireSnapshots
+    from pyiceberg.transforms import IdentityTransform, parse_transform
+except ImportError as exc:
+    raise MissingExtra("a lake of Iceberg tables", "iceberg") from exc
+
+_OPERATION = (
+    "penstock.operation"  # in the summary of a snapshot: what it is, where Iceberg has no word for it
+)
+_KEPT_SNAPSHOTS = 100  # each commit writes the whole list
+_HOUR_MS = 3_600_000
+_PROPERTIES = {
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+    "write.parquet.compression-codec": "zstd",
+}
+
+
+class IcebergTable(Table):
+    """One Iceberg table. It is loaded from its catalog when it is first asked something."""
+
+    parts_in_files = True
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+        self._catalog, self._name = catalog_of(path)
+        self._loaded: Loaded | None = None
+
+    @property
+    def settles_late(self) -> bool:  # type: ignore[override]
+        """Whether a commit may count after it was reported as failed: by a REST catalog behind a proxy."""
+        return type(self._catalog).__name__ == "RestCatalog"
+
+    @property
+    def _table(self) -> Loaded:
+        if self._loaded is None:
+            self._loaded = self._load()
+        return self._loaded
+
+    def _load(self) -> Loaded:
+        try:
+            return self._catalog.load_table(self._name)
+        except NoSuchTableError as exc:
+            first = list(Path(self.path).glob("metadata/*.metadata.json"))
+            if len(first) == 1 and first[0].name.startswith("00000-"):  # a crash before it was known: no rows
+                return self._catalog.register_table(self._name, f"file://{first[0]}")
+            raise TableDamaged(self.path, f"its catalog knows no table {'.'.join(self._name)}") from exc
+        except FileNotFoundError as exc:
+            raise TableDamaged(self.path, str(exc).partition("\n")[0]) from exc
+
+    def _forget(self) -> None:
+        """Look again the next time: the table was committed to."""
+        self._loaded = None
+
+    @classmethod
+    def opened(
+        cls,
+        path: Path,
+        schema: pa.Schema,
+        configuration: Mapping[str, str] | None = None,
+        partition_by: Sequence[str] = (),
+    ) -> Self:
+        """Return the table at a path, made with these columns if there is none."""
+        table = cls(path)
+        if not table._catalog.table_exists(table._name):
+            (path / "metadata").mkdir(parents=True, exist_ok=True)
+            make_namespace(table._catalog, table._name[0])
+            with suppress(TableAlreadyExistsError, CommitFailedException):  # another driver made it just now
+                _create(table._catalog, table._name, path, schema, dict(configuration or {}), partition_by)
+            bring_to_disk(path / "metadata", path)
+        return table
+
+    def drop(self) -> None:
+        """Let the catalog forget the table."""
+        with suppress(NoSuchTableError):
+            self._catalog.drop_table(self._name)
+
+    def version_of(self, application: str) -> int | None:
+        """Return the version that an application has reached."""
+        found = self._table.properties.get(application)
+        return None if found is None else int(found)
+
+    def sources(self) -> list[Source]:
+        """Return the topics that feed the table, as its last commit of ours says."""
+        said = self._table.properties.get(SOURCES)
+        return [] if said is None else msgspec.json.decode(said, type=list[Source])
+
+    def is_of_lake(self) -> bool:
+        """Return whether it was committed to as one of several, whose common place a mark keeps."""
+        return OF_LAKE in self._table.properties
+
+    def configuration(self) -> dict[str, str]:
+        """Return the properties of the table."""
+        return dict(self._table.properties)
+
+    def partition_columns(self) -> list[str]:
+        """Return the names of its partition fields."""
+        return [each.name for each in self._table.spec().fields]
+
+    def schema_form(self) -> dict[str, Any]:
+        """Return the columns in Delta's own form."""
+        return form_of(self.arrow_schema())
+
+    def form_of(self, schema: pa.Schema) -> dict[str, Any]:
+        """Return in that form what the table would make of columns."""
+        return form_of(kept(schema))
+
+    def arrow_schema(self) -> pa.Schema:
+        """Return the columns as Arrow has them."""
+        return arrow_of(self._table.schema())
+
+    def add_columns(self, schema: pa.Schema, names: Sequence[str]) -> None:
+        """Give the table some columns of a schema, or fields of theirs. Raises CommitFailedError."""
+        transaction = self._begin()
+        new = pa.schema([each for each in schema if each.name in names])
+        with transaction.update_schema() as update:
+            update.union_by_name(new)
+        self._finish(transaction)
+
+    def _tasks(self) -> list[FileScanTask]:
+        return list(self._table.scan().plan_files())
+
+    def is_empty(self) -> bool:
+        """Return whether the table holds no files."""
+        return not self._tasks()
+
+    def files(self) -> list[tuple[PartOf, str]]:
+        """Return the files that the table points to, as paths below its folder, each with its part."""
+        names = self.partition_columns()
+        return [
+            (
+                {name: _said(each.file.partition[number]) for number, name in enumerate(names)},
+                self._below(each.file.file_path),
+            )
+            for each in self._tasks()
+        ]
+
+    def _below(self, location: str) -> str:
+        return local(location).relative_to(self.path).as_posix()
+
+    def file_sizes(self) -> list[int]:
+        """Return the bytes of each file that the table points to."""
+        return [each.file.file_size_in_bytes for each in self._tasks()]
+
+    def size(self) -> Size:
+        """Return how much the table holds."""
+        tasks = [each.file for each in self._tasks()]
+        rows, size = sum(each.record_count for each in tasks), sum(each.file_size_in_bytes for each in tasks)
+        return Size(self._table.last_sequence_number, rows, len(tasks), size)
+
+    def batches(self, names: Sequence[str], rows_together: int = SCAN_ROWS) -> Iterator[pa.RecordBatch]:
+        """Yield some columns, bounded in rows and about in bytes at a time. Raises TableDamaged."""
+        wanted = self.arrow_schema()
+        schema = pa.schema([wanted.field(name) for name in names])
+        for each in self._tasks():
+            if not local(each.file.file_path).is_file():
+                raise TableDamaged(self.path, f"its file {local(each.file.file_path).name} is not there")
+        try:
+            for batch in self._table.scan(selected_fields=tuple(names)).to_arrow_batch_reader():
+                rows = pa.Table.from_batches([batch]).select(list(names)).cast(schema)
+                together = min(rows_together, max(1, SCAN_BYTES * rows.num_rows // max(1, rows.nbytes)))
+                yield from rows.to_batches(max_chunksize=max(1, together))
+        except (OSError, pa.ArrowException) as exc:
+            raise TableDamaged(self.path, str(exc).partition("\n")[0]) from exc
+
+    def append(self, files: Sequence[DataFile], identity: BatchIdentity) -> None:
+        """Add files and the batch's identity in one transaction. Raises CommitFailedError."""
+        notes = notes_of(identity, sum(each.rows for each in files), len(files))
+        self._commit([each.name for each in files], (), identity.transactions(self), notes)
+
+    def replace(
+        self,
+        added: Sequence[tuple[PartOf, DataFile]],
+        removed: Sequence[str],
+        schema: pa.Schema,
+        identity: BatchIdentity | None,
+        partition_by: list[str],
+    ) -> None:
+        """Add files and remove others in one transaction. Raises CommitFailedError."""
+        rows, names = sum(each.rows for _, each in added), [each.name for _, each in added]
+        notes = {ROWS: str(rows), FILES: str(len(names))}
+        if identity is not None:
+            notes = notes_of(identity, rows, len(names))
+        self._commit(names, removed, [] if identity is None else identity.transactions(self), notes)
+
+    def declare(self, source: Source, ends: Ends, marks: Mapping[int, int]) -> None:
+        """Let the table say that it holds a topic up to some ends. Raises CommitFailedError."""
+        self._commit((), (), *declared(source, ends, marks))
+
+    def cut_back(self, source: Source, cuts: Ends, marks: Mapping[int, int]) -> int:
+        """Let the table end at other places, which it has passed: remove the rows from there on.
+
+        Rows and ends go in one commit. Raises CommitFailedError.
+        """
+        ends = self.ends(source)
+        beyond = {p: cut for p, cut in cuts.items() if cut < ends.get(p, 0)}
+
+        def goes(rows: pa.RecordBatch) -> pa.Array:
+            gone = pa.array([False] * rows.num_rows)
+            for partition, cut in beyond.items():
+                mine = pc.equal(rows.column("partition"), partition)
+                gone = pc.or_kleene(gone, pc.and_kleene(mine, pc.greater_equal(rows.column("offset"), cut)))
+            return gone
+
+        done = without(self, ["partition", "offset"], goes)
+        added = [each.name for _, each in done.added]
+        try:
+            self._commit(added, done.removed, *declared(source, cuts, marks))
+        except BaseException:
+            done.abandon()
+            raise
+        return done.rows
+
+    def _begin(self) -> Transaction:
+        """Return a transaction on the table as it was seen, which is not tried again by itself."""
+        self._table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"  # of this copy alone
+        return _Remembering(self._table)
+
+    def _commit(
+        self,
+        added: Sequence[str],
+        removed: Sequence[str],
+        transactions: Transactions,
+        notes: Mapping[str, str],
+        operation: str | None = None,
+    ) -> None:
+        transaction = self._begin()
+        sticky = {name: notes[name] for name in (SOURCES, OF_LAKE) if name in notes}
+        properties = {name: str(version) for name, version in transactions} | sticky
+        if properties:
+            transaction.set_properties(properties)
+        summary = {name: each for name, each in notes.items() if name not in sticky}
+        update = transaction.update_snapshot(summary | ({_OPERATION: operation} if operation else {}))
+        tasks, old = self._tasks() if removed else [], set(removed)
+        tasks = [each for each in tasks if self._below(each.file.file_path) in old]
+        if any(each.delete_files for each in tasks):
+            raise PipelineFailed(
+                f"rows of table {self.path} were deleted by an engine that did not write their files anew; "
+                "let it do so (rewrite_data_files), or they would come back"
+            )
+        gone = [each.file for each in tasks]
+        producer = update.overwrite() if gone else update.merge_append()
+        paths = (f"{self._table.location()}/{name}" for name in added)
+        with producer as files:
+            for data_file in parquet_files_to_data_files(self._table.io, transaction.table_metadata, paths):
+                files.append_data_file(data_file)
+            for data_file in gone:
+                files.delete_data_file(data_file)
+        self._finish(transaction)
+
+    def _finish(self, transaction: Transaction) -> None:
+        """Commit, with what it points to on the disk. Raises CommitFailedError."""
+        made = transaction.table_metadata.current_snapshot()
+        before = self._table.metadata.current_snapshot()
+        if made is not None and (before is None or made.snapshot_id != before.snapshot_id):
+            described = [file for file in metadata_files(self._table, made) if file.is_file()]
+            known = set() if before is None else set(metadata_files(self._table, before))
+            bring_to_disk(*(file for file in described if file not in known))
+            old = sorted(transaction.table_metadata.snapshots, key=lambda each: each.timestamp_ms)
+            old = [each for each in old if each.snapshot_id != made.snapshot_id][: -_KEPT_SNAPSHOTS + 1]
+            if old:
+                ExpireSnapshots(transaction).by_ids([each.snapshot_id for each in old]).commit()
+        try:
+            transaction.commit_transaction()
+        except CommitFailedException as exc:
+            raise CommitFailedError(str(exc)) from exc
+        finally:
+            self._forget()
+
+    def compact(self, file_bytes: int) -> tuple[int, int]:
+        """Join files smaller than a size; return how many, and into how many. Raises CommitFailedError.
+
+        The old files stay until they are vacuumed. A file that another engine has deleted rows from without
+        writing it anew is left alone.
+        """
+        names = self.partition_columns()
+        small: dict[tuple[Any, ...], list[tuple[str, int]]] = {}
+        for each in self._tasks():
+            if each.file.file_size_in_bytes < file_bytes and not each.delete_files:
+                part = tuple(each.file.partition[number] for number in range(len(names)))
+                small.setdefault(part, []).append(
+                    (self._below(each.file.file_path), each.file.file_size_in_bytes)
+                )
+        done = joined(Path(self.path), self.arrow_schema(), list(small.values()), file_bytes)
+        if not done.removed:
+            return 0, 0
+        notes = {ROWS: "0", FILES: str(len(done.added))}
+        try:
+            self._commit([each.name for _, each in done.added], done.removed, [], notes, "optimize")
+        except BaseException:
+            done.abandon()
+            raise
+        return len(done.removed), len(done.added)
+
+    def commits(self, at_most: int) -> list[dict[str, Any]]:
+        """Return the last commits, the newest first, in the names of Delta's log."""
+        found = []
+        for each in sorted(self._table.snapshots(), key=lambda each: -(each.sequence_number or 0))[:at_most]:
+            said = {} if each.summary is None else dict(each.summary.additional_properties)
+            operation = "" if each.summary is None else each.summary.operation.value
+            found.append(
+                {
+                    "version": each.sequence_number,
+                    "timestamp": each.timestamp_ms,
+                    "operation": said.get(_OPERATION, operation),
+                    ROWS: said.get(ROWS, said.get("added-records", 0)),
+                    FILES: said.get("added-data-files", 0),
+                    "num_removed_files": said.get("deleted-data-files", 0),
+                }
+            )
+        return found
+
+    def purge(self, older_than_hours: int) -> list[str]:
+        """Remove all that was, and is not any more: older snapshots, their files and descriptions."""
+        was = needed(self._table, self._table.snapshots())
+        # The snapshot that has removed files still describes them; the one after it does not.
+        self._commit((), (), [], {}, "erase")
+        was |= needed(self._table, self._table.snapshots())
+        self._expire(set())
+        is_now = needed(self._table, self._table.snapshots())
+        gone = [each for each in was - is_now if each.is_file()]
+        for each in gone:
+            each.unlink(missing_ok=True)
+        root = Path(self.path)
+        names = [each.relative_to(root).as_posix() for each in gone]
+        gone_since = self.vacuum(older_than_hours, dry_run=False)
+        return sorted(name for name in {*names, *gone_since} if name.endswith(".parquet"))
+
+    def _expire(self, stay: set[int]) -> None:
+        """Forget all snapshots but some, and the last one. Raises CommitFailedError."""
+        now = self._table.current_snapshot()
+        kept = stay | ({now.snapshot_id} if now is not None else set())
+        gone = [each.snapshot_id for each in self._table.snapshots() if each.snapshot_id not in kept]
+        if gone:
+            expiring = self._begin()
+            ExpireSnapshots(expiring).by_ids(gone).commit()
+            try:
+                expiring.commit_transaction()
+            except CommitFailedException as exc:
+                raise CommitFailedError(str(exc)) from exc
+            finally:
+                self._forget()
+
+    def vacuum(self, older_than_hours: int, *, dry_run: bool) -> list[str]:
+        """Forget snapshots older than an age, and remove files of that age that none points to any more."""
+        before_ms = SYSTEM.now_ms() - older_than_hours * _HOUR_MS
+        now = self._table.current_snapshot()
+        stay = [
+            each
+            for each in self._table.snapshots()
+            if each.timestamp_ms >= before_ms or (now is not None and each.snapshot_id == now.snapshot_id)
+        ]
+        if not dry_run:
+            self._expire({each.snapshot_id for each in stay})
+        held, root = needed(self._table, stay), Path(self.path)
+        files = [each for each in root.rglob("*") if each.is_file() and _is_ours(each.relative_to(root))]
+        left = [each for each in files if each not in held and each.stat().st_mtime * 1000 < before_ms]
+        for each in [] if dry_run else left:
+            each.unlink(missing_ok=True)
+        return sorted(each.relative_to(root).as_posix() for each in left)
+
+
+class _Remembering(Transaction):
+    """A transaction that works out only once what the table is after its changes so far.
+
+    pyiceberg does so each time it asks itself, and copies all snapshots: most of the time of a commit.
+    """
+
+    _worked_out: tuple[tuple[TableUpdate, ...], TableMetadata] | None = None
+
+    @property
+    def table_metadata(self) -> TableMetadata:
+        """What the table is after the changes so far."""
+        if self._worked_out is None or self._worked_out[0] is not self._updates:
+            self._worked_out = self._updates, super().table_metadata
+        return self._worked_out[1]
+
+
+def _is_ours(below: Path) -> bool:
+    """Return whether a file below a table is one of Iceberg's: not our own state beside it."""
+    return below.parts[0] != CONTROL and below.suffix in (".parquet", ".avro", ".json")
+
+
+def _said(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _create(
+    catalog: Catalog,
+    name: tuple[str, str],
+    path: Path,
+    schema: pa.Schema,
+    configuration: dict[str, str],
+    partition_by: Sequence[str],
+) -> None:
+    """Make a table: cut by columns that it has, or by a unit of time of one: `timestamp_day`."""
+    making = catalog.create_table_transaction(
+        name, schema, location=f"file://{path}", properties=_PROPERTIES | configuration
+    )
+    with making as transaction:
+        if partition_by:
+            with transaction.update_spec() as spec:
+                for each in partition_by:
+                    column, _, unit = each.rpartition("_")
+                    transform = IdentityTransform() if each in schema.names else parse_transform(unit)
+                    spec.add_field(each if each in schema.names else column, transform, each)
+        # Our files have no ids of columns: their names tell.
+        mapping = transaction.table_metadata.schema().name_mapping.model_dump_json()
+        transaction.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})

@@ -1,0 +1,41 @@
+"""Which kind of table a folder is, or is to be: Iceberg where a catalog is named beside it, else Delta."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from penstock.errors import MissingExtra
+
+from .contract import Table
+from .paths import catalog_root
+from .table import LakeTable
+
+try:
+    import pyarrow as pa
+except ImportError as exc:
+    raise MissingExtra("a pipeline", "spark") from exc
+
+DELTA, ICEBERG = "delta", "iceberg"
+
+
+def table_at(path: Path) -> Table:
+    """Return the table at a path."""
+    return kind_of(path)(path)
+
+
+def opened(
+    path: Path,
+    schema: pa.Schema,
+    configuration: Mapping[str, str] | None = None,
+    partition_by: Sequence[str] = (),
+) -> Table:
+    """Return the table at a path, made with these columns if there is none."""
+    return kind_of(path).opened(path, schema, configuration, partition_by)
+
+
+def kind_of(path: Path) -> type[Table]:
+    """Return the kind of table that a folder is, or is to be."""
+    if catalog_root(path) is None:
+        return LakeTable
+    from .iceberg.table import IcebergTable
+
+    return IcebergTable

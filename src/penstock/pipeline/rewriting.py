@@ -1,0 +1,98 @@
+"""Rows that go from a table: the files that hold some are written anew without them."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from penstock.errors import MissingExtra
+
+from .contract import DataFile, PartOf, Table
+from .identity import BatchIdentity
+from .writing import OpenFile
+
+try:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+except ImportError as exc:
+    raise MissingExtra("a pipeline", "spark") from exc
+
+_ROWS = 1 << 13
+Goes = Callable[[pa.RecordBatch], pa.Array]  # for some rows, which of them go
+
+
+@dataclass
+class Rewritten:
+    """Files of a table that come, and those that go; `rows`: how many rows go with them."""
+
+    added: list[tuple[PartOf, DataFile]] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    rows: int = 0
+
+    def put(self, table: Table, identity: BatchIdentity | None = None) -> None:
+        """Let the table point to the new files instead of the old ones. Raises CommitFailedError."""
+        if self.removed:
+            where = table.arrow_schema(), identity, table.partition_columns()
+            table.replace(self.added, self.removed, *where)
+
+    def abandon(self) -> None:
+        """Remove what was written."""
+        for _, each in self.added:
+            with suppress(OSError):
+                (Path(each.table) / each.name).unlink()
+
+
+def without(table: Table, columns: Sequence[str], goes: Goes, *, dry_run: bool = False) -> Rewritten:
+    """Write the files of a table anew that hold rows which go, seen by some columns; a dry run only counts.
+
+    Nothing is committed yet; if it fails, nothing is left behind.
+    """
+    done = Rewritten()
+    try:
+        for part, name in table.files():
+            count, made = _file(Path(table.path), name, columns, goes, dry_run)
+            if count:
+                done.rows += count
+                done.removed.append(name)
+                done.added += [(part, each) for each in made]
+    except BaseException:
+        done.abandon()
+        raise
+    return done
+
+
+def _file(
+    path: Path, name: str, columns: Sequence[str], goes: Goes, dry_run: bool
+) -> tuple[int, list[DataFile]]:
+    """Return how many rows of a file go, and the file that has the others; none if there are none."""
+    with pq.ParquetFile(path / name) as source:
+        seen = source.iter_batches(_ROWS, columns=list(columns))
+        count = sum(pc.sum(_mask(goes, batch)).as_py() or 0 for batch in seen)
+        if dry_run or count in (0, source.metadata.num_rows):
+            return count, []
+        file = OpenFile(path, source.schema_arrow)
+        try:
+            for batch in source.iter_batches(_ROWS):
+                file.add(batch.filter(pc.invert(_mask(goes, batch.select(list(columns))))))
+            return count, [file.finish()]
+        except BaseException:
+            file.abandon()
+            raise
+
+
+def _mask(goes: Goes, batch: pa.RecordBatch) -> pa.Array:
+    return pc.fill_null(goes(batch), False)
+
+
+def fitting(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return rows in the columns of the table; one that they do not have is NULL."""
+    if rows.schema.names == schema.names:
+        return rows.cast(schema)
+    columns = [
+        rows.column(each.name).cast(each.type)
+        if each.name in rows.schema.names
+        else pa.nulls(rows.num_rows, each.type)
+        for each in schema
+    ]
+    return pa.table(columns, schema=schema)

@@ -1,0 +1,215 @@
+"""An owner who is erased in the log is erased from the tables, too: no byte of them is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from penstock import Outbox, Record
+from penstock.errors import AnotherLog
+from penstock.model.retry import Fixed
+from penstock.operate.dead import dead_letters
+from penstock.operate.erase import erase
+from penstock.operate.lanes import lanes
+from penstock.pipeline.committing import AppendFiles, Committing
+from penstock.pipeline.erasing import ErasedRows, erase_in_tables
+from penstock.pipeline.iceberg.catalog import begin
+from penstock.pipeline.identity import ByOffsets
+from penstock.pipeline.kinds import table_at
+from penstock.pipeline.lake import Lake
+from penstock.pipeline.offsets import Range
+from penstock.pipeline.upsert.merging import Upsert
+from tests.pipeline.conftest import Command
+from tests.pipeline.test_upsert_merging import a_part
+
+ADA, BOB = "Ada Lovelace", "Bob Example"
+SCHEMA = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("name", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("deleted", pa.bool_()),
+        ("bucket", pa.int32()),
+    ]
+)
+
+
+NEVER = Fixed(timedelta(seconds=1), max_retries=0)
+
+
+def fail(record: Record) -> None:
+    """Leave what is Ada's in lanes and dead letters, quoted in an error."""
+    if ADA in str(record.value):
+        raise ValueError(f"cannot mail {record.value}")
+
+
+class Shop:
+    """A store with records of two people, and a lake that holds them, in batches of ten."""
+
+    def __init__(self, folder: Path, committing: Committing) -> None:
+        self.url, self.to = f"sqlite:///{folder / 'shop.db'}", folder / "lake"
+        self.outbox, self._committing, self._end = Outbox(self.url), committing, 0
+        self.outbox.migrate()
+        self.outbox.log.create_topic("orders", partitions=1)
+        for group, retry in (("parks", Fixed(timedelta(hours=1), max_retries=3)), ("gives up", NEVER)):
+            self.outbox.handler(group=group, id=group, topic="orders", retry=retry)(fail)
+
+    def publish(self, owners: str) -> None:
+        """Publish a record of each owner, and put them into the lake as one batch."""
+        names = [ADA if each == "a" else BOB for each in owners]
+        with self.outbox.transaction() as conn:
+            for n, name in enumerate(names):
+                self.outbox.publish(
+                    conn, "order", {"name": name}, key=f"{name}-{self._end + n}", topic="orders", owner=name
+                )
+        with suppress(ValueError):
+            self.outbox.drain()
+        log = self.outbox.log
+        rows = [
+            {
+                "key": f"{name}-{self._end + n}".encode(),
+                "name": name,
+                "topic": "orders",
+                "partition": 0,
+                "offset": self._end + n,
+                "deleted": False,
+                "bucket": n % 3,
+            }
+            for n, name in enumerate(names)
+        ]
+        end = self._end + len(names)
+        batch = Range(log.identity().id, "orders", log.topic("orders").id, {0: self._end}, {0: end})
+        Lake(self.to).commit([a_part(self.to / "order", rows, SCHEMA)], ByOffsets((batch,)), self._committing)
+        self._end = end
+
+    def names(self) -> list[str]:
+        found = table_at(self.to / "order").batches(["name"])
+        return sorted(name for batch in found for name in batch.column("name").to_pylist())
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    if request.param == "iceberg":
+        begin(tmp_path / "lake", None, None)
+    return tmp_path
+
+
+@pytest.fixture(params=["append", "upsert"])
+def shop(request: pytest.FixtureRequest, folder: Path) -> Iterator[Shop]:
+    shop = Shop(folder, AppendFiles() if request.param == "append" else Upsert(("key",), (1,)))
+    yield shop
+    shop.outbox.close()
+
+
+def everything(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    """Yield all bytes below a folder, as they are and, where they are compressed, as they were before."""
+    for file in folder.rglob("*"):
+        if file.is_file():
+            yield file, file.read_bytes()
+            if file.suffix == ".parquet":
+                said = pq.ParquetFile(file)
+                yield file, repr((said.read().to_pylist(), said.metadata.to_dict())).encode()
+            elif file.suffix == ".avro":
+                with file.open("rb") as source:
+                    yield file, repr(list(fastavro.reader(source))).encode()
+
+
+def traces(folder: Path, text: str) -> set[str]:
+    found = (file for file, content in everything(folder) if text.encode() in content)
+    return {file.relative_to(folder).as_posix() for file in found}
+
+
+def erased(shop: Shop, owner: str) -> list[ErasedRows]:
+    erase(shop.outbox, owner)
+    return erase_in_tables(shop.to, shop.outbox.log, older_than_hours=0)
+
+
+def rebuilt(shop: Shop) -> None:
+    """Let SQLite forget its free pages, as the page on erasing says."""
+    with closing(sqlite3.connect(shop.url.removeprefix("sqlite:///"))) as conn:
+        conn.execute("VACUUM")
+        conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def test_no_byte_of_an_erased_owner_is_left_in_log_and_tables(shop: Shop, folder: Path) -> None:
+    for owners in ("abab", "bbbb", "aaaa", "ab"):
+        shop.publish(owners)
+    left = a_part(folder / "lake" / "order", [{"name": ADA}], SCHEMA)  # by a crash: no table points to it
+    assert len(lanes(shop.outbox).items) + len(dead_letters(shop.outbox).items) >= 7
+    assert {"shop.db"} < traces(folder, ADA) or "shop.db-wal" in traces(folder, ADA)
+    assert any(name.startswith("lake/") for name in traces(folder, ADA))
+    (done,) = erased(shop, ADA)
+    rebuilt(shop)
+    assert done.rows == 7
+    assert traces(folder, ADA) == set()
+    assert not (folder / "lake" / "order" / left.files[0].name).exists()
+    assert shop.names() == [BOB] * 7
+    assert traces(folder, BOB) != set()
+    shop.publish("b")  # it goes on where it was
+    assert shop.names() == [BOB] * 8
+
+
+def test_a_run_that_was_cut_short_before_the_past_went_is_finished_by_the_next(
+    shop: Shop, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.publish("ab")
+    erase(shop.outbox, ADA)
+    kind = type(table_at(shop.to / "order"))
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, "purge", lambda self, hours: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            erase_in_tables(shop.to, shop.outbox.log, older_than_hours=0)
+    assert traces(shop.to, ADA) != set()
+    (done,) = erase_in_tables(shop.to, shop.outbox.log, older_than_hours=0)
+    assert done.rows == 0
+    assert traces(shop.to, ADA) == set()
+
+
+def test_a_dry_run_counts_and_files_of_a_batch_under_way_stay(shop: Shop) -> None:
+    shop.publish("aab")
+    erase(shop.outbox, ADA)
+    young = shop.to / "order" / "part-under-way.zstd.parquet"
+    young.write_bytes(b"")
+    (dry,) = erase_in_tables(shop.to, shop.outbox.log, dry_run=True)
+    assert (dry.rows, shop.names()) == (2, [ADA, ADA, BOB])
+    erase_in_tables(shop.to, shop.outbox.log)
+    assert shop.names() == [BOB]
+    assert young.exists()
+    os.utime(young, (1_000, 1_000))
+    erase_in_tables(shop.to, shop.outbox.log)
+    assert not young.exists()
+
+
+def test_another_log_is_refused(shop: Shop, tmp_path: Path) -> None:
+    shop.publish("ab")
+    other = Outbox(f"sqlite:///{tmp_path / 'other.db'}")
+    other.migrate()
+    with pytest.raises(AnotherLog):
+        erase_in_tables(shop.to, other.log)
+    other.close()
+
+
+def test_erase_names_the_job_and_the_job_erases(shop: Shop, penstock: Command) -> None:
+    shop.publish("aab")
+    shop.outbox.log.hold("lake-abc", shop.outbox.log.topic("orders"), {0: 3})
+    said: Any = penstock("erase", ADA, "--url", shop.url, "--yes")
+    assert "pipeline lake-abc may have them in its tables" in said.out
+    assert "penstock pipeline erase FOLDER" in said.out
+    done = penstock("pipeline", "erase", str(shop.to), "--url", shop.url, "--yes", "--json")
+    assert done.code == 0, done.err
+    (table,) = json.loads(done.out)
+    assert (table["table"], table["rows"]) == ("order", 2)
+    assert shop.names() == [BOB]
