@@ -32,7 +32,7 @@ NAME = "penstock"
 _WAIT_SECONDS = 60
 
 
-class Known(msgspec.Struct, frozen=True):
+class LakeCatalog(msgspec.Struct, frozen=True):
     """Which catalog, and the namespace of the tables in it. `uri` None: the file beside the lake."""
 
     namespace: str
@@ -50,7 +50,7 @@ def begin(root: Path, uri: str | None, namespace: str | None) -> None:
         raise InvalidOption("path", str(root), "a path without ? and #: readers of Iceberg tables decode it")
     if is_delta(root) or any(is_delta(each) for each in (root.iterdir() if root.is_dir() else ())):
         raise InvalidOption("format", "iceberg", f"delta, as the tables in {root} are, or another folder")
-    wanted = Known(namespace or re.sub(r"\W+", "_", root.name) or "lake", uri)
+    wanted = LakeCatalog(namespace or re.sub(r"\W+", "_", root.name) or "lake", uri)
     file = root / CONTROL / CATALOG
     if file.is_file():
         known = _read(file)
@@ -83,8 +83,8 @@ def make_namespace(catalog: Catalog, namespace: str) -> None:
         return
 
 
-def _read(file: Path) -> Known:
-    return msgspec.json.decode(file.read_bytes(), type=Known)
+def _read(file: Path) -> LakeCatalog:
+    return msgspec.json.decode(file.read_bytes(), type=LakeCatalog)
 
 
 class _FileCatalog(SqlCatalog):
