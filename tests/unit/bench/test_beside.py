@@ -226,4 +226,4 @@ def test_a_case_is_measured_with_the_package_of_an_earlier_commit(repository: Pa
     assert case.name == "partition"
     assert all(len(variant.rounds) == 1 for half in (case.before, case.after) for variant in half.variants)
     assert result.output.count("partition.cpu") == 1
-    assert "| partition.cpu |" in (bench.pages / "before-after.md").read_text("utf-8")
+    assert "| partition.cpu \\* |" in (bench.pages / "before-after.md").read_text("utf-8")
