@@ -43,6 +43,7 @@ ARGUMENTS = {
     "periodic resume": ["x"],
     "periodic run-now": ["x"],
     "periodic show": ["x"],
+    "pipeline erase": [".", "--yes"],
     "pipeline lake": ["--to", "lake"],
     "pipeline reset": ["lake", "--from-table", "--yes"],
     "pipeline run": ["builtins:len", "--to", "lake"],

@@ -82,7 +82,8 @@ def test_erase_asks_unless_told_and_says_what_it_did(
     code, out, _ = run("erase", "ada", "--json", "--yes")
     assert code == 0
     assert json.loads(out) == {
-        "staged": 0, "scheduled": 0, "logged": 1, "waiting": 0, "dead": 0, "count": 1, "dry_run": False
+        "staged": 0, "scheduled": 0, "logged": 1, "waiting": 0, "dead": 0, "count": 1, "dry_run": False,
+        "pipelines": [],
     }  # fmt: skip
     code, out, _ = run("erase", "bob", "--yes")
     assert (code, out) == (0, "       1 in the log, without content from now on\nerased\n")

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,8 @@ from .segment import Segment
 
 if TYPE_CHECKING:
     from .directory import TopicFiles
+
+_LOOKS = 10
 
 
 class PartitionReader(PartitionView):
@@ -85,11 +88,18 @@ class PartitionReader(PartitionView):
             self._take_over(head)
             self.start = max(self.start, self._durable_start())
 
+    def _load(self) -> list[Segment]:
+        """Return the segments that are there; the writer may remove one between the look and the read."""
+        for _ in range(_LOOKS):
+            with suppress(FileNotFoundError):
+                return load_segments(self.files, self.folder, self._index_bytes)
+        return load_segments(self.files, self.folder, self._index_bytes)
+
     def _find(self) -> None:
         """Find out without a head what the segments hold. Raises Damaged while another process writes."""
         if self._is_found:
             return
-        segments = load_segments(self.files, self.folder, self._index_bytes)
+        segments = self._load()
         if segments:
             set_end(segments[-1])
         if not segments or (segments[-1].end_offset == segments[0].base_offset):
@@ -110,7 +120,7 @@ class PartitionReader(PartitionView):
         if head.changes != self._changes:
             for each in before:
                 self.files.forget(each.path)
-            self.segments = load_segments(self.files, self.folder, self._index_bytes)
+            self.segments = self._load()
             self._changes = head.changes
         self.start = head.start
         self._set_last_end(head)

@@ -5,7 +5,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from penstock import Outbox
 from penstock.errors import LogMismatch, NoOutbox, WriterElsewhere
 from penstock.log.contract import Batch, OffsetRange, Position, Producer
 from penstock.log.entry import Content
+from penstock.log.files.disk import Disk
 from penstock.log.files.log import FileLog
 from penstock.log.sql.migrations import migrate
 from penstock.log.store import Store, open_store
@@ -95,6 +96,32 @@ def test_another_process_reads_what_is_published_through_rolls_trims_and_erasure
         bounds = store.log.bounds("t", 0)
         expected = [[each.id, each.offset] for each in store.log.read("t", 0, bounds.start)]
         assert json.loads(reader.ask()) == {"bounds": list(bounds), "records": expected}, turn
+
+
+def test_a_segment_that_goes_between_a_look_and_the_read_of_it_is_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer's retention removed one just then, and who had listed it met FileNotFoundError."""
+    monkeypatch.setenv("PENSTOCK_FILES_SEGMENT_BYTES", "4096")
+    with closing(opened(tmp_path / "log")) as store:
+        store.log.create_topic("t", partitions=1)
+        for number in range(60):
+            store.log.append("t", [a_record(data=b"%03d" % number * 60)])
+    names: Callable[[Disk, Path], list[str]] = Disk.names
+    gone: list[str] = []
+
+    def names_before(disk: Disk, folder: Path) -> list[str]:
+        found = names(disk, folder)
+        segments = sorted(each for each in found if each.endswith(".log"))
+        if not gone and len(segments) > 1:
+            (folder / segments[0]).unlink()
+            gone.append(segments[0])
+        return found
+
+    monkeypatch.setattr(Disk, "names", names_before)
+    with closing(open_store(f"{tmp_path}/log/")) as reader:
+        assert reader.log.bounds("t", 0).end == 60
+    assert gone
 
 
 def test_only_the_process_that_writes_may_append_and_the_others_are_told_which_it_is(
