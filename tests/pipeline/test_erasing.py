@@ -178,6 +178,23 @@ def test_a_run_that_was_cut_short_before_the_past_went_is_finished_by_the_next(
     assert traces(shop.to, ADA) == set()
 
 
+@pytest.mark.parametrize("shop", ["append"], indirect=True)
+def test_a_run_that_fails_after_its_commit_takes_nothing_from_the_table(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.publish("ab")
+    erase(shop.outbox, ADA)
+    kind = type(table_at(shop.to / "order"))
+
+    def failing(self: Any) -> None:
+        raise OSError(5, "the disk is gone")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="the disk is gone"):
+        patch.setattr(kind, "_forget", failing)
+        erase_in_tables(shop.to, shop.outbox.log, older_than_hours=0)
+    assert shop.names() == [BOB]
+
+
 def test_a_dry_run_counts_and_files_of_a_batch_under_way_stay(shop: Shop) -> None:
     shop.publish("aab")
     erase(shop.outbox, ADA)

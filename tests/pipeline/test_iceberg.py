@@ -12,13 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import polars
 import pyarrow as pa
 import pytest
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.table import Table as Loaded
 
 from penstock.errors import InvalidOption, RangesDiffer, TableDamaged, TableDiffers
 from penstock.pipeline.committing import AppendFiles, TablePart, commit
+from penstock.pipeline.erasing import _rows
 from penstock.pipeline.iceberg.catalog import begin, catalog_of
 from penstock.pipeline.iceberg.table import IcebergTable
 from penstock.pipeline.identity import ByOffsets
@@ -27,6 +31,7 @@ from penstock.pipeline.lake_state import reset
 from penstock.pipeline.offsets import Range
 from penstock.pipeline.partitioning import Partitioning
 from penstock.pipeline.paths import is_table, tables_in
+from penstock.pipeline.places import Places
 from penstock.pipeline.routing import OneTable
 from penstock.pipeline.sink import IcebergSink
 from penstock.pipeline.tables import describe, history, vacuum
@@ -336,6 +341,34 @@ def test_a_rest_catalog_knows_the_tables_and_refuses_who_was_overtaken(
         begin(table.parent, url, "shop")
         assert appended(table, 0, 3)
         assert len(offsets(table)) == 3
+
+
+@pytest.mark.parametrize("work", ["compact", "cut_back", "erase"])
+def test_files_of_a_commit_that_counts_though_the_catalog_said_nothing_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: str
+) -> None:
+    with rest_catalog(tmp_path) as url:
+        begin(tmp_path / "lake", url, "shop")
+        path, committed = tmp_path / "lake" / "orders", RestCatalog.commit_table
+        assert appended(path, 0, 10)
+        assert appended(path, 10, 20)
+        table = table_at(path)
+
+        def silent(*given: Any) -> None:
+            committed(*given)
+            raise CommitStateUnknownException("the proxy gave up")
+
+        with monkeypatch.context() as patch, pytest.raises(CommitStateUnknownException):
+            patch.setattr(RestCatalog, "commit_table", silent)
+            if work == "compact":
+                table.compact(1 << 20)
+            elif work == "cut_back":
+                table.cut_back(table.sources()[0], {0: 15}, {})
+            else:
+                erased = Places()
+                erased.add(np.array([0]), np.array([3]))
+                _rows(path, TOPIC, erased, dry_run=False)
+        assert len(offsets(path)) == {"compact": 20, "cut_back": 15, "erase": 19}[work]
 
 
 def test_the_command_refuses_another_format_before_spark_starts(

@@ -103,11 +103,11 @@ def _rows(path: Path, topic: str, erased: Places, dry_run: bool) -> int:
                 done.put(table)
             return done.rows
         except CommitFailedError:
-            done.abandon()
+            done.take_back(table)
             if not left:
                 raise
         except BaseException:
-            done.abandon()
+            done.take_back(table)
             raise
     raise AssertionError("the last try returns or raises")
 

@@ -260,7 +260,7 @@ class IcebergTable(Table):
         try:
             self._commit(added, done.removed, *declared(source, cuts, marks))
         except BaseException:
-            done.abandon()
+            done.take_back(self)
             raise
         return done.rows
 
@@ -341,7 +341,7 @@ class IcebergTable(Table):
         try:
             self._commit([each.name for _, each in done.added], done.removed, [], notes, "optimize")
         except BaseException:
-            done.abandon()
+            done.take_back(self)
             raise
         return len(done.removed), len(done.added)
 
