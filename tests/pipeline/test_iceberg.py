@@ -20,7 +20,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.table import Table as Loaded
 
-from penstock.errors import InvalidOption, RangesDiffer, TableDamaged, TableDiffers
+from penstock.errors import InvalidOption, PipelineFailed, RangesDiffer, TableDamaged, TableDiffers
 from penstock.pipeline.committing import AppendFiles, TablePart, commit
 from penstock.pipeline.erasing import _rows
 from penstock.pipeline.iceberg.catalog import begin, catalog_of
@@ -264,6 +264,26 @@ def test_old_snapshots_go_by_themselves_and_ends_stay(table: Path, monkeypatch: 
     assert len(offsets(table)) == 8
 
 
+def test_a_snapshot_that_somebody_has_named_stays_and_nothing_stops(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.pipeline.iceberg.table._KEPT_SNAPSHOTS", 3)
+    assert appended(table, 0, 2)
+    before = loaded(table)
+    before.manage_snapshots().create_tag(before.metadata.current_snapshot_id or 0, "audit").commit()
+    for n in range(2, 12, 2):
+        assert appended(table, n, n + 2)
+    assert optimize(table.parent, file_bytes=1 << 20)
+    vacuum(table.parent, older_than_hours=0, dry_run=False)
+    then = loaded(table).scan(snapshot_id=before.metadata.current_snapshot_id).to_arrow()
+    assert (then.num_rows, len(offsets(table))) == (2, 12)
+    with pytest.raises(PipelineFailed, match="tags or branches, which keep what was: audit; drop them"):
+        table_at(table).purge(0)
+    loaded(table).manage_snapshots().remove_tag("audit").commit()
+    table_at(table).purge(0)
+    assert len(loaded(table).snapshots()) == 1
+
+
 def test_keys_that_were_deleted_are_forgotten(table: Path) -> None:
     schema = pa.schema([*SCHEMA, ("timestamp", pa.timestamp("us", "UTC"))])
     rows = [a_row("a", 0), a_row("b", 1, deleted=True), a_row("c", 2, deleted=True)]
@@ -352,22 +372,22 @@ def test_files_of_a_commit_that_counts_though_the_catalog_said_nothing_stay(
         path, committed = tmp_path / "lake" / "orders", RestCatalog.commit_table
         assert appended(path, 0, 10)
         assert appended(path, 10, 20)
-        table = table_at(path)
+        table, erased = table_at(path), Places()
+        erased.add(np.array([0]), np.array([3]))
+        works: dict[str, Any] = {
+            "compact": lambda: table.compact(1 << 20),
+            "cut_back": lambda: table.cut_back(table.sources()[0], {0: 15}, {}),
+            "erase": lambda: _rows(path, TOPIC, erased, dry_run=False),
+        }
 
         def silent(*given: Any) -> None:
             committed(*given)
             raise CommitStateUnknownException("the proxy gave up")
 
-        with monkeypatch.context() as patch, pytest.raises(CommitStateUnknownException):
+        with monkeypatch.context() as patch:
             patch.setattr(RestCatalog, "commit_table", silent)
-            if work == "compact":
-                table.compact(1 << 20)
-            elif work == "cut_back":
-                table.cut_back(table.sources()[0], {0: 15}, {})
-            else:
-                erased = Places()
-                erased.add(np.array([0]), np.array([3]))
-                _rows(path, TOPIC, erased, dry_run=False)
+            with pytest.raises(CommitStateUnknownException):
+                works[work]()
         assert len(offsets(path)) == {"compact": 20, "cut_back": 15, "erase": 19}[work]
 
 

@@ -41,7 +41,7 @@ class Rewritten:
         self._remove(set())
 
     def take_back(self, table: Table) -> None:
-        """Remove what was written after a commit failed, unless it counts all the same, or may do so later."""
+        """Remove what was written after a commit failed, unless it counts all the same, or may later."""
         if not table.settles_late:
             self._remove(type(table)(Path(table.path)).file_names())
 
