@@ -211,6 +211,33 @@ def test_a_dry_run_counts_and_files_of_a_batch_under_way_stay(shop: Shop) -> Non
     assert not young.exists()
 
 
+def test_rows_of_another_topic_in_the_same_place_stay(folder: Path) -> None:
+    outbox, to, topics = Outbox(f"sqlite:///{folder / 'shop.db'}"), folder / "lake", ("orders", "visits")
+    outbox.migrate()
+    for topic in topics:
+        outbox.log.create_topic(topic, partitions=1)
+        outbox.handler(group=topic, id=topic, topic=topic)(lambda record: None)
+    with outbox.transaction() as conn:
+        for topic in topics:
+            outbox.publish(conn, "t", {}, key="k", topic=topic, owner=ADA if topic == "orders" else BOB)
+    outbox.drain()
+    log = outbox.log
+    ranges = [Range(log.identity().id, each, log.topic(each).id, {0: 0}, {0: 1}) for each in topics]
+    row = {"key": b"k", "name": BOB, "topic": "visits", "partition": 0, "offset": 0, "deleted": False}
+    named = pa.schema([each for each in SCHEMA if each.name != "bucket"])
+    unnamed = pa.schema([each for each in named if each.name != "topic"])
+    parts = [a_part(to / "named", [row], named), a_part(to / "unnamed", [row], unnamed)]
+    Lake(to).commit(parts, ByOffsets(tuple(ranges)), AppendFiles())
+    erase(outbox, ADA)
+    told, untold = erase_in_tables(to, log, older_than_hours=0)
+    outbox.close()
+    assert (told.rows, untold.rows) == (0, 0)
+    assert [table_at(to / name).size().rows for name in ("named", "unnamed")] == [1, 1]
+    assert told.unplaced is None
+    assert untold.unplaced is not None
+    assert "has no column topic" in untold.unplaced
+
+
 def test_another_log_is_refused(shop: Shop, tmp_path: Path) -> None:
     shop.publish("ab")
     other = Outbox(f"sqlite:///{tmp_path / 'other.db'}")

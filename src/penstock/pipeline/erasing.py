@@ -54,13 +54,16 @@ def erase_in_tables(
     Safe beside the pipeline, and to run again. Raises AnotherLog, InvalidOption, TableDamaged.
     """
     existing_tables(path)
-    sources = _mine(path, log)
+    lake, sources = Lake(path), _mine(path, log)
     erased = {source.topic: _erased(log, log.topic(source.topic)) for source in sources}
+    # Rows of several topics may have the same partition and offset.
+    needed = PLACE if len(lake.sources()) <= 1 else (*PLACE, "topic")
     done = []
-    for table in Lake(path).tables:
+    for table in lake.tables:
         where = Path(table.path)
-        if not table.has_columns(PLACE):
-            said = "it has no columns partition and offset; make it again: penstock pipeline reset --rebuild"
+        missing = [name for name in needed if not table.has_columns([name])]
+        if missing:
+            said = f"it has no column {missing[0]}; make it again with it: penstock pipeline reset --rebuild"
             done.append(ErasedRows(where.name, 0, 0, said))
             continue
         rows = sum(_rows(where, topic, places, dry_run) for topic, places in erased.items() if places.rows)
