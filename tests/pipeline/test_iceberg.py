@@ -332,6 +332,14 @@ def test_a_folder_has_one_format_and_one_catalog(tmp_path: Path, table: Path) ->
         begin(tmp_path / "other", "ftp://x", None)
 
 
+@pytest.mark.parametrize("address", ["https://me:hunter2@host/x", "ftp://me:hunter2@host/x"])
+def test_a_catalog_with_a_login_is_refused_and_the_password_not_said(tmp_path: Path, address: str) -> None:
+    with pytest.raises(InvalidOption, match="address") as refused:
+        begin(tmp_path / "lake", address, None)
+    assert "hunter2" not in str(refused.value)
+    assert not (tmp_path / "lake").exists()
+
+
 def test_a_rest_catalog_knows_the_tables_and_refuses_who_was_overtaken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
