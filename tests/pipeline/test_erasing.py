@@ -178,6 +178,26 @@ def test_a_run_that_was_cut_short_before_the_past_went_is_finished_by_the_next(
     assert traces(shop.to, ADA) == set()
 
 
+def test_a_batch_that_comes_while_the_past_goes_is_no_failure(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.publish("ab")
+    erase(shop.outbox, ADA)
+    kind = type(table_at(shop.to / "order"))
+    purge = kind.purge
+
+    def overtaken(self: Any, older_than_hours: int) -> list[str]:
+        self.size()  # it is looked at
+        monkeypatch.undo()
+        shop.publish("b")
+        return purge(self, older_than_hours)
+
+    monkeypatch.setattr(kind, "purge", overtaken)
+    erase_in_tables(shop.to, shop.outbox.log, older_than_hours=0)
+    assert shop.names() == [BOB, BOB]
+    assert traces(shop.to, ADA) == set()
+
+
 @pytest.mark.parametrize("shop", ["append"], indirect=True)
 def test_a_run_that_fails_after_its_commit_takes_nothing_from_the_table(
     shop: Shop, monkeypatch: pytest.MonkeyPatch

@@ -67,7 +67,7 @@ def erase_in_tables(
             done.append(ErasedRows(where.name, 0, 0, said))
             continue
         rows = sum(_rows(where, topic, places, dry_run) for topic, places in erased.items() if places.rows)
-        files = 0 if dry_run else len(table_at(where).purge(older_than_hours))
+        files = 0 if dry_run else _purged(where, older_than_hours)
         done.append(ErasedRows(where.name, rows, files))
     left = [] if dry_run else unborn(path, older_than_hours, dry_run=False)
     return [*done, *(ErasedRows(each.table, 0, len(each.files)) for each in left)]
@@ -112,6 +112,17 @@ def _rows(path: Path, topic: str, erased: Places, dry_run: bool) -> int:
         except BaseException:
             done.take_back(table)
             raise
+    raise AssertionError("the last try returns or raises")
+
+
+def _purged(path: Path, older_than_hours: int) -> int:
+    """Let the past of a table go, also if batches come meanwhile; return how many files went."""
+    for left in reversed(range(_TRIES)):
+        try:
+            return len(table_at(path).purge(older_than_hours))
+        except CommitFailedError:
+            if not left:
+                raise
     raise AssertionError("the last try returns or raises")
 
 
