@@ -258,6 +258,20 @@ def test_rows_of_another_topic_in_the_same_place_stay(folder: Path) -> None:
     assert "has no column topic" in untold.unplaced
 
 
+def test_rows_of_a_topic_that_feeds_the_tables_no_more_go_too(folder: Path) -> None:
+    shop = Shop(folder, AppendFiles())
+    shop.publish("ab")
+    log = shop.outbox.log
+    log.create_topic("visits", partitions=1)
+    row = {"key": b"k", "name": BOB, "topic": "visits", "partition": 0, "offset": 0, "deleted": False}
+    visits = Range(log.identity().id, "visits", log.topic("visits").id, {0: 0}, {0: 1})
+    part = a_part(shop.to / "order", [row | {"bucket": 0}], SCHEMA)
+    Lake(shop.to).commit([part], ByOffsets((visits,)), AppendFiles())
+    (done,) = erased(shop, ADA)
+    shop.outbox.close()
+    assert (done.rows, shop.names()) == (1, [BOB, BOB])
+
+
 def test_another_log_is_refused(shop: Shop, tmp_path: Path) -> None:
     shop.publish("ab")
     other = Outbox(f"sqlite:///{tmp_path / 'other.db'}")

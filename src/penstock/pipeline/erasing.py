@@ -57,7 +57,8 @@ def erase_in_tables(
     lake, sources = Lake(path), _mine(path, log)
     erased = {source.topic: _erased(log, log.topic(source.topic)) for source in sources}
     # Rows of several topics may have the same partition and offset.
-    needed = PLACE if len(lake.sources()) <= 1 else (*PLACE, "topic")
+    topics = {each.topic for each in (*sources, *lake.sources())}
+    needed = PLACE if len(topics) <= 1 else (*PLACE, "topic")
     done = []
     for table in lake.tables:
         where = Path(table.path)
@@ -74,10 +75,10 @@ def erase_in_tables(
 
 
 def _mine(path: Path, log: Log) -> list[Source]:
-    """Return the topics of this log that feed the tables. Raises AnotherLog."""
-    known, identity = Lake(path).sources(), log.identity()
-    topics = {each.name: each.id for each in log.topics()}
-    mine = [each for each in known if each.log_id == identity.id and topics.get(each.topic) == each.topic_id]
+    """Return the topics of this log that feed the tables, or have done so once. Raises AnotherLog."""
+    lake, identity = Lake(path), log.identity()
+    topics = [Source(identity.id, each.name, each.id, each.partitions) for each in log.topics()]
+    mine, known = [each for each in topics if lake.fed_by(each)], lake.sources()
     if known and not mine:
         raise AnotherLog(f"{path}", f"log {known[0].log_id}", f"log {identity.id}")
     return mine
