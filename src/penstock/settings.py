@@ -15,6 +15,7 @@ range and where the value came from.
 """
 
 import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
@@ -29,6 +30,9 @@ from penstock.errors import SettingOutOfRange, SettingsFileUnreadable, UnknownSe
 FILE = "penstock.toml"
 NAMES = Path(__file__).with_name("settings_names.txt")  # of every room's settings; by `tools.reference`
 _INFINITE = float("inf")
+_OF_SERVICE = re.compile(
+    r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$"
+)
 _RULE = "penstock"  # the key of a field's metadata that holds its Rule
 _WORDS = {
     "true": True,
@@ -196,17 +200,19 @@ def check_names(file: str | Path | None = None, environ: Mapping[str, str] | Non
 def misspelt(environ: Mapping[str, str] | None = None) -> dict[str, list[str]]:
     """Return the variables that seem to be meant for a setting that there is not, each with what is near.
 
-    Others may own names that begin with PENSTOCK_, as Kubernetes does for a service called penstock: only
-    what is close to a setting, or begins as those of a room do, is taken for ours.
+    Others may own names that begin with PENSTOCK_: only what is close to a setting, or begins as those of a
+    room do, is taken for ours. Not what Kubernetes gives every container for a service called penstock, or
+    penstock-gateway.
     """
     names = [_variable(each) for each in _all_paths()]
-    rooms = tuple({_variable(each.partition(".")[0] + ".") for each in _all_paths()})
+    rooms = {_variable(each.partition(".")[0] + ".") for each in _all_paths()}
     found: dict[str, list[str]] = {}
     for name in os.environ if environ is None else environ:
-        if name.startswith("PENSTOCK_") and name not in names:
+        if name.startswith("PENSTOCK_") and name not in names and not _OF_SERVICE.search(name):
             alike = get_close_matches(name, names, cutoff=0.85)
-            if alike or name.startswith(rooms):
-                found[name] = alike or names
+            room = next((each for each in rooms if name.startswith(each)), None)
+            if alike or room:
+                found[name] = alike or [each for each in names if each.startswith(room or "")]
     return found
 
 

@@ -178,6 +178,44 @@ def test_a_run_that_was_cut_short_before_the_past_went_is_finished_by_the_next(
     assert traces(shop.to, ADA) == set()
 
 
+def test_a_batch_that_comes_while_the_past_goes_is_no_failure(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.publish("ab")
+    erase(shop.outbox, ADA)
+    kind = type(table_at(shop.to / "order"))
+    purge = kind.purge
+
+    def overtaken(self: Any, older_than_hours: int) -> list[str]:
+        self.size()  # it is looked at
+        monkeypatch.undo()
+        shop.publish("b")
+        return purge(self, older_than_hours)
+
+    monkeypatch.setattr(kind, "purge", overtaken)
+    erase_in_tables(shop.to, shop.outbox.log, older_than_hours=0)
+    assert shop.names() == [BOB, BOB]
+    assert traces(shop.to, ADA) == set()
+
+
+@pytest.mark.parametrize("shop", ["append"], indirect=True)
+def test_a_run_that_fails_after_its_commit_takes_nothing_from_the_table(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.publish("ab")
+    erase(shop.outbox, ADA)
+    kind = type(table_at(shop.to / "order"))
+
+    def failing(self: Any) -> None:
+        raise OSError(5, "the disk is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, "_forget", failing)
+        with pytest.raises(OSError, match="the disk is gone"):
+            erase_in_tables(shop.to, shop.outbox.log, older_than_hours=0)
+    assert shop.names() == [BOB]
+
+
 def test_a_dry_run_counts_and_files_of_a_batch_under_way_stay(shop: Shop) -> None:
     shop.publish("aab")
     erase(shop.outbox, ADA)
@@ -191,6 +229,47 @@ def test_a_dry_run_counts_and_files_of_a_batch_under_way_stay(shop: Shop) -> Non
     os.utime(young, (1_000, 1_000))
     erase_in_tables(shop.to, shop.outbox.log)
     assert not young.exists()
+
+
+def test_rows_of_another_topic_in_the_same_place_stay(folder: Path) -> None:
+    outbox, to, topics = Outbox(f"sqlite:///{folder / 'shop.db'}"), folder / "lake", ("orders", "visits")
+    outbox.migrate()
+    for topic in topics:
+        outbox.log.create_topic(topic, partitions=1)
+        outbox.handler(group=topic, id=topic, topic=topic)(lambda record: None)
+    with outbox.transaction() as conn:
+        for topic in topics:
+            outbox.publish(conn, "t", {}, key="k", topic=topic, owner=ADA if topic == "orders" else BOB)
+    outbox.drain()
+    log = outbox.log
+    ranges = [Range(log.identity().id, each, log.topic(each).id, {0: 0}, {0: 1}) for each in topics]
+    row = {"key": b"k", "name": BOB, "topic": "visits", "partition": 0, "offset": 0, "deleted": False}
+    named = pa.schema([each for each in SCHEMA if each.name != "bucket"])
+    unnamed = pa.schema([each for each in named if each.name != "topic"])
+    parts = [a_part(to / "named", [row], named), a_part(to / "unnamed", [row], unnamed)]
+    Lake(to).commit(parts, ByOffsets(tuple(ranges)), AppendFiles())
+    erase(outbox, ADA)
+    told, untold = erase_in_tables(to, log, older_than_hours=0)
+    outbox.close()
+    assert (told.rows, untold.rows) == (0, 0)
+    assert [table_at(to / name).size().rows for name in ("named", "unnamed")] == [1, 1]
+    assert told.unplaced is None
+    assert untold.unplaced is not None
+    assert "has no column topic" in untold.unplaced
+
+
+def test_rows_of_a_topic_that_feeds_the_tables_no_more_go_too(folder: Path) -> None:
+    shop = Shop(folder, AppendFiles())
+    shop.publish("ab")
+    log = shop.outbox.log
+    log.create_topic("visits", partitions=1)
+    row = {"key": b"k", "name": BOB, "topic": "visits", "partition": 0, "offset": 0, "deleted": False}
+    visits = Range(log.identity().id, "visits", log.topic("visits").id, {0: 0}, {0: 1})
+    part = a_part(shop.to / "order", [row | {"bucket": 0}], SCHEMA)
+    Lake(shop.to).commit([part], ByOffsets((visits,)), AppendFiles())
+    (done,) = erased(shop, ADA)
+    shop.outbox.close()
+    assert (done.rows, shop.names()) == (1, [BOB, BOB])
 
 
 def test_another_log_is_refused(shop: Shop, tmp_path: Path) -> None:

@@ -12,13 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import polars
 import pyarrow as pa
 import pytest
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.table import Table as Loaded
 
-from penstock.errors import InvalidOption, RangesDiffer, TableDamaged, TableDiffers
+from penstock.errors import InvalidOption, PipelineFailed, RangesDiffer, TableDamaged, TableDiffers
 from penstock.pipeline.committing import AppendFiles, TablePart, commit
+from penstock.pipeline.erasing import _rows
 from penstock.pipeline.iceberg.catalog import begin, catalog_of
 from penstock.pipeline.iceberg.table import IcebergTable
 from penstock.pipeline.identity import ByOffsets
@@ -27,6 +31,7 @@ from penstock.pipeline.lake_state import reset
 from penstock.pipeline.offsets import Range
 from penstock.pipeline.partitioning import Partitioning
 from penstock.pipeline.paths import is_table, tables_in
+from penstock.pipeline.places import Places
 from penstock.pipeline.routing import OneTable
 from penstock.pipeline.sink import IcebergSink
 from penstock.pipeline.tables import describe, history, vacuum
@@ -259,6 +264,26 @@ def test_old_snapshots_go_by_themselves_and_ends_stay(table: Path, monkeypatch: 
     assert len(offsets(table)) == 8
 
 
+def test_a_snapshot_that_somebody_has_named_stays_and_nothing_stops(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.pipeline.iceberg.table._KEPT_SNAPSHOTS", 3)
+    assert appended(table, 0, 2)
+    before = loaded(table)
+    before.manage_snapshots().create_tag(before.metadata.current_snapshot_id or 0, "audit").commit()
+    for n in range(2, 12, 2):
+        assert appended(table, n, n + 2)
+    assert optimize(table.parent, file_bytes=1 << 20)
+    vacuum(table.parent, older_than_hours=0, dry_run=False)
+    then = loaded(table).scan(snapshot_id=before.metadata.current_snapshot_id).to_arrow()
+    assert (then.num_rows, len(offsets(table))) == (2, 12)
+    with pytest.raises(PipelineFailed, match="tags or branches, which keep what was: audit; drop them"):
+        table_at(table).purge(0)
+    loaded(table).manage_snapshots().remove_tag("audit").commit()
+    table_at(table).purge(0)
+    assert len(loaded(table).snapshots()) == 1
+
+
 def test_keys_that_were_deleted_are_forgotten(table: Path) -> None:
     schema = pa.schema([*SCHEMA, ("timestamp", pa.timestamp("us", "UTC"))])
     rows = [a_row("a", 0), a_row("b", 1, deleted=True), a_row("c", 2, deleted=True)]
@@ -307,6 +332,14 @@ def test_a_folder_has_one_format_and_one_catalog(tmp_path: Path, table: Path) ->
         begin(tmp_path / "other", "ftp://x", None)
 
 
+@pytest.mark.parametrize("address", ["https://me:hunter2@host/x", "ftp://me:hunter2@host/x"])
+def test_a_catalog_with_a_login_is_refused_and_the_password_not_said(tmp_path: Path, address: str) -> None:
+    with pytest.raises(InvalidOption, match="address") as refused:
+        begin(tmp_path / "lake", address, None)
+    assert "hunter2" not in str(refused.value)
+    assert not (tmp_path / "lake").exists()
+
+
 def test_a_rest_catalog_knows_the_tables_and_refuses_who_was_overtaken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -336,6 +369,34 @@ def test_a_rest_catalog_knows_the_tables_and_refuses_who_was_overtaken(
         begin(table.parent, url, "shop")
         assert appended(table, 0, 3)
         assert len(offsets(table)) == 3
+
+
+@pytest.mark.parametrize("work", ["compact", "cut_back", "erase"])
+def test_files_of_a_commit_that_counts_though_the_catalog_said_nothing_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: str
+) -> None:
+    with rest_catalog(tmp_path) as url:
+        begin(tmp_path / "lake", url, "shop")
+        path, committed = tmp_path / "lake" / "orders", RestCatalog.commit_table
+        assert appended(path, 0, 10)
+        assert appended(path, 10, 20)
+        table, erased = table_at(path), Places()
+        erased.add(np.array([0]), np.array([3]))
+        works: dict[str, Any] = {
+            "compact": lambda: table.compact(1 << 20),
+            "cut_back": lambda: table.cut_back(table.sources()[0], {0: 15}, {}),
+            "erase": lambda: _rows(path, TOPIC, erased, dry_run=False),
+        }
+
+        def silent(*given: Any) -> None:
+            committed(*given)
+            raise CommitStateUnknownException("the proxy gave up")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(RestCatalog, "commit_table", silent)
+            with pytest.raises(CommitStateUnknownException):
+                works[work]()
+        assert len(offsets(path)) == {"compact": 20, "cut_back": 15, "erase": 19}[work]
 
 
 def test_the_command_refuses_another_format_before_spark_starts(

@@ -22,8 +22,11 @@ from penstock.errors import (
 from penstock.log.contract import Keep
 from penstock.operate.retention import retain
 from penstock.pipeline import view
+from penstock.pipeline.kafka_topic import KafkaTopicReader
 from penstock.pipeline.options import read_options
 from penstock.pipeline.source import BatchReader, PenstockSource, StreamReader
+from penstock.wire.kafka.record_batch import place_batch
+from penstock.wire.kafka.records import NewRecord, encode_records
 from tests.kafka.served import Served
 from tests.pipeline.conftest import Command
 from tests.pipeline.test_continue import Driver, places
@@ -177,3 +180,20 @@ def test_what_cannot_be_is_said_in_one_sentence(kafka: KafkaStore, penstock: Com
         PenstockSource({"url": kafka.url, "topic": "orders"}).writer(spark_type(), False)
     done = penstock("pipeline", "lake", "--url", kafka.url, "--topic", "nowhere", "--to", str(tmp_path / "l"))
     assert (done.code, done.err.count("\n")) == (1, 1)
+
+
+@pytest.mark.parametrize(("low", "high", "found"), [(0, 5, [0, 1]), (4, 5, []), (0, 10, [0, 1, 9])])
+def test_a_range_may_end_where_compaction_has_left_nothing(
+    monkeypatch: pytest.MonkeyPatch, low: int, high: int, found: list[int]
+) -> None:
+    kept = {at: encode_records([NewRecord(0, 1000, b"k", b"v", [])]) for at in (0, 1, 9)}
+    for at, batch in kept.items():
+        place_batch(memoryview(batch), 0, at, 0)
+
+    def fetched(self: KafkaTopicReader, partition: int, offset: int, max_bytes: int) -> dict[str, Any]:
+        records = b"".join(batch for at, batch in kept.items() if at >= offset)
+        return {"records": records, "aborted_transactions": None}
+
+    monkeypatch.setattr(KafkaTopicReader, "_fetched", fetched)
+    reader = KafkaTopicReader("kafka://localhost:9092", "orders")
+    assert [header.base_offset for header, _ in reader.batches(0, low, high)] == found

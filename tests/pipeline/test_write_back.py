@@ -20,6 +20,7 @@ from penstock.clock import from_ms
 from penstock.errors import (
     InvalidColumn,
     InvalidOption,
+    InvalidType,
     MapChanged,
     PartsMissing,
     StoreUnsupported,
@@ -28,6 +29,7 @@ from penstock.errors import (
 )
 from penstock.log.sql.parted_writes import KEPT_MS, PartedWrites
 from penstock.model.partition import partition_for
+from penstock.model.record import TOKEN
 from penstock.pipeline.columns import COLUMNS
 from penstock.pipeline.source import PenstockSource
 from penstock.pipeline.write_back import BackStreamWriter
@@ -130,6 +132,29 @@ def test_what_is_written_back_is_what_the_rows_say(store: LogStore, query: Query
         for each in found.values()
     )
     assert held(store) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("timestamp", datetime(1960, 1, 1, tzinfo=UTC)),
+        ("type", "t" * 256),
+        ("type", "two\nlines"),
+    ],
+)
+def test_what_no_other_door_takes_is_refused(store: LogStore, query: Query, column: str, value: Any) -> None:
+    query.plan(0)
+    with pytest.raises((InvalidColumn, InvalidType)):
+        query.task([rows([1])[0] | {column: value}])
+    assert held(store) == (0, 0)
+
+
+def test_the_token_of_another_record_is_not_copied(store: LogStore, query: Query) -> None:
+    query.plan(0)
+    token = {"key": TOKEN, "value": b"t" * 16}
+    row = rows([1])[0]
+    query.commit([query.task([row | {"headers": [token, *row["headers"]]}, row | {"headers": [token]}])], 0)
+    assert sorted(each.raw_headers for each in copied(store)) == [(), (("n", b"1"),)]
 
 
 def test_rows_of_a_task_keep_their_order_and_tasks_follow_each_other(store: LogStore, query: Query) -> None:

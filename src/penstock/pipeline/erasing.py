@@ -54,27 +54,31 @@ def erase_in_tables(
     Safe beside the pipeline, and to run again. Raises AnotherLog, InvalidOption, TableDamaged.
     """
     existing_tables(path)
-    sources = _mine(path, log)
+    lake, sources = Lake(path), _mine(path, log)
     erased = {source.topic: _erased(log, log.topic(source.topic)) for source in sources}
+    # Rows of several topics may have the same partition and offset.
+    topics = {each.topic for each in (*sources, *lake.sources())}
+    needed = PLACE if len(topics) <= 1 else (*PLACE, "topic")
     done = []
-    for table in Lake(path).tables:
+    for table in lake.tables:
         where = Path(table.path)
-        if not table.has_columns(PLACE):
-            said = "it has no columns partition and offset; make it again: penstock pipeline reset --rebuild"
+        missing = [name for name in needed if not table.has_columns([name])]
+        if missing:
+            said = f"it has no column {missing[0]}; make it again with it: penstock pipeline reset --rebuild"
             done.append(ErasedRows(where.name, 0, 0, said))
             continue
         rows = sum(_rows(where, topic, places, dry_run) for topic, places in erased.items() if places.rows)
-        files = 0 if dry_run else len(table_at(where).purge(older_than_hours))
+        files = 0 if dry_run else _purged(where, older_than_hours)
         done.append(ErasedRows(where.name, rows, files))
     left = [] if dry_run else unborn(path, older_than_hours, dry_run=False)
     return [*done, *(ErasedRows(each.table, 0, len(each.files)) for each in left)]
 
 
 def _mine(path: Path, log: Log) -> list[Source]:
-    """Return the topics of this log that feed the tables. Raises AnotherLog."""
-    known, identity = Lake(path).sources(), log.identity()
-    topics = {each.name: each.id for each in log.topics()}
-    mine = [each for each in known if each.log_id == identity.id and topics.get(each.topic) == each.topic_id]
+    """Return the topics of this log that feed the tables, or have done so once. Raises AnotherLog."""
+    lake, identity = Lake(path), log.identity()
+    topics = [Source(identity.id, each.name, each.id, each.partitions) for each in log.topics()]
+    mine, known = [each for each in topics if lake.fed_by(each)], lake.sources()
     if known and not mine:
         raise AnotherLog(f"{path}", f"log {known[0].log_id}", f"log {identity.id}")
     return mine
@@ -103,12 +107,23 @@ def _rows(path: Path, topic: str, erased: Places, dry_run: bool) -> int:
                 done.put(table)
             return done.rows
         except CommitFailedError:
-            done.abandon()
+            done.take_back(table)
             if not left:
                 raise
         except BaseException:
-            done.abandon()
+            done.take_back(table)
             raise
+    raise AssertionError("the last try returns or raises")
+
+
+def _purged(path: Path, older_than_hours: int) -> int:
+    """Let the past of a table go, also if batches come meanwhile; return how many files went."""
+    for left in reversed(range(_TRIES)):
+        try:
+            return len(table_at(path).purge(older_than_hours))
+        except CommitFailedError:
+            if not left:
+                raise
     raise AssertionError("the last try returns or raises")
 
 

@@ -37,10 +37,19 @@ class Rewritten:
             table.replace(self.added, self.removed, *where)
 
     def abandon(self) -> None:
-        """Remove what was written."""
+        """Remove what was written, before anyone was asked to point to it."""
+        self._remove(set())
+
+    def take_back(self, table: Table) -> None:
+        """Remove what was written after a commit failed, unless it counts all the same, or may later."""
+        if not table.settles_late:
+            self._remove(type(table)(Path(table.path)).file_names())
+
+    def _remove(self, held: set[str]) -> None:
         for _, each in self.added:
-            with suppress(OSError):
-                (Path(each.table) / each.name).unlink()
+            if each.name not in held:
+                with suppress(OSError):
+                    (Path(each.table) / each.name).unlink()
 
 
 def without(table: Table, columns: Sequence[str], goes: Goes, *, dry_run: bool = False) -> Rewritten:

@@ -22,9 +22,11 @@ from penstock.log.sql.parted_writes import PartedWrite, PartedWrites, PartRecord
 from penstock.log.sql.url import plain_url
 from penstock.log.store import Store, open_store
 from penstock.model.ids import new_id
-from penstock.model.limits import ERASED, check_topic
+from penstock.model.limits import ERASED, check_topic, check_type
 from penstock.model.partition import partition_for
+from penstock.model.record import TOKEN
 from penstock.wire.kafka.headers import encode_headers
+from penstock.wire.kafka.record_batch import LAST_TIME_MS
 
 from .checkpoint import read_batch
 from .kafka_topic import is_kafka
@@ -126,17 +128,20 @@ class _PartWriter:
         types = [each or "" for each in _values(rows, "type")]
         if ERASED in types:
             raise InvalidColumn("type", f"says {ERASED}, which is reserved for erased records")
+        for each in {*types} - {""}:
+            check_type(each)
         ids: list[str | None] = [None] * many
         headers: list[bytes | None] = [None] * many
         for at, pairs in enumerate(_values(rows, "headers")):
             if not pairs:
                 continue
-            named = [(each["key"], each["value"]) for each in pairs]
+            # A token is left out: headers are those of another record, which the new one is not.
+            named = [(each["key"], each["value"]) for each in pairs if each["key"] != TOKEN]
             if any(name is None for name, _ in named):
                 raise InvalidColumn("headers", "has a header without a key; leave it out")
             ids[at], said = event_names(named)
             types[at] = types[at] or (said if said and said != ERASED else "")
-            headers[at] = encode_headers(tuple(named))
+            headers[at] = encode_headers(tuple(named)) if named else None
         made = [each or new_id(now_ms) for each in ids]
         topics = self._topics_of(rows)
         partitions = [
@@ -188,7 +193,10 @@ def _times(rows: pa.RecordBatch, now_ms: int) -> list[int]:
     if at < 0:
         return [now_ms] * rows.num_rows
     micros = rows.column(at).cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-    return list(pc.fill_null(pc.divide(micros, _MICROSECONDS), now_ms).to_pylist())
+    times = list(pc.fill_null(pc.divide(micros, _MICROSECONDS), now_ms).to_pylist())
+    if min(times) < 0 or max(times) > LAST_TIME_MS:
+        raise InvalidColumn("timestamp", "says a time that is not between the years 1970 and 9999")
+    return times
 
 
 # -- what may be written

@@ -142,16 +142,12 @@ class LogWriter:
         The batch is checked, and its bytes may be written to.
         """
         size = len(batch)
-        if (
-            self._is_strict
-            or self._busy
-            or size > _AT_ONCE_BYTES
-            or not partition.takes_at_once(size, header.record_count)
-            or not self._begin_alone()
-        ):
+        if self._is_strict or self._busy or size > _AT_ONCE_BYTES or not self._begin_alone():
             return None
         was_clean = not self._dirty
         try:
+            if not partition.takes_at_once(size, header.record_count):  # asked while nobody else is at work
+                return None
             return self._written_alone(partition, batch, header)
         finally:
             self._end_alone(was_clean)

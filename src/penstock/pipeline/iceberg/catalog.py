@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from penstock.errors import InvalidOption, MissingExtra
+from penstock.log.sql.address import without_password
 
 from ..on_disk import bring_to_disk, sync
 from ..paths import CATALOG, CATALOG_DATABASE, CONTROL, catalog_root, is_delta
@@ -45,7 +46,10 @@ def begin(root: Path, uri: str | None, namespace: str | None) -> None:
     Raises InvalidOption.
     """
     if uri is not None and urlsplit(uri).scheme not in ("http", "https"):
-        raise InvalidOption("catalog", uri, "the address of a REST catalog: https://…")
+        raise InvalidOption("catalog", without_password(uri), "the address of a REST catalog: https://…")
+    if uri is not None and "@" in urlsplit(uri).netloc:  # it would stand in the lake, for all who read it
+        remedy = f"an address without a login; give it as PYICEBERG_CATALOG__{NAME.upper()}__CREDENTIAL"
+        raise InvalidOption("catalog", without_password(uri), remedy)
     if any(sign in str(root) for sign in "?#"):
         raise InvalidOption("path", str(root), "a path without ? and #: readers of Iceberg tables decode it")
     if is_delta(root) or any(is_delta(each) for each in (root.iterdir() if root.is_dir() else ())):

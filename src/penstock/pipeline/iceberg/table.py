@@ -51,6 +51,7 @@ try:
     from pyiceberg.table import FileScanTask, TableProperties, Transaction
     from pyiceberg.table import Table as Loaded
     from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.refs import MAIN_BRANCH
     from pyiceberg.table.update import TableUpdate
     from pyiceberg.table.update.snapshot import ExpireSnapshots
     from pyiceberg.transforms import IdentityTransform, parse_transform
@@ -260,7 +261,7 @@ class IcebergTable(Table):
         try:
             self._commit(added, done.removed, *declared(source, cuts, marks))
         except BaseException:
-            done.abandon()
+            done.take_back(self)
             raise
         return done.rows
 
@@ -310,7 +311,8 @@ class IcebergTable(Table):
             known = set() if before is None else set(metadata_files(self._table, before))
             bring_to_disk(*(file for file in described if file not in known))
             old = sorted(transaction.table_metadata.snapshots, key=lambda each: each.timestamp_ms)
-            old = [each for each in old if each.snapshot_id != made.snapshot_id][: -_KEPT_SNAPSHOTS + 1]
+            named = {made.snapshot_id, *_named(transaction.table_metadata)}
+            old = [each for each in old if each.snapshot_id not in named][: -_KEPT_SNAPSHOTS + 1]
             if old:
                 ExpireSnapshots(transaction).by_ids([each.snapshot_id for each in old]).commit()
         try:
@@ -341,7 +343,7 @@ class IcebergTable(Table):
         try:
             self._commit([each.name for _, each in done.added], done.removed, [], notes, "optimize")
         except BaseException:
-            done.abandon()
+            done.take_back(self)
             raise
         return len(done.removed), len(done.added)
 
@@ -364,7 +366,16 @@ class IcebergTable(Table):
         return found
 
     def purge(self, older_than_hours: int) -> list[str]:
-        """Remove all that was, and is not any more: older snapshots, their files and descriptions."""
+        """Remove all that was, and is not any more: older snapshots, their files and descriptions.
+
+        Raises PipelineFailed if somebody has named a snapshot, for that would stay.
+        """
+        names = sorted(self._table.metadata.refs.keys() - {MAIN_BRANCH})
+        if names:
+            raise PipelineFailed(
+                f"table {self.path} has tags or branches, which keep what was: {', '.join(names)}; drop "
+                "them, and run this again"
+            )
         was = needed(self._table, self._table.snapshots())
         # The snapshot that has removed files still describes them; the one after it does not.
         self._commit((), (), [], {}, "erase")
@@ -380,9 +391,8 @@ class IcebergTable(Table):
         return sorted(name for name in {*names, *gone_since} if name.endswith(".parquet"))
 
     def _expire(self, stay: set[int]) -> None:
-        """Forget all snapshots but some, and the last one. Raises CommitFailedError."""
-        now = self._table.current_snapshot()
-        kept = stay | ({now.snapshot_id} if now is not None else set())
+        """Forget all snapshots but some, the last one, and those with a name. Raises CommitFailedError."""
+        kept = stay | _named(self._table.metadata)
         gone = [each.snapshot_id for each in self._table.snapshots() if each.snapshot_id not in kept]
         if gone:
             expiring = self._begin()
@@ -397,11 +407,11 @@ class IcebergTable(Table):
     def vacuum(self, older_than_hours: int, *, dry_run: bool) -> list[str]:
         """Forget snapshots older than an age, and remove files of that age that none points to any more."""
         before_ms = SYSTEM.now_ms() - older_than_hours * _HOUR_MS
-        now = self._table.current_snapshot()
+        named = _named(self._table.metadata)
         stay = [
             each
             for each in self._table.snapshots()
-            if each.timestamp_ms >= before_ms or (now is not None and each.snapshot_id == now.snapshot_id)
+            if each.timestamp_ms >= before_ms or each.snapshot_id in named
         ]
         if not dry_run:
             self._expire({each.snapshot_id for each in stay})
@@ -432,6 +442,11 @@ class _Remembering(Transaction):
 def _is_ours(below: Path) -> bool:
     """Return whether a file below a table is one of Iceberg's: not our own state beside it."""
     return below.parts[0] != CONTROL and below.suffix in (".parquet", ".avro", ".json")
+
+
+def _named(metadata: TableMetadata) -> set[int]:
+    """Return the snapshots that have a name, a tag or a branch: the last one, and what others have named."""
+    return {each.snapshot_id for each in metadata.refs.values()}
 
 
 def _said(value: Any) -> str | None:

@@ -53,6 +53,6 @@ def forget_deleted(path: Path, *, older_than_hours: int = 168, dry_run: bool = F
         if not dry_run:
             done.put(table)
     except BaseException:
-        done.abandon()
+        done.take_back(table)
         raise
     return done.rows

@@ -11,7 +11,7 @@ from penstock.errors import PartitionUnwritable, StoreFull
 from penstock.log.batches import WriteResult
 from penstock.log.files.disk import Disk
 from penstock.log.files.partition import PartitionLog
-from penstock.log.files.writer import PartitionWrite
+from penstock.log.files.writer import LogWriter, PartitionWrite
 from penstock.testing import FakeClock
 from penstock.wire.kafka.record_batch import read_header
 from penstock.wire.kafka.records import NewRecord, encode_records
@@ -76,6 +76,27 @@ def test_one_batch_does_not_overtake_what_is_about_to_be_written(tmp_path: Path)
             opened.writer.append([a_write(opened, b"v")], lambda results: done.set())
             assert one(opened, a_write(opened, b"v")) is None
         assert done.wait(30)
+
+
+def test_one_batch_is_not_appended_if_a_round_came_before_it_and_left_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_partition(tmp_path, durability="os") as opened:
+        opened.append("a")
+        partition, begin = opened.partition, LogWriter._begin_alone
+        left = partition._reserved - partition.next_offset
+        batch = encode_records([NewRecord(n, 1000, None, b"", []) for n in range(left)])
+        whole = PartitionWrite(partition, batch, [(0, read_header(batch))])
+
+        def late(self: LogWriter) -> bool:
+            monkeypatch.undo()
+            assert opened.write([whole])[0].error is None, "another round takes all that is reserved"
+            return begin(self)
+
+        monkeypatch.setattr(LogWriter, "_begin_alone", late)
+        assert one(opened, a_write(opened, b"v")) is None
+        assert partition.next_offset == partition.end == partition._reserved
+        assert thread_of(opened) != get_ident(), "who writes it reserves more"
 
 
 def test_one_batch_is_synced_when_its_time_has_come(tmp_path: Path) -> None:
