@@ -231,7 +231,7 @@ def test_a_dry_run_counts_and_files_of_a_batch_under_way_stay(shop: Shop) -> Non
     assert not young.exists()
 
 
-def test_rows_of_another_topic_in_the_same_place_stay(folder: Path) -> None:
+def test_rows_of_another_topic_in_the_same_place_stay(folder: Path, penstock: Command) -> None:
     outbox, to, topics = Outbox(f"sqlite:///{folder / 'shop.db'}"), folder / "lake", ("orders", "visits")
     outbox.migrate()
     for topic in topics:
@@ -251,6 +251,8 @@ def test_rows_of_another_topic_in_the_same_place_stay(folder: Path) -> None:
     erase(outbox, ADA)
     told, untold = erase_in_tables(to, log, older_than_hours=0)
     outbox.close()
+    said = penstock("pipeline", "erase", str(to), "--url", f"sqlite:///{folder / 'shop.db'}", "--yes")
+    assert (said.code, "unnamed: nothing is erased: it has no column topic" in said.err) == (1, True)
     assert (told.rows, untold.rows) == (0, 0)
     assert [table_at(to / name).size().rows for name in ("named", "unnamed")] == [1, 1]
     assert told.unplaced is None

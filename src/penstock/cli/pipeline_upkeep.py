@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from .asking import confirm
+from .exit_codes import FAILED
 from .options import Decorator, json_option, opened, prefix_option, schema_option, url_option
 from .output import cell, print_json
 from .tables import print_table
@@ -116,7 +117,8 @@ def erase_rows(
     """Erase from tables what `penstock erase` has erased in the log, and all older versions of them.
 
     The log must still hold the erased records: run it before retention removes them. Tables cannot be read as
-    they were before, then. Safe while the pipeline runs, and to run again.
+    they were before, then. Safe while the pipeline runs, and to run again. Exit code 1 if a table does not
+    say which records its rows are, so that nothing was erased in it.
     """
     from penstock.pipeline.erasing import erase_in_tables
 
@@ -126,13 +128,13 @@ def erase_rows(
         done = erase_in_tables(path.absolute(), store.log, older_than_hours=hours, dry_run=dry_run)
     if as_json:
         print_json(done)
-        return
     word = "would go" if dry_run else "erased"
-    for each in done:
+    for each in [] if as_json else done:
         if each.unplaced:
-            click.echo(f"{cell(each.table)}: cannot be told: {each.unplaced}", err=True)
+            click.echo(f"{cell(each.table)}: nothing is erased: {each.unplaced}", err=True)
         else:
             click.echo(f"{cell(each.table)}: {each.rows:,} rows {word}, {each.files:,} files removed")
+    click.get_current_context().exit(FAILED if any(each.unplaced for each in done) else 0)
 
 
 @click.command("history")
