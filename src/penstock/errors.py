@@ -969,12 +969,27 @@ class WriteOutOfOrder(LogError):
 
     code = "write_out_of_order"
 
-    def __init__(self, application: str, epoch: int, last: int) -> None:
-        super().__init__(
-            f"application {shown(application)} releases batch {epoch}, and {last} is the last that this log "
-            "has of it, so nothing was released: either its checkpoint or this log was taken back, as by a "
-            "restored backup; begin with a new checkpoint where the log ends (startingOffsets)"
-        )
+    def __init__(self, application: str, epoch: int, last: int | None, *, follows: bool = True) -> None:
+        who = f"application {shown(application)}"
+        if not follows:
+            text = (
+                f"{who} writes version {epoch} after version {last}, so nothing was written: versions must "
+                "grow; a job that is repeated gives its own version again, a backfill another txnAppId"
+            )
+        elif last is None:
+            text = (
+                f"{who} releases batch {epoch}, and this log has none of it, so nothing was released: this "
+                "log was taken back, as by a restored backup, or the checkpoint has served another sink; "
+                "begin with a new checkpoint where the log ends (startingOffsets)"
+            )
+        else:
+            text = (
+                f"{who} releases batch {epoch}, and {last} is the last that this log has of it, so nothing "
+                "was released: another driver works with the same checkpoint (end one of them), or the "
+                "checkpoint or this log was taken back, as by a restored backup; then begin with a new "
+                "checkpoint where the log ends (startingOffsets)"
+            )
+        super().__init__(text)
 
 
 class MapChanged(LogError):

@@ -25,6 +25,7 @@ from penstock.errors import (
     PartsMissing,
     StoreUnsupported,
     UnknownTopic,
+    ValueTooLarge,
     WriteOutOfOrder,
 )
 from penstock.log.sql.parted_writes import KEPT_MS, PartedWrites
@@ -213,6 +214,29 @@ def test_a_batch_that_does_not_follow_is_refused(
     assert numbers(store) == [0, 1]
 
 
+def test_a_log_from_before_the_first_batch_is_noticed(store: LogStore, query: Query) -> None:
+    """A restored backup knew nothing of the query, and took whatever came next."""
+    query.plan(0)
+    query.plan(1)
+    with pytest.raises(WriteOutOfOrder, match="this log has none of it"):
+        query.commit([query.task(rows([9]))], 1)
+    assert numbers(store) == []
+
+
+def test_other_files_under_the_number_of_a_batch_are_noticed(store: LogStore, query: Query) -> None:
+    """A source of files counts its batches; which files they are stands in a log of its own."""
+    log = query.folder / "sources" / "0" / "0"
+    log.parent.mkdir(parents=True)
+    query.plan(0, '{"logOffset":0}')
+    log.write_text('v1\n{"path":"a.txt"}')
+    query.commit([query.task(rows([1]))], 0)
+    query.commit([query.task(rows([1]))], 0)  # the same files again: nothing is added
+    log.write_text('v1\n{"path":"b.txt"}')
+    with pytest.raises(WriteOutOfOrder):
+        query.commit([query.task(rows([2]))], 0)
+    assert numbers(store) == [1]
+
+
 def test_drivers_that_release_a_batch_at_once_release_it_once(store: LogStore, query: Query) -> None:
     query.plan(0)
     messages = [query.task(rows(range(50))) for _ in range(4)]
@@ -322,14 +346,31 @@ def batch_write(store: LogStore, some: Rows, **options: str) -> None:
     writer.commit([writer.write(iter([batch(some)]))])
 
 
+def test_a_name_is_for_one_topic(store: LogStore, query: Query) -> None:
+    """In `foreachBatch` a batch may write several topics under one name and number."""
+    store.outbox.log.create_topic("others", partitions=1)
+    for topic in (COPIES, "others", COPIES):
+        batch_write(store, rows([1]), txnAppId="nightly", txnVersion="1", topic=topic)
+    assert numbers(store) == [1]
+    assert len(copied(store, "others")) == 1
+
+
+def test_a_value_larger_than_publish_takes_is_refused(store: LogStore, query: Query) -> None:
+    with pytest.raises(ValueTooLarge, match=r"limits\.event_bytes"):
+        batch_write(store, [{"value": b"x" * 1_048_577}])
+    assert numbers(store) == []
+
+
 def test_a_batch_write_that_names_itself_is_there_once(store: LogStore, query: Query) -> None:
-    for version in ("1", "1", "3", "2"):
+    for version in ("1", "1", "3"):
         batch_write(store, rows([int(version)]), txnAppId="nightly", txnVersion=version)
+    with pytest.raises(WriteOutOfOrder, match=r"version 2 after version 3.*must grow"):
+        batch_write(store, rows([2]), txnAppId="nightly", txnVersion="2")
     assert numbers(store) == [1, 3]
     batch_write(store, rows([7]))
     batch_write(store, rows([7]))
     assert numbers(store) == [1, 3, 7, 7]
-    assert held(store) == (0, 0)
+    assert held(store) == (1, 1)  # of the one that was refused; Spark aborts it
 
 
 # -- refusals

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -12,13 +12,14 @@ from urllib.parse import quote
 import click
 
 from penstock.clock import SYSTEM
-from penstock.errors import Error
+from penstock.errors import Error, PipelineFailed
 from penstock.log.contract import Log
 from penstock.log.files.url import directory_in
 from penstock.log.sql.address import short_name
 from penstock.log.sql.naming import Names
 from penstock.log.sql.url import plain_url
 from penstock.pipeline.declared import Pipeline
+from penstock.pipeline.failure import is_shut_down
 from penstock.pipeline.kafka_topic import is_kafka
 from penstock.pipeline.kinds import ICEBERG
 from penstock.pipeline.lake_state import finish_reset
@@ -49,6 +50,7 @@ from .options import opened
 
 PipelineStart = Callable[[Any, Job], Running]
 _LOOK_SECONDS = 0.2
+_SIGNAL_SECONDS = 1.0
 
 
 def run_lake(given: dict[str, Any]) -> None:
@@ -176,6 +178,9 @@ class _Course:
                 break
             except Error as exc:
                 self._line.end()
+                # Who ends a service, as systemd does, ends Java, too; and that may be quicker.
+                if is_shut_down(exc) and self._asked.wait(_SIGNAL_SECONDS):
+                    break
                 pause = self._retrying.pause_after(exc)
                 if pause is None or self._asked.is_set():
                     raise
@@ -198,7 +203,8 @@ class _Course:
                 deadline = SYSTEM.monotonic() + self._stop_seconds
                 self._line.show("stopping after this batch")
             if deadline is not None and (not running.busy or SYSTEM.monotonic() > deadline):
-                running.stop()
+                with suppress(PipelineFailed):  # Java may be about to end; if it is not, that is told below
+                    running.stop()
             (self._asked if deadline is None else Event()).wait(_LOOK_SECONDS if active else 0)
         self._line.end()
 

@@ -3,6 +3,7 @@
 | file               | holds                                                                          |
 |--------------------|--------------------------------------------------------------------------------|
 | `offsets/<batch>`  | a line with a version, one with settings, then one line of JSON for each source |
+| `sources/<n>/<k>`  | of a source of files: which files its offset k stands for                      |
 | `metadata`         | the query's id                                                                 |
 | `state/`           | the state of the query's operators; is there only if it has some               |
 
@@ -10,6 +11,7 @@ Spark writes `offsets/<batch>` before the batch runs and never changes it, so a 
 after a crash has the range it had.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -59,12 +61,23 @@ def read_batch(checkpoint: str, number: int) -> MicroBatch:
             continue
         ranges.extend(Range.from_json(each) for each in by_topic(form).values())
     stateful = (folder / "state").is_dir()
-    content = blake2b("\n".join(lines).encode(), digest_size=16).hexdigest()
+    said = [line.encode() + _own_log(folder, place, line) for place, line in enumerate(lines)]
+    content = blake2b(b"\n".join(said), digest_size=16).hexdigest()
     return MicroBatch(query_id, number, None if foreign else tuple(ranges), stateful, content)
 
 
 def _sources(folder: Path, number: int) -> list[str]:
     return (folder / "offsets" / str(number)).read_text("utf-8").splitlines()[_HEADING_LINES:]
+
+
+def _own_log(folder: Path, place: int, line: str) -> bytes:
+    """Return what a source of files notes beside its offset, which is only a count: which files they are."""
+    with suppress(msgspec.DecodeError, TypeError, KeyError):
+        number = msgspec.json.decode(line)["logOffset"]
+        for name in (f"{number}", f"{number}.compact"):
+            with suppress(FileNotFoundError):
+                return (folder / "sources" / str(place) / name).read_bytes()
+    return b""
 
 
 def _form(line: str) -> dict[str, Any] | None:

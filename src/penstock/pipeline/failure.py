@@ -12,6 +12,12 @@ _TWO_DRIVERS = re.compile(
     r"CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming queries are concurrently using|CONCURRENT_QUERY\b"
 )
 _JAVA_GONE = "Spark's Java process has ended"
+_ENDED = "Spark was shut down from outside"
+_SHUT_DOWN = re.compile(
+    rf"{_JAVA_GONE}|{_ENDED}|cleanupQueryJobs|stopped SparkContext"
+    r"|SparkContext (?:was|has been) (?:shut ?down|stopped)",
+    re.IGNORECASE,
+)
 # What Spark says when a process or a connection was lost, most specific first; none of it is about the data.
 _PASSES = (
     (
@@ -40,6 +46,8 @@ def failure(said: str) -> Error:
         name, text = ours[-1]
         kind = getattr(errors, name, PipelineFailed)
         return PipelineInterrupted(text.strip()) if kind.retryable else PipelineFailed(text.strip())
+    if _SHUT_DOWN.search(said):
+        return PipelineFailed(_ENDED)
     if _NO_PENSTOCK.search(said):
         return PipelineFailed(
             "the Python of Spark's workers has no Penstock; install penstock[spark] there, or name one that "
@@ -59,6 +67,11 @@ def failure(said: str) -> Error:
 def java_gone() -> Error:
     """Return the error of a Java process that is no longer there."""
     return PipelineFailed(f"{_JAVA_GONE}; it may have run out of memory: --conf spark.driver.memory=4g")
+
+
+def is_shut_down(error: Error) -> bool:
+    """Return whether an error only says that Spark ends, or has ended."""
+    return _SHUT_DOWN.search(str(error)) is not None
 
 
 def reason(said: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import InvalidPipeline, MissingExtra
+from penstock.errors import Error, InvalidPipeline, MissingExtra
 from penstock.log.sql.naming import Names
 
 from .batches import batch_by_batch
@@ -27,7 +27,7 @@ from .source_metrics import source_metrics
 from .versions import TELLS_START
 
 try:
-    from py4j.protocol import Py4JNetworkError
+    from py4j.protocol import Py4JError, Py4JNetworkError
     from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -252,10 +252,17 @@ def asking() -> Iterator[None]:
     """Say in our words what Spark answers, and that it does not answer any more."""
     try:
         yield
-    except PySparkException as exc:
-        raise failure(str(exc)) from exc
     except (Py4JNetworkError, ConnectionError) as exc:
         raise java_gone() from exc
+    except (PySparkException, Py4JError) as exc:
+        raise _answered(exc) from exc
+
+
+def _answered(error: Exception) -> Error:
+    try:
+        return failure(str(error))  # which asks Java for its words
+    except (Py4JError, OSError):
+        return java_gone()
 
 
 def _progress(raw: Any) -> Progress:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.clock import SYSTEM
-from penstock.errors import InvalidColumn, InvalidOption, MissingExtra, StoreUnsupported
+from penstock.errors import InvalidColumn, InvalidOption, MissingExtra, StoreUnsupported, ValueTooLarge
 from penstock.log.contract import Topic
 from penstock.log.sql.incoming import event_names
 from penstock.log.sql.naming import DEFAULT_PREFIX, Names
@@ -22,7 +22,7 @@ from penstock.log.sql.parted_writes import PartedWrite, PartedWrites, PartRecord
 from penstock.log.sql.url import plain_url
 from penstock.log.store import Store, open_store
 from penstock.model.ids import new_id
-from penstock.model.limits import ERASED, check_topic, check_type
+from penstock.model.limits import ERASED, LimitsSettings, check_topic, check_type
 from penstock.model.partition import partition_for
 from penstock.model.record import TOKEN
 from penstock.wire.kafka.headers import encode_headers
@@ -110,6 +110,7 @@ class _PartWriter:
     store: Store
     belongs_to: tuple[str, int]
     topics: dict[str, Topic] = field(default_factory=dict)
+    most_bytes: int = field(default_factory=lambda: LimitsSettings.load().event_bytes)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> WritePart | None:
         parts = PartedWrites(self.store.database)
@@ -130,6 +131,9 @@ class _PartWriter:
             raise InvalidColumn("type", f"says {ERASED}, which is reserved for erased records")
         for each in {*types} - {""}:
             check_type(each)
+        for one, kind in zip(value, types, strict=True):
+            if one is not None and len(one) > self.most_bytes:
+                raise ValueTooLarge(kind or "a row", len(one), self.most_bytes)
         ids: list[str | None] = [None] * many
         headers: list[bytes | None] = [None] * many
         for at, pairs in enumerate(_values(rows, "headers")):
@@ -331,7 +335,8 @@ def _under_way() -> tuple[str, int]:
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BackBatchWriter:
     """Return the writer of a batch query. Raises InvalidOption, InvalidColumn, StoreUnsupported."""
-    return BackBatchWriter(_target(options, schema, overwrite), _named(options))
+    target = _target(options, schema, overwrite)
+    return BackBatchWriter(target, _named(options, target.topic))
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BackStreamWriter:
@@ -342,13 +347,13 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
     return BackStreamWriter(_target(options, schema, overwrite), checkpoint)
 
 
-def _named(options: Mapping[str, str]) -> PartedWrite | None:
-    """Return how a batch write names itself; None if it does not."""
+def _named(options: Mapping[str, str], topic: str | None) -> PartedWrite | None:
+    """Return how a batch write names itself, for each topic apart; None if it does not."""
     name, version = options.get("txnAppId"), options.get("txnVersion")
     if not name and version is None:
         return None
     if not name:
         raise InvalidOption("txnAppId", name or "", "a name for this job, as txnVersion is given")
-    if version is None or not version.strip().isdigit():
+    if version is None or not version.strip().isdecimal() or int(version) >= 1 << 63:
         raise InvalidOption("txnVersion", version or "", "a number that grows with each write of the job")
-    return PartedWrite(name, int(version), follows=False)
+    return PartedWrite(name if topic is None else f"{name}/{topic}", int(version), follows=False)

@@ -126,8 +126,12 @@ class PartedWrites:
         """Lock an application, and return whether a write of it was not released yet."""
         tx.change("log", "write_epoch_claim", application=write.application)
         ((last, content),) = tx.rows("log", "write_epoch_lock", application=write.application)
-        if last < 0:
+        if last < 0 and (write.epoch == 0 or not write.follows):
             return True
+        if last < 0:
+            raise WriteOutOfOrder(write.application, write.epoch, None)
+        if not write.follows and write.epoch < last:
+            raise WriteOutOfOrder(write.application, write.epoch, last, follows=False)
         if not write.follows:
             return write.epoch > int(last)
         if write.epoch == last and write.content == content:
