@@ -76,6 +76,15 @@ def test_without_the_token_every_act_is_refused(word: str, locked: ServedConsole
     assert done(locked) == []
 
 
+def test_a_page_shows_an_act_at_once_also_if_somebody_has_just_looked(acting: ServedConsole) -> None:
+    """What was looked at less than a second before offered to pause a group that was paused."""
+    for _ in range(3):
+        assert "Pause…" in acting.get("group", name="mailer").text
+        acting.act("pause-group", name="mailer")
+        assert "Resume…" in acting.get("group", name="mailer").text
+        acting.act("resume-group", name="mailer")
+
+
 def test_one_letter_is_one_letter(acting: ServedConsole) -> None:
     picked = {"group": "mailer", "key": "dead-2", "all": "1"}
     asked = text_of(acting.client.get("act/discard", params=picked).text)

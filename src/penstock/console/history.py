@@ -49,12 +49,18 @@ class OverviewHistory:
     def __init__(self, clock: Clock, *, span_seconds: float = SPAN_SECONDS) -> None:
         self._clock, self._lock, self._span_seconds = clock, Lock(), span_seconds
         self._looks: deque[Look] = deque(maxlen=KEPT)
+        self._acted_at = float("-inf")
+
+    def acted(self) -> None:
+        """Let the next one who looks see the store as it is now: somebody has changed it from here."""
+        self._acted_at = self._clock.monotonic()
 
     def now(self, ask: Callable[[], StoreOverview], *, fresh: bool = False) -> StoreOverview:
         """Return the overview, of a moment ago at most; `ask` gives another one. `fresh`: always ask."""
         with self._lock:
             at = self._clock.monotonic()
-            if self._looks and at - self._looks[-1].at < LOOK_SECONDS and not fresh:
+            last = self._looks[-1].at if self._looks else float("-inf")
+            if last > self._acted_at and at - last < LOOK_SECONDS and not fresh:
                 return self._looks[-1].overview
             found = ask()
             before = self._looks[-1].overview if self._looks else None

@@ -173,7 +173,10 @@ class ConsoleSite:
             plan = await self._in_thread(lambda: act.plan(visit))
             fields = [each for each in form.multi_items() if each[0] not in (MARK, LOOK)]
             return self._asked(request, act, plan, fields, visit)
-        plan, said = await self._in_thread(lambda: _carried_out(act, visit))
+        try:
+            plan, said = await self._in_thread(lambda: _carried_out(act, visit))
+        finally:
+            self._history.acted()
         self._sessions.tell(session, said)
         return RedirectResponse(plan.back, 303)
 
