@@ -209,6 +209,8 @@ def test_runs_of_one_commit_make_one_page_and_others_are_refused() -> None:
 
 
 def test_the_page_of_the_documentation_is_what_its_comparisons_make(tmp_path: Path) -> None:
+    if not (FOLDER / NUMBERS).exists():
+        pytest.skip("no comparison is published: it wants a quiet machine")
     kept = Comparison.decode((FOLDER / NUMBERS).read_bytes())
 
     for path in publish_comparison(compared_again(kept, catalogue()), tmp_path):
