@@ -969,7 +969,7 @@ class WriteOutOfOrder(LogError):
 
     code = "write_out_of_order"
 
-    def __init__(self, application: str, epoch: int, last: int | None, *, follows: bool = True) -> None:
+    def __init__(self, application: str, epoch: int, last: int | None, follows: bool = True) -> None:
         who = f"application {shown(application)}"
         if not follows:
             text = (

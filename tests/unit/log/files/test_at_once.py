@@ -104,7 +104,8 @@ def test_one_batch_is_synced_when_its_time_has_come(tmp_path: Path) -> None:
     with open_partition(tmp_path, disk=disk, durability="interval", interval_seconds=0.01) as opened:
         opened.append("a")
         for _ in range(2):
-            assert one(opened, a_write(opened, b"v")) is not None
+            # None while the thread that syncs is at work, which it may be just now.
+            wait_until(lambda: one(opened, a_write(opened, b"v")) is not None, "it is taken at once")
             wait_until(lambda: opened.partition.synced_offset == opened.partition.end, "the disk has it")
         assert opened.partition.end == 3
 
