@@ -62,7 +62,7 @@ class Backoff:
         if self._polling.trigger == "fixed":
             return self._polling.fixed_seconds
         self._pause = min(self._pause * 2, self._polling.longest_seconds)
-        return self._pause * CHANCE.uniform(0.8, 1.0)
+        return self._pause * CHANCE.uniform(0.95, 1.0)
 
     def trouble(self, error: Exception) -> float:
         """Log an error if it is new, with its trace if it is not one of ours; return how long to wait.

@@ -35,7 +35,7 @@ _OF_THE_RING, _LONGEST_AFTER_RING = 4, 0.1
 # A flood: so many publishes, over so long, that rings for all would take this share of the time; so on a busy
 # machine, where a ring takes longer, it begins earlier. It ends a quarter below: at half, a steady
 # stream that never was a flood stayed one after a single burst.
-_RINGING_SHARE, _MEASURED_SECONDS, _END_OF_FLOOD = 0.15, 0.05, 0.75
+_RINGING_SHARE, _MEASURED_SECONDS, _END_OF_FLOOD = 0.3, 0.05, 0.75
 _LEAST_FLOOD_RATE, _MOST_FLOOD_RATE = 20, 200  # a second
 _FIRST_FLOOD_REST, _LONGEST_FLOOD_REST = 0.05, 0.2
 _FLOOD_MARGIN = 1.5  # of what is said to the rest that follows: the next word may be late

@@ -323,7 +323,7 @@ def test_a_trickle_is_no_flood(rings: Rings, floods: Floods) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ring_seconds", "rate"), [(0.0, 200), (0.0005, 200), (0.0015, 100), (0.005, 30), (0.1, 20)]
+    ("ring_seconds", "rate"), [(0.0, 200), (0.0015, 200), (0.003, 100), (0.01, 30), (0.1, 20)]
 )
 def test_where_a_ring_takes_long_a_flood_begins_early(
     ring_seconds: float, rate: float, rings: Rings, floods: Floods
