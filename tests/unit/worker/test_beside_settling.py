@@ -155,6 +155,22 @@ def test_what_comes_meanwhile_is_handed_out_in_order_and_settled_after(
     assert not any(beside), "while another thread may have the machines, nobody else touches them"
 
 
+def test_nothing_is_handed_out_meanwhile_where_a_turn_may_have_to_write(
+    shop: Shop, loops: list[DeliveryLoop]
+) -> None:
+    """Partitions are to change hands, so the loop looks at them first, when it has its turn again."""
+    [loop] = loops
+    with shop.settling() as settling:
+        shop.publish(1, "a")
+        begun(settling)
+        loop.attend(loop._groups._domains)
+        assert not loop._turn_here(), "it is left to the loop"
+        shop.publish(1, "b")
+        assert shop.values("b") == [0]
+    shop.handled("b", 0, 1)
+    shop.all_settled(4)
+
+
 def test_a_record_waits_for_the_one_of_its_key_that_is_out(shop: Shop) -> None:
     shop.may_end[1] = Event()
     shop.publish(1, "a")
