@@ -1,21 +1,21 @@
 """What the cases about pipelines share: one Spark on two cores, the same rows as logs and as Parquet."""
 
-import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from bench.errors import NotMeasured
+from bench.java_packages import JavaPackages
 from bench.run import Run
 from bench.stores.contract import EngineOpener
 from penstock import Outbox, Record
 from penstock.pipeline.session import spark_session
 
 TOPIC = "rows"
-PACKAGES = "PENSTOCK_BENCH_PACKAGES"  # Java packages of rivals, which Spark fetches when it starts
 PARTITIONS = 64
 _CHUNK = 5_000
 _VALUE_BYTES = 1_000
@@ -34,18 +34,36 @@ class Rows:
         return self.spark.read.format("penstock").options(url=self.url, topic=TOPIC, **options).load()
 
 
-@contextmanager
-def spark(run: Run) -> Iterator[Any]:
+SessionOpener = Callable[[Run], AbstractContextManager[Any]]
+
+
+def spark(run: Run) -> AbstractContextManager[Any]:
     """Give one Spark session on two cores."""
-    conf = {"spark.driver.memory": "4g", "spark.ui.showConsoleProgress": "false"}
-    packages = os.environ.get(PACKAGES, "")
-    if packages:
-        conf["spark.jars.packages"] = packages
-        conf["spark.jars.excludes"] = "com.google.code.findbugs:jsr305"  # annotations; not on all mirrors
-    if "delta-spark" in packages:
-        conf["spark.sql.extensions"] = "io.delta.sql.DeltaSparkSessionExtension"
-        conf["spark.sql.catalog.spark_catalog"] = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
-    session = spark_session("bench", master="local[2]", conf=conf)
+    return _spark(run, {})
+
+
+def spark_with(packages: JavaPackages) -> SessionOpener:
+    """Return the opener of a session that has some Java packages, if they can be had."""
+
+    def opener(run: Run) -> AbstractContextManager[Any]:
+        try:
+            jars = ",".join(str(jar) for jar in packages.jars())
+        except NotMeasured:  # the variant that needs them says so
+            jars = ""
+        return _spark(run, {"spark.jars": jars} if jars else {})
+
+    return opener
+
+
+def local_session(conf: Mapping[str, str]) -> Any:
+    """Start Spark on two cores, with room for all that the cases do."""
+    ours = {"spark.driver.memory": "4g", "spark.ui.showConsoleProgress": "false"}
+    return spark_session("bench", master="local[2]", conf=ours | dict(conf))
+
+
+@contextmanager
+def _spark(run: Run, conf: Mapping[str, str]) -> Iterator[Any]:
+    session = local_session(conf)
     run.note("spark", session.version)
     try:
         yield session
@@ -70,7 +88,9 @@ def folder(run: Run) -> Iterator[Path]:
         yield Path(path)
 
 
-def rows(engine: EngineOpener) -> Callable[[Run], AbstractContextManager[Rows]]:
+def rows(
+    engine: EngineOpener, session: SessionOpener = spark
+) -> Callable[[Run], AbstractContextManager[Rows]]:
     """Return the setup that gives rows of 1 KB in a log of some engine and in Parquet, once per case."""
 
     def log(run: Run) -> AbstractContextManager[str]:
@@ -80,10 +100,10 @@ def rows(engine: EngineOpener) -> Callable[[Run], AbstractContextManager[Rows]]:
 
     @contextmanager
     def setup(run: Run) -> Iterator[Rows]:
-        session, home, url = run.once(spark), run.once(folder), run.once(_ENGINES[engine])
-        watch(run, session)
+        opened, home, url = run.once(session), run.once(folder), run.once(_ENGINES[engine])
+        watch(run, opened)
         run.once(engine).watch(run)
-        made = Rows(session, url, home / "rows")
+        made = Rows(opened, url, home / "rows")
         if not made.parquet.exists():
             made.log().write.option("compression", "zstd").parquet(str(made.parquet))
         yield made
@@ -91,15 +111,19 @@ def rows(engine: EngineOpener) -> Callable[[Run], AbstractContextManager[Rows]]:
     return setup
 
 
-@contextmanager
-def rows_in_files(run: Run) -> Iterator[Rows]:
-    """Give the same rows in a log in files and in Parquet, once per case; the CPU of Spark counts."""
-    session, home, url = run.once(spark), run.once(folder), run.once(_files_log)
-    run.watch("spark", session.sparkContext._gateway.proc.pid)
-    made = Rows(session, url, home / "rows_of_files")
-    if not made.parquet.exists():
-        made.log().write.option("compression", "zstd").parquet(str(made.parquet))
-    yield made
+def rows_in_files(session: SessionOpener = spark) -> Callable[[Run], AbstractContextManager[Rows]]:
+    """Return the setup that gives the same rows in a log in files and in Parquet, once per case."""
+
+    @contextmanager
+    def setup(run: Run) -> Iterator[Rows]:
+        opened, home, url = run.once(session), run.once(folder), run.once(_files_log)
+        watch(run, opened)
+        made = Rows(opened, url, home / "rows_of_files")
+        if not made.parquet.exists():
+            made.log().write.option("compression", "zstd").parquet(str(made.parquet))
+        yield made
+
+    return setup
 
 
 _ENGINES: dict[EngineOpener, Callable[[Run], AbstractContextManager[str]]] = {}

@@ -26,6 +26,7 @@ from tests.services.budget import (
     read_table,
     seed_from_environment,
 )
+from tests.services.longest import longest_first
 from tests.services.postgres import PostgresServer, PostgresUnavailable
 from tests.services.run_folder import RunFolder
 
@@ -93,6 +94,7 @@ hypothesis.settings.load_profile("ci" if in_ci() else "home")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Own the run folder and the seed, or take over those of the controller."""
+    config.pluginmanager.register(LongestFirst())
     from_controller: dict[str, Any] | None = getattr(config, "workerinput", None)
     # Read here because a test no longer sees it.
     config.stash[server_syncs] = os.environ.get("PENSTOCK_TEST_FSYNC", "on") != "off"
@@ -140,6 +142,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         repeats = _test_of(item) in on_sqlite and (others or "memory" in _parameters(item))
         if repeats or str(item.path).startswith(SLOW_FOLDERS):
             item.add_marker(pytest.mark.slow)
+
+
+class LongestFirst:
+    """Orders what is left after `-m`, `-k` and the fixtures have had their say."""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = longest_first(items)
 
 
 def _test_of(item: pytest.Item) -> str:

@@ -1,4 +1,4 @@
-"""`penstock reconcile` of a lake, values and all: the memory of the command, also at three times the size."""
+"""`penstock reconcile` of a lake, values and all: the memory of the command, also at many times the size."""
 
 import json
 import subprocess
@@ -12,13 +12,15 @@ from typing import Any, cast
 
 from bench import Case, Ratio, Run, Size, Target, Value, Variant, launcher
 from bench.errors import NotMeasured
+from bench.run import pick
 from penstock import Outbox, Record
 from tests.pipeline.stores import PARTITIONS, TOPIC
 from tests.pipeline.test_continue import Driver
 
 _CHUNK, _BATCH = 10_000, 100_000
-_TIMES = 3
-_MOST_MB = 400  # whatever the size: Python with Arrow and delta-rs, row groups of tables, 16 MiB of the log
+_TIMES = Size(quick=3, full=10)
+_MOST_MB = 250  # Python with Arrow and delta-rs, of which 130 MB before it looks at anything; some batches
+_CAUSE = "to be told"
 
 
 @dataclass
@@ -36,13 +38,13 @@ class Filled:
 
 
 @contextmanager
-def filled(run: Run, times: int) -> Iterator[Filled]:
+def filled(run: Run, times: int | Size) -> Iterator[Filled]:
     """Give a log of 100-byte rows and its lake, written as Spark's tasks write it, without Spark."""
     with TemporaryDirectory(prefix="penstock-bench-") as folder:
         outbox = Outbox(f"sqlite:///{folder}/log.db")
         outbox.migrate()
         outbox.log.create_topic(TOPIC, partitions=PARTITIONS)
-        made = Filled(outbox, Path(folder) / "lake", run.records * times)
+        made = Filled(outbox, Path(folder) / "lake", run.records * pick(times, run.full))
         driver, log = None, cast(Any, outbox)  # all that it asks for is the address
         for first in range(0, made.rows, _CHUNK):
             outbox.log.append(TOPIC, [_record(n) for n in range(first, min(first + _CHUNK, made.rows))])
@@ -53,7 +55,7 @@ def filled(run: Run, times: int) -> Iterator[Filled]:
         outbox.close()
 
 
-def lake_of(times: int) -> Callable[[Run], AbstractContextManager[Filled]]:
+def lake_of(times: int | Size) -> Callable[[Run], AbstractContextManager[Filled]]:
     """Return the setup of a lake so many times the size, made once."""
 
     def once(run: Run) -> AbstractContextManager[Filled]:
@@ -85,16 +87,16 @@ def _record(number: int) -> Record:
 
 CASE = Case(
     name="lake_reconcile",
-    about="reconcile a lake with its log, 1M and 3M rows (quick: 200k and 600k), the memory of the command",
+    about="reconcile a lake with its log, 1M and 10M rows (quick: 200k and 600k), the memory of the command",
     records=Size(quick=200_000, full=1_000_000),
     rounds=1,
     variants=[
         Variant("rows", reconciled, setup=lake_of(1)),
-        Variant("three times the rows", reconciled, setup=lake_of(_TIMES)),
+        Variant("many times the rows", reconciled, setup=lake_of(_TIMES)),
     ],
     targets=[
-        Target("memory", Value("three times the rows", "command_peak_mb"), at_most=_MOST_MB),
-        Target("flat", Ratio("three times the rows", "rows", "command_peak_mb"), at_most=1.2),
+        Target("flat", Ratio("many times the rows", "rows", "command_peak_mb"), at_most=1.15),
+        Target("memory", Value("many times the rows", "command_peak_mb"), at_most=_MOST_MB, cause=_CAUSE),
     ],
     warm_up=False,
 )

@@ -1,16 +1,21 @@
 """A topic into a Delta table, beside delta-spark's writer and Parquet, all as streams that run to the end.
 
-With delta-spark among `PENSTOCK_BENCH_PACKAGES` (docs/how-to/benchmark.md) its writer takes the same rows
-from Parquet files, which is the cheapest source there is.
+delta-spark's writer takes the same rows from Parquet files, which is the cheapest source there is. It has no
+build for the newest Spark, so it and a topic run once more on an older one.
 """
 
-import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench import Case, Ratio, Run, Size, Target, Variant
-from bench.lakes import PACKAGES, TOPIC, Rows, rows
+from bench.lakes import TOPIC, Rows, rows
+from bench.peer_process import PeerTalk
+from bench.rivals.older_spark import PYSPARK, VERSION, older_spark
 from bench.stores import postgres, sqlite
+from bench.stores.contract import EngineOpener
 
 
 def into(frame: Any, form: str) -> None:
@@ -21,35 +26,60 @@ def into(frame: Any, form: str) -> None:
         writer.start().awaitTermination()
 
 
+def parquet(spark: Any, folder: str) -> Any:
+    """Return files as a stream."""
+    return spark.readStream.schema(spark.read.parquet(folder).schema).parquet(folder)
+
+
+def topic(spark: Any, url: str) -> Any:
+    """Return the log as a stream."""
+    return spark.readStream.format("penstock").options(url=url, topic=TOPIC).load()
+
+
 def parquet_to_parquet(run: Run, at: Rows) -> None:
     """Files to files, by Spark alone."""
-    into(parquet(at), "parquet")
-
-
-def parquet_to_delta(run: Run, at: Rows) -> None:
-    """Files to a Delta table, by delta-spark."""
-    into(parquet(at), "delta")
-
-
-def parquet(at: Rows) -> Any:
-    """Return the files as a stream."""
-    schema = at.spark.read.parquet(str(at.parquet)).schema
-    return at.spark.readStream.schema(schema).parquet(str(at.parquet))
+    into(parquet(at.spark, str(at.parquet)), "parquet")
 
 
 def topic_to_delta(run: Run, at: Rows) -> None:
     """The log to a table, each batch once."""
-    into(at.spark.readStream.format("penstock").options(url=at.url, topic=TOPIC).load(), "penstock-delta")
+    into(topic(at.spark, at.url), "penstock-delta")
 
 
-DELTA_SPARK = (
-    [Variant("delta-spark", parquet_to_delta, setup=rows(sqlite))]
-    if "delta-spark" in os.environ.get(PACKAGES, "")
-    else []
-)
-TOPICS = {
-    "sqlite": Variant("SQLite topic into Delta", topic_to_delta, setup=rows(sqlite)),
-    "postgres": Variant("PostgreSQL topic into Delta", topic_to_delta, setup=rows(postgres)),
+@dataclass(frozen=True)
+class Older:
+    """The same rows, and the older Spark."""
+
+    talk: PeerTalk
+    rows: Rows
+
+
+def on_older(engine: EngineOpener) -> Callable[[Run], AbstractContextManager[Older]]:
+    """Return the setup that gives the rows to the older Spark, whose CPU counts."""
+
+    @contextmanager
+    def setup(run: Run) -> Iterator[Older]:
+        with rows(engine)(run) as made:
+            talk = run.once(older_spark)
+            run.watch("older_spark", talk.pid)
+            yield Older(talk, made)
+
+    return setup
+
+
+def older_parquet_to_delta(run: Run, at: Older) -> None:
+    """Files to a Delta table, by delta-spark."""
+    at.talk.ask({"parquet": str(at.rows.parquet)})
+
+
+def older_topic_to_delta(run: Run, at: Older) -> None:
+    """The log to a table, each batch once."""
+    at.talk.ask({"url": at.rows.url})
+
+
+ENGINES: dict[str, tuple[str, EngineOpener]] = {
+    "sqlite": ("SQLite topic", sqlite),
+    "postgres": ("PostgreSQL topic", postgres),
 }
 
 CASE = Case(
@@ -59,18 +89,28 @@ CASE = Case(
     rounds=Size(quick=3, full=3),
     variants=[
         Variant("Parquet into Parquet", parquet_to_parquet, setup=rows(sqlite)),
-        *TOPICS.values(),
-        *DELTA_SPARK,
+        *[
+            Variant(f"{name} into Delta", topic_to_delta, setup=rows(engine))
+            for name, engine in ENGINES.values()
+        ],
+        Variant("delta-spark", older_parquet_to_delta, setup=on_older(sqlite), peer=PYSPARK),
+        *[
+            Variant(f"{name}, Spark {VERSION}", older_topic_to_delta, setup=on_older(engine), peer=PYSPARK)
+            for name, engine in ENGINES.values()
+        ],
     ],
     targets=[
         *[
-            Target(name, Ratio("Parquet into Parquet", topic.name, "wall_us"), at_least=0.4)
-            for name, topic in TOPICS.items()
+            Target(short, Ratio("Parquet into Parquet", f"{name} into Delta", "wall_us"), at_least=0.4)
+            for short, (name, _) in ENGINES.items()
         ],
         *[
-            Target(f"delta_spark_{name}", Ratio(topic.name, each.name, "cpu_us"), at_most=0.6)
-            for name, topic in TOPICS.items()
-            for each in DELTA_SPARK
+            Target(
+                f"delta_spark_{short}",
+                Ratio(f"{name}, Spark {VERSION}", "delta-spark", "cpu_us"),
+                at_most=0.6,
+            )
+            for short, (name, _) in ENGINES.items()
         ],
     ],
 )

@@ -1,4 +1,4 @@
-"""The table of rounds and the tests that ask for them name the same things."""
+"""The tables of rounds and of long tests, and the tests themselves, name the same things."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from tests.services.budget import read_table
+from tests.services.longest import LONGEST_SECONDS
 
 TESTS = Path(__file__).resolve().parents[1]
 ASKED = re.compile(r"""\bbudget\(\s*["']([^"']+)["']""")
@@ -24,3 +25,9 @@ def test_every_budget_is_asked_for_by_a_test() -> None:
 def test_every_budget_a_test_asks_for_is_in_the_table() -> None:
     unknown = asked_names() - set(read_table())
     assert not unknown, f"tests/budget.toml lacks: {sorted(unknown)}"
+
+
+def test_what_is_said_to_take_longest_is_there() -> None:
+    for name in LONGEST_SECONDS:
+        file, _, test = name.partition("::")
+        assert f"def {test}" in (TESTS.parent / file).read_text("utf-8"), name

@@ -11,10 +11,13 @@ import pytest
 from click.testing import CliRunner
 from deltalake import DeltaTable, write_deltalake
 
+from penstock import Record
 from penstock.cli import group
+from penstock.clock import to_ms
 from penstock.errors import TableDamaged
 from penstock.log.contract import Position
 from penstock.pipeline.paths import tables_in
+from penstock.testing.records import a_record
 from tests.pipeline.stores import TOPIC, LogStore
 from tests.pipeline.test_continue import Driver
 
@@ -115,6 +118,35 @@ def test_a_foreign_log_is_not_reconciled(sqlite_store: LogStore, tmp_path: Path)
     foreign.close()
     assert done.exit_code == 1
     assert "was made from log " in done.output
+
+
+def test_a_restored_log_is_not_reconciled_though_its_new_records_say_the_same(
+    sqlite_store: LogStore, tmp_path: Path
+) -> None:
+    sqlite_store.fill(60)
+    lake = tmp_path / "lake"
+    Driver(sqlite_store, lake, tmp_path / "checkpoint").step()
+    ends = sqlite_store.ends()
+    lost = [record for (_, offset), record in sorted(sqlite_store.records().items()) if offset >= 3]
+    sqlite_store.run('DELETE FROM penstock_log WHERE "offset" >= 3')  # as the backup has it
+    sqlite_store.run("UPDATE penstock_head SET next_offset = 3 WHERE next_offset > 3")
+    for record in lost:  # the same content in the same place, published anew
+        sqlite_store.outbox.log.append(TOPIC, [a_copy(record)], partition=record.partition)
+    assert sqlite_store.ends() == ends
+    done = run(sqlite_store, lake, "--no-values")
+    assert done.exit_code == 1, done.output
+    assert "another record stands at" in done.output
+
+
+def a_copy(record: Record) -> Record:
+    """Return another record with the same content."""
+    return a_record(
+        key=record.key,
+        data=record.data,
+        type=record.type,
+        raw_headers=record.raw_headers,
+        timestamp_ms=to_ms(record.timestamp),
+    )
 
 
 def test_a_lake_that_is_behind_does_not_agree_yet(store: LogStore, lake: Path) -> None:
