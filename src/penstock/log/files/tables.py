@@ -9,6 +9,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -26,7 +27,7 @@ from .write_ahead import write_ahead_damage
 NAME = "penstock.db"
 WRITE_AHEAD = "-wal"
 _WHOLE_BYTES = 64 << 20  # of a file that is looked through at every start of a writer
-_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)  # the last: of its format
 # What decides what is served; looked through at every start, however large the file is.
 _SMALL = (
     *("meta", "topic", "topic_config", "head", "generation", "hold", "group", "cursor", "pending_offset"),
@@ -55,7 +56,10 @@ def damage(directory: Path, names: Names = Names()) -> str | None:  # noqa: B008
 def _damage(path: Path, names: Names, checked: tuple[str | None, ...]) -> str | None:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as conn:
+            conn.text_factory = partial(str, encoding="utf-8", errors="replace")
             return next(_found(conn, names, checked), None)
+    except UnicodeDecodeError:
+        return "the definition of a table cannot be read"  # and nor can what SQLite says of it
     except sqlite3.Error as exc:
         code = getattr(exc, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
         return str(exc) if code in _DAMAGED else None
@@ -64,7 +68,7 @@ def _damage(path: Path, names: Names, checked: tuple[str | None, ...]) -> str | 
 def _found(conn: sqlite3.Connection, names: Names, checked: tuple[str | None, ...]) -> Iterator[str]:
     """Yield what is wrong, by what SQLite finds in all tables (None) or in some."""
 
-    def rows(name: str, **params: Any) -> list[Any]:
+    def rows(name: str, /, **params: Any) -> list[Any]:
         return conn.execute(statement("log", "sqlite", name, names), params).fetchall()
 
     for table in checked:

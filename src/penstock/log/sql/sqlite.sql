@@ -88,8 +88,9 @@ WHERE i.type = 'index' AND i.name = 'copy_' || i.tbl_name AND substr(i.tbl_name,
 ORDER BY i.tbl_name, c.seqno;
 
 -- name: table_texts
--- What each of our tables was made from; reads the table of tables, locks nothing.
-SELECT name, sql FROM sqlite_master WHERE type = 'table' AND substr(name, 1, length(:prefix)) = :prefix ORDER BY name;
+-- What each of our tables and views was made from; reads the table of tables, locks nothing.
+SELECT name, sql FROM sqlite_master
+WHERE type IN ('table', 'view') AND substr(name, 1, length(:prefix)) = :prefix ORDER BY name;
 
 -- name: meta_find
 -- Whether the tables are there; reads the table of tables, locks nothing.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import Error, StoreDamaged
+from penstock.errors import StoreDamaged
 from penstock.log.files import tables
 from penstock.log.files.log import FileLog
 from penstock.log.files.verify import check_tables
@@ -102,17 +102,25 @@ _FIRST_NUMBER = 0x5A17_0000_0000_0000  # stored in eight bytes, and nowhere else
 
 
 def marked_rows(conn: sqlite3.Connection) -> Iterator[tuple[str, bytes]]:
-    """Put a row into every table whose values are found in the file; yield each column, and its bytes."""
-    named = conn.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB 'penstock_*'")
+    """Put a row into every table whose values are found in the file; yield each column, and its bytes.
+
+    But for columns that are SQLite's own number of the row: it stands in other places, too, and in other forms.
+    """
+    named = conn.execute(
+        "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name GLOB 'penstock_*'"
+    )
     number = 0
-    for (table,) in named.fetchall():
+    for table, sql in named.fetchall():
         values: list[int | str | bytes] = []
-        for _, column, kind, *_ in conn.execute(f"SELECT * FROM pragma_table_info('{table}')").fetchall():
+        columns = conn.execute(f"SELECT name, type, pk FROM pragma_table_info('{table}')").fetchall()
+        keys = sum(key > 0 for *_, key in columns)
+        for column, kind, key in columns:
             number += 1
             text = f"mark {number:05} of a value"
             values.append({"INTEGER": _FIRST_NUMBER + number, "TEXT": text}.get(kind, text.encode()))
             last = values[-1]
-            yield f"{table}.{column}", last.to_bytes(8) if isinstance(last, int) else text.encode()
+            if not (key and keys == 1 and kind == "INTEGER" and "WITHOUT ROWID" not in sql):
+                yield f"{table}.{column}", last.to_bytes(8) if isinstance(last, int) else text.encode()
         conn.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(values))})", values)
 
 
@@ -143,17 +151,13 @@ def test_a_value_that_has_become_another_one_is_found_in_every_column_of_every_t
     path, marks = marked
     content, draw = path.read_bytes(), random.Random(2)
     assert tables.start_damage(path.parent, Names()) is None
-    columns = 0
+    assert len(marks) > 200
     for column, mark in marks.items():
         there = places(content, mark)
-        if column.endswith((".id", ".seq", ".slot", ".node_id")) and len(there) < 2:
-            continue  # SQLite's own number of the row
         assert len(there) >= 2, f"{column} has no second copy"
         at = draw.choice(there) + draw.randrange(len(mark))
         path.write_bytes(flipped(content, at, draw.randrange(8)))
         assert tables.start_damage(path.parent, Names()) is not None, column
-        columns += 1
-    assert columns > 250
 
 
 def test_a_flipped_bit_anywhere_in_the_file_is_found_or_makes_no_difference(
@@ -168,13 +172,7 @@ def test_a_flipped_bit_anywhere_in_the_file_is_found_or_makes_no_difference(
         if tables.start_damage(path.parent, Names()) is not None:
             found += 1
             continue
-        try:
-            now = dumped(path)
-        except sqlite3.Error:
-            with pytest.raises(Error):
-                start(path.parent)
-            continue
-        assert now == whole, at
+        assert dumped(path) == whole, at
     assert found > 200
 
 
@@ -196,14 +194,19 @@ def test_a_large_file_is_looked_at_where_it_decides_what_is_served(
         assert tables.damage(path.parent) is not None
 
 
-def test_the_definition_of_a_table_that_has_become_another_one_is_found(folder: Path) -> None:
+@pytest.mark.parametrize(("table", "word"), [("topic", "retention_bytes"), ("head", "DEFAULT 0")])
+def test_the_definition_of_a_table_that_has_become_another_one_is_found(
+    folder: Path, table: str, word: str
+) -> None:
     path = folder / tables.NAME
+    with closing(sqlite3.connect(path)) as conn:
+        query = "SELECT sql FROM sqlite_master WHERE name = ?"
+        ((text,),) = conn.execute(query, (f"penstock_{table}",)).fetchall()
     content = path.read_bytes()
-    for text in (b"retention_bytes", b"crashes      INTEGER NOT NULL DEFAULT 0"):
-        at = content.index(text) + len(text) - 1
-        path.write_bytes(flipped(content, at, 0))
-        with pytest.raises(StoreDamaged):
-            start(folder)
+    at = content.index(text.encode()) + text.index(word) + len(word) - 1
+    path.write_bytes(flipped(content, at, 0))
+    with pytest.raises(StoreDamaged, match="definition"):
+        start(folder)
 
 
 def test_copies_follow_the_columns_and_are_no_drift(folder: Path) -> None:
