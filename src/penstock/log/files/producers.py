@@ -4,8 +4,8 @@ Of each producer the last five batches, so that one sent again is recognised; wh
 which were taken back. State changes only when a batch is in the log for good (`note`), so a refused or torn
 batch leaves no trace. It is made again from the newest snapshot and the headers of the batches behind it; a
 snapshot beyond the end is of a history that did not last, and is not used (`snapshots.py`).
-A producer that is silent for long is forgotten, as Kafka does, unless it has a transaction open; and where there
-are too many, those that were heard of longest ago.
+A producer that is silent for long is forgotten, as Kafka does, unless it has a transaction open; and where
+there are too many, those that were heard of longest ago.
 """
 
 from bisect import bisect_left

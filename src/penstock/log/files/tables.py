@@ -1,8 +1,8 @@
 """The SQLite file beside the segments: topics, groups, cursors and lanes, in the same tables as ever.
 
-SQLite keeps no checksum over what it stores. Its own check finds damage to a page, and compares every index with
-its table; each table has an index over all its columns (`copies.py`), so a value that has become another one is
-found, too. What it does not look at, its write-ahead log, is looked at here (`write_ahead.py`).
+SQLite keeps no checksum over what it stores. Its own check finds damage to a page, and compares every index
+with its table; each table has an index over all its columns (`copies.py`), so a value that has become another
+one is found, too. What it does not look at, its write-ahead log, is looked at here (`write_ahead.py`).
 """
 
 import os
@@ -77,8 +77,8 @@ def _found(conn: sqlite3.Connection, names: Names, checked: tuple[str | None, ..
             yield from (said for (said,) in conn.execute(check).fetchmany(1) if said != "ok")
     if rows("table_find", table=names.table("meta")):
         facts = dict(rows("schema_read"))
-        facts |= {SCHEMA: value for (value,) in rows("meta_read", name=SCHEMA)}
-        why = schema_damage(facts, rows("table_texts", prefix=names.prefix))
+        noted = "".join(value for (value,) in rows("meta_read", name=SCHEMA))
+        why = schema_damage({**facts, SCHEMA: noted}, rows("table_texts", prefix=names.prefix))
         if why is not None:
             yield why
 

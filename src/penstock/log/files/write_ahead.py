@@ -1,9 +1,9 @@
-"""Whether SQLite's write-ahead log is whole: SQLite takes a damaged frame for the end, and forgets what follows.
+"""Whether SQLite's write-ahead log is whole: SQLite takes a damaged frame for its end, and forgets the rest.
 
-After a kill commits stand in that file alone. Each frame has a checksum over itself and all before it; a crash
-may leave a torn one at the end, which was never acknowledged. What is committed is on disk before the next
-transaction writes (`synchronous=FULL`), so a torn frame has no whole transaction and a frame of another behind
-it: where there is such a thing, the frame is damaged, and what stands behind it would be lost without a word.
+After a kill commits stand in that file alone. Each frame has a checksum over itself and all before it; a
+crash may leave a torn one at the end, which was never acknowledged. What is committed is on disk before the
+next transaction writes (`synchronous=FULL`), so a torn frame has no whole transaction and a frame of another
+behind it: where there is such a thing, the frame is damaged, and what stands behind it would be lost without a word.
 Damage within the last transaction cannot be told from a crash. The format: https://www.sqlite.org/walformat.html
 
 | bytes of the header | field    | of a frame | field                                     |
@@ -32,7 +32,7 @@ class _Frame(NamedTuple):
 
 
 def write_ahead_damage(path: Path) -> str | None:
-    """Return what is wrong with the file; None for one that is whole, or ends in a torn frame, or is not there.
+    """Return what is wrong with the file; None for one that is whole, ends in a torn frame, or is not there.
 
     Others may write it meanwhile: then it is looked at again, and nothing is said if that does not end.
     """

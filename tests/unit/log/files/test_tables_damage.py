@@ -104,7 +104,7 @@ _FIRST_NUMBER = 0x5A17_0000_0000_0000  # stored in eight bytes, and nowhere else
 def marked_rows(conn: sqlite3.Connection) -> Iterator[tuple[str, bytes]]:
     """Put a row into every table whose values are found in the file; yield each column, and its bytes.
 
-    But for columns that are SQLite's own number of the row: it stands in other places, too, and in other forms.
+    But for columns that are SQLite's own number of the row: it stands in other places and forms, too.
     """
     named = conn.execute(
         "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name GLOB 'penstock_*'"
@@ -117,8 +117,8 @@ def marked_rows(conn: sqlite3.Connection) -> Iterator[tuple[str, bytes]]:
         for column, kind, key in columns:
             number += 1
             text = f"mark {number:05} of a value"
-            values.append({"INTEGER": _FIRST_NUMBER + number, "TEXT": text}.get(kind, text.encode()))
-            last = values[-1]
+            last = _FIRST_NUMBER + number if kind == "INTEGER" else text if kind == "TEXT" else text.encode()
+            values.append(last)
             if not (key and keys == 1 and kind == "INTEGER" and "WITHOUT ROWID" not in sql):
                 yield f"{table}.{column}", last.to_bytes(8) if isinstance(last, int) else text.encode()
         conn.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(values))})", values)
@@ -177,9 +177,13 @@ def test_a_flipped_bit_anywhere_in_the_file_is_found_or_makes_no_difference(
 
 
 def dumped(path: Path) -> list[str]:
-    """Return all that the tables hold; but for SQLite's counters of numbers, which have no copy."""
+    """Return what the tables are and hold; but for indexes, and SQLite's counters of numbers."""
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as conn:
-        return [line for line in conn.iterdump() if "sqlite_sequence" not in line]
+        return [
+            line
+            for line in conn.iterdump()
+            if "sqlite_sequence" not in line and not line.startswith("CREATE INDEX")
+        ]
 
 
 def test_a_large_file_is_looked_at_where_it_decides_what_is_served(
@@ -222,7 +226,9 @@ def test_copies_follow_the_columns_and_are_no_drift(folder: Path) -> None:
     start(folder)
     assert len(places(path.read_bytes(), b"mark of a topic")) == 2
     store = open_store(f"{folder}/")
-    assert differences(store.database) == ["penstock_topic has later TEXT not null: 0 default:  key: 0 besides"]
+    assert differences(store.database) == [
+        "penstock_topic has later TEXT not null: 0 default:  key: 0 besides"
+    ]
     store.close()
 
 
@@ -234,10 +240,12 @@ def killed(tmp_path: Path) -> Iterator[tuple[Path, list[list[str]]]]:
     """Give a directory as a kill leaves it, and what stood in its tables at the end and one commit before."""
     store = open_store(f"{tmp_path}/log/")
     migrate(store.database)
+    with closing(sqlite3.connect(tmp_path / "log" / tables.NAME)) as conn:
+        conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     dumps = []
-    for number in range(12):
+    for number in range(8):
         store.log.create_topic(f"topic-{number}", partitions=4)
-        if number >= 10:
+        if number >= 6:
             dumps.append(dumped(tmp_path / "log" / tables.NAME))
     shutil.copytree(tmp_path / "log", tmp_path / "killed")
     yield tmp_path / "killed" / tables.NAME, dumps
@@ -260,7 +268,7 @@ def test_a_flipped_bit_in_the_write_ahead_log_is_found_unless_it_is_in_the_last_
     database, content, draw = path.read_bytes(), log.read_bytes(), random.Random(4)
     assert write_ahead_damage(log) is None
     found = 0
-    for at in (*range(32, 56), *draw.sample(range(len(content)), 120)):
+    for at in (*range(0, 56, 4), *draw.sample(range(len(content)), 60)):
         copy = tmp_path / "copy"
         shutil.rmtree(copy, ignore_errors=True)
         copy.mkdir()
@@ -274,7 +282,7 @@ def test_a_flipped_bit_in_the_write_ahead_log_is_found_unless_it_is_in_the_last_
             assert (copy / log.name).stat().st_size == len(content)  # nothing of it is removed
             continue
         assert dumped(copy / tables.NAME) in (before, whole), at
-    assert found > 100
+    assert found > 50
 
 
 def test_a_write_ahead_log_that_was_cut_or_begun_anew_is_not_damaged(
