@@ -1,9 +1,9 @@
 """A second copy of every row in the SQLite file beside the segments: an index over all columns of each table.
 
 SQLite keeps no checksums, but its own check compares each index with its table, value by value. So a value
-that has become another one, in a table or in its copy, is found (`tables.py`). SQLite writes the copy together
-with the row, whoever changes it; no statement of ours knows of it. The text of the tables themselves has no
-copy: its checksum stands in `meta`, with the version of the schema.
+that has become another one, in a table or in its copy, is found (`tables.py`). SQLite writes the copy
+together with the row, whoever changes it; no statement of ours knows of it. The text of the tables themselves
+has no copy: its checksum stands in `meta`, with the version of the schema.
 
 Made by the writer when it starts, and made again where a migration has given a table other columns.
 """

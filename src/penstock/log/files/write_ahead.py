@@ -3,8 +3,9 @@
 After a kill commits stand in that file alone. Each frame has a checksum over itself and all before it; a
 crash may leave a torn one at the end, which was never acknowledged. What is committed is on disk before the
 next transaction writes (`synchronous=FULL`), so a torn frame has no whole transaction and a frame of another
-behind it: where there is such a thing, the frame is damaged, and what stands behind it would be lost without a word.
-Damage within the last transaction cannot be told from a crash. The format: https://www.sqlite.org/walformat.html
+behind it: where there is such a thing, the frame is damaged, and what stands behind it would be lost without
+a word. Damage within the last transaction cannot be told from a crash. The format:
+https://www.sqlite.org/walformat.html
 
 | bytes of the header | field    | of a frame | field                                     |
 |---------------------|----------|------------|-------------------------------------------|
