@@ -24,7 +24,7 @@ _HEADER_BYTES, _FRAME_BYTES = 32, 24
 _HEADER, _FRAME = struct.Struct(">IIII8sII"), struct.Struct(">II8sII")
 _MAGIC = 0x377F0682  # the lowest bit: whether checksums are of big-endian numbers
 _LOOKS = 3
-Sums = tuple[int, int]
+FrameSums = tuple[int, int]
 
 
 class _Frame(NamedTuple):
@@ -65,7 +65,7 @@ def _damage(content: bytes) -> str | None:
     return f"frame {broken} of {len(frames)} is damaged, and the commits behind it would be lost"
 
 
-def _frames(content: bytes, order: str, page_bytes: int, salt: bytes, before: Sums) -> Iterator[_Frame]:
+def _frames(content: bytes, order: str, page_bytes: int, salt: bytes, before: FrameSums) -> Iterator[_Frame]:
     """Yield the frames of the present salt; behind the last of them stand older ones."""
     for at in range(_HEADER_BYTES, len(content) - _FRAME_BYTES - page_bytes + 1, _FRAME_BYTES + page_bytes):
         _, size, own, first, second = _FRAME.unpack_from(content, at)
@@ -81,7 +81,7 @@ def _is_one_bit_off(own: bytes, salt: bytes) -> bool:
     return (int.from_bytes(own) ^ int.from_bytes(salt)).bit_count() <= 1
 
 
-def _sums(data: bytes, order: str, before: Sums) -> Sums:
+def _sums(data: bytes, order: str, before: FrameSums) -> FrameSums:
     """Return SQLite's checksum over some bytes, going on from another."""
     first, second = before
     numbers = struct.unpack(f"{order}{len(data) // 4}I", data)
