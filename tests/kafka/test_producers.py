@@ -4,7 +4,7 @@ import pytest
 
 from penstock.broker.transaction_store import TransactionStore
 from penstock.clock import SYSTEM
-from penstock.wire.kafka.apis.records import PRODUCE
+from penstock.wire.kafka.apis.records import FETCH, PRODUCE
 from penstock.wire.kafka.apis.transactions import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
@@ -114,6 +114,30 @@ def test_a_transaction_goes_on_after_a_restart_and_its_producer_is_not_fenced(ka
         assert client.ask(END_TXN, who | {"committed": True}, 2)["error_code"] == 0
         assert client.ask(END_TXN, who | {"committed": True}, 2)["error_code"] == 0
         assert [each.data for each in served.store.log.read("t", 0)] == [b"%d" % each for each in range(4)]
+
+
+def test_who_is_told_of_a_commit_reads_it_at_once(served: Served, client: RawClient) -> None:
+    """Also where it has just read to the end, and the broker knows that from memory."""
+    part = {"partition": 0, "partition_max_bytes": 1 << 20}
+    asked = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20, "isolation_level": 1}
+
+    def is_there(offset: int) -> bool:
+        topics = [{"topic": "t", "partitions": [{**part, "fetch_offset": offset}]}]
+        (topic,) = client.ask(FETCH, {**asked, "topics": topics}, 11)["responses"]
+        return bool(topic["partitions"][0]["records"])
+
+    with client:
+        producer, epoch = given(client, "tx")
+        who = {"transactional_id": "tx", "producer_id": producer, "producer_epoch": epoch}
+        opened = {f"v3_and_below_{name}": value for name, value in who.items()}
+        opened["v3_and_below_topics"] = [{"name": "t", "partitions": [0]}]
+        for number in range(0, 40, 2):
+            _, end = served.store.log.bounds("t", 0)
+            assert not is_there(end)
+            client.ask(ADD_PARTITIONS_TO_TXN, opened, 2)
+            assert send(client, batch(producer, epoch, number, transactional=True), "tx")[0] == 0
+            assert client.ask(END_TXN, who | {"committed": True}, 2)["error_code"] == 0
+            assert is_there(end)
 
 
 def test_transactional_records_need_a_transaction(served: Served, client: RawClient) -> None:

@@ -96,7 +96,8 @@ def test_clients_go_on_when_a_broker_goes(brokers: tuple[str, list[ServedProcess
             while len(seen) < known + 200:
                 assert time.monotonic() < end, "the group did not go on"
                 reads_on()
-            if how == "pause":  # past its lease it comes back, and what it had begun is refused or repeated
+            _wait_for_nodes(served[1].address, 1)  # its lease is over
+            if how == "pause":  # it comes back, and what it had begun is refused or repeated
                 gone.resume()
                 before = len(loads[0].acknowledged), len(loads[1].committed)
                 until(lambda: _has_gone_on(loads, before))

@@ -11,7 +11,7 @@ Every new start of a producer, and every time-out, raises its epoch: what comes 
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from threading import Lock
 from typing import Any, NamedTuple
@@ -178,18 +178,19 @@ class TransactionStore:
         """
         done = _S.COMMITTED if committed else _S.ABORTED
 
-        def change(tx: Transaction) -> None:
+        def change(tx: Transaction) -> Sequence[LogPlace]:
             row = self._checked(tx, transactional_id, producer)
             if row.state is done:
-                return  # its answer was lost
+                return ()  # its answer was lost
             if row.state is not _S.OPEN:
                 raise Refused(E.INVALID_TXN_STATE)
             self._decide(tx, row, committed=committed)
+            return row.partitions
 
-        self._database.run(change)
+        places = self._database.run(change)
         points.reach(DECIDED)
         try:
-            self.finish(transactional_id)
+            self.finish(transactional_id, places)
         except StoreError as exc:
             logger.warning("transaction of %s is decided and has no marks yet: %s", transactional_id, exc)
             raise Refused(E.CONCURRENT_TRANSACTIONS) from exc
@@ -205,10 +206,10 @@ class TransactionStore:
         self._put(tx, decided)
         return decided
 
-    def finish(self, transactional_id: str) -> None:
-        """Write the marks of a decision that has none yet; may be called again."""
+    def finish(self, transactional_id: str, places: Sequence[LogPlace] = ()) -> None:
+        """Write the marks of a decision that has none yet; may be called again. `places`: known to be its."""
         if self._batches.holds_back:
-            self._batches.mark(-1, -1, (), committed=True)
+            self._batches.mark(-1, -1, places, committed=True)
             return
         with self._finishing[hash(transactional_id) % _FINISHING]:
             self._finish(transactional_id)

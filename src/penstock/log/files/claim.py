@@ -12,6 +12,7 @@ from ..contract import LogIdentity
 from ..sql.database import Database, Transaction
 from ..sql.log import SqlLog
 from . import tables as tables_file
+from .copies import keep_copies
 from .directory import LogDirectory
 from .identity import DirectoryIdentity, read_identity, write_identity
 
@@ -24,23 +25,28 @@ class LogClaim:
 
     def __init__(self, directory: LogDirectory, database: Database, tables: SqlLog) -> None:
         self._directory, self._database, self._tables = directory, database, tables
+        self._looked = False  # for damage
 
     def claim(self) -> None:
         """Make sure that directory and tables belong together, and mark this start in both.
 
         Raises LogMismatch, StoreDamaged.
         """
-        why = tables_file.quick_damage(self._directory.path)
-        if why is not None:
-            raise StoreDamaged(str(self._directory.path / tables_file.NAME), why)
+        self._refuse_damage()
         identity, known = self._tables.identity(), _read_mark(self._database)
         mismatch = self._mismatch(identity, known)
         if mismatch is not None:
             raise mismatch
         self._mark(identity, known)
+        self._database.run(lambda tx: keep_copies(tx, self._database))
 
     def check(self) -> None:
-        """Make sure that directory and tables belong together, without writing. Raises LogMismatch."""
+        """Make sure that directory and tables belong together, without writing.
+
+        Raises LogMismatch, and the first time StoreDamaged.
+        """
+        if not self._looked:
+            self._refuse_damage()
         mismatch = None
         for _ in range(_LOOKS):  # a writer that starts may change both between two looks
             # The tables first: the directory knows the mark that they had before.
@@ -70,6 +76,12 @@ class LogClaim:
             return read_identity(self._directory.disk, self._directory.path)
         except ValueError as exc:
             raise LogMismatch(str(self._directory.path), f"the file `identity` is damaged ({exc})") from exc
+
+    def _refuse_damage(self) -> None:
+        why = tables_file.start_damage(self._directory.path, self._database.names)
+        if why is not None:
+            raise StoreDamaged(str(self._directory.path / tables_file.NAME), why)
+        self._looked = True
 
     def _mismatch(self, identity: LogIdentity, known: str) -> LogMismatch | None:
         """Return what is wrong with directory and tables, by what the tables say."""

@@ -365,13 +365,15 @@ class PartitionLog(PartitionView):
         if synced:
             self.synced_position, self.synced_offset = position, self.end
         self._written, self._tentative = [], {}
-        if now_ms >= self._forget_at_ms:
+        if now_ms >= self._forget_at_ms or producers.silent > self._settings.producers:
             self._forget_producers()
 
     def _forget_producers(self) -> None:
-        """Forget the producers that are silent for long."""
+        """Forget the producers that are silent for long; where there are too many, a quarter of them."""
         now_ms, kept_ms = self._clock.now_ms(), int(self._settings.producer_seconds * 1000)
         self.producers.forget_silent(now_ms - kept_ms)
+        if self.producers.silent > self._settings.producers:
+            self.producers.forget_many(self._settings.producers * 3 // 4)
         self._forget_at_ms = now_ms + kept_ms // _FORGET_PARTS
 
     def _now_ms(self) -> int:

@@ -4,7 +4,8 @@ Of each producer the last five batches, so that one sent again is recognised; wh
 which were taken back. State changes only when a batch is in the log for good (`note`), so a refused or torn
 batch leaves no trace. It is made again from the newest snapshot and the headers of the batches behind it; a
 snapshot beyond the end is of a history that did not last, and is not used (`snapshots.py`).
-A producer that is silent for long is forgotten, as Kafka does, unless it has a transaction open.
+A producer that is silent for long is forgotten, as Kafka does, unless it has a transaction open; and where
+there are too many, those that were heard of longest ago.
 """
 
 from bisect import bisect_left
@@ -207,6 +208,17 @@ class Producers:
                 for id, each in self.states.items()
                 if each.heard_ms >= before_ms or each.opened is not None
             }
+
+    @property
+    def silent(self) -> int:
+        """How many producers have nothing open: those that may be forgotten."""
+        return len(self.states) - len(self._open)
+
+    def forget_many(self, kept: int) -> None:
+        """Forget producers that have nothing open, but for some that were heard of last."""
+        silent = [(each.heard_ms, id) for id, each in self.states.items() if each.opened is None]
+        gone = {id for _, id in sorted(silent)[: max(0, len(silent) - kept)]}
+        self.states = {id: each for id, each in self.states.items() if id not in gone}
 
     def forget_batches(self) -> None:
         """Forget all that only a writer needs: whoever merely reads asks for transactions."""

@@ -39,6 +39,12 @@ class FilesSettings(Settings, room="files"):
         "open: a batch that it sends again after that is appended twice.",
         at_least=60,
     )
+    producers: int = setting(
+        10_000,
+        "Most producers that a partition remembers, beside those with a transaction open; above it those are "
+        "forgotten that have sent nothing for longest.",
+        at_least=4,
+    )
     compress_seconds: float = setting(
         0.0,
         "Time after which a closed segment is compressed with zstd in the background; 0: never. Some Kafka "

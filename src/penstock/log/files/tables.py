@@ -1,48 +1,93 @@
 """The SQLite file beside the segments: topics, groups, cursors and lanes, in the same tables as ever.
 
-SQLite keeps no checksum over what it stores. Damage to a page's structure, an index or a type is found by its
-own check; a value that has become another one is not.
+SQLite keeps no checksum over what it stores. Its own check finds damage to a page, and compares every index
+with its table; each table has an index over all its columns (`copies.py`), so a value that has become another
+one is found, too. What it does not look at, its write-ahead log, is looked at here (`write_ahead.py`).
 """
 
 import os
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
+from penstock.errors import StoreDamaged
+
+from ..sql.naming import Names
 from ..sql.sqlite.dialect import SqliteConnection, SqliteDialect
+from ..sql.statements import statement
+from .copies import SCHEMA, schema_damage
 from .disk import FILE_MODE, FOLDER_MODE
+from .lock import writer_pid
+from .write_ahead import write_ahead_damage
 
 NAME = "penstock.db"
-_QUICK_BYTES = 64 << 20  # of a file that is looked through at every start of a writer
-_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+WRITE_AHEAD = "-wal"
+_WHOLE_BYTES = 64 << 20  # of a file that is looked through at every start of a writer
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)  # the last: of its format
+# What decides what is served; looked through at every start, however large the file is.
+_SMALL = (
+    *("meta", "topic", "topic_config", "head", "generation", "hold", "group", "cursor", "pending_offset"),
+    *("producer", "kafka_producer", "kafka_group", "access_rule"),
+)
 
 
-def quick_damage(directory: Path) -> str | None:
-    """Return what is wrong with the pages of the file; None if nothing is, or it is too large to look."""
+def start_damage(directory: Path, names: Names) -> str | None:
+    """Return what is wrong with the file; of a large one, with the tables that decide what is served."""
     path = directory / NAME
     try:
-        if path.stat().st_size > _QUICK_BYTES:
-            return None
+        is_large = path.stat().st_size > _WHOLE_BYTES
     except FileNotFoundError:
         return None
-    return _damage(path, "PRAGMA quick_check(1)")
+    return _damage(path, names, tuple(names.table(each) for each in _SMALL) if is_large else (None,))
 
 
-def damage(directory: Path) -> str | None:
-    """Return what is wrong with the file, pages, indexes and types; None if nothing is found."""
+def damage(directory: Path, names: Names = Names()) -> str | None:  # noqa: B008  # it is frozen
+    """Return what is wrong with the file, all of it; None if nothing is found."""
     path = directory / NAME
-    return _damage(path, "PRAGMA integrity_check(1)") if path.exists() else None
+    if not path.exists():
+        return None
+    return _lost_behind(directory) or _damage(path, names, (None,))
 
 
-def _damage(path: Path, check: str) -> str | None:
+def _damage(path: Path, names: Names, checked: tuple[str | None, ...]) -> str | None:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as conn:
-            found = str(conn.execute(check).fetchone()[0])
+            conn.text_factory = partial(str, encoding="utf-8", errors="replace")
+            return next(_found(conn, names, checked), None)
+    except UnicodeDecodeError:
+        return "the definition of a table cannot be read"  # and nor can what SQLite says of it
     except sqlite3.Error as exc:
         code = getattr(exc, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
         return str(exc) if code in _DAMAGED else None
-    return None if found == "ok" else found
+
+
+def _found(conn: sqlite3.Connection, names: Names, checked: tuple[str | None, ...]) -> Iterator[str]:
+    """Yield what is wrong, by what SQLite finds in all tables (None) or in some."""
+
+    def rows(name: str, /, **params: Any) -> list[Any]:
+        return conn.execute(statement("log", "sqlite", name, names), params).fetchall()
+
+    for table in checked:
+        if table is None or rows("table_find", table=table):
+            check = "PRAGMA integrity_check" if table is None else f"PRAGMA integrity_check({table})"
+            yield from (said for (said,) in conn.execute(check).fetchmany(1) if said != "ok")
+    if rows("table_find", table=names.table("meta")):
+        facts = dict(rows("schema_read"))
+        noted = "".join(value for (value,) in rows("meta_read", name=SCHEMA))
+        why = schema_damage({**facts, SCHEMA: noted}, rows("table_texts", prefix=names.prefix))
+        if why is not None:
+            yield why
+
+
+def _lost_behind(directory: Path) -> str | None:
+    """Return what is wrong with the write-ahead log, unless a writer elsewhere has looked at it already."""
+    if writer_pid(directory) not in (None, os.getpid()):  # its own may be that of one that was killed
+        return None
+    return write_ahead_damage(directory / f"{NAME}{WRITE_AHEAD}")
 
 
 class TablesDialect(SqliteDialect):
@@ -50,12 +95,19 @@ class TablesDialect(SqliteDialect):
 
     def __init__(self, directory: str) -> None:
         super().__init__(os.path.join(directory, NAME))
+        self._looked = False
 
     def connect(self) -> SqliteConnection:
-        """Open the file, making it, and its directory, if they are not there."""
-        Path(self.path).parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        """Open the file, making it, and its directory, if they are not there. Raises StoreDamaged."""
+        folder = Path(self.path).parent
+        folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         if not os.path.exists(self.path):
             self._make()
+        if not self._looked:  # before SQLite does, which takes damage for the end, and removes the rest
+            why = _lost_behind(folder)
+            if why is not None:
+                raise StoreDamaged(f"{self.path}{WRITE_AHEAD}", why)
+            self._looked = True
         return super().connect()
 
     def _make(self) -> None:

@@ -203,7 +203,7 @@ class SqlBatchLog(BatchLog):
 
     def mark(self, producer_id: int, epoch: int, places: Sequence[LogPlace], *, committed: bool) -> None:
         """Wake those who wait for records: the decision itself needs no marks."""
-        self._heads.look_soon()
+        self._heads.look_soon(places)
 
     def producers(self, topic: Topic, partition: int) -> list[Sequenced]:
         """Return the producers that a partition knows."""

@@ -62,8 +62,13 @@ class HeadWatch:
                 self._teller.start()
             self._told.set()
 
-    def look_soon(self) -> None:
-        """Look at once: something was added of which not all is known here."""
+    def look_soon(self, places: Sequence[tuple[int, int]] = ()) -> None:
+        """Look at once: something was added of which not all is known here, but for partitions that rose."""
+        with self._lock:
+            watchers = tuple(self._watchers)
+        for topic_id, partition in places:  # else who is told of a commit and reads would be told the old end
+            for moved in watchers:
+                moved(topic_id, partition)
         self._rung.set()
         if self._teller is not None or self._log.database.dialect.notifies:
             notify_others(self._log.database, LOGGED)

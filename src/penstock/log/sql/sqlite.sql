@@ -67,11 +67,30 @@ SELECT 'view', name, sql FROM sqlite_master
 WHERE type = 'view' AND substr(name, 1, length(:prefix)) = :prefix;
 
 -- name: indexes
--- Every index of our tables: whether it is unique, and what it holds; reads the schema table, which is small.
+-- Every index of our tables but the copies of a log in files: whether it is unique, and what it holds; reads the schema
+-- table, which is small.
 SELECT t.name, 'index', CASE WHEN l."unique" THEN 'unique' ELSE 'plain' END,
        '(' || (SELECT group_concat(name, ', ') FROM pragma_index_info(l.name)) || ')'
 FROM sqlite_master t JOIN pragma_index_list(t.name) l
-WHERE t.type = 'table' AND substr(t.name, 1, length(:prefix)) = :prefix;
+WHERE t.type = 'table' AND substr(t.name, 1, length(:prefix)) = :prefix
+ AND l.name <> 'copy_' || t.name;
+
+-- name: copied
+-- What a copy of each of our tables holds: its columns, those of the key first; reads the table of tables, locks nothing.
+SELECT t.name, c.name FROM sqlite_master t JOIN pragma_table_info(t.name) c
+WHERE t.type = 'table' AND substr(t.name, 1, length(:prefix)) = :prefix
+ORDER BY t.name, c.pk = 0, c.pk, c.cid;
+
+-- name: copies
+-- What the copies of our tables hold that are there; reads the table of tables, locks nothing.
+SELECT i.tbl_name, c.name FROM sqlite_master i JOIN pragma_index_info(i.name) c
+WHERE i.type = 'index' AND i.name = 'copy_' || i.tbl_name AND substr(i.tbl_name, 1, length(:prefix)) = :prefix
+ORDER BY i.tbl_name, c.seqno;
+
+-- name: table_texts
+-- What each of our tables and views was made from; reads the table of tables, locks nothing.
+SELECT name, sql FROM sqlite_master
+WHERE type IN ('table', 'view') AND substr(name, 1, length(:prefix)) = :prefix ORDER BY name;
 
 -- name: meta_find
 -- Whether the tables are there; reads the table of tables, locks nothing.

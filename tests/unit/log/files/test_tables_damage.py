@@ -2,6 +2,10 @@
 
 import os
 import random
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,7 +14,10 @@ from penstock.errors import StoreDamaged
 from penstock.log.files import tables
 from penstock.log.files.log import FileLog
 from penstock.log.files.verify import check_tables
+from penstock.log.files.write_ahead import write_ahead_damage
+from penstock.log.sql.drift import differences
 from penstock.log.sql.migrations import migrate
+from penstock.log.sql.naming import Names
 from penstock.log.store import open_store
 from penstock.testing.records import a_record
 
@@ -86,4 +93,216 @@ def test_an_index_that_differs_from_its_table_is_named_by_verify(folder: Path) -
 
 def test_nothing_is_said_of_a_directory_without_the_file(tmp_path: Path) -> None:
     assert list(check_tables(tmp_path)) == []
-    assert tables.quick_damage(tmp_path) is None
+    assert tables.start_damage(tmp_path, Names()) is None
+
+
+# -- values: every row has a second copy, an index over all columns
+
+_FIRST_NUMBER = 0x5A17_0000_0000_0000  # stored in eight bytes, and nowhere else
+
+
+def marked_rows(conn: sqlite3.Connection) -> Iterator[tuple[str, bytes]]:
+    """Put a row into every table whose values are found in the file; yield each column, and its bytes.
+
+    But for columns that are SQLite's own number of the row: it stands in other places and forms, too.
+    """
+    named = conn.execute(
+        "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name GLOB 'penstock_*'"
+    )
+    number = 0
+    for table, sql in named.fetchall():
+        values: list[int | str | bytes] = []
+        columns = conn.execute(f"SELECT name, type, pk FROM pragma_table_info('{table}')").fetchall()
+        keys = sum(key > 0 for *_, key in columns)
+        for column, kind, key in columns:
+            number += 1
+            text = f"mark {number:05} of a value"
+            last = _FIRST_NUMBER + number if kind == "INTEGER" else text if kind == "TEXT" else text.encode()
+            values.append(last)
+            if not (key and keys == 1 and kind == "INTEGER" and "WITHOUT ROWID" not in sql):
+                yield f"{table}.{column}", last.to_bytes(8) if isinstance(last, int) else text.encode()
+        conn.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(values))})", values)
+
+
+@pytest.fixture
+def marked(folder: Path) -> tuple[Path, dict[str, bytes]]:
+    """Give a directory with a row in every table, and the bytes of each value."""
+    with closing(sqlite3.connect(folder / tables.NAME)) as conn:
+        marks = dict(marked_rows(conn))
+        conn.commit()
+    return folder / tables.NAME, marks
+
+
+def flipped(content: bytes, at: int, bit: int) -> bytes:
+    return content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :]
+
+
+def places(content: bytes, mark: bytes) -> list[int]:
+    found, at = [], content.find(mark)
+    while at >= 0:
+        found.append(at)
+        at = content.find(mark, at + 1)
+    return found
+
+
+def test_a_value_that_has_become_another_one_is_found_in_every_column_of_every_table(
+    marked: tuple[Path, dict[str, bytes]],
+) -> None:
+    path, marks = marked
+    content, draw = path.read_bytes(), random.Random(2)
+    assert tables.start_damage(path.parent, Names()) is None
+    assert len(marks) > 200
+    for column, mark in marks.items():
+        there = places(content, mark)
+        assert len(there) >= 2, f"{column} has no second copy"
+        at = draw.choice(there) + draw.randrange(len(mark))
+        path.write_bytes(flipped(content, at, draw.randrange(8)))
+        assert tables.start_damage(path.parent, Names()) is not None, column
+
+
+def test_a_flipped_bit_anywhere_in_the_file_is_found_or_makes_no_difference(
+    marked: tuple[Path, dict[str, bytes]],
+) -> None:
+    path, _ = marked
+    content, whole, draw = path.read_bytes(), dumped(path), random.Random(3)
+    written = [at for at, byte in enumerate(content) if byte]
+    found = 0
+    for at in (*range(100), *draw.sample(written, 250)):  # all of SQLite's header
+        path.write_bytes(flipped(content, at, draw.randrange(8)))
+        if tables.start_damage(path.parent, Names()) is not None:
+            found += 1
+            continue
+        assert dumped(path) == whole, at
+    assert found > 200
+
+
+def dumped(path: Path) -> list[str]:
+    """Return what the tables are and hold; but for indexes, and SQLite's counters of numbers."""
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as conn:
+        return [
+            line
+            for line in conn.iterdump()
+            if "sqlite_sequence" not in line and not line.startswith("CREATE INDEX")
+        ]
+
+
+def test_a_large_file_is_looked_at_where_it_decides_what_is_served(
+    marked: tuple[Path, dict[str, bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "_WHOLE_BYTES", 1000)
+    path, marks = marked
+    content = path.read_bytes()
+    for column, is_found in (("penstock_cursor.offset", True), ("penstock_dead.value", False)):
+        path.write_bytes(flipped(content, places(content, marks[column])[0] + 6, 0))
+        assert (tables.start_damage(path.parent, Names()) is not None) is is_found
+        assert tables.damage(path.parent) is not None
+
+
+@pytest.mark.parametrize(("table", "word"), [("topic", "retention_bytes"), ("head", "DEFAULT 0")])
+def test_the_definition_of_a_table_that_has_become_another_one_is_found(
+    folder: Path, table: str, word: str
+) -> None:
+    path = folder / tables.NAME
+    with closing(sqlite3.connect(path)) as conn:
+        query = "SELECT sql FROM sqlite_master WHERE name = ?"
+        ((text,),) = conn.execute(query, (f"penstock_{table}",)).fetchall()
+    content = path.read_bytes()
+    at = content.index(text.encode()) + text.index(word) + len(word) - 1
+    path.write_bytes(flipped(content, at, 0))
+    with pytest.raises(StoreDamaged, match="definition"):
+        start(folder)
+
+
+def test_copies_follow_the_columns_and_are_no_drift(folder: Path) -> None:
+    """As after a migration that adds a column: what stands in it is copied from the next start on."""
+    path = folder / tables.NAME
+    with closing(sqlite3.connect(path)) as conn:
+        conn.execute("ALTER TABLE penstock_topic ADD COLUMN later TEXT")
+        conn.execute("UPDATE penstock_topic SET later = 'mark of a topic' WHERE name = 'topic-3'")
+        conn.execute("UPDATE penstock_meta SET value = value + 1 WHERE name = 'schema_version'")
+        conn.commit()
+        conn.execute("VACUUM")
+    assert len(places(path.read_bytes(), b"mark of a topic")) == 1
+    start(folder)
+    assert len(places(path.read_bytes(), b"mark of a topic")) == 2
+    store = open_store(f"{folder}/")
+    assert differences(store.database) == [
+        "penstock_topic has later TEXT not null: 0 default:  key: 0 besides"
+    ]
+    store.close()
+
+
+# -- the write-ahead log, where commits stand after a kill
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Iterator[tuple[Path, list[list[str]]]]:
+    """Give a directory as a kill leaves it, and what stood in its tables at the end and one commit before."""
+    store = open_store(f"{tmp_path}/log/")
+    migrate(store.database)
+    with closing(sqlite3.connect(tmp_path / "log" / tables.NAME)) as conn:
+        conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    dumps = []
+    for number in range(8):
+        store.log.create_topic(f"topic-{number}", partitions=4)
+        if number >= 6:
+            dumps.append(dumped(tmp_path / "log" / tables.NAME))
+    shutil.copytree(tmp_path / "log", tmp_path / "killed")
+    yield tmp_path / "killed" / tables.NAME, dumps
+    store.close()
+
+
+def names_in(folder: Path) -> list[str]:
+    store = open_store(f"{folder}/")
+    try:
+        return [each.name for each in store.log.topics()]
+    finally:
+        store.close()
+
+
+def test_a_flipped_bit_in_the_write_ahead_log_is_found_unless_it_is_in_the_last_commit(
+    killed: tuple[Path, list[list[str]]], tmp_path: Path
+) -> None:
+    path, (before, whole) = killed
+    log = path.with_name(f"{path.name}{tables.WRITE_AHEAD}")
+    database, content, draw = path.read_bytes(), log.read_bytes(), random.Random(4)
+    assert write_ahead_damage(log) is None
+    found = 0
+    for at in (*range(0, 56, 4), *draw.sample(range(len(content)), 60)):
+        copy = tmp_path / "copy"
+        shutil.rmtree(copy, ignore_errors=True)
+        copy.mkdir()
+        (copy / tables.NAME).write_bytes(database)
+        (copy / log.name).write_bytes(flipped(content, at, draw.randrange(8)))
+        if write_ahead_damage(copy / log.name) is not None:
+            found += 1
+            assert [each.file for each in check_tables(copy)] == [tables.NAME]
+            with pytest.raises(StoreDamaged, match="would be lost"):
+                names_in(copy)
+            assert (copy / log.name).stat().st_size == len(content)  # nothing of it is removed
+            continue
+        assert dumped(copy / tables.NAME) in (before, whole), at
+    assert found > 50
+
+
+def test_a_write_ahead_log_that_was_cut_or_begun_anew_is_not_damaged(
+    killed: tuple[Path, list[list[str]]], tmp_path: Path
+) -> None:
+    path, _ = killed
+    log = path.with_name(f"{path.name}{tables.WRITE_AHEAD}")
+    content, draw = log.read_bytes(), random.Random(5)
+    for cut in (0, 10, 32, 40, 32 + 4120, *draw.sample(range(len(content)), 40)):
+        log.write_bytes(content[:cut])
+        assert write_ahead_damage(log) is None, cut
+        log.write_bytes(content[:cut] + bytes(len(content) - cut))
+        assert write_ahead_damage(log) is None or cut < 32, cut
+    log.write_bytes(content)
+    with closing(sqlite3.connect(path)) as conn:
+        conn.execute("PRAGMA wal_checkpoint(RESTART)")
+        conn.execute("UPDATE penstock_topic SET created_ms = 1")  # over the first frames
+        conn.commit()
+        anew = log.read_bytes()
+        assert len(anew) == len(content)
+        assert anew[:32] != content[:32]
+        assert write_ahead_damage(log) is None
+    assert names_in(path.parent)

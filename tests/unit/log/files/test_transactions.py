@@ -242,6 +242,24 @@ def test_a_silent_producer_is_forgotten_also_by_the_snapshot(tmp_path: Path) -> 
         assert snapshot_offsets(Disk(), folder)
 
 
+def test_of_very_many_producers_those_are_known_that_were_heard_of_last(tmp_path: Path) -> None:
+    """A client may name itself anew with each batch: memory stays bounded all the same."""
+    NEXT.n = 0
+    clock = FakeClock()
+    with open_partition(tmp_path, clock=clock, producers=100) as opened:
+        send(opened, b"open", id=7)
+        most = 0
+        for id in range(1_000, 2_000):
+            clock.advance(timedelta(seconds=1))
+            batch = a_batch(b"x", producer_id=id, producer_epoch=0, base_sequence=0)
+            opened.write([PartitionWrite(opened.partition, batch, [(0, read_header(batch))])])
+            most = max(most, len(opened.partition.producers.states))
+        states = opened.partition.producers.states
+        assert most <= 101
+        assert {7, *range(1_930, 2_000)} <= states.keys()
+        assert opened.partition.has_open(7)
+
+
 def test_a_reader_elsewhere_keeps_no_producers_but_those_with_something_open(tmp_path: Path) -> None:
     NEXT.n = 0
     with open_partition(tmp_path, clean=False) as opened:
