@@ -210,10 +210,9 @@ class StandingReader:
         }
         own = WHOLE if WHOLE in lanes else own_lane(record)
         lane = lanes.get(own) if entry is None else lanes.get(entry)
-        letter = next((_letter((record.offset, *row)) for row in self._at("dead_at", group, record)), None)
-        holding = [letter] if letter is not None and letter.holding else []
-        holding += self._holders(group, record.topic, record.partition, own)
-        holder = min(holding, key=lambda each: each.offset, default=None)
+        letters = self.letters(group, record.topic, record.partition, lane=own, offset=record.offset)
+        letter = next((each for each in letters if each.offset == record.offset), None)
+        holder = next((each for each in letters if each.holding), None)
         served, member = self.served(group, record.topic, record.partition, cursor)
         passed = cursor.is_passed(record.offset)
         waits, ended = entry is None and not passed, entry is None and passed and letter is None
@@ -259,15 +258,27 @@ class StandingReader:
             for name, state, failures, due_ms, reason in rows
         ]
 
-    def letters(self, group: StoredGroup, topic: Topic, number: int, *, lane: str, key: str) -> list[Letter]:
-        """Return the dead letters that hold a lane, or are of a key, by their offsets."""
-        data, place = key.encode("utf-8", "surrogateescape"), Place(topic.id, number)
-        return [_letter(row) for row in self._rows.of("dead_of_lane", place, group.id, lane=lane, key=data)]
-
-    def _holders(self, group: StoredGroup, topic: Topic, number: int, lane: str) -> list[Letter]:
-        """Return the dead letters that hold a lane, by their offsets."""
-        place = Place(topic.id, number)
-        return [_letter(row) for row in self._rows.of("dead_of_lane", place, group.id, lane=lane, key=None)]
+    def letters(
+        self,
+        group: StoredGroup,
+        topic: Topic,
+        number: int,
+        *,
+        lane: str,
+        offset: int | None = None,
+        key: str | None = None,
+    ) -> list[Letter]:
+        """Return the dead letters that have an offset, hold a lane, or are of a key, by their offsets."""
+        data, place = None if key is None else key.encode("utf-8", "surrogateescape"), Place(topic.id, number)
+        rows = list(self._rows.of("dead_of_lane", place, group.id, lane=lane, key=data))
+        if offset is not None:
+            found = self._rows.at("dead_at", place, group.id, "offsets", offset)
+            rows = [each for each in rows if each[0] != offset] + [(offset, *row) for row in found]
+        letters = [
+            Letter(at, id, failures, reason, died_ms, bool(holding), of_lane)
+            for at, id, failures, reason, died_ms, holding, of_lane in rows
+        ]
+        return sorted(letters, key=lambda each: each.offset)
 
     def _at(self, name: str, group: StoredGroup, record: Logged) -> list[Row]:
         """Return the rows of a kind that a group has of a record."""
@@ -304,8 +315,8 @@ class StandingReader:
                 lane = next((each for each in lanes if each.name in (own, WHOLE)), None)
                 count = cursor.open_before(end) if kept < end else 0
                 if count or lane is not None:
-                    holders = self._holders(group, topic, number, own if lane is None else lane.name)
-                    holder = holders[0] if holders else None
+                    letters = self.letters(group, topic, number, lane=own if lane is None else lane.name)
+                    holder = next((each for each in letters if each.holding), None)
                     found = FormerWork(number, end, count, lane, holder)
         return found
 
@@ -380,8 +391,3 @@ def cursor_of(row: Row) -> Cursor:
     """Return a cursor from its row."""
     offset, passed, owner, _, trial = row
     return Cursor(DoneSet.stored(offset, passed), owner, stored_trial(trial))
-
-
-def _letter(row: Row) -> Letter:
-    offset, id, failures, reason, died_ms, holding, lane = row
-    return Letter(offset, id, failures, reason, died_ms, bool(holding), lane)
