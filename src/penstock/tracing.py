@@ -100,7 +100,8 @@ def tell_batch(
     to_whole: list[Any] = []
     if len(producers) > 1:
         links = [link for _, link in producers.values()]
-        whole = _tracer().start_span(name, context=_nowhere(), links=links, **given)
+        nowhere = _api().set_span_in_context(_api().INVALID_SPAN)
+        whole = _tracer().start_span(name, context=nowhere, links=links, **given)
         to_whole = [_api().Link(whole.get_span_context())]
         whole.end()
     for context, _ in producers.values():
@@ -144,13 +145,6 @@ def _opened(name: str, **given: Any) -> Iterator[Any]:
 
 def _kind(name: str) -> Any:
     return _api().SpanKind[_KINDS.get(name, "INTERNAL")]
-
-
-def _nowhere() -> Any:
-    """Return the context of no span: what is begun in it is the first of a trace."""
-    from opentelemetry.context import Context
-
-    return Context()
 
 
 @cache

@@ -13,15 +13,14 @@ from penstock.log.sql.contract import Row
 from penstock.log.sql.database import Transaction
 
 
-class Place(NamedTuple):
+class TopicPart(NamedTuple):
     """A partition of a topic."""
 
     topic_id: int
     partition: int
 
 
-Wanted = int | str  # an offset, a type of events
-_Found = dict[Any, list[Row]]
+RowValue = int | str  # an offset, a type of events
 
 
 class GroupRows:
@@ -29,23 +28,23 @@ class GroupRows:
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
-        self._groups: dict[Place, set[int]] = {}
-        self._expected: dict[tuple[Place, str], set[Wanted]] = {}
-        self._found: dict[Any, _Found] = {}
+        self._groups: dict[TopicPart, set[int]] = {}
+        self._expected: dict[tuple[TopicPart, str], set[RowValue]] = {}
+        self._found: dict[Any, dict[Any, list[Row]]] = {}
 
-    def add(self, place: Place, groups: Iterable[int]) -> None:
+    def add(self, place: TopicPart, groups: Iterable[int]) -> None:
         """Say which groups will be asked about at a place."""
         self._groups.setdefault(place, set()).update(groups)
 
-    def expect(self, place: Place, column: str, values: Iterable[Wanted]) -> None:
+    def expect(self, place: TopicPart, column: str, values: Iterable[RowValue]) -> None:
         """Say which offsets or types will be asked about at a place; `column`: the name of the parameter."""
         self._expected.setdefault((place, column), set()).update(values)
 
-    def expected(self, place: Place, column: str) -> set[Wanted]:
+    def expected(self, place: TopicPart, column: str) -> set[RowValue]:
         """Return what will be asked about at a place."""
         return self._expected.get((place, column), set())
 
-    def of(self, name: str, place: Place, group_id: int, **params: Any) -> list[Row]:
+    def of(self, name: str, place: TopicPart, group_id: int, **params: Any) -> list[Row]:
         """Return the rows of a group that a statement gives, which says whose each is in the first column."""
         found = self._found.setdefault((name, place, *params.items()), {})
         if group_id not in found:
@@ -55,11 +54,11 @@ class GroupRows:
                 found[row[0]].append(row[1:])
         return found[group_id]
 
-    def of_all(self, name: str, place: Place, **params: Any) -> Iterable[Row]:
+    def of_all(self, name: str, place: TopicPart, **params: Any) -> Iterable[Row]:
         """Return the rows of all groups that a statement has given."""
         return (row for rows in self._found[name, place, *params.items()].values() for row in rows)
 
-    def at(self, name: str, place: Place, group_id: int, column: str, value: Wanted) -> list[Row]:
+    def at(self, name: str, place: TopicPart, group_id: int, column: str, value: RowValue) -> list[Row]:
         """Return the rows of a group for one offset or type, which stands in the second column."""
         found = self._found.setdefault((name, place, column), {})
         if (group_id, value) not in found:
@@ -70,5 +69,5 @@ class GroupRows:
                 found[row[0], row[1]].append(row[2:])
         return found[group_id, value]
 
-    def _read(self, name: str, place: Place, groups: Iterable[int], **params: Any) -> list[Row]:
+    def _read(self, name: str, place: TopicPart, groups: Iterable[int], **params: Any) -> list[Row]:
         return self._tx.rows("delivery", name, groups=sorted(groups), **place._asdict(), **params)

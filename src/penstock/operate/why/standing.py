@@ -22,7 +22,7 @@ from penstock.membership.serving import Domain
 from penstock.model.record import Record
 
 from .finding import Finder, Logged
-from .group_rows import GroupRows, Place
+from .group_rows import GroupRows, TopicPart
 from .history import Act, History
 from .members import Members, Served, Service
 
@@ -174,14 +174,14 @@ class StandingReader:
     def __init__(self, tx: Transaction, finder: Finder, members: Members) -> None:
         self._tx, self._finder, self._members, self._history = tx, finder, members, History(tx)
         self._rows = GroupRows(tx)
-        self._groups: dict[tuple[Place, int | None], list[tuple[StoredGroup, Cursor]]] = {}
+        self._groups: dict[tuple[TopicPart, int | None], list[tuple[StoredGroup, Cursor]]] = {}
         self._counts: dict[tuple[int, int, str], tuple[int, int]] = {}  # by topic, group and owner
 
     def groups(
         self, topic: Topic, number: int, group_id: int | None = None
     ) -> list[tuple[StoredGroup, Cursor]]:
         """Return the groups that read a partition, and where they are."""
-        place = Place(topic.id, number)
+        place = TopicPart(topic.id, number)
         everybody = self._groups.get((place, None))
         if group_id is not None and everybody is not None:
             return [each for each in everybody if each[0].id == group_id]
@@ -195,7 +195,7 @@ class StandingReader:
     def look_ahead(self, records: Iterable[Logged]) -> None:
         """Say how groups stand to which records will be asked: then that is read for all of them together."""
         for each in records:
-            place = Place(each.topic.id, each.partition)
+            place = TopicPart(each.topic.id, each.partition)
             self._rows.expect(place, "offsets", [each.offset])
             self._rows.expect(place, "types", [each.type])
 
@@ -248,7 +248,7 @@ class StandingReader:
 
     def lanes(self, group: StoredGroup, topic: Topic, number: int, own: str) -> list[Lane]:
         """Return the lane of a key, and those of its records that are retried alone."""
-        place = Place(topic.id, number)
+        place = TopicPart(topic.id, number)
         rows = self._rows.of("lanes_of_key", place, group.id, lane=own)
         if rows:
             names = (row[0] for row in self._rows.of_all("lanes_of_key", place, lane=own))
@@ -269,7 +269,10 @@ class StandingReader:
         key: str | None = None,
     ) -> list[Letter]:
         """Return the dead letters that have an offset, hold a lane, or are of a key, by their offsets."""
-        data, place = None if key is None else key.encode("utf-8", "surrogateescape"), Place(topic.id, number)
+        data, place = (
+            None if key is None else key.encode("utf-8", "surrogateescape"),
+            TopicPart(topic.id, number),
+        )
         rows = list(self._rows.of("dead_of_lane", place, group.id, lane=lane, key=data))
         if offset is not None:
             found = self._rows.at("dead_at", place, group.id, "offsets", offset)
@@ -282,7 +285,7 @@ class StandingReader:
 
     def _at(self, name: str, group: StoredGroup, record: Logged) -> list[Row]:
         """Return the rows of a kind that a group has of a record."""
-        place = Place(record.topic.id, record.partition)
+        place = TopicPart(record.topic.id, record.partition)
         return self._rows.at(name, place, group.id, "offsets", record.offset)
 
     def _doubts(self, group: StoredGroup, record: Logged) -> Iterator[str]:
@@ -294,7 +297,7 @@ class StandingReader:
 
     def _note(self, group: StoredGroup, record: Logged) -> Note | None:
         """Return what is noted of a record that the group is past, and did not hand out."""
-        place = Place(record.topic.id, record.partition)
+        place = TopicPart(record.topic.id, record.partition)
         rows = self._rows.at("notes_of_type", place, group.id, "types", record.type)
         return next((note for row in rows if (note := Note(*row)).has(record.offset)), None)
 
@@ -327,7 +330,7 @@ class StandingReader:
         others = self._members.wanting(group.id, record.topic.name, record.type)
         return (others[0].name, self._members.filter(others[0].id, group.id)) if others else None
 
-    def _extent(self, group: StoredGroup, place: Place, lane: str) -> tuple[int | None, int | None, int]:
+    def _extent(self, group: StoredGroup, place: TopicPart, lane: str) -> tuple[int | None, int | None, int]:
         """Return the first and the last record that wait in a lane, and how many do."""
         rows = self._rows.at("lane_head", place, group.id, "lanes", lane)
         return rows[0] if rows else (None, None, 0)
@@ -344,7 +347,7 @@ class StandingReader:
         """Return how many lanes and records wait in the partitions of the same owner."""
         if served.service is not Service.OWNED or cursor.owner is None:
             return 0, 0
-        topic, place = record.topic, Place(record.topic.id, record.partition)
+        topic, place = record.topic, TopicPart(record.topic.id, record.partition)
         if (topic.id, group.id, cursor.owner) not in self._counts:
             waiting, offsets = {(group.id, cursor.owner)}, self._rows.expected(place, "offsets")
             for other, at in self._groups.get((place, None), ()):
