@@ -44,7 +44,6 @@ PAGES = {
 }
 _MOST_STATEMENTS = 60
 _CAUSES = {
-    "key": "why and the course of the key ask about each of 30 groups by itself, some 13 statements a group",
     "topic, of a key": "a filter looks at up to 5,000 records, 50 of a partition with each statement",
     "topic, of a type": "a filter looks at up to 5,000 records, 50 of a partition with each statement",
 }

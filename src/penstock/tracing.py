@@ -9,14 +9,17 @@ no word: errors of drivers and of validators quote rows and payloads, and traces
 log, which has the words that may be said.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
 NOTHING: AbstractContextManager[None] = nullcontext()
 _UNKNOWN = object()
-_KINDS = {"penstock.publish": "PRODUCER", "penstock.deliver": "CONSUMER", "penstock.handle": "CONSUMER"}
+_KINDS = {"penstock.publish": "PRODUCER"} | dict.fromkeys(
+    ("penstock.deliver", "penstock.handle", "penstock.fetch", "penstock.read", "penstock.load"), "CONSUMER"
+)
+MOST_LINKS = 100  # of a batch; OpenTelemetry keeps 128 of a span unless it is told otherwise
 
 
 def is_on() -> bool:
@@ -74,6 +77,35 @@ def begun_span(
         attributes=attributes,
         start_time=None if since_ms is None else since_ms * 1_000_000,
     )
+
+
+def tell_batch(
+    name: str, parents: Iterable[Mapping[str, str]], *, since_ms: int, **attributes: str | int
+) -> None:
+    """Tell of work on a batch that is over, given the headers that its events came with.
+
+    In the trace of each event it is a span, the child of the one that published it. Where there are several
+    the batch has a span of its own as well, in a trace of its own: it is linked to each, and each to it. Of
+    more than `MOST_LINKS` events the first are told. Only where `is_on`.
+    """
+    producers = dict[Any, Any]()
+    for headers in parents:
+        context = _propagator().extract(headers)
+        found = _api().get_current_span(context).get_span_context()
+        if found.is_valid:
+            producers[found.trace_id, found.span_id] = context, _api().Link(found)
+            if len(producers) == MOST_LINKS:
+                break
+    given = {"kind": _kind(name), "attributes": attributes, "start_time": since_ms * 1_000_000}
+    to_whole: list[Any] = []
+    if len(producers) > 1:
+        links = [link for _, link in producers.values()]
+        nowhere = _api().set_span_in_context(_api().INVALID_SPAN)
+        whole = _tracer().start_span(name, context=nowhere, links=links, **given)
+        to_whole = [_api().Link(whole.get_span_context())]
+        whole.end()
+    for context, _ in producers.values():
+        _tracer().start_span(name, context=context, links=to_whole, **given).end()
 
 
 def failed(opened: Any, error: BaseException) -> None:

@@ -4,52 +4,21 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
 
 import aiokafka
 import httpx2
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from penstock.log.sql.migrations import migrate
 from penstock.log.store import open_store
+from tests.services.collector import Told, collector, spans_of
 from tests.unit.cli.program import penstock
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+OTHER, OTHER_SPAN = "1bf7651916cd43dd8448eb211c80319c", "c8ad6b7169203331"
 CANARY = "canary-9c2e"
-Told = list[ExportTraceServiceRequest]
 
 
-@contextmanager
-def collector(told: Told) -> Iterator[str]:
-    """Give the address of a collector that keeps what it is sent."""
-
-    class Taking(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
-            told.append(ExportTraceServiceRequest.FromString(body))
-            self.send_response(200)
-            self.send_header("content-type", "application/x-protobuf")
-            self.end_headers()
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Taking) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-def test_what_a_rest_reader_leases_stands_in_its_trace_and_a_kafka_client_is_given_it(
-    sqlite_store: str,
-) -> None:
+def test_the_trace_of_a_record_has_its_rest_readers_and_its_kafka_readers(sqlite_store: str) -> None:
     store = open_store(sqlite_store)
     migrate(store.database)
     store.close()
@@ -73,16 +42,36 @@ def test_what_a_rest_reader_leases_stands_in_its_trace_and_a_kafka_client_is_giv
                 asked = {"max_records": 10, "wait_seconds": 30, "lease_seconds": 30}
                 lease = api.post(leases, json=asked).json()
                 api.post(f"{leases}/{lease['lease']}/ack", json={}).raise_for_status()
-            headers = asyncio.run(read_headers(kafka))
+                api.get("/topics/orders/partitions/0/records").raise_for_status()
+                headers = asyncio.run(read_headers(kafka))
+                other = {"traceparent": f"00-{OTHER}-{OTHER_SPAN}-01"}
+                api.post("/topics/orders/records?key=k", json=given, headers=other).raise_for_status()
+                api.get("/topics/orders/partitions/0/records").raise_for_status()
             process.send_signal(signal.SIGTERM)  # what waits to be sent goes out when it ends
             assert process.wait(60) == 0
-    sent = [each for request in told for each in request.resource_spans]
-    spans = [span for each in sent for scope in each.scope_spans for span in scope.spans]
+    spans = spans_of(told)
     mine = [span for span in spans if span.trace_id.hex() == TRACE]
-    assert {span.name for span in mine} == {"penstock.deliver", "penstock.handle"}
+    names = sorted(span.name for span in mine)
+    assert names == [
+        "penstock.deliver",
+        "penstock.fetch",
+        "penstock.handle",
+        "penstock.read",
+        "penstock.read",
+    ]
     assert {span.parent_span_id.hex() for span in mine} == {SPAN}
-    about = [each for one in sent for each in one.resource.attributes if each.key == "service.name"]
-    assert {each.value.string_value for each in about} == {"shop-doors"}
+    assert all(span.start_time_unix_nano <= span.end_time_unix_nano for span in mine)
+
+    # Two records that were read together: a span in the trace of each, and one of them together.
+    (theirs,) = (span for span in spans if span.trace_id.hex() == OTHER and span.name == "penstock.read")
+    assert theirs.parent_span_id.hex() == OTHER_SPAN
+    (whole,) = (span for span in spans if span.name == "penstock.read" and not span.parent_span_id)
+    assert {each.trace_id.hex() for each in whole.links} == {TRACE, OTHER}
+    linked = [span for span in mine if span.name == "penstock.read" and span.links]
+    assert [each.span_id for span in (*linked, theirs) for each in span.links] == [whole.span_id] * 2
+
+    about = [each for request in told for one in request.resource_spans for each in one.resource.attributes]
+    assert {each.value.string_value for each in about if each.key == "service.name"} == {"shop-doors"}
     assert headers["traceparent"] == parent["traceparent"].encode()
     assert CANARY not in str(told)
 

@@ -61,6 +61,7 @@ def a_batch(number: int, rows: int, end: list[int], latest: list[int] | None) ->
     source = {"startOffset": None, "endOffset": json.dumps(reached), "latestOffset": latest_offset}
     return {
         "batchId": number,
+        "timestamp": "2026-11-17T12:00:00.250Z",
         "numInputRows": rows,
         "processedRowsPerSecond": rows / 2,
         "durationMs": {"triggerExecution": 2_000},

@@ -12,6 +12,7 @@ from itertools import groupby
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock import tracing
 from penstock.access import resource
 from penstock.access.resource import AccessRight
 from penstock.errors import Damaged, Error, OffsetOutOfRange
@@ -20,6 +21,7 @@ from penstock.wire.kafka.error_numbers import ErrorNumber
 from penstock.wire.kafka.hot import FetchedPart, Wanted, WantedPart, decode_fetch, encode_fetched
 
 from .error_codes import number_of
+from .fetch_spans import tell_fetch
 from .session import Slot
 
 if TYPE_CHECKING:
@@ -79,7 +81,18 @@ class KnownEnds:
 class FetchUnderWay:
     """A request that is being answered. Lives in the loop's thread."""
 
-    __slots__ = ("deadline", "is_looking", "is_woken", "keys", "may", "rules", "slot", "timer", "wanted")
+    __slots__ = (
+        "deadline",
+        "is_looking",
+        "is_woken",
+        "keys",
+        "looked_ms",
+        "may",
+        "rules",
+        "slot",
+        "timer",
+        "wanted",
+    )
 
     def __init__(self, slot: Slot, wanted: Wanted, keys: Sequence[Key], deadline: float) -> None:
         self.slot, self.wanted, self.keys, self.deadline = slot, wanted, keys, deadline
@@ -87,6 +100,7 @@ class FetchUnderWay:
         self.may: Sequence[bool] = ()
         self.is_looking = self.is_woken = False  # a thread reads for it; something came meanwhile
         self.timer: asyncio.TimerHandle | None = None
+        self.looked_ms: int | None = None  # when it looked last, while spans are recorded
 
 
 class Waiters:
@@ -177,6 +191,7 @@ class Fetching:
     def _look_at_all(self, fetch: FetchUnderWay) -> None:
         """Look in memory where that is enough, else in a thread of the pool."""
         broker, wanted = self._broker, fetch.wanted
+        fetch.looked_ms = broker.clock.now_ms() if tracing.is_on() else None
         if fetch.rules is not broker.access.version:  # a change wakes who waits
             fetch.may, fetch.rules = self._allowed(fetch.slot, wanted), broker.access.version
         left = most = broker.room.share(min(max(wanted.max_bytes, 1), broker.settings.fetch_bytes))
@@ -237,6 +252,9 @@ class Fetching:
                 broker.measures.fetched(part.topic, part.size)
         topics = ((name, list(some)) for name, some in groupby(parts, key=lambda part: part.topic))
         slot.fill(encode_fetched(topics, slot.request.version, throttle_ms=throttle_ms), throttle_ms)
+        if fetch.looked_ms is not None and size:
+            asked = {(each.topic, each.partition): each.offset for each in wanted.parts}
+            tell_fetch(parts, asked, since_ms=fetch.looked_ms, client_id=slot.request.client_id)
 
     def _forget(self, fetch: FetchUnderWay) -> None:
         """Wait no more: it cannot be answered."""

@@ -47,6 +47,7 @@ from penstock.signals import hearing
 
 from .listen_address import refuse_open
 from .options import opened
+from .spans import send_spans
 
 PipelineStart = Callable[[Any, Job], Running]
 _LOOK_SECONDS = 0.2
@@ -76,6 +77,7 @@ def _run(title: str, start: PipelineStart, given: dict[str, Any]) -> None:
         refuse_open("--http", given["http"], insecure=given["insecure"])
         if is_kafka(given["url"]):
             raise click.UsageError("--http serves the series of a store, and a Kafka cluster has its own")
+    send_spans()
     check_reach(given["url"], given["master"] or PipelineSettings.load().master)
     counts = _looked_at(given)
     job = Job(
@@ -212,6 +214,7 @@ class _Course:
         self._retrying.went_well()
         self._series.count(each)
         self._reader.moved(each.ends)
+        self._reader.tell(each)
         self._rows, self._batches = self._rows + each.rows, self._batches + 1
         self._line.show(
             f"batch {each.batch}: {each.rows:,} rows, {each.rows_per_second:,.0f} rows/s, "

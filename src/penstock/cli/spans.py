@@ -6,7 +6,7 @@ from penstock.settings import Settings, setting
 
 
 class TracingSettings(Settings, room="tracing"):
-    """The spans of `penstock worker` and `serve` where the application has set no tracer provider."""
+    """The spans of `penstock worker`, `serve` and `pipeline` where no tracer provider is set."""
 
     endpoint: str = setting(
         "",

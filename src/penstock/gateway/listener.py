@@ -15,6 +15,7 @@ from typing import Any
 from penstock.errors import AddressRefused, MissingExtra
 from penstock.redaction import traced
 
+from .event_loop import new_loop
 from .lock import CERTIFICATE
 
 try:
@@ -29,6 +30,7 @@ _CONNECTIONS = 100  # more at a time are answered 503
 _GRACE_SECONDS = 1  # for answers that are under way when it stops
 _JOIN_SECONDS = 5.0
 REQUEST_SECONDS = 5.0  # within which a new connection has to ask something
+_CLOSE_SECONDS = 10.0  # for a client to take the rest of what was sent to it before its connection was closed
 
 
 class GatheringTransport:
@@ -51,6 +53,13 @@ class GatheringTransport:
         """Send what was written, and close."""
         self._flush()
         self._transport.close()
+        self._loop.call_soon(self._end_in_time)
+
+    def _end_in_time(self) -> None:
+        if (
+            self._transport.get_write_buffer_size()
+        ):  # it is closed once the client has taken the rest, if it does
+            self._loop.call_later(_CLOSE_SECONDS, self._transport.abort)
 
     def _flush(self) -> None:
         if self._parts:
@@ -95,16 +104,6 @@ def _with_certificate(app: Any, certificate: Any) -> Any:
         await app(dict(scope, **{CERTIFICATE: certificate}), receive, send)
 
     return call
-
-
-class ImpatientLoop(asyncio.SelectorEventLoop):
-    """Gives a TLS handshake no more time than a request: uvicorn cannot be told how long it may take."""
-
-    async def create_server(self, *args: Any, **kwargs: Any) -> asyncio.Server:
-        """Listen, with that bound."""
-        if kwargs.get("ssl") is not None:
-            kwargs["ssl_handshake_timeout"] = REQUEST_SECONDS
-        return await super().create_server(*args, **kwargs)
 
 
 class HttpListener:
@@ -182,7 +181,7 @@ class HttpListener:
     def _run(self) -> None:
         assert self._socket is not None
         try:
-            with asyncio.Runner(loop_factory=ImpatientLoop) as runner:
+            with asyncio.Runner(loop_factory=lambda: new_loop(REQUEST_SECONDS)) as runner:
                 runner.run(self._server.serve(sockets=[self._socket]))
         except Exception as exc:
             logger.error("nothing is served over HTTP any more; the rest goes on", exc_info=traced(exc))

@@ -26,6 +26,12 @@ class GatewaySettings(Settings, room="gateway"):
     answer_bytes: int = setting(
         4 * 1024 * 1024, "About how many bytes of records an answer has.", at_least=1024
     )
+    answers_bytes: int = setting(
+        128 * 1024 * 1024,
+        "Most bytes of answers above 64 KB that clients have not taken yet, of all connections of a REST "
+        "door; more requests are answered 503. One answer of answer_bytes is always given.",
+        at_least=1024,
+    )
     threads: int = setting(8, "Threads that ask the store.", at_least=1)
     lease: timedelta = setting(
         timedelta(seconds=30),

@@ -388,6 +388,14 @@ class Log(ABC):
     ) -> list[Entry]:
         """Return records of a key in a range, bare, in order; or its last, newest first, with headers."""
 
+    def find_key_in(self, topic: Topic, ranges: Sequence[OffsetRange], key: bytes) -> list[Entry]:
+        """Return all records of a key in ranges that do not meet, bare, in order of their partitions."""
+        return [
+            entry
+            for within in sorted(ranges)
+            for entry in self.find_key(topic, within, key, limit=within.high - within.low)
+        ]
+
     def read(
         self,
         topic: str,

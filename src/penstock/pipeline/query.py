@@ -7,9 +7,11 @@ whole: moved, backed up or removed as one. A new checkpoint begins where the tab
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from penstock.clock import to_ms
 from penstock.errors import Error, InvalidPipeline, MissingExtra
 from penstock.log.sql.naming import Names
 
@@ -20,7 +22,7 @@ from .failure import failure, java_gone
 from .kinds import DELTA
 from .lake_state import check_tables, reader_name
 from .modes import Mode, function_rows, lake_rows
-from .offsets import Ends
+from .offsets import Ends, Piece
 from .paths import CONTROL
 from .settings import PipelineSettings
 from .source_metrics import source_metrics
@@ -77,7 +79,7 @@ class Job:
 class Progress:
     """One micro-batch: what it took, how fast, and how many records wait behind it.
 
-    `ends`: up to where the tables hold the topic then.
+    `ends`: up to where the tables hold the topic then. `pieces`: the records that it took. `began_ms`: when.
     """
 
     batch: int
@@ -86,6 +88,8 @@ class Progress:
     seconds: float
     lag: int
     ends: Ends = field(default_factory=dict)
+    pieces: tuple[Piece, ...] = ()
+    began_ms: int = 0
 
 
 def source_options(job: Job) -> dict[str, str]:
@@ -274,4 +278,6 @@ def _progress(raw: Any) -> Progress:
         raw["durationMs"].get("triggerExecution", 0) / 1000,
         sum(each.lag or 0 for each in topics),
         topics[0].ends if len(topics) == 1 else {},
+        topics[0].pieces if len(topics) == 1 else (),
+        to_ms(datetime.fromisoformat(raw["timestamp"])),
     )

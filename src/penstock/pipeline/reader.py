@@ -12,11 +12,12 @@ from contextlib import closing
 from penstock.errors import Error, UnknownTopic
 from penstock.log.store import open_store
 
+from .batch_spans import tell_progress
 from .kafka_topic import is_kafka
 from .lake_state import check_tables, known_tables, reader_name
 from .offsets import Ends
 from .options import read_options
-from .query import Job, source_options
+from .query import Job, Progress, source_options
 from .settings import PipelineSettings
 from .source import continued
 from .view import open_view, removed, report_removed
@@ -50,6 +51,10 @@ class PipelineReader:
         lost = removed(ends, heads.ends(), heads.starts())
         report_removed(job.topic, lost, fail=job.fail_on_loss)
         self.moved(ends)
+
+    def tell(self, batch: Progress) -> None:
+        """Let traces say that a batch is in the tables, while spans are recorded."""
+        tell_progress(self._job, self.name, batch)
 
     def moved(self, ends: Ends) -> None:
         """Hold what is after some ends, which are in the tables; nothing if the settings say so."""

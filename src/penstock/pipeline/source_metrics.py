@@ -2,26 +2,28 @@
 
 from ast import literal_eval
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from .offset_forms import by_topic, is_ours
-from .offsets import Ends, Range
+from .offsets import Ends, Piece, Range
 
 
 @dataclass(frozen=True, slots=True)
 class SourceMetrics:
     """A topic after a micro-batch: how many records it brought, and how many wait behind them.
 
-    `lag` is None where Spark does not say it: on 4.0 and 4.1, and for a batch that was run again.
+    `lag` is None where Spark does not say it: on 4.0 and 4.1, and for a batch that was run again. `pieces`:
+    which records it brought.
     """
 
     topic: str
     records: int
     lag: int | None
     ends: Ends
+    pieces: tuple[Piece, ...] = field(default=(), repr=False)
 
     def __str__(self) -> str:
         waiting = "" if self.lag is None else f", {self.lag:,} waiting"
@@ -44,7 +46,8 @@ def _metrics(source: Any) -> Iterator[SourceMetrics]:
         batch = Range.from_json(form)
         there = latest.get(topic)
         lag = None if there is None else max(0, sum(there) - sum(batch.ends.values()))
-        yield SourceMetrics(topic, batch.count() if moved else 0, lag, batch.ends)
+        pieces = tuple(batch.pieces()) if moved else ()
+        yield SourceMetrics(topic, batch.count() if moved else 0, lag, batch.ends, pieces)
 
 
 def _ends(latest: Any) -> dict[str, list[int]]:

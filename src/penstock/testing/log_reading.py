@@ -187,6 +187,10 @@ class SearchSuite:
         assert newest.headers == log.at(topic, [Position(0, 4)])[0].headers
         assert [each.offset for each in log.find_key(topic, OffsetRange(0, 1, 4), b"a", limit=9)] == [2]
         assert [each.offset for each in log.find_key(topic, everything, b"\xff", limit=9)] == [3]
+        parts = [OffsetRange(0, 3, 9), OffsetRange(0, 0, 2)]
+        assert [each.offset for each in log.find_key_in(topic, parts, b"a")] == [0, 4]
+        assert log.find_key_in(topic, parts, b"a")[0] == log.find_key(topic, everything, b"a", limit=1)[0]
+        assert log.find_key_in(topic, [], b"a") == []
 
     def test_records_are_found_by_their_owner_tag(self, log: Log) -> None:
         """In every topic, up to a limit."""

@@ -12,6 +12,7 @@ import pytest
 
 from penstock import Outbox, gateway
 from penstock.errors import AddressRefused
+from penstock.gateway import event_loop
 from penstock.gateway import listener as listening
 from penstock.gateway.listener import HttpListener
 from penstock.testing import memory_outbox
@@ -34,8 +35,12 @@ def serving() -> list[str]:
     return [each.name for each in threads() if each.name == "penstock-http"]
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-def test_it_answers_from_start_to_stop_and_leaves_nothing_behind(outbox: Outbox, host: str) -> None:
+@pytest.mark.parametrize(("host", "has_uvloop"), [("127.0.0.1", True), ("127.0.0.1", False), ("::1", True)])
+def test_it_answers_from_start_to_stop_and_leaves_nothing_behind(
+    outbox: Outbox, host: str, has_uvloop: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not has_uvloop:
+        monkeypatch.setattr(event_loop, "uvloop", None)
     listener = HttpListener(gateway.app(outbox), host, 0)
     try:
         listener.open()

@@ -41,6 +41,42 @@ print(json.dumps({
 }))
 """
 
+BATCHES = """
+import json
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from penstock.tracing import MOST_LINKS, tell_batch
+
+exporter = InMemorySpanExporter()
+provider = TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(exporter))
+trace.set_tracer_provider(provider)
+
+def told(*numbers):
+    exporter.clear()
+    asked = []
+    def parents():
+        for each in numbers:
+            asked.append(each)
+            yield {"traceparent": f"00-{each:032x}-{each:016x}-01"} if each else {}
+    with trace.get_tracer("reader").start_as_current_span("poll"):
+        tell_batch("penstock.fetch", parents(), since_ms=1000, topic="orders")
+    found = [each for each in exporter.get_finished_spans() if each.name == "penstock.fetch"]
+    return len(asked), [
+        [each.context.trace_id, each.parent and each.parent.span_id,
+         [to.context.trace_id for to in each.links]]
+        for each in found
+    ], [[each.kind.name, each.start_time, dict(each.attributes)] for each in found][-1:]
+
+asked, many, _ = told(*range(1, MOST_LINKS + 51))
+print(json.dumps({
+    "nothing": told(0, 0)[1], "one": told(0, 7), "same": told(7, 7)[1], "two": told(7, 8)[1],
+    "asked": asked, "spans": len(many), "links": len(many[0][2]),
+}))
+"""
+
 WITHOUT = """
 import sys
 
@@ -81,3 +117,16 @@ def test_with_opentelemetry_a_span_is_recorded_and_its_context_carried() -> None
 
 def test_without_opentelemetry_a_span_does_nothing() -> None:
     assert finish(start(WITHOUT)) == "None None {}\nraised no\nTrue False\n"
+
+
+def test_a_batch_stands_in_the_traces_of_its_events_which_are_bounded() -> None:
+    result = json.loads(finish(start(BATCHES)))
+
+    assert result["nothing"] == []
+    told = ["CONSUMER", 1_000_000_000, {"topic": "orders"}]
+    assert result["one"] == [2, [[7, 7, []]], [told]], "one event: in its trace, and nowhere else"
+    assert result["same"] == [[7, 7, []]], "two events of one span are told once"
+    whole, first, second = result["two"]
+    assert whole[1:] == [None, [7, 8]], "the batch has a trace of its own, whoever asks"
+    assert [first, second] == [[7, 7, [whole[0]]], [8, 8, [whole[0]]]]
+    assert (result["asked"], result["spans"], result["links"]) == (100, 101, 100)

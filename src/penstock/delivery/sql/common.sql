@@ -452,9 +452,11 @@ ORDER BY f.group_id, f.topic_id, f.partition, f."offset"
 LIMIT :limit;
 
 -- name: fallback_find
--- How a record was completed, if only a fallback did it; walks the primary key, locks nothing.
-SELECT failures, reason, completed_ms FROM penstock_fallback
-WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND "offset" = :offset;
+-- How records at some offsets were completed that only a fallback did, of several groups; walks the primary key, locks
+-- nothing.
+SELECT group_id, "offset", failures, reason, completed_ms FROM penstock_fallback
+WHERE group_id = ANY(:groups::integer[]) AND topic_id = :topic_id AND partition = :partition
+  AND "offset" = ANY(:offsets::bigint[]);
 
 -- == Entries: records that wait in lanes
 
@@ -728,9 +730,11 @@ ORDER BY topic_id, type, partition, until_offset
 LIMIT :limit;
 
 -- name: notes_of_type
--- The notes of a type in a partition; walks the primary key, locks nothing.
-SELECT partition, type, until_offset, first_offset, end_offset, records, holes, wanted_ms, again FROM penstock_note
-WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND type = :type
+-- The notes of some types in a partition, of several groups; walks the primary key, locks nothing.
+SELECT group_id, type, partition, type, until_offset, first_offset, end_offset, records, holes, wanted_ms, again
+FROM penstock_note
+WHERE group_id = ANY(:groups::integer[]) AND topic_id = :topic_id AND partition = :partition
+  AND type = ANY(:types::text[])
 ORDER BY until_offset;
 
 -- == Groups
@@ -994,15 +998,17 @@ SELECT DISTINCT g.id, g.name FROM penstock_cursor c JOIN penstock_group g ON g.i
 WHERE c.topic_id = :topic_id ORDER BY g.name;
 
 -- name: waiting_counts
--- How many lanes and records wait in the partitions that a member has of a group; walks the
+-- How many lanes and records wait in the partitions that some members have of some groups; walks the
 -- primary keys of these, locks nothing.
-SELECT coalesce(sum(lanes), 0)::bigint, coalesce(sum(entries), 0)::bigint FROM (
-    SELECT (SELECT count(*) FROM penstock_lane p
+SELECT group_id, owner, sum(lanes)::bigint, sum(entries)::bigint FROM (
+    SELECT c.group_id, c.owner,
+           (SELECT count(*) FROM penstock_lane p
             WHERE p.group_id = c.group_id AND p.topic_id = c.topic_id AND p.partition = c.partition) AS lanes,
            (SELECT count(*) FROM penstock_lane_entry p
             WHERE p.group_id = c.group_id AND p.topic_id = c.topic_id AND p.partition = c.partition) AS entries
     FROM penstock_cursor c
-    WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND c.owner = :owner) AS counted;
+    WHERE c.group_id = ANY(:groups::integer[]) AND c.topic_id = :topic_id AND c.owner = ANY(:owners::text[])) AS counted
+GROUP BY group_id, owner;
 
 -- name: dead_by_id
 -- A record that some group gave up, by its id; reads the dead letters, locks nothing.
@@ -1019,9 +1025,10 @@ SELECT value, headers, owner FROM penstock_dead WHERE id = :id LIMIT 1;
 SELECT value, headers, owner FROM penstock_lane_entry WHERE id = :id LIMIT 1;
 
 -- name: entry_lane
--- The lane in which a record waits; walks the primary key, locks nothing.
-SELECT lane FROM penstock_lane_entry
-WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND "offset" = :offset;
+-- The lanes in which records at some offsets wait, of several groups; walks the primary key, locks nothing.
+SELECT group_id, "offset", lane FROM penstock_lane_entry
+WHERE group_id = ANY(:groups::integer[]) AND topic_id = :topic_id AND partition = :partition
+  AND "offset" = ANY(:offsets::bigint[]);
 
 -- name: entry_by_id
 -- A waiting record by its id, where retention has taken it from the log; reads the
@@ -1049,17 +1056,26 @@ SELECT partition, count(CASE WHEN held THEN 1 END), count(CASE WHEN NOT held AND
 FROM penstock_lane WHERE group_id = :group_id AND topic_id = :topic_id GROUP BY partition;
 
 -- name: lane_head
--- The first and the last record that wait in a lane, and how many do; walks the primary key of the partition, locks nothing.
-SELECT min("offset"), max("offset"), count(*) FROM penstock_lane_entry
-WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND lane = :lane;
+-- The first and the last record that wait in some lanes of several groups, and how many do; walks the primary key of the
+-- partition, locks nothing.
+SELECT group_id, lane, min("offset"), max("offset"), count(*) FROM penstock_lane_entry
+WHERE group_id = ANY(:groups::integer[]) AND topic_id = :topic_id AND partition = :partition
+  AND lane = ANY(:lanes::text[])
+GROUP BY group_id, lane;
 
 -- name: dead_of_lane
--- The dead letters of a partition that have an offset, hold a lane, or are of a key, the oldest offset first; walks the
+-- The dead letters of a partition that hold a lane, or are of a key, of several groups, the oldest offset first; walks the
 -- primary key, locks nothing.
-SELECT "offset", id, failures, reason, died_ms, holding, lane FROM penstock_dead
-WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition
-  AND ("offset" = :offset::bigint OR (holding AND lane = :lane::text) OR key = :key::bytea)
+SELECT group_id, "offset", id, failures, reason, died_ms, holding, lane FROM penstock_dead
+WHERE group_id = ANY(:groups::integer[]) AND topic_id = :topic_id AND partition = :partition
+  AND ((holding AND lane = :lane::text) OR key = :key::bytea)
 ORDER BY "offset";
+
+-- name: dead_at
+-- The dead letters at some offsets, of several groups; walks the primary key, locks nothing.
+SELECT group_id, "offset", id, failures, reason, died_ms, holding, lane FROM penstock_dead
+WHERE group_id = ANY(:groups::integer[]) AND topic_id = :topic_id AND partition = :partition
+  AND "offset" = ANY(:offsets::bigint[]);
 
 -- name: cursors_of_group
 -- Where a group is in each partition of a topic, with what it has passed and not settled, also before the starts of what is

@@ -222,10 +222,10 @@ WHERE :group_id::integer IS NULL OR g.id = :group_id::integer
 ORDER BY g.name;
 
 -- name: lanes_of_key
--- The lane of a key in a partition, and those of records of it that are retried alone; walks the primary key, locks nothing.
-SELECT lane, CASE WHEN held THEN 'held' WHEN state <> 'snoozed' AND (failures > 0 OR due_ms > 0) THEN 'retrying' ELSE state END,
+-- The lane of a key in a partition, and those of records of it that are retried alone, of several groups; walks the primary key, locks nothing.
+SELECT group_id, lane, CASE WHEN held THEN 'held' WHEN state <> 'snoozed' AND (failures > 0 OR due_ms > 0) THEN 'retrying' ELSE state END,
        failures, due_ms, reason FROM penstock_lane
-WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition
+WHERE group_id = ANY(:groups::integer[]) AND topic_id = :topic_id AND partition = :partition
   AND (lane IN (:lane::text, '#late#' || :lane::text)
        OR (lane ~ '^#[0-9]+#'
            AND substr(lane, strpos(substr(lane, 2), '#') + 2) IN (:lane::text, '#late#' || :lane::text)))

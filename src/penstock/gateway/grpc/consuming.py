@@ -14,6 +14,7 @@ from penstock.model.outcome import Cancel, Outcome, Retry
 from penstock.model.record import Record
 
 from ..leasing import DONE, Nacked
+from ..read_spans import tell_read
 from ..subscription import GroupSubscription
 from .call import GrpcCall
 from .messages import ReadResponse, SubscribeResponse
@@ -40,9 +41,11 @@ async def read(call: GrpcCall, request: Any) -> Any:
     call.door.conversion.check(request.convert_to)
     log, name, partition = call.store.log, request.topic, request.partition
     most = min(request.max_bytes or _READ_BYTES, call.door.settings.answer_bytes)
+    since_ms = call.door.clock.now_ms()
     records = await call.asked(
         log.read, name, partition, request.offset, request.limit or _READ_RECORDS, max_bytes=most
     )
+    tell_read(name, records, since_ms)
     call.charge(name, records)
     start, end = await call.asked(log.bounds, name, partition)
     following = request.offset

@@ -18,6 +18,7 @@ from penstock.log.store import Store
 from penstock.model.limits import LimitsSettings
 
 from ..adding import Adding
+from ..answer_room import PIECE_BYTES, AnswerRoom, AnswerShare
 from ..body_room import BodyRoom, BodyShare
 from ..conversion import Conversion
 from ..leased_groups import LeasedGroups
@@ -80,6 +81,7 @@ class RestApi:
         self.conversion = Conversion(store, clock)
         self.tokens = TokenUpkeep(store, self.threads, clock)
         self.bodies = BodyRoom(max(self.settings.bodies_bytes, self.settings.body_bytes))
+        self.answers = AnswerRoom(max(self.settings.answers_bytes, self.settings.answer_bytes))
         self.streams = 0  # of server-sent events that are open; changed in the event loop alone
         self._description = encoded(described(OPERATIONS))
 
@@ -107,23 +109,29 @@ class RestApi:
         is_async = inspect.iscoroutinefunction(operation.call)
 
         async def answer(request: Request) -> Response:
+            answers = AnswerShare(self.answers)
             try:
                 with BodyShare(self.bodies) as share:
-                    call = await self._call(operation, request, share)
+                    call = await self._call(operation, request, share, answers)
                     if is_async:
                         given = await operation.call(call)
                     else:
                         loop = asyncio.get_running_loop()
                         given = await loop.run_in_executor(self.threads, operation.call, call)
-                    return given if isinstance(given, Response) else _response(given)
+                    return given if isinstance(given, Response) else _response(given, answers)
             except Error as exc:
                 return problem_of(exc)
             except Exception as exc:
                 return defect(exc)
+            finally:
+                if not answers.is_kept:
+                    answers.give_back()
 
         return answer
 
-    async def _call(self, operation: Operation, request: Request, share: BodyShare) -> RestCall:
+    async def _call(
+        self, operation: Operation, request: Request, share: BodyShare, answers: AnswerShare
+    ) -> RestCall:
         check_head(request)
         parameters = {
             each.name: each.read(_given(request, each.name, each.place)) for each in operation.parameters
@@ -133,7 +141,9 @@ class RestApi:
             address = request.client.host if request.client else ""
             principal = self.access.of_nobody(Peer(address, DOOR))
         body = await body_of(request, self.settings, share) if operation.takes else b""
-        return RestCall(self, operation, principal, request.headers, parameters, body, request)
+        return RestCall(
+            self, operation, principal, request.headers, parameters, body, request, answers=answers
+        )
 
 
 def _given(request: Request, name: str, place: str) -> str | None:
@@ -150,11 +160,29 @@ class _JsonResponse(Response):
         self.raw_headers = [*_SAFE_HEAD, (b"content-length", b"%d" % len(body))]
 
 
-def _response(given: Any) -> Response:
+class _LargeJsonResponse(_JsonResponse):
+    """An answer that is counted until its client has taken it."""
+
+    def __init__(self, body: bytes, status: int, answers: AnswerShare) -> None:
+        super().__init__(body, status)
+        answers.keep(len(body))
+        self._answers = answers
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Send it as it is taken."""
+        head = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+        await self._answers.send(send, head, bytes(self.body))
+
+
+def _response(given: Any, answers: AnswerShare) -> Response:
     answer = given if isinstance(given, RestAnswer) else RestAnswer(given)
     if answer.status == 204:
         return Response(status_code=204, headers=_SAFE | dict(answer.headers))
-    response = _JsonResponse(encoded(answer.value), answer.status)
+    body = encoded(answer.value)
+    if len(body) > PIECE_BYTES:
+        response: _JsonResponse = _LargeJsonResponse(body, answer.status, answers)
+    else:
+        response = _JsonResponse(body, answer.status)
     if answer.headers:
         response.headers.update(answer.headers)
     return response

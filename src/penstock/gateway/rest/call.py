@@ -18,6 +18,7 @@ from penstock.operate.groups import GroupPartition
 from penstock.operate.lanes import WaitingLane
 from penstock.operate.paging import Page
 
+from ..answer_room import AnswerShare
 from .operations import Operation, ParameterValue
 from .shapes import RecordShown, record_shown
 
@@ -41,6 +42,7 @@ class RestCall:
     body: bytes
     request: Request
     face: str = "rest"
+    answers: AnswerShare | None = None
 
     @property
     def store(self) -> Store:
@@ -86,6 +88,19 @@ class RestCall:
         """Count the bytes of records that who asks is given; return the seconds until they may have more."""
         size = sum(len(each.data or b"") for each in records)
         return self.api.access.charge(self.principal, name, size, requests=0) if size else 0.0
+
+    def room(self, most: int) -> int:
+        """Return about how many bytes of records the answer may have, with so many at most.
+
+        Raises GatewayBusy while clients leave no room.
+        """
+        most = min(most, self.api.settings.answer_bytes)
+        return most if self.answers is None else self.answers.ask(most)
+
+    def count(self, size: int) -> None:
+        """Count bytes of records that are read for the answer, or are about to be."""
+        if self.answers is not None:
+            self.answers.count(size)
 
     @property
     def conversion(self) -> str:

@@ -5,6 +5,7 @@ import msgspec
 from penstock.access.resource import AccessRight, topic
 from penstock.log.contract import LAST_OFFSET
 
+from ..read_spans import tell_read
 from .call import RestCall
 from .operations import CONVERT_TO, PARTITION, TOPIC, Operation, Parameter
 from .shapes import RecordShown
@@ -25,8 +26,11 @@ def read(call: RestCall) -> RecordsRead:
     call.allow(AccessRight.READ, topic(name))
     call.admit(name)
     log, offset, limit = call.store.log, call.of("offset", int), call.of("limit", int)
-    most = min(call.api.settings.answer_bytes, call.of("max_bytes", int))
+    most = call.room(call.of("max_bytes", int))
+    call.count(most)
+    since_ms = call.api.clock.now_ms()
     records = log.read(name, partition, offset, limit, max_bytes=most)
+    tell_read(name, records, since_ms)
     call.charge(name, records)
     following = records[-1].offset if records else None
     bounds = log.bounds(name, partition)

@@ -21,13 +21,14 @@ from penstock.errors import Error, GatewayBusy, InvalidInput
 from penstock.model.record import Record
 from penstock.operate.tail import EARLIEST, LATEST, StoreTail, some
 
+from ..read_spans import tell_read
 from .call import RestCall
 from .operations import TOPIC, Operation, Parameter
 from .problems import encoded, problem_of
 from .shapes import record_shown
 
 T = TypeVar("T")
-_AT_ONCE, _ABOUT_BYTES = 100, 1 << 20  # that are read together
+_AT_ONCE, _ABOUT_BYTES = 100, 1 << 18  # that are read together, and kept for a reader that takes its time
 _LOOK_SECONDS = 0.2
 _QUIET_SECONDS = 10.0  # after which a comment is sent, so that nobody in between ends the connection
 
@@ -75,7 +76,7 @@ async def _events(call: RestCall, name: str, opened: StoreTail) -> AsyncIterator
         while True:
             call.allow_still(AccessRight.READ, topic(name))
             records: Iterator[Record] = iter(opened.records())
-            while found := await _in_thread(call, lambda: some(records, _AT_ONCE, _ABOUT_BYTES)):  # noqa: B023
+            while found := await _in_thread(call, lambda: _some(call, name, records)):  # noqa: B023
                 for each in found:
                     call.allow_still(AccessRight.READ, topic(name))  # a slow reader takes its time
                     yield _event("record", encoded(record_shown(each)))
@@ -93,6 +94,13 @@ async def _events(call: RestCall, name: str, opened: StoreTail) -> AsyncIterator
         yield _event("error", bytes(problem_of(exc).body))
     finally:
         call.api.streams -= 1
+
+
+def _some(call: RestCall, name: str, records: Iterator[Record]) -> list[Record]:
+    since_ms = call.api.clock.now_ms()
+    found = list(some(records, _AT_ONCE, _ABOUT_BYTES))
+    tell_read(name, found, since_ms)
+    return found
 
 
 def _of(opened: StoreTail, only: int | None) -> dict[int, int]:

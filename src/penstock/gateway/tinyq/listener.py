@@ -11,6 +11,7 @@ from penstock.errors import AddressRefused
 from penstock.redaction import traced
 from penstock.wire.tinyq.codes import TinyqCode
 
+from ..event_loop import new_loop
 from .door import TinyqDoor
 from .session import TinyqSession
 
@@ -78,7 +79,8 @@ class TinyqListener:
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._serve())
+            with asyncio.Runner(loop_factory=new_loop) as runner:
+                runner.run(self._serve())
         except Exception as exc:
             logger.error(
                 "nothing is served to TinyQ clients any more; the rest goes on", exc_info=traced(exc)

@@ -135,11 +135,15 @@ class LogWriter:
         return append.results
 
     def append_one(
-        self, partition: PartitionLog, batch: memoryview, header: BatchHeader
+        self,
+        partition: PartitionLog,
+        batch: memoryview,
+        header: BatchHeader,
+        check: Callable[[], bool] | None = None,
     ) -> WriteResult | None:
         """Do what a round does, for one small batch of no transaction; None where it would have to wait.
 
-        The batch is checked, and its bytes may be written to.
+        The batch is checked, and its bytes may be written to. `check`: as that of a `PartitionWrite`.
         """
         size = len(batch)
         if self._is_strict or self._busy or size > _AT_ONCE_BYTES or not self._begin_alone():
@@ -147,6 +151,8 @@ class LogWriter:
         was_clean = not self._dirty
         try:
             if not partition.takes_at_once(size, header.record_count):  # asked while nobody else is at work
+                return None
+            if check is not None and not check():
                 return None
             return self._written_alone(partition, batch, header)
         finally:

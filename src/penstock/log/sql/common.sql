@@ -73,6 +73,14 @@ SELECT partition, "offset", id, key, nullif(type, ''), NULL, headers, timestamp_
 WHERE topic_id = :topic_id AND partition = :partition AND "offset" >= :low AND "offset" < :high AND key = :key
 ORDER BY "offset" DESC LIMIT :limit;
 
+-- name: find_key_in
+-- The records of a key within several ranges of offsets, in order; walks the primary key once for each, locks nothing.
+SELECT l.partition, l."offset", l.id, l.key, nullif(l.type, ''), NULL, NULL, l.timestamp_ms
+FROM rows(:ranges, partition integer, low bigint, high bigint) AS w
+CROSS JOIN penstock_log l ON l.topic_id = :topic_id AND l.partition = w.partition
+    AND l."offset" >= w.low AND l."offset" < w.high AND l.key = :key
+ORDER BY l.partition, l."offset";
+
 -- name: search_starts
 -- Where to look for a record of some moment in each partition of a topic: its bounds, the last sparse mark before
 -- it, and the time of the first record kept where some are gone; walks the primary keys, locks nothing.

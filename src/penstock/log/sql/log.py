@@ -249,6 +249,12 @@ class SqlLog(Log):
         rows = self.rows("find_key_last" if last else "find_key", topic, **params)
         return [Entry(*row) for row in rows]
 
+    def find_key_in(self, topic: Topic, ranges: Sequence[OffsetRange], key: bytes) -> list[Entry]:
+        """Return records of a key in several ranges, by one statement."""
+        if not ranges:
+            return []
+        return [Entry(*row) for row in self.rows("find_key_in", topic, ranges=ranges_table(ranges), key=key)]
+
     # -- keeping less
 
     def sizes(self, topic: Topic, ranges: Sequence[OffsetRange]) -> dict[int, int]:

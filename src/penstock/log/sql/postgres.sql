@@ -95,6 +95,18 @@ CROSS JOIN LATERAL (
     ORDER BY r."offset" LIMIT w.high - w.low) AS l
 ORDER BY w.place, l."offset";
 
+-- name: find_key_in
+-- The records of a key within several ranges of offsets, in order; walks the primary key once for each (LATERAL, LIMIT), locks
+-- nothing.
+SELECT l.partition, l."offset", l.id, l.key, nullif(l.type, ''), NULL, NULL, l.timestamp_ms
+FROM rows(:ranges, partition integer, low bigint, high bigint) AS w
+CROSS JOIN LATERAL (
+    SELECT r.partition, r."offset", r.id, r.key, r.type, r.timestamp_ms FROM penstock_log r
+    WHERE r.topic_id = :topic_id AND r.partition = w.partition AND r."offset" >= w.low AND r."offset" < w.high
+      AND r.key = :key
+    ORDER BY r."offset" LIMIT w.high - w.low) AS l
+ORDER BY l.partition, l."offset";
+
 -- name: sweep_cleared
 -- Remove some of the records of a topic that lie before its partitions begin; walks the primary keys, once for each
 -- partition, locks the rows.

@@ -1,6 +1,6 @@
 """`why`: from what a person names to an answer for each group concerned."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from penstock.clock import SYSTEM, Clock, from_ms
@@ -215,7 +215,7 @@ class _Question:
             reason = Reason(Code.NO_HANDLER, text, commands=(say.WORKER,))
         return asked.answer(reason, group, record.id, record.place)
 
-    def _groups(self, topic: Topic, number: int) -> Iterator[tuple[StoredGroup, Cursor]]:
+    def _groups(self, topic: Topic, number: int) -> list[tuple[StoredGroup, Cursor]]:
         return self._reader.groups(topic, number, None if self._group is None else self._group.id)
 
     # -- a key
@@ -230,11 +230,12 @@ class _Question:
         for topic in self._finder.topics():
             last = self._finder.last_of_key(topic, self._subject)
             number = partition_of(topic, self._subject)
-            groups = list(self._groups(topic, number))
-            for group, cursor in groups:
-                at, found = self._unsettled(group, cursor, topic)
-                if found[0].first is not None or last is not None:
-                    answers.append(self._key_in(asked, group, at, found, last))
+            groups = self._groups(topic, number)
+            found = self._unsettled(groups, topic)
+            self._reader.look_ahead([] if last is None else [last])
+            for (group, _), (at, left) in zip(groups, found, strict=True):
+                if left[0].first is not None or last is not None:
+                    answers.append(self._key_in(asked, group, at, left, last))
             if last is not None and not groups:
                 answers.append(self._unread(asked, topic, last))
             beside += [] if last is None else self._of_readers(asked, last)
@@ -242,21 +243,22 @@ class _Question:
         return answers + beside + self._unlogged(asked)
 
     def _unsettled(
-        self, group: StoredGroup, cursor: Cursor, topic: Topic
-    ) -> tuple[Cursor, list[UnsettledRecords]]:
-        """Return what is not settled of the key, in the order in which it comes, and where the group is.
+        self, groups: Sequence[tuple[StoredGroup, Cursor]], topic: Topic
+    ) -> list[tuple[Cursor, list[UnsettledRecords]]]:
+        """Return what groups have not settled of the key, in the order in which it comes, and where they are.
 
         Before its topic grew the key was in another partition, and what is left there comes first.
         """
-        numbers, found = self._finder.partitions_of(topic, self._subject), list[UnsettledRecords]()
-        places = {}
+        numbers = self._finder.partitions_of(topic, self._subject)
+        found: dict[int, list[tuple[Cursor, UnsettledRecords]]] = {group.id: [] for group, _ in groups}
         for number in reversed(numbers):
-            for _, at in self._reader.groups(topic, number, group.id):
-                here = unsettled(self._reader, self._finder, group, at, topic, number, self._subject)
-                if number == numbers[0] or self._is_open(group, at, here):
-                    places[here.place] = at
-                    found.append(here)
-        return places.get(found[0].place, cursor), found
+            here = [each for each in self._groups(topic, number) if each[0].id in found]
+            left = unsettled(self._reader, self._finder, here, topic, number, self._subject)
+            self._reader.look_ahead(each.first for each in left if each.first is not None)
+            for (group, at), each in zip(here, left, strict=True):
+                if number == numbers[0] or self._is_open(group, at, each):
+                    found[group.id].append((at, each))
+        return [(some[0][0], [each for _, each in some]) for some in found.values()]
 
     def _is_open(self, group: StoredGroup, cursor: Cursor, found: UnsettledRecords) -> bool:
         if found.first is None:
@@ -268,7 +270,8 @@ class _Question:
         """Return where a group is in the partition of a record, which may not be the one of its key now."""
         if record.partition == partition_of(record.topic, self._subject):
             return cursor
-        return next(self._reader.groups(record.topic, record.partition, group.id), (group, cursor))[1]
+        here = self._reader.groups(record.topic, record.partition, group.id)
+        return here[0][1] if here else cursor
 
     def _key_in(
         self,

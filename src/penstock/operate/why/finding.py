@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from penstock.log.contract import Bounds, Log, OffsetRange, Position, Topic
+from penstock.log.contract import Bounds, Growth, Log, OffsetRange, Position, Topic
 from penstock.log.entry import Entry, key_text
 from penstock.log.growth import former_places
 from penstock.log.sql.contract import Row
@@ -93,6 +93,10 @@ class Finder:
         self._tx, self._log, self._everything = tx, log, everything
         self._topics, self._topic = list(topics), topic
         self.walk = _ALL if everything else WALK
+        self._bounds: dict[int, dict[int, Bounds]] = {}
+        self._growths: dict[int, list[Growth]] = {}
+        self._read: dict[tuple[int, int, str], _KeyRead] = {}
+        self._found: dict[tuple[int, str, OffsetRange], list[Logged]] = {}
 
     @property
     def _staged_walk(self) -> int:
@@ -135,10 +139,27 @@ class Finder:
         ((staged, scheduled),) = self._tx.rows("outbox", "unlogged_of_key", walk=self._staged_walk, **params)
         return staged, scheduled
 
+    def look_ahead(self, topic: Topic, number: int, key: str, ranges: Iterable[OffsetRange]) -> None:
+        """Read the records of a key in ranges that will be asked for, together."""
+        if self._everything:  # they have no bound, and each asks for the first ones of its own
+            return
+        joined = _joined(ranges)
+        entries = self._log.find_key_in(topic, joined, _bytes(key))
+        self._read[topic.id, number, key] = _KeyRead(joined, [_logged(topic, each) for each in entries])
+
     def of_key(self, topic: Topic, number: int, key: str, start: int, end: int) -> list[Logged]:
         """Return the records of a key between two offsets of a partition, in order."""
+        if start >= end:
+            return []
         within = OffsetRange(number, start, end)
-        return [_logged(topic, each) for each in self._log.find_key(topic, within, _bytes(key), limit=WALK)]
+        read = self._read.get((topic.id, number, key))
+        if read is not None and any(each.low <= start and end <= each.high for each in read.ranges):
+            return [each for each in read.records if start <= each.offset < end]
+        place = (topic.id, key, within)
+        if place not in self._found:
+            entries = self._log.find_key(topic, within, _bytes(key), limit=WALK)
+            self._found[place] = [_logged(topic, each) for each in entries]
+        return self._found[place]
 
     def before(self, record: Logged, start: int) -> list[Logged]:
         """Return the records of the same key before one, from an offset on."""
@@ -157,7 +178,11 @@ class Finder:
 
     def former_places(self, topic: Topic, number: int) -> list[Position]:
         """Return where the keys of a partition were before the topic grew, up to where, the last first."""
-        return former_places(self._log.growths(topic), number) if topic.generation else []
+        if not topic.generation:
+            return []
+        if topic.id not in self._growths:
+            self._growths[topic.id] = self._log.growths(topic)
+        return former_places(self._growths[topic.id], number)
 
     def partitions_of(self, topic: Topic, key: str) -> list[int]:
         """Return the partition of a key, and those where it was before."""
@@ -173,17 +198,22 @@ class Finder:
         """Return whether retention has deleted records where those of a key stood."""
         return self.bounds(topic, partition_of(topic, key)).start > 0
 
-    def at(self, topic: Topic, number: int, offset: int) -> Logged | None:
-        """Return the record at a place, if the log still holds it."""
-        found = self._log.at(topic, [Position(number, offset)], bare=True)
-        return _logged(topic, found[0]) if found else None
+    def at(self, topic: Topic, positions: Iterable[Position]) -> dict[Position, Logged]:
+        """Return the records at some places that the log still holds."""
+        found = self._log.at(topic, set(positions), bare=True)
+        return {Position(each.partition, each.offset): _logged(topic, each) for each in found}
 
     def bounds(self, topic: Topic, number: int) -> Bounds:
         """Return the first offset kept and the next to be given."""
-        return self._log.all_bounds(topic).get(number, Bounds(0, 0))
+        return self._all_bounds(topic).get(number, Bounds(0, 0))
+
+    def _all_bounds(self, topic: Topic) -> dict[int, Bounds]:
+        if topic.id not in self._bounds:
+            self._bounds[topic.id] = self._log.all_bounds(topic)
+        return self._bounds[topic.id]
 
     def _is_trimmed(self, topic: Topic) -> bool:
-        return any(each.start > 0 for each in self._log.all_bounds(topic).values())
+        return any(each.start > 0 for each in self._all_bounds(topic).values())
 
     def _staged_count(self, walk: int) -> int:
         if walk == _ALL:
@@ -210,6 +240,25 @@ class Finder:
                 if topic_id in by_id:
                     return _kept_record(by_id[topic_id], tuple(rest))
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class _KeyRead:
+    """The records of a key in some ranges of a partition, in order."""
+
+    ranges: list[OffsetRange]
+    records: list[Logged]
+
+
+def _joined(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
+    """Return ranges of one partition as those that do not meet."""
+    joined: list[OffsetRange] = []
+    for each in sorted(each for each in ranges if each.low < each.high):
+        if joined and each.low <= joined[-1].high:
+            joined[-1] = joined[-1]._replace(high=max(joined[-1].high, each.high))
+        else:
+            joined.append(each)
+    return joined
 
 
 def partition_of(topic: Topic, key: str) -> int:

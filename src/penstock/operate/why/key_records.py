@@ -1,9 +1,10 @@
 """All records of a key that a group has not settled: in lanes, dead, or still to be read from the log."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from shlex import quote
 
-from penstock.log.contract import Topic
+from penstock.log.contract import OffsetRange, Position, Topic
 
 from . import sentences as say
 from .finding import Finder, Logged
@@ -70,27 +71,32 @@ class UnsettledRecords:
 def unsettled(
     reader: StandingReader,
     finder: Finder,
-    group: StoredGroup,
-    cursor: Cursor,
+    groups: Sequence[tuple[StoredGroup, Cursor]],
     topic: Topic,
     number: int,
     key: str,
-) -> UnsettledRecords:
-    """Return what a group, which is there in the partition, has not settled of a key."""
-    own = key_lane(key)
-    lanes = reader.lanes(group, topic, number, own)
-    letters = reader.letters(group, topic, number, lane=own, key=key)
-    end = min(finder.bounds(topic, number)[1], cursor.offset + finder.walk)
-    logged = finder.of_key(topic, number, key, cursor.offset, end)
-    unread = [each for each in logged if not cursor.is_passed(each.offset)]
-    offset = _first(own, lanes, letters, unread)
-    first = None
-    if offset is not None:
-        ids = {each.offset: each.id for each in letters}
-        kept = Logged(topic, number, offset, ids.get(offset, ""), key, "", 0)
-        first = finder.at(topic, number, offset) or kept
-    place = f"{topic.name}/{number}"
-    return UnsettledRecords(first, key, place, tuple(lanes), tuple(letters), tuple(unread))
+) -> list[UnsettledRecords]:
+    """Return what each of some groups, which are there in the partition, has not settled of a key."""
+    own, walk, (_, end) = key_lane(key), finder.walk, finder.bounds(topic, number)
+    reach = [OffsetRange(number, at.offset, min(end, at.offset + walk)) for _, at in groups]
+    finder.look_ahead(topic, number, key, reach)
+    found = []
+    for (group, cursor), (_, low, high) in zip(groups, reach, strict=True):
+        lanes = reader.lanes(group, topic, number, own)
+        letters = reader.letters(group, topic, number, lane=own, key=key)
+        logged = finder.of_key(topic, number, key, low, high)
+        unread = [each for each in logged if not cursor.is_passed(each.offset)]
+        found.append((_first(own, lanes, letters, unread), lanes, letters, unread))
+    held = finder.at(topic, [Position(number, offset) for offset, *_ in found if offset is not None])
+    place, told = f"{topic.name}/{number}", []
+    for offset, lanes, letters, unread in found:
+        first = None
+        if offset is not None:
+            ids = {each.offset: each.id for each in letters}
+            kept = Logged(topic, number, offset, ids.get(offset, ""), key, "", 0)
+            first = held.get(Position(number, offset), kept)
+        told.append(UnsettledRecords(first, key, place, tuple(lanes), tuple(letters), tuple(unread)))
+    return told
 
 
 def _first(own: str, lanes: list[Lane], letters: list[Letter], unread: list[Logged]) -> int | None:

@@ -4,7 +4,7 @@ A record is passed once the cursor is beyond it or its bit in the cursor's bitma
 it is an entry of a lane. What is neither passed nor an entry is to be read from the log.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -22,6 +22,7 @@ from penstock.membership.serving import Domain
 from penstock.model.record import Record
 
 from .finding import Finder, Logged
+from .group_rows import GroupRows, TopicPart
 from .history import Act, History
 from .members import Members, Served, Service
 
@@ -168,23 +169,39 @@ class Standing:
 
 
 class StandingReader:
-    """Reads on one snapshot."""
+    """Reads on one snapshot; a kind of rows for all groups of a partition at once."""
 
     def __init__(self, tx: Transaction, finder: Finder, members: Members) -> None:
         self._tx, self._finder, self._members, self._history = tx, finder, members, History(tx)
+        self._rows = GroupRows(tx)
+        self._groups: dict[tuple[TopicPart, int | None], list[tuple[StoredGroup, Cursor]]] = {}
+        self._counts: dict[tuple[int, int, str], tuple[int, int]] = {}  # by topic, group and owner
 
     def groups(
         self, topic: Topic, number: int, group_id: int | None = None
-    ) -> Iterator[tuple[StoredGroup, Cursor]]:
-        """Yield the groups that read a partition, and where they are."""
-        place = {"topic_id": topic.id, "partition": number, "group_id": group_id}
-        for row in self._tx.rows("delivery", "groups_on_partition", **place):
-            yield group_of(row[:6]), cursor_of(row[6:])
+    ) -> list[tuple[StoredGroup, Cursor]]:
+        """Return the groups that read a partition, and where they are."""
+        place = TopicPart(topic.id, number)
+        everybody = self._groups.get((place, None))
+        if group_id is not None and everybody is not None:
+            return [each for each in everybody if each[0].id == group_id]
+        if (place, group_id) not in self._groups:
+            rows = self._tx.rows("delivery", "groups_on_partition", group_id=group_id, **place._asdict())
+            found = [(group_of(row[:6]), cursor_of(row[6:])) for row in rows]
+            self._groups[place, group_id] = found
+            self._rows.add(place, (group.id for group, _ in found))
+        return self._groups[place, group_id]
+
+    def look_ahead(self, records: Iterable[Logged]) -> None:
+        """Say how groups stand to which records will be asked: then that is read for all of them together."""
+        for each in records:
+            place = TopicPart(each.topic.id, each.partition)
+            self._rows.expect(place, "offsets", [each.offset])
+            self._rows.expect(place, "types", [each.type])
 
     def standing(self, group: StoredGroup, cursor: Cursor, record: Logged) -> Standing:
         """Return how a group stands to a record."""
-        place = self._place(group, record.topic, record.partition)
-        entered = self._tx.rows("delivery", "entry_lane", offset=record.offset, **place)
+        entered = self._at("entry_lane", group, record)
         entry = entered[0][0] if entered else None
         lanes = {
             lane.name: lane
@@ -215,8 +232,8 @@ class StandingReader:
             entries_count,
             self._history.discarded(group.name, record) if ended else None,
             tuple(self._doubts(group, record)) if ended else (),
-            self._note(record, place) if ended else None,
-            self._fallback(record, place) if ended else None,
+            self._note(group, record) if ended else None,
+            self._fallback(group, record) if ended else None,
             None if ended else self._former(group, record, own),
             self._rival(group, record),
         )
@@ -231,10 +248,13 @@ class StandingReader:
 
     def lanes(self, group: StoredGroup, topic: Topic, number: int, own: str) -> list[Lane]:
         """Return the lane of a key, and those of its records that are retried alone."""
-        place = self._place(group, topic, number)
-        rows = self._tx.rows("delivery", "lanes_of_key", lane=own, **place)
+        place = TopicPart(topic.id, number)
+        rows = self._rows.of("lanes_of_key", place, group.id, lane=own)
+        if rows:
+            names = (row[0] for row in self._rows.of_all("lanes_of_key", place, lane=own))
+            self._rows.expect(place, "lanes", names)
         return [
-            Lane(name, WaitState(state), failures, due_ms, reason, *self._extent(name, place))
+            Lane(name, WaitState(state), failures, due_ms, reason, *self._extent(group, place, name))
             for name, state, failures, due_ms, reason in rows
         ]
 
@@ -245,17 +265,28 @@ class StandingReader:
         number: int,
         *,
         lane: str,
-        offset: int = -1,
+        offset: int | None = None,
         key: str | None = None,
     ) -> list[Letter]:
         """Return the dead letters that have an offset, hold a lane, or are of a key, by their offsets."""
-        data = None if key is None else key.encode("utf-8", "surrogateescape")
-        params = {"lane": lane, "offset": offset, "key": data} | self._place(group, topic, number)
-        rows = self._tx.rows("delivery", "dead_of_lane", **params)
-        return [
+        data, place = (
+            None if key is None else key.encode("utf-8", "surrogateescape"),
+            TopicPart(topic.id, number),
+        )
+        rows = list(self._rows.of("dead_of_lane", place, group.id, lane=lane, key=data))
+        if offset is not None:
+            found = self._rows.at("dead_at", place, group.id, "offsets", offset)
+            rows = [each for each in rows if each[0] != offset] + [(offset, *row) for row in found]
+        letters = [
             Letter(at, id, failures, reason, died_ms, bool(holding), of_lane)
             for at, id, failures, reason, died_ms, holding, of_lane in rows
         ]
+        return sorted(letters, key=lambda each: each.offset)
+
+    def _at(self, name: str, group: StoredGroup, record: Logged) -> list[Row]:
+        """Return the rows of a kind that a group has of a record."""
+        place = TopicPart(record.topic.id, record.partition)
+        return self._rows.at(name, place, group.id, "offsets", record.offset)
 
     def _doubts(self, group: StoredGroup, record: Logged) -> Iterator[str]:
         if wanted(group.filters, record.topic.name, record.type) is None:
@@ -264,14 +295,15 @@ class StandingReader:
             yield "the group, which was created later, began at the end of the log"
         yield from self._history.doubts(group.name, record)
 
-    def _note(self, record: Logged, place: dict[str, int]) -> Note | None:
+    def _note(self, group: StoredGroup, record: Logged) -> Note | None:
         """Return what is noted of a record that the group is past, and did not hand out."""
-        rows = self._tx.rows("delivery", "notes_of_type", type=record.type, **place)
+        place = TopicPart(record.topic.id, record.partition)
+        rows = self._rows.at("notes_of_type", place, group.id, "types", record.type)
         return next((note for row in rows if (note := Note(*row)).has(record.offset)), None)
 
-    def _fallback(self, record: Logged, place: dict[str, int]) -> ByFallback | None:
+    def _fallback(self, group: StoredGroup, record: Logged) -> ByFallback | None:
         """Return how a record was completed that its handler could not."""
-        rows = self._tx.rows("delivery", "fallback_find", offset=record.offset, **place)
+        rows = self._at("fallback_find", group, record)
         return ByFallback(*rows[0]) if rows else None
 
     def _former(self, group: StoredGroup, record: Logged, own: str) -> FormerWork | None:
@@ -298,12 +330,10 @@ class StandingReader:
         others = self._members.wanting(group.id, record.topic.name, record.type)
         return (others[0].name, self._members.filter(others[0].id, group.id)) if others else None
 
-    def _place(self, group: StoredGroup, topic: Topic, number: int) -> dict[str, int]:
-        return {"group_id": group.id, "topic_id": topic.id, "partition": number}
-
-    def _extent(self, lane: str, place: dict[str, int]) -> tuple[int | None, int | None, int]:
-        ((head, last, records),) = self._tx.rows("delivery", "lane_head", lane=lane, **place)
-        return head, last, records
+    def _extent(self, group: StoredGroup, place: TopicPart, lane: str) -> tuple[int | None, int | None, int]:
+        """Return the first and the last record that wait in a lane, and how many do."""
+        rows = self._rows.at("lane_head", place, group.id, "lanes", lane)
+        return rows[0] if rows else (None, None, 0)
 
     def _earlier(self, record: Logged, cursor: Cursor) -> int | None:
         """Return the first record of the same key that the group has not passed, before this one."""
@@ -315,11 +345,31 @@ class StandingReader:
 
     def _waiting(self, group: StoredGroup, record: Logged, cursor: Cursor, served: Served) -> tuple[int, int]:
         """Return how many lanes and records wait in the partitions of the same owner."""
-        if served.service is not Service.OWNED:
+        if served.service is not Service.OWNED or cursor.owner is None:
             return 0, 0
-        params = {"group_id": group.id, "topic_id": record.topic.id, "owner": cursor.owner}
-        lanes, entries = self._tx.rows("delivery", "waiting_counts", **params)[0]
-        return int(lanes), int(entries)
+        topic, place = record.topic, TopicPart(record.topic.id, record.partition)
+        if (topic.id, group.id, cursor.owner) not in self._counts:
+            waiting, offsets = {(group.id, cursor.owner)}, self._rows.expected(place, "offsets")
+            for other, at in self._groups.get((place, None), ()):
+                if at.owner is not None and not all(at.is_passed(int(each)) for each in offsets):
+                    waiting.add((other.id, at.owner))
+            self._counts |= {(topic.id, *each): (0, 0) for each in waiting}
+            self._counts |= waiting_counts(self._tx, topic, waiting)
+        return self._counts[topic.id, group.id, cursor.owner]
+
+
+def waiting_counts(
+    tx: Transaction, topic: Topic, owned: Iterable[tuple[int, str]]
+) -> dict[tuple[int, int, str], tuple[int, int]]:
+    """Return how many lanes and records wait in all partitions of an owner, by topic, group and owner."""
+    pairs = set(owned)
+    if not pairs:
+        return {}
+    groups, owners = (sorted(set(each)) for each in zip(*pairs, strict=True))
+    rows = tx.rows("delivery", "waiting_counts", groups=groups, topic_id=topic.id, owners=owners)
+    return {
+        (topic.id, group_id, owner): (int(lanes), int(entries)) for group_id, owner, lanes, entries in rows
+    }
 
 
 def own_lane(record: Logged) -> str:

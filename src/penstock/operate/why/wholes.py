@@ -17,7 +17,7 @@ from .at_work import busy, hanging
 from .explaining import hindrances
 from .members import Members, Served, Service
 from .reason import Reason, with_others
-from .standing import Cursor, StandingReader, StoredGroup, cursor_of, group_of
+from .standing import Cursor, StandingReader, StoredGroup, cursor_of, group_of, waiting_counts
 from .unlogged import LONG_MS, OpenTransactions, blocked, explain_ready, unseen
 from .wording import ahead, counted
 
@@ -212,10 +212,13 @@ class Wholes:
     def _busy(self, group: StoredGroup, topic: Topic, working: list[PartitionStanding]) -> Reason:
         """Return what there is to do, and how it is done."""
         behind, text = sum(each.behind for each in working), _to_do(working)
-        owned = {each.cursor.owner: each.served for each in working if each.served.service is Service.OWNED}
-        for owner in owned:
-            params = {"group_id": group.id, "topic_id": topic.id, "owner": owner}
-            lanes, entries = map(int, self._tx.rows("delivery", "waiting_counts", **params)[0])
+        owned = {
+            each.cursor.owner: each.served
+            for each in working
+            if each.served.service is Service.OWNED and each.cursor.owner is not None
+        }
+        counts = waiting_counts(self._tx, topic, [(group.id, owner) for owner in owned])
+        for lanes, entries in counts.values():
             if behind and (lanes > bounds.LANES_BOUND or entries > bounds.ENTRIES_BOUND):
                 commands = (say.list_lanes(group),)
                 return Reason(Code.BOUNDS, f"{say.full(lanes, entries)}; {text}", commands=commands)

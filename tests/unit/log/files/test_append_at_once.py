@@ -10,7 +10,9 @@ import pytest
 from penstock.errors import PartitionUnwritable
 from penstock.log.contract import Batch, Position, Producer
 from penstock.log.entry import Content, content_of
+from penstock.log.files.log import FileLog
 from penstock.log.files.partition import PartitionLog
+from penstock.log.files.writer import LogWriter
 from penstock.log.sql.migrations import migrate
 from penstock.log.store import Store, open_store
 from penstock.model.record import Record
@@ -100,6 +102,26 @@ def test_a_topic_that_has_grown_or_is_another_is_not_written_by_what_was_known(s
     log.append_all([batch("d", key="k")])
     assert log.append_at_once([batch("e", key="k")]) == [[Position(0, 1)]]
     assert ids(store) == ["d", "e"]
+
+
+def test_a_topic_that_grows_after_a_record_was_placed_is_not_written(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the placing and the write another thread may have made it grow."""
+    log = store.log
+    assert isinstance(log, FileLog)
+    files, begin = log.files_of(log.topic(TOPIC)), LogWriter._begin_alone
+
+    def grown_meanwhile(writer: LogWriter) -> bool:
+        files.maps += 1
+        return begin(writer)
+
+    with monkeypatch.context() as growing:
+        growing.setattr(LogWriter, "_begin_alone", grown_meanwhile)
+        assert log.append_at_once([batch("a", key="k")]) is None
+    assert ids(store) == ["first"]
+    log.append_all([batch("a", key="k")])
+    assert ids(store) == ["first", "a"]
 
 
 def _base(place: Position) -> int:

@@ -1,0 +1,64 @@
+"""The spans of a fetch: the trace of a record says which Kafka client was given it.
+
+Batches pass through the broker as they are. Only while spans are recorded some of an answer are read: its
+first records, and no more than a bounded part of it, because that is done in the loop's thread.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from penstock import tracing
+from penstock.errors import InvalidBatch
+from penstock.model.context import context_of
+from penstock.wire.kafka.compression import TooManyBytes, unpacked
+from penstock.wire.kafka.hot import FetchedPart
+from penstock.wire.kafka.record_batch import headers_in
+from penstock.wire.kafka.records import KafkaRecord, decode_records
+
+_RECORDS = 500  # of an answer that are looked at
+_UNPACKED_BYTES = 1 << 20  # most that is unpacked of an answer
+_CLIENT_LENGTH = 100
+
+
+def tell_fetch(
+    parts: Sequence[FetchedPart],
+    offsets: Mapping[tuple[str, int], int],
+    *,
+    since_ms: int,
+    client_id: str,
+) -> None:
+    """Let the traces of records say that a client is given them; `offsets`: from where on it asked."""
+    topics = sorted({part.topic for part in parts if part.pieces})
+    if topics:
+        parents = _contexts(parts, offsets)
+        given = {"topic": ",".join(topics), "client": client_id[:_CLIENT_LENGTH]}
+        tracing.tell_batch("penstock.fetch", parents, since_ms=since_ms, **given)
+
+
+def _contexts(
+    parts: Sequence[FetchedPart], offsets: Mapping[tuple[str, int], int]
+) -> Iterator[Mapping[str, str]]:
+    """Yield the contexts of the first records of an answer."""
+    looked_at = 0
+    for part, each in _records(parts):
+        if each.offset >= offsets.get((part.topic, part.partition), 0):  # a batch may begin before
+            yield context_of(tuple(each.headers))
+            looked_at += 1
+        if looked_at == _RECORDS:
+            return
+
+
+def _records(parts: Sequence[FetchedPart]) -> Iterator[tuple[FetchedPart, KafkaRecord]]:
+    left = _UNPACKED_BYTES
+    try:
+        for part in parts:
+            for each in part.pieces:
+                piece = memoryview(each)
+                for position, header in headers_in(piece):
+                    if header.is_control or not header.record_count:
+                        continue
+                    batch = piece[position : position + header.size]
+                    plain = unpacked(batch, header, left)
+                    left -= 0 if plain is batch else len(plain)
+                    yield from ((part, record) for record in decode_records(plain))
+    except (InvalidBatch, TooManyBytes):  # the client says what it thinks of it
+        return
