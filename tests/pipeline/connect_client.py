@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from penstock.pipeline import register, source_metrics
 from tests.pipeline.stores import TOPIC
 
-BATCH = 500
+BATCH = 1_000
 COPIED = "copied"
 
 
@@ -25,9 +25,9 @@ def main() -> None:
     reader: Any = spark.read.format("penstock").options(url=url, topic=TOPIC)
     read = [list(each) for each in reader.load().select("partition", "offset", "type").collect()]
 
-    def streamed(form: str, to: str, *columns: str, **options: str) -> Any:
+    def streamed(form: str, to: str, *columns: str, batch: int, **options: str) -> Any:
         source: Any = spark.readStream.format("penstock").options(url=url, topic=TOPIC)
-        frame = source.option("maxRecordsPerBatch", str(BATCH)).load().select(*columns)
+        frame = source.option("maxRecordsPerBatch", str(batch)).load().select(*columns)
         writer = frame.writeStream.format(form).options(**options).outputMode("append")
         writer = writer.option("checkpointLocation", f"{folder}/checkpoint-{to}")
         query = writer.trigger(availableNow=True).start()
@@ -35,8 +35,8 @@ def main() -> None:
         return query.lastProgress
 
     lake = {"path": f"{folder}/lake", "tableBy": "type"}
-    progress = streamed("penstock-delta", "lake", "*", **lake)
-    streamed("penstock", "copied", "key", "value", "type", url=url, topic=COPIED)
+    progress = streamed("penstock-delta", "lake", "*", batch=BATCH, **lake)
+    streamed("penstock", "copied", "key", "value", "type", batch=3 * BATCH, url=url, topic=COPIED)
     lag = [each.lag for each in source_metrics(progress)] if progress else []
     print(json.dumps({"read": read, "lag": lag}))
 

@@ -92,7 +92,8 @@ def sent_in_transactions(store: ApacheStore, commits: bool, name: str) -> None:
 @pytest.mark.parametrize("codec", CODECS)
 def test_columns_are_what_another_client_reads(apache: ApacheKafka, codec: str) -> None:
     store = ApacheStore(apache, f"codec-{codec}")
-    store.fill(500, **{"compression.type": codec, "linger.ms": 50})
+    settings: dict[str, Any] = {"compression.type": codec, "linger.ms": 50}
+    store.fill(500, **settings)
     rows = store.rows()
     assert seen(rows) == store.consumed()
     assert len(rows) == 500

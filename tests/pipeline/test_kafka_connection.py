@@ -205,7 +205,8 @@ def test_an_option_that_is_none_is_refused(option: str, value: str, wanted: str)
 
 def test_files_that_are_none_are_named() -> None:
     for name in ("ssl_ca_location", "ssl_certificate_location"):
-        settings = KafkaSettings.load(security_protocol="SSL", **{name: "/nowhere.pem"})
+        given: dict[str, Any] = {"security_protocol": "SSL", name: "/nowhere.pem"}
+        settings = KafkaSettings.load(**given)
         with pytest.raises(InvalidOption, match=r"nowhere\.pem"):
             KafkaTopicReader("kafka://localhost:9092", "orders", settings)
 

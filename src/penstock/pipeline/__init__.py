@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .declared import BatchId, Pipeline, pipeline
     from .formats import register
     from .session import spark_session
-    from .source_metrics import SourceMetrics, source_metrics
+    from .topic_metrics import SourceMetrics, source_metrics
     from .typed.decoding import decode
 
 __all__ = [
@@ -40,7 +40,7 @@ def __getattr__(name: str) -> Any:
 
         return decode
     if name in ("SourceMetrics", "source_metrics"):
-        from .source_metrics import SourceMetrics, source_metrics
+        from .topic_metrics import SourceMetrics, source_metrics
 
         return SourceMetrics if name == "SourceMetrics" else source_metrics
     if name == "register":

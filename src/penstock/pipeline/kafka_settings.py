@@ -8,6 +8,7 @@ option wins. The driver reads them and hands them to its tasks; nothing of them 
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from penstock.errors import InvalidOption
 from penstock.settings import Settings, setting
@@ -72,7 +73,7 @@ def _reading(option: str, path: str) -> Iterator[None]:
 def kafka_settings(given: Mapping[str, str]) -> KafkaSettings:
     """Return how options and settings say that a cluster is reached. Raises InvalidOption, SettingError."""
     named = {one.name.replace("_", "."): one for one in KafkaSettings.declared()}
-    values: dict[str, str] = {}
+    values: dict[str, Any] = {}
     for option in given:
         if not option.startswith(_PREFIX):
             continue
