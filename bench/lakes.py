@@ -126,11 +126,11 @@ def _fill(run: Run, outbox: Outbox) -> None:
     rng = random.Random(1)
     for start in range(0, run.records, _CHUNK):
         numbers = range(start, min(start + _CHUNK, run.records))
-        outbox.log.append(TOPIC, [row_of(number, rng) for number in numbers])
+        outbox.log.append(TOPIC, [_record(number, rng) for number in numbers])
     outbox.close()
 
 
-def row_of(number: int, rng: random.Random) -> Record:
+def _record(number: int, rng: random.Random) -> Record:
     """Return a row of 1 KB, half of it noise: as much as zstd takes off real events."""
     noise = rng.randbytes(_VALUE_BYTES // 4).hex()
     value = f'{{"order_id": {number}, "noise": "{noise}", "note": "{"x" * (_VALUE_BYTES // 2 - 48)}"}}'

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from penstock.access.dev_certificates import DevCertificates
 from penstock.errors import StoreError, UnknownTopic
 from penstock.pipeline.options import read_options
+from penstock.pipeline.paths import tables_in
 from penstock.pipeline.source import BatchReader
 from tests.crash.waiting import wait_until
 from tests.kafka.apache import ApacheKafka, LockedListener, only_in_the_long_set
@@ -79,6 +80,13 @@ def seen(rows: list[dict[str, Any]]) -> list[tuple[int, int, bytes | None, bytes
     return sorted(told, key=lambda each: each[:2])
 
 
+def lake_of(store: ApacheStore, to: Path, checkpoint: Path) -> Driver:
+    """Return a query as the command makes it: records without a type go to a table of the topic's name."""
+    driver = Driver(store, to, checkpoint, topic=store.topic)  # type: ignore[arg-type]
+    driver.sink.options["tableOtherwise"] = "topic"
+    return driver
+
+
 def sent_in_transactions(store: ApacheStore, commits: bool, name: str) -> None:
     producer = Producer({"bootstrap.servers": store.served.address, "transactional.id": name})
     producer.init_transactions(60)
@@ -112,12 +120,12 @@ def test_what_was_taken_back_is_in_no_table(apache: ApacheKafka, tmp_path: Path)
     rows = store.rows()
     assert len(rows) == 50 + 2 * 30
     assert seen(rows) == store.consumed()
-    driver = Driver(store, tmp_path / "lake", tmp_path / "one", topic=store.topic)  # type: ignore[arg-type]
+    driver = lake_of(store, tmp_path / "lake", tmp_path / "one")
     driver.step()
     sent_in_transactions(store, False, "t4")
     sent_in_transactions(store, True, "t5")
     driver.step()
-    again = Driver(store, tmp_path / "lake", tmp_path / "two", topic=store.topic)  # type: ignore[arg-type]
+    again = lake_of(store, tmp_path / "lake", tmp_path / "two")
     sent_in_transactions(store, True, "t6")
     again.step()
     assert places(tmp_path / "lake") == [each[:2] for each in store.consumed()]
@@ -134,7 +142,7 @@ def test_records_of_an_open_transaction_come_when_it_ends(apache: ApacheKafka, t
         producer.produce("open", f"open-{n}", "k")
     producer.flush(60)
     store.fill(20)
-    driver = Driver(store, tmp_path / "lake", tmp_path / "one", topic="open")  # type: ignore[arg-type]
+    driver = lake_of(store, tmp_path / "lake", tmp_path / "one")
     driver.step()
     assert len(places(tmp_path / "lake")) < 45
     producer.commit_transaction(60)
@@ -162,7 +170,7 @@ def test_what_compaction_left_is_read_and_gaps_do_not_stop(apache: ApacheKafka, 
     rows = store.rows()
     assert seen(rows) == store.consumed()
     assert {row["key"] for row in rows} == {f"k-{n}".encode() for n in range(40)}
-    driver = Driver(store, tmp_path / "lake", tmp_path / "one", topic="compacted")  # type: ignore[arg-type]
+    driver = lake_of(store, tmp_path / "lake", tmp_path / "one")
     driver.step()
     write(3)
     driver.step()
@@ -206,10 +214,12 @@ def test_the_command_fills_a_lake_from_it_and_goes_on(
     store = ApacheStore(apache, "command")
     store.fill(300, **{"compression.type": "lz4"})
     sent_in_transactions(store, False, "c0")
+    sent_in_transactions(store, True, "c1")  # they say no type
     where = ["--url", store.url, "--topic", "command", "--to", str(tmp_path / "lake"), "--once"]
     for _ in range(2):
         done = command("pipeline", "lake", *where)
         assert done.code == 0, done.err
         assert places(tmp_path / "lake") == [each[:2] for each in store.consumed()]
         store.fill(100)
-    assert len(places(tmp_path / "lake")) == 400
+    assert len(places(tmp_path / "lake")) == 430
+    assert {each.name for each in tables_in(tmp_path / "lake")} == {"placed", "paid", "command"}
