@@ -19,6 +19,7 @@ import pyspark
 
 from penstock.pipeline.java import find_java
 from tests.crash.waiting import wait_until
+from tests.pipeline.conftest import SHORT_LIVED
 
 HOME = Path(pyspark.__file__).parent
 LOOPBACK = "127.0.0.1"
@@ -39,16 +40,16 @@ class SparkCluster:
         self.url = found[1]
         self._log = log
 
-    def add_worker(self, name: str, unseen: Path | None = None) -> None:
-        """Start a worker with one core; it does not see what is in a folder."""
-        before = self._log.read_text().count("Registering worker")
-        where = ["--host", LOOPBACK, "--port", "0", "-c", "1", "-m", "512m"]
-        work = ["--work-dir", str(self._folder / name / "work"), self.url]
-        self._start(name, "worker.Worker", *where, *work, unseen=unseen)
-        self.workers.append(self._started[-1])
+    def add_workers(self, **unseen: Path | None) -> None:
+        """Start workers with one core each, by their names; what is in the folder of each it does not see."""
+        for name, folder in unseen.items():
+            where = ["--host", LOOPBACK, "--port", "0", "-c", "1", "-m", "512m"]
+            work = ["--work-dir", str(self._folder / name / "work"), self.url]
+            self._start(name, "worker.Worker", *where, *work, unseen=folder)
+            self.workers.append(self._started[-1])
         wait_until(
-            lambda: self._log.read_text().count("Registering worker") > before,
-            f"{name} is there",
+            lambda: self._log.read_text().count("Registering worker") == len(self.workers),
+            "the workers are there",
             seconds=120,
         )
 
@@ -88,6 +89,7 @@ class SparkCluster:
             "JAVA_HOME": str(find_java().home),
             "SPARK_LOCAL_DIRS": str(own / "local"),
             "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED,
             "SPARK_LOCAL_IP": LOOPBACK,
         }
         with log.open("wb") as said:

@@ -19,9 +19,9 @@ from tests.services import missing
 ROOT = Path(__file__).resolve().parents[2]
 WORKERS_PATH = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
 # Each Java of these tests lives for seconds: what it would spend on compiling well never comes back.
-_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-os.environ.setdefault("SPARK_SUBMIT_OPTS", _SHORT_LIVED)
-os.environ.setdefault("SPARK_LAUNCHER_OPTS", _SHORT_LIVED)
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", SHORT_LIVED)
 
 
 def need_java() -> None:

@@ -23,7 +23,9 @@ from penstock.log.contract import Keep
 from penstock.operate.retention import retain
 from penstock.pipeline import view
 from penstock.pipeline.kafka_topic import KafkaTopicReader
+from penstock.pipeline.modes import Mode, lake_rows
 from penstock.pipeline.options import read_options
+from penstock.pipeline.paths import tables_in
 from penstock.pipeline.source import BatchReader, PenstockSource, StreamReader
 from penstock.wire.kafka.record_batch import place_batch
 from penstock.wire.kafka.records import NewRecord, encode_records
@@ -101,6 +103,21 @@ def test_tables_of_a_cluster_hold_each_record_once_and_go_on(kafka: KafkaStore, 
     log = kafka.served.store.log
     wanted = [(p, offset) for p in range(PARTITIONS) for offset in range(log.bounds("orders", p).end)]
     assert places(to) == sorted(wanted)
+
+
+def test_records_that_say_no_type_have_a_table_named_after_their_topic(
+    kafka: KafkaStore, tmp_path: Path
+) -> None:
+    kafka.fill(20)
+    producer = Producer({"bootstrap.servers": kafka.served.address})
+    for n in range(7):
+        producer.produce("orders", f"plain-{n}", f"k-{n}")
+    producer.flush(30)
+    driver = Driver(kafka, tmp_path / "lake", tmp_path / "one")  # type: ignore[arg-type]
+    driver.sink.options |= lake_rows(None, Mode())[1]  # type: ignore[arg-type]
+    driver.step()
+    assert {each.name for each in tables_in(tmp_path / "lake")} == {"placed", "paid", "orders"}
+    assert len(places(tmp_path / "lake")) == 27
 
 
 def test_what_was_taken_back_is_not_read(kafka: KafkaStore) -> None:

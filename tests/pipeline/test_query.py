@@ -9,7 +9,7 @@ import pytest
 
 from penstock.pipeline.failure import failure, reason
 from penstock.pipeline.query import Running
-from penstock.pipeline.source_metrics import source_metrics
+from penstock.pipeline.topic_metrics import source_metrics
 
 OURS = """[STREAM_FAILED] Query [id = 2b73] terminated with exception: Failed: Traceback (most recent
   File "table.py", line 101, in report_removed

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .declared import BatchId, Pipeline, pipeline
-    from .session import register, spark_session
-    from .source_metrics import SourceMetrics, source_metrics
+    from .formats import register
+    from .session import spark_session
+    from .topic_metrics import SourceMetrics, source_metrics
     from .typed.decoding import decode
 
 __all__ = [
@@ -39,9 +40,13 @@ def __getattr__(name: str) -> Any:
 
         return decode
     if name in ("SourceMetrics", "source_metrics"):
-        from .source_metrics import SourceMetrics, source_metrics
+        from .topic_metrics import SourceMetrics, source_metrics
 
         return SourceMetrics if name == "SourceMetrics" else source_metrics
+    if name == "register":
+        from .formats import register
+
+        return register
     if name in __all__:
         from . import session
 

@@ -1,14 +1,14 @@
 """A topic of a Kafka cluster, ours or Apache's, as a pipeline reads it: batches of what is committed.
 
-Asked over plain connections, with the layouts that the broker of ours is made of. Batches stay bytes until
-they are Arrow (`fetch/columns_of_batches.py`). Which log it is: the cluster's id and the topic's own. A Kafka
-cluster has no incarnation: that history was taken back (an election that lost records, a topic filled again)
-is seen by the end, or by the mark of the last record, which is made from all that it says.
+Asked over connections of our own (`kafka_connection.py`), with the layouts that our broker is made of.
+Batches stay bytes until they are Arrow (`fetch/columns_of_batches.py`). Which log it is: the cluster's id and
+the topic's own. A Kafka cluster has no incarnation: that history was taken back (an election that lost
+records, a topic filled again) is seen by the end, or by the mark of the last record, which is made from all
+that it says.
 """
 
-import socket
-import struct
-from collections.abc import Collection, Generator, Iterator, Mapping
+import ssl
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -23,14 +23,15 @@ from penstock.model.partition import KAFKA
 from penstock.wire.kafka.apis.records import FETCH, LIST_OFFSETS
 from penstock.wire.kafka.apis.topics import METADATA
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
-from penstock.wire.kafka.layout import Api, Message
+from penstock.wire.kafka.layout import Message
 from penstock.wire.kafka.record_batch import BatchHeader, check_batch, headers_in
+
+from .kafka_connection import BrokerConnection
+from .kafka_settings import KafkaSettings, kafka_settings
 
 SCHEME = "kafka://"
 INCARNATION = 0
 _FORM = "kafka://host:port"
-_VERSIONS = {METADATA.key: 12, LIST_OFFSETS.key: 7, FETCH.key: 12}  # of Apache Kafka 3.0 and later, and ours
-_SECONDS = 30.0
 _WAIT_MS = 500
 _SILENT_TIMES = 40
 _FETCH_BYTES = 8 << 20
@@ -48,46 +49,15 @@ def kafka_address(url: str) -> tuple[str, int]:
     """Return host and port of a cluster. Raises InvalidUrl."""
     host, found, port = url.removeprefix(SCHEME).rstrip("/").rpartition(":")
     if "@" in host:
-        raise InvalidUrl(without_password(url), (), f"it has a login, and must be {_FORM}")
+        raise InvalidUrl(
+            without_password(url),
+            (),
+            f"it has a login, and must be {_FORM}; the login is PENSTOCK_KAFKA_SASL_USERNAME and "
+            "PENSTOCK_KAFKA_SASL_PASSWORD",
+        )
     if not (found and host and port.isdecimal() and 0 < int(port) < 65_536):
         raise InvalidUrl(without_password(url), (), f"it is not {_FORM}")
     return host.strip("[]"), int(port)
-
-
-class _BrokerConnection:
-    """One connection to one broker."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self._where, self._number = f"{host}:{port}", 0
-        try:
-            self._socket = socket.create_connection((host, port), timeout=_SECONDS)
-        except OSError as exc:
-            raise StoreUnreachable(self._where, str(exc)) from exc
-
-    def ask(self, api: Api, message: Message) -> Message:
-        """Ask, and return the answer. Raises StoreUnreachable."""
-        version, self._number = _VERSIONS[api.key], self._number + 1
-        head = struct.pack(">hhih8s", api.key, version, self._number, 8, b"penstock")
-        data = head + (b"\0" if api.is_flexible(version) else b"") + api.encode_request(message, version)
-        try:
-            self._socket.sendall(struct.pack(">i", len(data)) + data)
-            answer = self._take(struct.unpack(">i", self._take(4))[0])
-        except OSError as exc:
-            raise StoreUnreachable(self._where, str(exc) or "it ended the connection") from exc
-        return api.decode_answer(answer, version, 5 if api.is_flexible(version) else 4)
-
-    def _take(self, count: int) -> bytearray:
-        data = bytearray(count)
-        view, at = memoryview(data), 0
-        while at < count:
-            got = self._socket.recv_into(view[at:])
-            if not got:
-                raise ConnectionResetError("it ended the connection")
-            at += got
-        return data
-
-    def close(self) -> None:
-        self._socket.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +70,16 @@ class _KnownTopic:
 
 
 class KafkaTopicReader:
-    """One topic of one cluster, for one thread. Connections are opened when they are needed."""
+    """One topic of one cluster, for one thread. Connections are opened when they are needed.
 
-    def __init__(self, url: str, name: str) -> None:
+    `settings` None: those of this process. Raises InvalidUrl, InvalidOption.
+    """
+
+    def __init__(self, url: str, name: str, settings: KafkaSettings | None = None) -> None:
         self._first, self._name = kafka_address(url), name
-        self._connections: dict[tuple[str, int], _BrokerConnection] = {}
+        self._settings = kafka_settings({}) if settings is None else settings
+        self._tls: ssl.SSLContext | None = self._settings.context() if self._settings.encrypts else None
+        self._connections: dict[tuple[str, int], BrokerConnection] = {}
         self._found: _KnownTopic | None = None
 
     def close(self) -> None:
@@ -123,10 +98,12 @@ class KafkaTopicReader:
         wanted = {"topic_id": _NO_UUID, "name": self._name}
         message = {"topics": [wanted], "allow_auto_topic_creation": False}
         answer = self._connection(self._first).ask(METADATA, message)
-        (topic,) = answer["topics"]
+        topic = self._only(answer["topics"])
         self._check(topic["error_code"])
         brokers = {each["node_id"]: (each["host"], each["port"]) for each in answer["brokers"]}
         parts = sorted(topic["partitions"], key=lambda each: each["partition_index"])
+        if not parts or [each["partition_index"] for each in parts] != list(range(len(parts))):
+            raise self._odd("its partitions are not numbered from 0 on")
         missing = [each["partition_index"] for each in parts if each["leader_id"] not in brokers]
         if missing:
             raise StoreUnreachable(self._where, f"partition {missing[0]} of {self._name} has no leader now")
@@ -165,9 +142,11 @@ class KafkaTopicReader:
                 "topics": [{"name": self._name, "partitions": asked}],
             }
             answer = self._connection(address).ask(LIST_OFFSETS, message)
-            for each in answer["topics"][0]["partitions"]:
+            for each in self._only(answer["topics"])["partitions"]:
                 self._check(each["error_code"])
                 found[each["partition_index"]] = each["offset"]
+        if found.keys() != leaders.keys():
+            raise self._odd("it does not give the offsets of each partition")
         return found
 
     def entries_at(self, places: Collection[Position]) -> dict[Position, Entry]:
@@ -213,17 +192,29 @@ class KafkaTopicReader:
         }
         answer = self._connection(self.known().leaders[partition]).ask(FETCH, message)
         self._check(answer["error_code"])
-        part: Message = answer["responses"][0]["partitions"][0]
+        part = self._only(self._only(answer["responses"])["partitions"])
         if part["error_code"] == E.OFFSET_OUT_OF_RANGE:
             return None
         self._check(part["error_code"])
         return part
 
-    def _connection(self, address: tuple[str, int]) -> _BrokerConnection:
+    def _connection(self, address: tuple[str, int]) -> BrokerConnection:
         found = self._connections.get(address)
-        if found is None:
-            found = self._connections[address] = _BrokerConnection(*address)
-        return found
+        if found is not None and found.fresh:
+            return found
+        if found is not None:
+            found.close()
+            del self._connections[address]
+        made = self._connections[address] = BrokerConnection(*address, self._settings, self._tls)
+        return made
+
+    def _only(self, answers: Sequence[Message]) -> Message:
+        if len(answers) != 1:
+            raise self._odd(f"it answers {len(answers)} times what was asked once")
+        return answers[0]
+
+    def _odd(self, why: str) -> StoreError:
+        return StoreError(f"the Kafka cluster {self._where} says of topic {self._name} what cannot be: {why}")
 
     def _check(self, number: int) -> None:
         if number == E.NONE:
@@ -234,7 +225,7 @@ class KafkaTopicReader:
         if number in _PASSES:
             self._found = None
             raise StoreUnreachable(self._where, name)
-        raise StoreError(f"the Kafka cluster {self._where} refuses it: {name}")
+        raise StoreError(f"the Kafka cluster {self._where} refuses to give topic {self._name}: {name}")
 
 
 def _counting(

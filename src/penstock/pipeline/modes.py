@@ -56,7 +56,7 @@ def lake_rows(events: DataFrame, mode: Mode) -> tuple[DataFrame, dict[str, str]]
     """Return the rows of a lake, and what its sink must know. Raises InvalidOption, NoColumns."""
     typed = check_lake(mode)
     if mode.name == APPEND and typed is None:
-        return events, {"tableBy": "type"}
+        return events, {"tableBy": "type", "tableOtherwise": "topic"}  # Kafka's own programs give no type
     layout = typed.layout() if typed else msgspec.json.encode(Layout({})).decode()
     if typed and mode.name == APPEND:
         return typed.frame(events), {"layout": layout}

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +15,7 @@ from penstock.log.sql.naming import DEFAULT_PREFIX, Names
 from penstock.log.sql.url import plain_url
 
 from .columns import COLUMNS
+from .kafka_settings import KafkaSettings, kafka_settings
 from .kafka_topic import is_kafka, kafka_address
 
 EARLIEST, LATEST = "earliest", "latest"
@@ -55,6 +56,7 @@ class SourceOptions:
     may_cut: bool
     fail_on_loss: bool
     continue_from: str | None
+    kafka: KafkaSettings | None = None  # how a Kafka cluster is reached
 
 
 def read_options(given: Mapping[str, str]) -> SourceOptions:
@@ -71,8 +73,9 @@ def read_all(given: Mapping[str, str]) -> tuple[SourceOptions, ...]:
     topics = _topics(given)
     if is_kafka(url):
         kafka_address(url)
-    plain = url if is_kafka(url) else plain_url(url)
-    return tuple(_of_topic(given, plain, topic, topics) for topic in topics)
+        kafka = kafka_settings(given)
+        return tuple(replace(_of_topic(given, url, topic, topics), kafka=kafka) for topic in topics)
+    return tuple(_of_topic(given, plain_url(url), topic, topics) for topic in topics)
 
 
 def _of_topic(given: Mapping[str, str], url: str, topic: str, topics: Sequence[str]) -> SourceOptions:

@@ -25,7 +25,7 @@ from .modes import Mode, function_rows, lake_rows
 from .offsets import Ends, Piece
 from .paths import CONTROL
 from .settings import PipelineSettings
-from .source_metrics import source_metrics
+from .topic_metrics import source_metrics
 from .versions import TELLS_START
 
 try:

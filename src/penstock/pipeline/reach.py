@@ -11,6 +11,13 @@ def check_reach(url: str, master: str) -> None:
     """Refuse a store in files where tasks run on other machines. Raises InvalidOption."""
     if is_local(master):
         return
+    if is_connect(master):
+        raise InvalidOption(
+            "master",
+            master,
+            "a Spark that the command can drive, as spark://host:7077; with Spark Connect use the formats in "
+            "a program of your own: penstock.pipeline.register(spark)",
+        )
     if is_kafka(url):
         return
     plain = plain_url(url)
@@ -27,3 +34,8 @@ def check_reach(url: str, master: str) -> None:
 def is_local(master: str) -> bool:
     """Return whether tasks run in the driver's own process."""
     return master == "local" or master.startswith("local[")
+
+
+def is_connect(master: str) -> bool:
+    """Return whether it is a server of Spark Connect, which runs queries for clients."""
+    return master.startswith("sc://")

@@ -60,17 +60,24 @@ class OneTable:
 
 @dataclass(frozen=True)
 class ByColumn:
-    """One table for each value of a column, with all columns. `only`: rows of other tables are left out."""
+    """One table for each value of a column, with all columns. `only`: rows of other tables are left out.
+
+    `otherwise`: the column that names the table of a row that has no value there.
+    """
 
     schema: pa.Schema
     column: str
     only: tuple[str, ...] = ()
+    otherwise: str | None = None
     several = True
 
     def parts(self, batch: pa.RecordBatch) -> Iterator[TableRows]:
         """Yield the rows of each value. Raises InvalidOption for rows that have none."""
         rows = fitted(batch, self.schema)
         column = rows.column(self.column)
+        if self.otherwise is not None:
+            unnamed = pc.equal(pc.fill_null(column, ""), "")
+            column = pc.if_else(unnamed, rows.column(self.otherwise), column)
         values = pc.unique(column).to_pylist()
         for value in values:
             if not isinstance(value, str) or not value:
@@ -97,7 +104,7 @@ def routing_of(options: Mapping[str, str], schema: pa.Schema) -> Routing:
         return OneTable(schema)
     if by not in schema.names:
         raise InvalidOption("tableBy", by, f"one of the columns {', '.join(schema.names)}")
-    return ByColumn(schema, by, only)
+    return ByColumn(schema, by, only, options.get("tableOtherwise") or None)
 
 
 def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

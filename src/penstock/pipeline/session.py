@@ -13,10 +13,10 @@ from pathlib import Path
 
 from penstock.errors import MissingExtra, SparkNotStarted
 
+from .formats import register
 from .java import find_java
+from .reach import is_connect
 from .settings import PipelineSettings
-from .sink import DeltaSink, IcebergSink
-from .source import PenstockSource
 
 try:
     from py4j.protocol import Py4JError
@@ -27,6 +27,7 @@ try:
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
+__all__ = ["register", "session", "spark_session"]
 _ARROW_BYTES = 64 << 20
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
@@ -40,11 +41,12 @@ def spark_session(
 ) -> SparkSession:
     """Return the process's Spark session, started if there is none, with our formats registered.
 
-    `master` None takes the setting `pipeline.master`. `conf` is Spark's own and wins over ours.
-    Raises NoJava, SparkNotStarted.
+    `master` None takes the setting `pipeline.master`; `sc://host:port` is a server of Spark Connect. `conf`
+    is Spark's own and wins over ours. Raises NoJava, SparkNotStarted.
     """
-    running = SparkSession.getActiveSession()
-    spark = running or _start(name, master or PipelineSettings.load().master, conf or {}, log_file)
+    running, master = SparkSession.getActiveSession(), master or PipelineSettings.load().master
+    begin = _connect if is_connect(master) else _start
+    spark = running or begin(name, master, conf or {}, log_file)
     register(spark)
     return spark
 
@@ -60,13 +62,6 @@ def session(name: str, *, master: str | None, conf: Mapping[str, str]) -> Iterat
         if not ran:
             with suppress(Py4JError, OSError):  # its Java process may have ended before it
                 spark.stop()
-
-
-def register(spark: SparkSession) -> None:
-    """Make the formats `penstock`, `penstock-delta` and `penstock-iceberg` known to a session."""
-    spark.dataSource.register(PenstockSource)
-    spark.dataSource.register(DeltaSink)
-    spark.dataSource.register(IcebergSink)
 
 
 def _start(name: str, master: str, conf: Mapping[str, str], log_file: Path | None) -> SparkSession:
@@ -86,6 +81,14 @@ def _start(name: str, master: str, conf: Mapping[str, str], log_file: Path | Non
             return SparkSession(SparkContext(conf=settings, gateway=gateway))
         except (PySparkException, Py4JError, OSError) as exc:
             raise SparkNotStarted(_reason(log_file) or str(exc).partition("\n")[0], str(log_file)) from exc
+
+
+def _connect(name: str, server: str, conf: Mapping[str, str], log_file: Path | None) -> SparkSession:
+    builder = SparkSession.builder.remote(server).appName(name)
+    try:
+        return builder.config(map=dict(conf)).getOrCreate()
+    except PySparkException as exc:
+        raise SparkNotStarted(str(exc).partition("\n")[0], f"what {server} writes") from exc
 
 
 def _ours(master: str) -> dict[str, str]:

@@ -101,7 +101,7 @@ def read_task(options: SourceOptions, task: Task) -> Iterator[pa.RecordBatch]:
     Offsets that are missing for another reason (erased, deleted by hand) are skipped; `reconcile` lists them.
     """
     settle_in()
-    with closing(open_fetcher(options.url, options.names, task.topic)) as fetcher:
+    with closing(open_fetcher(options.url, options.names, task.topic, options.kafka)) as fetcher:
         wanted = sum(piece.end - piece.start for piece in task.pieces)
         for batch in fetcher.batches(Request(task.topic_id, task.pieces, options.columns)):
             wanted -= batch.num_rows
@@ -143,7 +143,7 @@ class BatchReader(DataSourceReader):
 
 
 def _asked_range(options: SourceOptions) -> Range:
-    with closing(open_view(options.url, options.names, options.topic)) as view:
+    with closing(open_view(options.url, options.names, options.topic, options.kafka)) as view:
         heads = view.heads()
         starts = view.resolve(options.starting, heads, "startingOffsets")
         ends = view.resolve(options.ending, heads, "endingOffsets")
@@ -244,7 +244,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Do nothing: the checkpoint keeps the place, and Spark does not call this for the last batch."""
 
     def _view(self) -> TopicView:
-        return open_view(self._options.url, self._options.names, self._options.topic)
+        options = self._options
+        return open_view(options.url, options.names, options.topic, options.kafka)
 
     def _ends(self, heads: Heads) -> Ends:
         return heads.ends() if self._until is None else self._until

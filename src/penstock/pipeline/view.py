@@ -11,6 +11,7 @@ from penstock.log.sql.naming import Names
 from penstock.log.store import open_store
 
 from .history import LogNow, mark_of
+from .kafka_settings import KafkaSettings
 from .kafka_topic import KafkaTopicReader, is_kafka
 from .offsets import Ends, Piece, said
 from .options import LATEST, ReadingPlace
@@ -106,8 +107,8 @@ class TopicView:
 class KafkaView(TopicView):
     """One topic of a Kafka cluster. Nobody holds retention back there, and no growth has a barrier."""
 
-    def __init__(self, url: str, topic: str) -> None:
-        self._reader = KafkaTopicReader(url, topic)
+    def __init__(self, url: str, topic: str, settings: KafkaSettings | None = None) -> None:
+        self._reader = KafkaTopicReader(url, topic, settings)
 
     def log_id(self) -> str:
         """Return the id of the cluster."""
@@ -139,9 +140,9 @@ class KafkaView(TopicView):
         self._reader.close()
 
 
-def open_view(url: str, names: Names, topic: str) -> TopicView:
-    """Return a topic as planning sees it, of a store or of a Kafka cluster."""
-    return KafkaView(url, topic) if is_kafka(url) else TopicView(url, names, topic)
+def open_view(url: str, names: Names, topic: str, kafka: KafkaSettings | None = None) -> TopicView:
+    """Return a topic as planning sees it, of a store or of a Kafka cluster, reached as `kafka` says."""
+    return KafkaView(url, topic, kafka) if is_kafka(url) else TopicView(url, names, topic)
 
 
 def _holds(heads: Heads, place: Position) -> bool:

@@ -4,11 +4,12 @@ from penstock.errors import StoreUnsupported
 from penstock.log.files.url import directory_in
 from penstock.log.sql.naming import Names
 
+from ..kafka_settings import KafkaSettings
 from ..kafka_topic import is_kafka
 from .contract import Fetcher
 
 
-def open_fetcher(url: str, names: Names, topic: str = "") -> Fetcher:
+def open_fetcher(url: str, names: Names, topic: str = "", kafka: KafkaSettings | None = None) -> Fetcher:
     """Open the fetcher of a store, or of a topic of a Kafka cluster.
 
     Raises MissingExtra, InvalidUrl, StoreUnreachable, StoreUnsupported.
@@ -16,7 +17,7 @@ def open_fetcher(url: str, names: Names, topic: str = "") -> Fetcher:
     if is_kafka(url):
         from .kafka import KafkaFetcher
 
-        return KafkaFetcher(url, topic)
+        return KafkaFetcher(url, topic, kafka)
     directory = directory_in(url)
     if directory is not None:
         from .files import FilesFetcher

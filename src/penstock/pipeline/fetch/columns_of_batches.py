@@ -26,7 +26,6 @@ try:
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
-_MOST_BYTES = 1 << 30  # that the records of one batch may have
 _SHORT = 128  # bytes of a piece, on average, up to which it is gathered byte by byte
 _MOST_HEADERS = 32  # of a record, for the quick way
 _OURS = {name.encode() for name in (ID, TYPE, SOURCE, VERSION, OWNER, RAW)}
@@ -37,11 +36,15 @@ class _NotQuick(Exception):
 
 
 class BatchChunk(NamedTuple):
-    """Batches that are decoded together, each with its header; none of them a marker."""
+    """Batches that are decoded together, each with its header; none of them a marker.
+
+    `most_bytes`: that the records of one batch may have, unpacked.
+    """
 
     batches: Sequence[tuple[BatchHeader, Buffer]]
     topic_id: int
     partition: int
+    most_bytes: int = 1 << 30
 
 
 def columns(chunk: BatchChunk, low: int, high: int, *, wants_headers: bool) -> pa.RecordBatch:
@@ -100,7 +103,7 @@ def _record_places(chunk: BatchChunk) -> tuple[bytes, list[int], list[int]]:
     pieces = []
     for header, batch in chunk.batches:
         try:
-            pieces.append(memoryview(unpacked(batch, header, _MOST_BYTES))[HEADER_BYTES:])
+            pieces.append(memoryview(unpacked(batch, header, chunk.most_bytes))[HEADER_BYTES:])
         except TooManyBytes as exc:
             raise InvalidBatch("its records have too many bytes") from exc
     records, starts, counts, base = b"".join(pieces), list[int](), list[int](), 0

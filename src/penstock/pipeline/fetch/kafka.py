@@ -6,8 +6,10 @@ from itertools import chain
 import pyarrow as pa
 
 from penstock.errors import Damaged, InvalidBatch
+from penstock.log.kafka_form import UNPACKED_BYTES
 from penstock.wire.kafka.record_batch import BatchHeader
 
+from ..kafka_settings import KafkaSettings
 from ..kafka_topic import KafkaTopicReader
 from ..offsets import Piece
 from .columns_of_batches import BatchChunk, columns
@@ -19,8 +21,8 @@ _CHUNK_BYTES, _CHUNK_RECORDS = 4 << 20, 16_384
 class KafkaFetcher:
     """One topic of one cluster."""
 
-    def __init__(self, url: str, topic: str) -> None:
-        self._reader = KafkaTopicReader(url, topic)
+    def __init__(self, url: str, topic: str, settings: KafkaSettings | None = None) -> None:
+        self._reader = KafkaTopicReader(url, topic, settings)
 
     def batches(self, request: Request) -> Iterator[pa.RecordBatch]:
         """Yield the records asked for."""
@@ -50,7 +52,7 @@ class KafkaFetcher:
 def _columns(
     group: list[tuple[BatchHeader, memoryview]], topic_id: int, piece: Piece, wants_headers: bool
 ) -> Iterator[pa.RecordBatch]:
-    chunk = BatchChunk(group, topic_id, piece.partition)
+    chunk = BatchChunk(group, topic_id, piece.partition, UNPACKED_BYTES)
     try:
         found = columns(chunk, piece.start, piece.end, wants_headers=wants_headers)
     except InvalidBatch as exc:
