@@ -15,6 +15,7 @@ from penstock.errors import NoJava
 from penstock.pipeline.java import find_java
 from tests.pipeline.stores import LogStore
 from tests.services import missing
+from tests.services.object_store import ObjectStore, ObjectStoreUnavailable
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKERS_PATH = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
@@ -49,6 +50,24 @@ def store(request: pytest.FixtureRequest) -> Iterator[LogStore]:
     store = LogStore(request.getfixturevalue("postgres_url"))
     yield store
     store.close()
+
+
+@pytest.fixture(scope="session")
+def object_store() -> Iterator[ObjectStore]:
+    """Give the process's one S3."""
+    try:
+        with ObjectStore() as server:
+            yield server
+    except ObjectStoreUnavailable as error:
+        missing("an S3 server", str(error))
+
+
+@pytest.fixture
+def bucket(object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Give the address of an empty bucket, which the environment of this process leads to."""
+    for name, value in object_store.environment().items():
+        monkeypatch.setenv(name, value)
+    return f"s3://{object_store.bucket()}"
 
 
 @dataclass(frozen=True)
