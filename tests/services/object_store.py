@@ -61,7 +61,8 @@ class ObjectStore:
     def look_at_keys(self, *, from_now_on: bool) -> None:
         """Refuse whoever is not known, which is everybody; or let everybody in again."""
         allowed = b"0" if from_now_on else b"1000000000"
-        self._ask(Request(f"{self.url}/moto-api/reset-auth", data=allowed, method="POST"))
+        plain = {"Content-Type": "text/plain"}
+        self._ask(Request(f"{self.url}/moto-api/reset-auth", allowed, plain, method="POST"))
 
     def stop(self) -> None:
         """End it; its objects go with it."""

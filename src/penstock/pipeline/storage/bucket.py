@@ -26,6 +26,7 @@ from .contract import Change, Storage
 
 try:
     import obstore
+    import pyarrow as pa
     import pyarrow.parquet as pq
     from deltalake.exceptions import CommitFailedError, DeltaError
     from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError, PreconditionError
@@ -258,8 +259,7 @@ class BucketStorage(Storage[BucketPath]):
 
     def parquet(self, file: BucketPath) -> Any:
         """Open a Parquet object; only what is asked for is fetched."""
-        with _asking(file):
-            return pq.ParquetFile(obstore.open_reader(store_of(file.bucket), file.key))
+        return pq.ParquetFile(pa.PythonFile(_Download(file), mode="r"))
 
 
 class _Upload:
@@ -291,6 +291,43 @@ class _Upload:
             with _asking(self._file):
                 self._writer.close()
             self.closed = True
+
+
+class _Download:
+    """A file of Python's kind that fetches the parts of an object which are read."""
+
+    def __init__(self, file: BucketPath) -> None:
+        self._file, self._size, self._at = file, file.stat().st_size, 0
+        self.closed = False
+
+    def writable(self) -> bool:
+        return False
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def read(self, count: int = -1) -> bytes:
+        left = max(0, self._size - self._at)
+        length = left if count < 0 else min(count, left)
+        if not length:
+            return b""
+        with _asking(self._file):
+            found = store_of(self._file.bucket).get_range(self._file.key, start=self._at, length=length)
+        self._at += length
+        return found.to_bytes()
+
+    def close(self) -> None:
+        self.closed = True
 
 
 BUCKETS = BucketStorage()
