@@ -2,6 +2,7 @@
 
 from hashlib import sha256
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import quote
 
 from penstock.errors import InvalidOption
@@ -13,6 +14,7 @@ CATALOG = "catalog.json"  # in CONTROL of a lake of Iceberg tables: where these 
 CATALOG_DATABASE = "catalog.db"
 _DELTA_LOG, _LAST_CHECKPOINT = "_delta_log", "_last_checkpoint"
 _LONGEST = 180
+At = TypeVar("At", bound=Location)
 
 
 def local_path(option: str, given: str) -> Path:
@@ -68,7 +70,7 @@ def catalog_root(path: Location) -> Location | None:
     return next((each for each in (path, path.parent) if (each / CONTROL / CATALOG).is_file()), None)
 
 
-def tables_in(path: Location) -> list[Location]:
+def tables_in(path: At) -> list[At]:
     """Return the tables of a lake, by name; of a table itself: that one."""
     if is_table(path):
         return [path]

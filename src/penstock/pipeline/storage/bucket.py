@@ -39,7 +39,7 @@ _PART_BYTES = 8 << 20  # a file is sent in parts of this size, while it is writt
 _TRIES = 50
 # Who is away for longer is away: the pipeline is tried again after a pause, and commands say so.
 _RETRIES, _RETRY_SECONDS = 4, 20
-_OPTIONS = {
+_OPTIONS: Mapping[str, str] | None = {
     "conditional_put": "etag",
     "max_retries": str(_RETRIES),
     "retry_timeout": f"{_RETRY_SECONDS}s",
@@ -160,11 +160,7 @@ class BucketStorage(Storage[BucketPath]):
 
     keeps_checkpoints = keeps_catalogs = False
     settles_late = True  # a put may be on its way when its connection is given up
-
-    @property
-    def delta_options(self) -> Mapping[str, str]:
-        """How delta-rs asks; where and as whom, it reads from the environment."""
-        return _OPTIONS
+    delta_options = _OPTIONS  # where and as whom to ask, delta-rs reads from the environment
 
     def check(self, option: str, path: BucketPath) -> None:
         """Ask for the bucket. Raises BucketMissing, StorageRefused, StorageAway, InvalidOption."""
