@@ -53,13 +53,19 @@ def store(request: pytest.FixtureRequest) -> Iterator[LogStore]:
 
 
 @pytest.fixture(scope="session")
-def object_store() -> Iterator[ObjectStore]:
-    """Give the process's one S3."""
+def started_object_store() -> Iterator[ObjectStore | None]:
+    """Give the process's one S3, if it can be had."""
     try:
         with ObjectStore() as server:
             yield server
-    except ObjectStoreUnavailable as error:
-        missing("an S3 server", str(error))
+    except ObjectStoreUnavailable:
+        yield None
+
+
+@pytest.fixture(scope="session")
+def object_store(started_object_store: ObjectStore | None) -> ObjectStore:
+    """Give the process's one S3."""
+    return started_object_store or missing("an S3 server", "pip install 'moto[s3]' flask flask-cors")
 
 
 @pytest.fixture
@@ -102,11 +108,13 @@ def command(spark: Any, penstock: Command) -> Command:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
-    """Give the process's one Spark session, on two cores."""
+def spark(started_object_store: ObjectStore | None) -> Iterator[Any]:
+    """Give the process's one Spark session, on two cores; its workers find the process's S3."""
     from penstock.pipeline.session import spark_session
 
     need_java()
+    if started_object_store is not None:
+        os.environ.update(started_object_store.environment())
     os.environ["PYTHONPATH"] = WORKERS_PATH  # Spark's workers import the sinks of this folder
     session = spark_session("tests", master="local[2]")
     yield session
