@@ -144,6 +144,10 @@
     │   ├── MarkMissing             the mark of a lake is gone
     │   ├── TableDamaged            a table points to a file that is not there
     │   ├── FilesUnseen             the driver does not see what tasks wrote
+    │   ├── BucketMissing           no bucket of that name
+    │   ├── StorageRefused          an object store does not know who asks, or does not allow it
+    │   ├── StorageAway             an object store does not answer: tried again
+    │   ├── LakeTakenOver           another driver goes on with a lake, with a checkpoint of its own
     │   ├── PipelineFailed          what Spark says, in one line
     │   └── PipelineInterrupted     something that passes: tried again on the same checkpoint
     ├── CommitOutcomeUnknown        the connection was lost while COMMIT ran
@@ -1772,6 +1776,57 @@ class FilesUnseen(PipelineError):
         super().__init__(
             f"table {table}: {files} files that tasks have written are not there for the driver, such as "
             f"{example}, so nothing was committed; the driver and all executors must share the folder"
+        )
+
+
+class BucketMissing(PipelineError):
+    """There is no bucket of that name."""
+
+    code = "bucket_missing"
+
+    def __init__(self, bucket: str) -> None:
+        super().__init__(
+            f"there is no bucket {shown(bucket)}; make it, or look at AWS_ENDPOINT_URL and AWS_REGION, which "
+            "say where buckets are looked for"
+        )
+
+
+class StorageRefused(PipelineError):
+    """An object store does not know who asks, or does not allow it."""
+
+    code = "storage_refused"
+    fault = Fault.OUTSIDE
+
+    def __init__(self, bucket: str) -> None:
+        super().__init__(
+            f"the object store refuses access to bucket {shown(bucket)}; look at AWS_ACCESS_KEY_ID, "
+            "AWS_SECRET_ACCESS_KEY and AWS_REGION, and whether who they stand for may read, write, list and "
+            "delete there"
+        )
+
+
+class StorageAway(PipelineError):
+    """An object store does not answer, or says that it cannot now."""
+
+    code = "storage_away"
+    fault, retryable = Fault.OUTSIDE, True
+
+    def __init__(self, bucket: str, why: str = "it does not answer") -> None:
+        super().__init__(
+            f"the object store of bucket {shown(bucket)} cannot be reached: {why}; look at AWS_ENDPOINT_URL, "
+            "and at AWS_ALLOW_HTTP if it begins with http://"
+        )
+
+
+class LakeTakenOver(PipelineError):
+    """Another driver goes on with a lake, with a checkpoint of its own."""
+
+    code = "lake_taken_over"
+
+    def __init__(self, lake: str) -> None:
+        super().__init__(
+            f"another driver has gone on with {lake} with a checkpoint of its own, so this one stops; "
+            "nothing is lost or doubled. Let one of them run"
         )
 
 

@@ -15,6 +15,7 @@ from penstock.errors import NoJava
 from penstock.pipeline.java import find_java
 from tests.pipeline.stores import LogStore
 from tests.services import missing
+from tests.services.object_store import ObjectStore, ObjectStoreUnavailable
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKERS_PATH = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
@@ -51,6 +52,30 @@ def store(request: pytest.FixtureRequest) -> Iterator[LogStore]:
     store.close()
 
 
+@pytest.fixture(scope="session")
+def started_object_store() -> Iterator[ObjectStore | None]:
+    """Give the process's one S3, if it can be had."""
+    try:
+        with ObjectStore() as server:
+            yield server
+    except ObjectStoreUnavailable:
+        yield None
+
+
+@pytest.fixture(scope="session")
+def object_store(started_object_store: ObjectStore | None) -> ObjectStore:
+    """Give the process's one S3."""
+    return started_object_store or missing("an S3 server", "pip install 'moto[s3]' flask flask-cors")
+
+
+@pytest.fixture
+def bucket(object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Give the address of an empty bucket, which the environment of this process leads to."""
+    for name, value in object_store.environment().items():
+        monkeypatch.setenv(name, value)
+    return f"s3://{object_store.bucket()}"
+
+
 @dataclass(frozen=True)
 class Done:
     """How a command ended, and what it said."""
@@ -83,11 +108,13 @@ def command(spark: Any, penstock: Command) -> Command:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
-    """Give the process's one Spark session, on two cores."""
+def spark(started_object_store: ObjectStore | None) -> Iterator[Any]:
+    """Give the process's one Spark session, on two cores; its workers find the process's S3."""
     from penstock.pipeline.session import spark_session
 
     need_java()
+    if started_object_store is not None:
+        os.environ.update(started_object_store.environment())
     os.environ["PYTHONPATH"] = WORKERS_PATH  # Spark's workers import the sinks of this folder
     session = spark_session("tests", master="local[2]")
     yield session

@@ -21,13 +21,14 @@ from penstock.pipeline.options import read_options
 from penstock.pipeline.paths import tables_in
 from penstock.pipeline.sink import DeltaSink
 from penstock.pipeline.source import StreamReader
+from penstock.pipeline.storage import Location
 from tests.pipeline.stores import PARTITIONS, TOPIC, LogStore
 
 
 class Driver:
     """A query over the real source and the real sink, batch by batch, in this process."""
 
-    def __init__(self, store: LogStore, to: Path, checkpoint: Path, **options: str) -> None:
+    def __init__(self, store: LogStore, to: Location, checkpoint: Path, **options: str) -> None:
         given = {"url": store.url, "topic": TOPIC, "continueFrom": str(to), **options}
         self.reader = StreamReader(read_options(given))
         self.sink = DeltaSink({"path": str(to), "tableBy": "type", "checkpointLocation": str(checkpoint)})
@@ -68,8 +69,10 @@ def schema() -> Any:
     return StructType([StructField(name, kind) for name, kind in zip(COLUMNS, kinds, strict=True)])
 
 
-def places(to: Path) -> list[tuple[int, int]]:
-    tables = [DeltaTable(path).to_pyarrow_table(columns=["partition", "offset"]) for path in tables_in(to)]
+def places(to: Location) -> list[tuple[int, int]]:
+    tables = [
+        DeltaTable(str(path)).to_pyarrow_table(columns=["partition", "offset"]) for path in tables_in(to)
+    ]
     return sorted((row["partition"], row["offset"]) for row in pa.concat_tables(tables).to_pylist())
 
 

@@ -22,6 +22,7 @@ from deltalake import DeltaTable
 
 from penstock.pipeline import session
 from penstock.pipeline.paths import tables_in
+from penstock.pipeline.storage import Location
 from penstock.pipeline.tables import vacuum
 from tests.crash.waiting import wait_until
 from tests.pipeline.conftest import ROOT, WORKERS_PATH, Command, need_java
@@ -36,12 +37,14 @@ BATCHES = 3
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
 
-def words(store: LogStore, to: Path) -> list[str]:
+def words(store: LogStore, to: Location) -> list[str]:
     where = ["--url", store.url, "--topic", TOPIC, "--to", str(to)]
     return ["pipeline", "lake", *where, "--once", "--batch-records", str(RECORDS_PER_BATCH)]
 
 
-def begin(store: LogStore, to: Path, where: str = "", more: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+def begin(
+    store: LogStore, to: Location, where: str = "", more: Sequence[str] = ()
+) -> subprocess.Popen[bytes]:
     """Start the command as a process of its own, to be killed at a point of a batch."""
     need_java()
     return subprocess.Popen(
@@ -53,13 +56,13 @@ def begin(store: LogStore, to: Path, where: str = "", more: Sequence[str] = ()) 
     )
 
 
-def die(store: LogStore, to: Path, point: str, batch: int, more: Sequence[str] = ()) -> None:
+def die(store: LogStore, to: Location, point: str, batch: int, more: Sequence[str] = ()) -> None:
     with begin(store, to, f"{point} {batch}", more) as command:
         _, said = command.communicate(timeout=300)
     assert command.returncode == -signal.SIGKILL, said.decode()[-2000:]
 
 
-def die_at_random(store: LogStore, to: Path, rng: random.Random, more: Sequence[str] = ()) -> bool:
+def die_at_random(store: LogStore, to: Location, rng: random.Random, more: Sequence[str] = ()) -> bool:
     """Kill the command, with all its processes, some time after it has begun to write.
 
     Return whether it was killed: it may have come to the end before.

@@ -11,6 +11,7 @@ import pytest
 from penstock.errors import InvalidOption, TableMissing
 from penstock.pipeline.lake_state import check_tables, finish_reset, known_tables, reset
 from penstock.pipeline.paths import tables_in
+from penstock.pipeline.storage import Location
 from tests.pipeline.test_table import Query, all_places, ends, rows_of
 
 
@@ -27,7 +28,7 @@ def lake(to: Path) -> Query:
     return query
 
 
-def names(removed: list[Path]) -> list[str]:
+def names(removed: list[Location]) -> list[str]:
     return [path.name for path in removed]
 
 

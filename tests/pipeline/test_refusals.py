@@ -80,7 +80,7 @@ def test_retention_past_an_unread_place(lake: Lake) -> None:
     )
 
 
-@pytest.mark.parametrize("to", ["s3://bucket/lake", "hdfs://n/lake", "a%20b"])
+@pytest.mark.parametrize("to", ["gs://bucket/lake", "hdfs://n/lake", "a%20b"])
 def test_a_folder_that_is_none_of_this_machine(
     penstock: Command, to: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,7 @@ from penstock.pipeline.committing import AFTER_COMMIT
 from penstock.pipeline.offsets import Range
 from penstock.pipeline.paths import folder_of, tables_in
 from penstock.pipeline.sink import DeltaSink
+from penstock.pipeline.storage import Location
 from penstock.pipeline.table import LakeTable
 from penstock.pipeline.tables import describe, vacuum
 
@@ -40,7 +41,7 @@ Ends = dict[int, int]
 class Query:
     """A streaming query as the sink sees it: a checkpoint that Spark wrote, tasks, and commits."""
 
-    def __init__(self, folder: Path, to: Path, **options: str) -> None:
+    def __init__(self, folder: Path, to: Location, **options: str) -> None:
         self.folder = folder
         self.options = {"path": str(to), "checkpointLocation": str(folder), **options}
         (folder / "offsets").mkdir(parents=True, exist_ok=True)
@@ -92,8 +93,8 @@ def ends(n: int) -> Ends:
     return dict.fromkeys(range(PARTITIONS), n)
 
 
-def rows_of(path: Path) -> list[tuple[int, int]]:
-    found = DeltaTable(path).to_pyarrow_table().to_pylist()
+def rows_of(path: Location) -> list[tuple[int, int]]:
+    found = DeltaTable(str(path)).to_pyarrow_table().to_pylist()
     return sorted((row["partition"], row["offset"]) for row in found)
 
 
@@ -303,7 +304,7 @@ def test_a_path_that_readers_would_not_find_is_refused(query: Query) -> None:
     with pytest.raises(InvalidOption, match="without %"):
         DeltaSink(query.options | {"path": "a%20b"}).streamWriter(SCHEMA, False)
     with pytest.raises(InvalidOption, match="executors see"):
-        DeltaSink(query.options | {"path": "s3://bucket/x"}).streamWriter(SCHEMA, False)
+        DeltaSink(query.options | {"path": "gs://bucket/x"}).streamWriter(SCHEMA, False)
 
 
 def test_overwriting_is_refused(query: Query) -> None:

@@ -15,6 +15,7 @@ from penstock.log.sql.naming import Names
 from penstock.log.store import Store, open_store
 from penstock.logs import FORMATS, LEVELS
 
+from .lake_path import LakePath
 from .listen_address import ListenAddress, ListenAddressType
 from .lock_options import lock_options, lock_settings
 from .logs import set_up
@@ -24,6 +25,7 @@ from .stopping import stop_heard
 
 if TYPE_CHECKING:
     from penstock.gateway.rest.api import RestApi
+    from penstock.pipeline.storage import Location
 
 _DEFAULT = "127.0.0.1:8420"
 
@@ -44,7 +46,7 @@ _DEFAULT = "127.0.0.1:8420"
 )
 @click.option(
     "--lake",
-    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    type=LakePath(file_okay=False, exists=True, path_type=Path),
     help="The folder of the tables that pipelines write: shows them, and compares them with the log.",
 )
 @click.option(
@@ -65,7 +67,7 @@ def command(
     schema: str | None,
     listen: ListenAddress,
     allow_actions: bool,
-    lake: Path | None,
+    lake: "Location | None",
     hosts: tuple[str, ...],
     log_level: str | None,
     log_format: str | None,
@@ -121,7 +123,7 @@ def served(
     *,
     token: str | None,
     hosts: Sequence[str],
-    lake: Path | None = None,
+    lake: "Location | None" = None,
 ) -> Iterator[str]:
     """Serve the console while the block lasts; give its address."""
     from starlette.applications import Starlette

@@ -1,7 +1,7 @@
 """The lake that a console shows: its tables, and whether they agree with the log."""
 
 from collections.abc import Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from penstock.clock import from_ms
 from penstock.console.lake import LakeTableShown
@@ -11,11 +11,14 @@ from penstock.operate.reconcile import Reconciliation, reconcile
 
 from .reconcile import lake_tables
 
+if TYPE_CHECKING:
+    from penstock.pipeline.storage import Location
+
 
 class FolderLake:
     """A folder of tables. Raises MissingExtra."""
 
-    def __init__(self, store: Store, folder: Path) -> None:
+    def __init__(self, store: Store, folder: "Location") -> None:
         try:
             from penstock.pipeline import tables
         except ImportError as exc:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -15,12 +15,22 @@ from .pipeline_upkeep import erase_rows, optimize_tables, path_argument, show_hi
 from .tables import print_table
 from .target import load
 
+if TYPE_CHECKING:
+    from penstock.pipeline.storage import Location
 
-def _folder(ctx: click.Context, param: click.Parameter, given: str | None) -> Path | None:
-    """Return a folder by its path or file:// address; other addresses are refused, not taken for a path."""
+
+def _folder(ctx: click.Context, param: click.Parameter, given: str | None) -> "Location | None":
+    """Return a folder by its path or address; addresses of other kinds are refused, not taken for a path."""
     from penstock.pipeline.paths import table_path
 
     return None if given is None else table_path("--to", given)
+
+
+def _checkpoint(ctx: click.Context, param: click.Parameter, given: str | None) -> Path | None:
+    """Return a folder on a disk. Raises InvalidOption for an address of another kind."""
+    from penstock.pipeline.paths import local_path
+
+    return None if given is None else local_path("--checkpoint", given)
 
 
 def _partitioning(ctx: click.Context, param: click.Parameter, given: str | None) -> str | None:
@@ -37,7 +47,7 @@ def _to_option(*, required: bool) -> Decorator:
         required=required,
         metavar="FOLDER",
         callback=_folder,
-        help="The folder to write to; it also keeps the pipeline's checkpoint."
+        help="The folder to write to, or s3://BUCKET/FOLDER; a folder also keeps the pipeline's checkpoint."
         + ("" if required else "  [default: as the pipeline declares]"),
     )
     return found
@@ -101,6 +111,12 @@ def _job_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--namespace",
             help="Of Iceberg tables: their namespace in the catalog.  [default: the folder's name]",
+        ),
+        click.option(
+            "--checkpoint",
+            metavar="FOLDER",
+            callback=_checkpoint,
+            help="Of a lake in an object store: where Spark's checkpoint is kept, on a disk.",
         ),
         click.option("--master", help="Where Spark runs.  [default: the setting pipeline.master]"),
         click.option("--conf", "conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's own."),
@@ -198,7 +214,7 @@ def _declare(ctx: click.Context, found: Any, given: dict[str, Any]) -> None:
 @command.command("list")
 @path_argument
 @json_option
-def list_tables(path: Path, as_json: bool) -> None:
+def list_tables(path: "Location", as_json: bool) -> None:
     """List the tables of a folder: rows, files, bytes."""
     from penstock.pipeline.tables import describe
 
@@ -216,7 +232,7 @@ def list_tables(path: Path, as_json: bool) -> None:
 @command.command("show")
 @path_argument
 @json_option
-def show(path: Path, as_json: bool) -> None:
+def show(path: "Location", as_json: bool) -> None:
     """Show up to which offset each table holds its topics."""
     from penstock.pipeline.tables import describe
 
@@ -259,7 +275,7 @@ command.add_command(show_history)
 @schema_option
 @click.option("--topic", default="events", show_default=True, help="With --from-table: the topic.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def reset_pipeline(path: Path, rebuild: bool, tables: tuple[str, ...], yes: bool, **given: Any) -> None:
+def reset_pipeline(path: "Location", rebuild: bool, tables: tuple[str, ...], yes: bool, **given: Any) -> None:
     """Forget a pipeline's checkpoint; a stateless one goes on where its tables end.
 
     A pipeline that keeps state (windows, joins) cannot go on with a new checkpoint: use --rebuild. A table is
@@ -286,7 +302,7 @@ def reset_pipeline(path: Path, rebuild: bool, tables: tuple[str, ...], yes: bool
         click.echo(f"nothing to remove: {path} has no pipeline")
 
 
-def _cut_back(path: Path, given: dict[str, Any]) -> None:
+def _cut_back(path: "Location", given: dict[str, Any]) -> None:
     from penstock.pipeline.taken_back import cut_back
 
     with opened(given["url"], given["prefix"], given["schema"]) as store:

@@ -41,6 +41,7 @@ from penstock.pipeline.series import PipelineSeries
 from penstock.pipeline.session import session
 from penstock.pipeline.settings import PipelineSettings
 from penstock.pipeline.sink import begin_iceberg, check_delta
+from penstock.pipeline.storage import storage_of
 from penstock.pipeline.upkeep import LakeUpkeep
 from penstock.pipeline.view import open_view
 from penstock.signals import hearing
@@ -79,6 +80,7 @@ def _run(title: str, start: PipelineStart, given: dict[str, Any]) -> None:
             raise click.UsageError("--http serves the series of a store, and a Kafka cluster has its own")
     send_spans()
     check_reach(given["url"], given["master"] or PipelineSettings.load().master)
+    kept_at = _kept_at(given)
     counts = _looked_at(given)
     job = Job(
         url=_absolute(given["url"]),
@@ -95,6 +97,7 @@ def _run(title: str, start: PipelineStart, given: dict[str, Any]) -> None:
         format=given["format"],
         catalog=given["catalog"],
         namespace=given["namespace"],
+        kept_at=kept_at,
     )
     if job.format != ICEBERG and (job.catalog or job.namespace):
         raise click.UsageError("--catalog and --namespace are for --format iceberg")
@@ -131,6 +134,19 @@ def _run(title: str, start: PipelineStart, given: dict[str, Any]) -> None:
             upkeep.stop()
         if job.once:
             upkeep.look()  # a run by cron is too short for the thread to look
+
+
+def _kept_at(given: dict[str, Any]) -> Path | None:
+    """Return where the checkpoint is kept, if it is not in the folder that is written to."""
+    inside, found = storage_of(given["to"]).keeps_checkpoints, given["checkpoint"]
+    if inside and found is not None:
+        raise click.UsageError("--checkpoint is for a lake in an object store: a folder keeps its own")
+    if not inside and found is None:
+        raise click.UsageError(
+            "Missing option '--checkpoint': an object store cannot keep Spark's checkpoint; name a folder "
+            "on a disk that is there when the pipeline starts again"
+        )
+    return None if found is None else Path(found)
 
 
 def _looked_at(given: dict[str, Any]) -> tuple[int, ...]:

@@ -2,16 +2,21 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from .asking import confirm
 from .exit_codes import FAILED
+from .lake_path import LakePath
 from .options import Decorator, json_option, opened, prefix_option, schema_option, url_option
 from .output import cell, print_json
 from .tables import print_table
 
-path_argument: Decorator = click.argument("path", type=click.Path(file_okay=False, path_type=Path))
+if TYPE_CHECKING:
+    from penstock.pipeline.storage import Location
+
+path_argument: Decorator = click.argument("path", type=LakePath(file_okay=False, path_type=Path))
 _SAFE_HOURS = 24
 
 
@@ -30,7 +35,7 @@ _SAFE_HOURS = 24
 @click.option("--dry-run", is_flag=True, help="Join nothing; show what would be joined.")
 @json_option
 def optimize_tables(
-    path: Path, file_bytes: int | None, forget_hours: int | None, dry_run: bool, as_json: bool
+    path: "Location", file_bytes: int | None, forget_hours: int | None, dry_run: bool, as_json: bool
 ) -> None:
     """Join the small files of tables; a pipeline that runs does so by itself.
 
@@ -70,7 +75,7 @@ def optimize_tables(
 @click.option("--dry-run", is_flag=True, help="Remove nothing; show what would go.")
 @click.option("--yes", is_flag=True, help=f"Do not ask when --older-than is below {_SAFE_HOURS}.")
 @json_option
-def vacuum_tables(path: Path, hours: int, dry_run: bool, yes: bool, as_json: bool) -> None:
+def vacuum_tables(path: "Location", hours: int, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Remove files that no table points to: what crashes left, and what was joined or replaced since."""
     from penstock.pipeline.tables import vacuum
 
@@ -105,7 +110,7 @@ def vacuum_tables(path: Path, hours: int, dry_run: bool, yes: bool, as_json: boo
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 def erase_rows(
-    path: Path,
+    path: "Location",
     url: str,
     prefix: str,
     schema: str | None,
@@ -144,7 +149,7 @@ def erase_rows(
     "--limit", type=click.IntRange(1), default=20, show_default=True, help="The most commits of a table."
 )
 @json_option
-def show_history(path: Path, tables: tuple[str, ...], limit: int, as_json: bool) -> None:
+def show_history(path: "Location", tables: tuple[str, ...], limit: int, as_json: bool) -> None:
     """Show what was committed to tables: batches, compactions, and what other engines did."""
     from penstock.pipeline.tables import history
 

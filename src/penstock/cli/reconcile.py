@@ -1,7 +1,7 @@
 """`penstock reconcile`: do the numbers agree, from the database to the tables?"""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -9,8 +9,12 @@ from penstock.log.store import Store
 from penstock.operate.reconcile import Reconciliation, TableFigures, reconcile
 
 from .exit_codes import FAILED
+from .lake_path import LakePath
 from .options import json_option, opened, store_options
 from .output import print_json
+
+if TYPE_CHECKING:
+    from penstock.pipeline.storage import Location
 
 
 @click.command("reconcile")
@@ -22,7 +26,7 @@ from .output import print_json
 @click.option("--no-groups", is_flag=True, help="Leave the groups out.")
 @click.option(
     "--lake",
-    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    type=LakePath(file_okay=False, exists=True, path_type=Path),
     help="The folder of the tables that the topic is put into.",
 )
 @click.option(
@@ -66,7 +70,7 @@ def _tell(found: Reconciliation) -> None:
     click.echo(found.line())
 
 
-def lake_tables(store: Store, lake: Path | None, topic: str, *, values: bool) -> list[TableFigures]:
+def lake_tables(store: Store, lake: "Location | None", topic: str, *, values: bool) -> list[TableFigures]:
     """Return what the tables of a lake hold of a topic; nothing without a lake."""
     if lake is None:
         return []

@@ -85,6 +85,7 @@ EXTRAS = (
     Extra("kafka", "aiokafka", "aiokafka", "a log in files, and a port for Kafka clients"),
     Extra("spark", "pyspark", "pyspark", "pipelines from topics into lakehouse tables"),
     Extra("iceberg", "pyiceberg", "pyiceberg", "Iceberg tables: penstock pipeline lake --format iceberg"),
+    Extra("s3", "obstore", "obstore", "a lake in an object store: penstock pipeline lake --to s3://…"),
 )
 
 

@@ -7,7 +7,6 @@ offset by their columns, so it counts tables that have both, as those of a lake 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from penstock.errors import MissingExtra
 
@@ -15,6 +14,7 @@ from .identity import Source
 from .lake import Lake
 from .offsets import Ends, Piece
 from .places import Places
+from .storage import Location
 
 try:
     import pyarrow as pa
@@ -42,12 +42,12 @@ class Account:
     strays: Mapping[str, int] = field(default_factory=dict)
 
 
-def sources(path: Path) -> list[Source]:
+def sources(path: Location) -> list[Source]:
     """Return the topics that feed a lake or a table."""
     return Lake(path).sources()
 
 
-def account(path: Path, source: Source) -> Account:
+def account(path: Location, source: Source) -> Account:
     """Count what the tables of a lake hold of a topic; tables without partition and offset are left out.
 
     Raises TableDamaged.

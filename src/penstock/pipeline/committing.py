@@ -12,16 +12,16 @@ the identity of the batch. `committing_of` chooses it by an option of the sink.
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from penstock import points
-from penstock.errors import FilesUnseen, MissingExtra, PipelineFailed
+from penstock.errors import FilesUnseen, MissingExtra, PipelineFailed, StorageAway
 
 from .contract import DataFile, Table
 from .identity import BatchIdentity
 from .kinds import opened, table_at
 from .paths import is_table
+from .storage import Location, location
 
 try:
     import pyarrow as pa
@@ -45,7 +45,7 @@ class TablePart:
     `partition_by`: those of the columns that stand in the table's log and not in the files.
     """
 
-    path: Path
+    path: Location
     schema: pa.Schema
     files: tuple[DataFile, ...]
     partition_by: tuple[str, ...] = ()
@@ -131,12 +131,12 @@ def check_seen(part: TablePart) -> None:
 
     Raises FilesUnseen.
     """
-    unseen = [each.name for each in part.files if _size(Path(each.table) / each.name) != each.size]
+    unseen = [each.name for each in part.files if _size(location(each.table) / each.name) != each.size]
     if unseen:
         raise FilesUnseen(str(part.path), len(unseen), unseen[0])
 
 
-def _size(file: Path) -> int | None:
+def _size(file: Location) -> int | None:
     with suppress(OSError):
         return file.stat().st_size
     return None
@@ -151,14 +151,15 @@ def discard(files: Iterable[DataFile]) -> None:
     for each in files:
         by_table.setdefault(each.table, []).append(each)
     for path, written in by_table.items():
-        table = table_at(Path(path)) if is_table(Path(path)) else None
+        folder = location(path)
+        table = table_at(folder) if is_table(folder) else None
         if table is None or not table.settles_late:
             held = set[str]() if table is None else table.file_names()
             remove([each for each in written if each.name not in held])
 
 
 def remove(files: Sequence[DataFile]) -> None:
-    """Remove files that no table points to."""
+    """Remove files that no table points to. One that cannot be now is left to `vacuum`."""
     for each in files:
-        with suppress(OSError):
-            (Path(each.table) / each.name).unlink()
+        with suppress(OSError, StorageAway):
+            (location(each.table) / each.name).unlink()

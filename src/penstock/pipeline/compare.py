@@ -6,7 +6,6 @@ blocks, however many rows there are. Only what both hold is compared; what is mi
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -21,6 +20,7 @@ from .contract import Table
 from .identity import Source
 from .lake import Lake
 from .offsets import Ends, Piece
+from .storage import Location
 
 try:
     import pyarrow as pa
@@ -51,7 +51,7 @@ class Compared:
     values: bool = True
 
     @classmethod
-    def of(cls, path: Path, source: Source, log: Log, topic: Topic, *, values: bool = True) -> "Compared":
+    def of(cls, path: Location, source: Source, log: Log, topic: Topic, *, values: bool = True) -> "Compared":
         """Return what can be compared: tables that have the columns of the source, as far as they say.
 
         Without `values`: those that have all of them but the value, whose fields are columns.

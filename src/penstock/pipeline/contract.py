@@ -8,7 +8,6 @@ committed since the table was looked at: with deltalake's CommitFailedError, wha
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Self
 
 import msgspec
@@ -18,6 +17,7 @@ from penstock.errors import MissingExtra, TableDiffers
 from .history import Past
 from .identity import BatchIdentity, Source, Transactions, application, ends_in, mark_application, marks_in
 from .offsets import Ends
+from .storage import Location, location
 
 try:
     import pyarrow as pa
@@ -66,13 +66,13 @@ class Table(ABC):
     settles_late = False
 
     @abstractmethod
-    def __init__(self, path: Path) -> None: ...
+    def __init__(self, path: Location) -> None: ...
 
     @classmethod
     @abstractmethod
     def opened(
         cls,
-        path: Path,
+        path: Location,
         schema: pa.Schema,
         configuration: Mapping[str, str] | None = None,
         partition_by: Sequence[str] = (),
@@ -184,6 +184,11 @@ class Table(ABC):
     @abstractmethod
     def drop(self) -> None:
         """Let whoever knows the table by name forget it; its folder is removed after it."""
+
+    @property
+    def folder(self) -> Location:
+        """Where it is."""
+        return location(self.path)
 
     def file_names(self) -> set[str]:
         """Return the files that the table points to, as paths below its folder."""

@@ -13,24 +13,19 @@ the second kind, a newer protocol) is left to delta-rs.
 | `<version:020>.json`                 | a commit: one action as JSON a line                           |
 """
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import msgspec
 
 from penstock.clock import SYSTEM
 from penstock.errors import MissingExtra
 
-from .on_disk import sync
+from .storage import Location, storage_of
 
 try:
     import pyarrow as pa
-    import pyarrow.parquet as pq
     from deltalake.exceptions import CommitFailedError
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
@@ -111,7 +106,7 @@ class LogState:
         self.protocol = action.protocol or self.protocol
 
 
-def read_log(table: Path, version: int | None = None) -> LogState | None:
+def read_log(table: Location, version: int | None = None) -> LogState | None:
     """Return the log up to a version, or as far as it goes; None: ask delta-rs."""
     log, state = table / "_delta_log", LogState()
     try:
@@ -136,14 +131,14 @@ def read_log(table: Path, version: int | None = None) -> LogState | None:
 _decode = msgspec.json.Decoder(_LogLine).decode
 
 
-def _commit(file: Path) -> list[bytes] | None:
+def _commit(file: Location) -> list[bytes] | None:
     try:
         return file.read_bytes().splitlines()
     except FileNotFoundError:
         return None
 
 
-def _checkpoint_version(log: Path, version: int | None) -> int | None:
+def _checkpoint_version(log: Location, version: int | None) -> int | None:
     """Return the last checkpoint up to a version, in the form that is known here."""
     try:
         last: dict[str, Any] = msgspec.json.decode((log / "_last_checkpoint").read_bytes())
@@ -157,8 +152,9 @@ def _checkpoint_version(log: Path, version: int | None) -> int | None:
     return int(last["version"])
 
 
-def _take_checkpoint(file: Path, state: LogState) -> None:
-    rows = pq.read_table(file, columns=list(_KINDS))
+def _take_checkpoint(file: Location, state: LogState) -> None:
+    with storage_of(file).parquet(file) as source:
+        rows = source.read(columns=list(_KINDS))
     for kind in _KINDS:
         for each in rows.column(kind).drop_null().to_pylist():
             form = {name: dict(found) if name == "configuration" else found for name, found in each.items()}
@@ -171,7 +167,7 @@ def _given(form: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def add_files(
-    table: Path,
+    table: Location,
     state: LogState,
     files: Iterable[Mapping[str, Any]],
     transactions: Sequence[tuple[str, int]],
@@ -197,18 +193,11 @@ def _line(action: Mapping[str, Any]) -> bytes:
     return msgspec.json.encode(action) + b"\n"
 
 
-def _put(file: Path, commit: bytes) -> None:
-    """Make a file, whole and on the disk, unless there is one of its name, or was one that is cleaned up."""
-    new = file.with_name(f"_commit_{uuid4()}.json.tmp")  # as delta-rs names them; readers pass it over
+def _put(file: Location, commit: bytes) -> None:
+    """Make a file, whole and lasting, unless there is one of its name, or was one that is cleaned up."""
     try:
-        new.write_bytes(commit)
-        sync(new)
-        if (_checkpoint_version(file.parent, None) or 0) >= int(file.stem):
+        if (_checkpoint_version(file.parent, None) or 0) >= int(file.name.partition(".")[0]):
             raise FileExistsError
-        os.link(new, file)
+        storage_of(file).put_new(file, commit)
     except FileExistsError as exc:
         raise CommitFailedError(f"{file.name} is there already") from exc
-    finally:
-        with suppress(OSError):
-            new.unlink()
-    sync(file.parent)

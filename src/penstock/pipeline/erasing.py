@@ -9,7 +9,6 @@ older than an age: a batch may be under way.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from penstock.errors import AnotherLog, MissingExtra
 from penstock.log.contract import Log, OffsetRange, Topic
@@ -22,6 +21,7 @@ from .kinds import table_at
 from .lake import Lake
 from .places import Places
 from .rewriting import Goes, without
+from .storage import Location, asks_storage
 from .tables import existing_tables, unborn
 
 try:
@@ -46,8 +46,9 @@ class ErasedRows:
     unplaced: str | None = None
 
 
+@asks_storage
 def erase_in_tables(
-    path: Path, log: Log, *, older_than_hours: int = 1, dry_run: bool = False
+    path: Location, log: Log, *, older_than_hours: int = 1, dry_run: bool = False
 ) -> list[ErasedRows]:
     """Erase from the tables at a path what is erased in the log; a dry run only counts.
 
@@ -61,7 +62,7 @@ def erase_in_tables(
     needed = PLACE if len(topics) <= 1 else (*PLACE, "topic")
     done = []
     for table in lake.tables:
-        where = Path(table.path)
+        where = table.folder
         missing = [name for name in needed if not table.has_columns([name])]
         if missing:
             said = f"it has no column {missing[0]}; make it again with it: penstock pipeline reset --rebuild"
@@ -74,7 +75,7 @@ def erase_in_tables(
     return [*done, *(ErasedRows(each.table, 0, len(each.files)) for each in left)]
 
 
-def _mine(path: Path, log: Log) -> list[Source]:
+def _mine(path: Location, log: Log) -> list[Source]:
     """Return the topics of this log that feed the tables, or have done so once. Raises AnotherLog."""
     lake, identity = Lake(path), log.identity()
     topics = [Source(identity.id, each.name, each.id, each.partitions) for each in log.topics()]
@@ -97,7 +98,7 @@ def _erased(log: Log, topic: Topic) -> Places:
     return found
 
 
-def _rows(path: Path, topic: str, erased: Places, dry_run: bool) -> int:
+def _rows(path: Location, topic: str, erased: Places, dry_run: bool) -> int:
     """Write the files of a table anew without the rows at some places; return how many these are."""
     for left in reversed(range(_TRIES)):
         table = table_at(path)
@@ -116,7 +117,7 @@ def _rows(path: Path, topic: str, erased: Places, dry_run: bool) -> int:
     raise AssertionError("the last try returns or raises")
 
 
-def _purged(path: Path, older_than_hours: int) -> int:
+def _purged(path: Location, older_than_hours: int) -> int:
     """Let the past of a table go, also if batches come meanwhile; return how many files went."""
     for left in reversed(range(_TRIES)):
         try:

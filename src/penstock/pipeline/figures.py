@@ -1,7 +1,6 @@
 """What a lake says of a topic, for `reconcile`: rows, places, and what is wrong with them, as values."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from penstock.errors import AnotherLog, HistoryTakenBack
 from penstock.log.contract import Log, Position
@@ -12,6 +11,7 @@ from .history import LogNow, Past, check_past, mark_of
 from .identity import Source
 from .lake import Lake
 from .offsets import Piece, said
+from .storage import Location, asks_storage
 from .upsert.superseded import Superseded, superseded
 
 _SHOWN = 10
@@ -32,7 +32,8 @@ class LakeFigures:
     notes: tuple[str, ...] = ()
 
 
-def lake_figures(path: Path, log: Log, topic: str, *, values: bool) -> list[LakeFigures]:
+@asks_storage
+def lake_figures(path: Location, log: Log, topic: str, *, values: bool) -> list[LakeFigures]:
     """Return what the tables of a lake hold of a topic, for each log that fed them with one of that name.
 
     `values`: compare what the rows say, too. Raises UnknownTopic, TableDamaged.
@@ -41,7 +42,7 @@ def lake_figures(path: Path, log: Log, topic: str, *, values: bool) -> list[Lake
     return found or [LakeFigures(0, (), (), ())]
 
 
-def _figures(path: Path, log: Log, source: Source, values: bool) -> LakeFigures:
+def _figures(path: Location, log: Log, source: Source, values: bool) -> LakeFigures:
     counted = account(path, source)
     faults = [
         f"{count} rows of topic {topic!r}, which does not feed these tables"
@@ -68,7 +69,7 @@ class _Another(str):
     """The sentence about tables of another log, whose rows are not to be compared."""
 
 
-def _wrong_past(path: Path, log: Log, source: Source) -> str | None:
+def _wrong_past(path: Location, log: Log, source: Source) -> str | None:
     """Return what a table knows that is not so, if there is such a table."""
     topic = log.topic(source.topic)
     bounds = log.all_bounds(topic)

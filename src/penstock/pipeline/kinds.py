@@ -1,12 +1,12 @@
 """Which kind of table a folder is, or is to be: Iceberg where a catalog is named beside it, else Delta."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from penstock.errors import MissingExtra
 
 from .contract import Table
 from .paths import catalog_root
+from .storage import Location
 from .table import LakeTable
 
 try:
@@ -17,13 +17,13 @@ except ImportError as exc:
 DELTA, ICEBERG = "delta", "iceberg"
 
 
-def table_at(path: Path) -> Table:
+def table_at(path: Location) -> Table:
     """Return the table at a path."""
     return kind_of(path)(path)
 
 
 def opened(
-    path: Path,
+    path: Location,
     schema: pa.Schema,
     configuration: Mapping[str, str] | None = None,
     partition_by: Sequence[str] = (),
@@ -32,7 +32,7 @@ def opened(
     return kind_of(path).opened(path, schema, configuration, partition_by)
 
 
-def kind_of(path: Path) -> type[Table]:
+def kind_of(path: Location) -> type[Table]:
     """Return the kind of table that a folder is, or is to be."""
     if catalog_root(path) is None:
         return LakeTable

@@ -12,7 +12,6 @@ the mark committed to all tables together: the first batch makes the mark from w
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 
 from penstock import points
 from penstock.errors import MarkMissing, MissingExtra, PipelineFailed
@@ -25,6 +24,7 @@ from .kinds import table_at
 from .lake_state import remember
 from .offsets import Ends, Range
 from .paths import CONTROL, is_table, tables_in
+from .storage import Location
 from .table import LakeTable
 
 try:
@@ -49,7 +49,7 @@ _CONFIGURATION = {"delta.logRetentionDuration": "interval 1 hours"}
 class Lake:
     """The tables at a path, as they stand at one moment; also of a pipeline into one table."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Location) -> None:
         self.root = root
         self._mark = root / CONTROL / _MARK
 

@@ -6,6 +6,8 @@
 |                 | which of them are to be made again from the log                                        |
 | `reader.json`   | the name under which retention, `groups` and `why` know the pipeline; a reset keeps it   |
 | `catalog.json`  | of a lake of Iceberg tables: the catalog that knows them (`iceberg/catalog.py`)          |
+| `checkpoint.json` | of a lake that cannot hold its checkpoint: which one it is, by an id that stands in   |
+|                 | the folder of the checkpoint, too (`penstock.json`)                                    |
 | `mark/`         | up to where all tables hold the log; a Delta table (`lake.py`)                          |
 | `reset.json`    | what a reset removes; written before it removes anything, and gone when it has done so  |
 
@@ -14,8 +16,6 @@ replaced as a whole. A crash between a table's first commit and this list leaves
 listed, which the next batch adds.
 """
 
-import os
-import shutil
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TypeVar
@@ -23,16 +23,16 @@ from uuid import uuid4
 
 import msgspec
 
-from penstock.errors import InvalidOption, TableMissing
+from penstock.errors import InvalidOption, LakeTakenOver, TableMissing
 
 from .kinds import table_at
-from .on_disk import bring_to_disk
 from .paths import CATALOG, CATALOG_DATABASE, CONTROL, catalog_root, is_table, tables_in
 from .routing import ITSELF
+from .storage import Location, asks_storage, storage_of
 
 Form = TypeVar("Form", bound=msgspec.Struct)
 _TABLES, _READER, _RESET, _CHECKPOINT = "tables.json", "reader.json", "reset.json", "checkpoint"
-_MARK = "mark"
+_MARK, _CHECKPOINT_ID, _LAKE_ID = "mark", "checkpoint.json", "penstock.json"
 
 
 class KnownTables(msgspec.Struct, frozen=True):
@@ -46,38 +46,84 @@ class _Reader(msgspec.Struct, frozen=True):
     name: str
 
 
+class _CheckpointId(msgspec.Struct, frozen=True):
+    id: str
+
+
 class _Removal(msgspec.Struct, frozen=True):
     tables: tuple[str, ...]
     whole: bool
     again: tuple[str, ...] = ()
 
 
-def known_tables(root: Path) -> KnownTables:
+def known_tables(root: Location) -> KnownTables:
     """Return what is known of a lake's tables."""
     return _read(root / CONTROL / _TABLES, KnownTables) or KnownTables()
 
 
-def remember(root: Path, tables: Iterable[str]) -> None:
+def remember(root: Location, tables: Iterable[str]) -> None:
     """Add tables that were committed to."""
-    known = known_tables(root)
-    new = set(tables) - set(known.tables)
-    if new:
-        _write(root / CONTROL / _TABLES, KnownTables((*known.tables, *sorted(new)), known.again))
+    names = set(tables)
+
+    def added(found: bytes | None) -> bytes | None:
+        known = KnownTables() if found is None else msgspec.json.decode(found, type=KnownTables)
+        new = names - set(known.tables)
+        more = KnownTables((*known.tables, *sorted(new)), known.again)
+        return msgspec.json.encode(more) if new else None
+
+    storage_of(root).update(root / CONTROL / _TABLES, added)
 
 
-def made_again(root: Path) -> None:
+def made_again(root: Location) -> None:
     """Say that the tables that were to be made again are there."""
     _write(root / CONTROL / _TABLES, KnownTables(known_tables(root).tables))
 
 
-def check_tables(root: Path, *, but: Collection[str] = ()) -> None:
+@asks_storage
+def check_tables(root: Location, *, but: Collection[str] = ()) -> None:
     """Refuse to go on when a table that the lake had is gone. Raises TableMissing."""
     missing = [name for name in known_tables(root).tables if not is_table(root / name) and name not in but]
     if missing:
         raise TableMissing(str(root), missing)
 
 
-def reader_name(root: Path) -> str:
+@asks_storage
+def begin_checkpoint(root: Location, checkpoint: Path) -> None:
+    """Let a lake know its checkpoint, where that is kept elsewhere, or see that it is the one it knows.
+
+    One of the time before a reset, or of another lake, would go on at places that these tables do not have.
+    Raises InvalidOption.
+    """
+    if storage_of(root).keeps_checkpoints:
+        return
+    own, known = checkpoint / _LAKE_ID, root / CONTROL / _CHECKPOINT_ID
+    if (checkpoint / "metadata").exists():
+        found = _read(own, _CheckpointId)
+        if found is None or found != _read(known, _CheckpointId):
+            remedy = (
+                f"that which {root} was last run with, or a new folder: the tables say where it goes on then"
+            )
+            raise InvalidOption("--checkpoint", str(checkpoint), remedy)
+        return
+    storage_of(root).check_lock("--to", root / CONTROL)
+    made = _CheckpointId(uuid4().hex)
+    _write(known, made)  # first: a crash leaves a folder that nothing is in
+    _write(own, made)
+
+
+@asks_storage
+def check_checkpoint(root: Location, checkpoint: Path) -> None:
+    """Refuse to go on when another driver has, with a checkpoint of its own. Raises LakeTakenOver.
+
+    That nothing is doubled is not decided here, but by each commit; this only says it in time.
+    """
+    own = _read(checkpoint / _LAKE_ID, _CheckpointId)
+    if own is not None and own != _read(root / CONTROL / _CHECKPOINT_ID, _CheckpointId):
+        raise LakeTakenOver(str(root))
+
+
+@asks_storage
+def reader_name(root: Location) -> str:
     """Return the name of the pipeline that writes here, made when it is first asked for.
 
     Folders of the same name are on many machines, so part of it is random.
@@ -85,12 +131,15 @@ def reader_name(root: Path) -> str:
     file = root / CONTROL / _READER
     known = _read(file, _Reader)
     if known is None:
-        known = _Reader(f"{root.name or 'lake'}-{uuid4().hex[:6]}")
-        _write(file, known)
+        made = msgspec.json.encode(_Reader(f"{root.name or 'lake'}-{uuid4().hex[:6]}"))
+        storage_of(file).update(file, lambda found: made if found is None else None)
+        known = _read(file, _Reader)
+        assert known is not None, "it was written just now"
     return known.name
 
 
-def reset(path: Path, *, rebuild: bool, tables: Collection[str] = ()) -> list[Path]:
+@asks_storage
+def reset(path: Location, *, rebuild: bool, tables: Collection[str] = ()) -> list[Location]:
     """Forget a pipeline's checkpoint; with `rebuild` its tables, too, or only some of them and no checkpoint.
 
     Return what was removed. One that is cut short is finished by the next start, or the next reset.
@@ -111,7 +160,8 @@ def reset(path: Path, *, rebuild: bool, tables: Collection[str] = ()) -> list[Pa
     return finish_reset(path)
 
 
-def finish_reset(path: Path) -> list[Path]:
+@asks_storage
+def finish_reset(path: Location) -> list[Location]:
     """Remove what a reset was to remove, if there is one under way; return what there was of it."""
     control = path / CONTROL
     intent = _read(control / _RESET, _Removal)
@@ -123,7 +173,7 @@ def finish_reset(path: Path) -> list[Path]:
     if intent.again:
         _write(control / _TABLES, KnownTables(known_tables(path).tables, intent.again))
     else:
-        gone += [control / _CHECKPOINT]
+        gone += [control / _CHECKPOINT, control / _CHECKPOINT_ID]
         gone += [control / _MARK, control / _TABLES] if intent.whole else []
         if intent.whole:
             gone += [each for each in (control / CATALOG, control / CATALOG_DATABASE) if each.exists()]
@@ -132,24 +182,17 @@ def finish_reset(path: Path) -> list[Path]:
         if catalog_root(each) is not None:
             table_at(each).drop()
     for each in removed:
-        shutil.rmtree(each) if each.is_dir() else each.unlink()
+        storage_of(each).remove(each)
     (control / _RESET).unlink()
     return removed
 
 
-def _read(file: Path, form: type[Form]) -> Form | None:
+def _read(file: Location, form: type[Form]) -> Form | None:
     try:
         return msgspec.json.decode(file.read_bytes(), type=form)
     except FileNotFoundError:
         return None
 
 
-def _write(file: Path, form: msgspec.Struct) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    new = file.with_suffix(".new")
-    with new.open("wb") as sink:
-        sink.write(msgspec.json.encode(form))
-        sink.flush()
-        os.fsync(sink.fileno())
-    new.replace(file)
-    bring_to_disk(file, file.parent)  # the folder may be new
+def _write(file: Location, form: msgspec.Struct) -> None:
+    storage_of(file).replace(file, msgspec.json.encode(form))

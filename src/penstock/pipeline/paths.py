@@ -1,37 +1,39 @@
 """Folders of tables: which paths are taken, and the folder that an event type's table has in a lake."""
 
-import os
 from hashlib import sha256
 from pathlib import Path
-from urllib.parse import quote, unquote, urlsplit
+from typing import TypeVar
+from urllib.parse import quote
 
 from penstock.errors import InvalidOption
+
+from .storage import Location, located, storage_of
 
 CONTROL = "_penstock"  # beside the data: Delta passes over names that begin with _
 CATALOG = "catalog.json"  # in CONTROL of a lake of Iceberg tables: where these are known by name
 CATALOG_DATABASE = "catalog.db"
-_DELTA_LOG = "_delta_log"
+_DELTA_LOG, _LAST_CHECKPOINT = "_delta_log", "_last_checkpoint"
 _LONGEST = 180
+At = TypeVar("At", bound=Location)
 
 
 def local_path(option: str, given: str) -> Path:
     """Return a path, or the path of a file:// address. Raises InvalidOption for other addresses."""
-    parts = urlsplit(given)
-    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
-        return Path(unquote(parts.path))
-    if not given or "://" in given:
-        raise InvalidOption(option, given, "a path that the driver and all executors see")
-    return Path(given).absolute()
+    found = located(option, given)
+    if isinstance(found, Path):
+        return found
+    raise InvalidOption(option, given, "a folder on a disk that is kept between starts, as Spark needs it")
 
 
-def table_path(option: str, given: str) -> Path:
-    """Return the path of a table or lake. Raises InvalidOption for a file, or where no reader looks."""
-    path = local_path(option, given)
+def table_path(option: str, given: str) -> Location:
+    """Return where a table or lake is. Raises InvalidOption for a file, or where no reader looks.
+
+    Of one in an object store: also BucketMissing, StorageRefused, StorageAway.
+    """
+    path = located(option, given)
     if "%" in str(path):
         raise InvalidOption(option, given, "a path without %, which readers of Delta tables decode")
-    there = next(each for each in (path, *path.parents) if os.path.exists(each))
-    if not there.is_dir():
-        raise InvalidOption(option, given, f"a folder, or one to be made; {there} is a file")
+    storage_of(path).check(option, path)
     return path
 
 
@@ -49,22 +51,26 @@ def folder_of(type_name: str) -> str:
     return f"{plain[:_LONGEST]}~{sha256(type_name.encode()).hexdigest()[:16]}"
 
 
-def is_table(path: Path) -> bool:
+def is_table(path: Location) -> bool:
     """Return whether a folder is a table, of Delta or of Iceberg."""
     return is_delta(path) or (catalog_root(path) is not None and any(path.glob("metadata/*.metadata.json")))
 
 
-def is_delta(path: Path) -> bool:
+def is_delta(path: Location) -> bool:
     """Return whether a folder is a Delta table."""
-    return (path / _DELTA_LOG).is_dir()
+    log = path / _DELTA_LOG
+    # In a bucket a file is found at once, and a folder by a list of what is in it.
+    return (log / _LAST_CHECKPOINT).is_file() or log.is_dir()
 
 
-def catalog_root(path: Path) -> Path | None:
+def catalog_root(path: Location) -> Location | None:
     """Return the folder whose catalog knows the Iceberg table at a path, if there is one."""
+    if not storage_of(path).keeps_catalogs:
+        return None
     return next((each for each in (path, path.parent) if (each / CONTROL / CATALOG).is_file()), None)
 
 
-def tables_in(path: Path) -> list[Path]:
+def tables_in(path: At) -> list[At]:
     """Return the tables of a lake, by name; of a table itself: that one."""
     if is_table(path):
         return [path]

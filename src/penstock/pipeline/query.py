@@ -20,11 +20,12 @@ from .checkpoint import read_batch
 from .declared import BatchId, Pipeline
 from .failure import failure, java_gone
 from .kinds import DELTA
-from .lake_state import check_tables, reader_name
+from .lake_state import begin_checkpoint, check_tables, reader_name
 from .modes import Mode, function_rows, lake_rows
 from .offsets import Ends, Piece
-from .paths import CONTROL
+from .paths import CONTROL, local_path
 from .settings import PipelineSettings
+from .storage import Location
 from .topic_metrics import source_metrics
 from .versions import TELLS_START
 
@@ -42,11 +43,11 @@ FrameFunction = Callable[[DataFrame], DataFrame]
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """From which topic, and into which folder."""
+    """From which topic, and into which folder. `kept_at`: where the checkpoint is, if it is not in there."""
 
     url: str
     topic: str
-    to: Path
+    to: Location
     names: Names = Names()
     starting: str = "earliest"
     once: bool = False
@@ -58,6 +59,7 @@ class Job:
     format: str = DELTA
     catalog: str | None = None  # of Iceberg tables: the address of a REST catalog
     namespace: str | None = None
+    kept_at: Path | None = None
 
     @property
     def sink(self) -> str:
@@ -71,8 +73,8 @@ class Job:
 
     @property
     def checkpoint(self) -> Path:
-        """The folder of the checkpoint, inside the one that is written to."""
-        return self.to / CONTROL / "checkpoint"
+        """The folder of the checkpoint: inside the one that is written to, if that can hold it."""
+        return self.kept_at or local_path("checkpointLocation", str(self.to / CONTROL / "checkpoint"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +187,7 @@ def _start(frame: DataFrame, job: Job, options: dict[str, str], *, each_batch: b
 
 
 def _begin(writer: DataStreamWriter, job: Job) -> "Running":
+    begin_checkpoint(job.to, job.checkpoint)
     writer = writer.queryName(reader_name(job.to)).option("checkpointLocation", str(job.checkpoint))
     if job.once:
         writer = writer.trigger(availableNow=True)

@@ -3,18 +3,17 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from penstock.errors import MissingExtra
+from penstock.errors import MissingExtra, StorageAway
 
 from .contract import DataFile, PartOf, Table
 from .identity import BatchIdentity
+from .storage import Location, location, storage_of
 from .writing import OpenFile
 
 try:
     import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
@@ -43,13 +42,13 @@ class Rewritten:
     def take_back(self, table: Table) -> None:
         """Remove what was written after a commit failed, unless it counts all the same, or may later."""
         if not table.settles_late:
-            self._remove(type(table)(Path(table.path)).file_names())
+            self._remove(type(table)(table.folder).file_names())
 
     def _remove(self, held: set[str]) -> None:
         for _, each in self.added:
             if each.name not in held:
-                with suppress(OSError):
-                    (Path(each.table) / each.name).unlink()
+                with suppress(OSError, StorageAway):
+                    (location(each.table) / each.name).unlink()
 
 
 def without(table: Table, columns: Sequence[str], goes: Goes, *, dry_run: bool = False) -> Rewritten:
@@ -60,7 +59,7 @@ def without(table: Table, columns: Sequence[str], goes: Goes, *, dry_run: bool =
     done = Rewritten()
     try:
         for part, name in table.files():
-            count, made = _file(Path(table.path), name, columns, goes, dry_run)
+            count, made = _file(table.folder, name, columns, goes, dry_run)
             if count:
                 done.rows += count
                 done.removed.append(name)
@@ -72,10 +71,10 @@ def without(table: Table, columns: Sequence[str], goes: Goes, *, dry_run: bool =
 
 
 def _file(
-    path: Path, name: str, columns: Sequence[str], goes: Goes, dry_run: bool
+    path: Location, name: str, columns: Sequence[str], goes: Goes, dry_run: bool
 ) -> tuple[int, list[DataFile]]:
     """Return how many rows of a file go, and the file that has the others; none if there are none."""
-    with pq.ParquetFile(path / name) as source:
+    with storage_of(path).parquet(path / name) as source:
         seen = source.iter_batches(_ROWS, columns=list(columns))
         count = sum(pc.sum(_mask(goes, batch)).as_py() or 0 for batch in seen)
         if dry_run or count in (0, source.metadata.num_rows):

@@ -8,7 +8,6 @@ batch's range stands; a batch write names itself by `txnAppId` and `txnVersion`.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,12 +19,13 @@ from .committing import Committing, TablePart, commit, committing_of, discard
 from .contract import DataFile
 from .identity import BatchIdentity, ByOffsets, by_application, identity_of
 from .lake import Lake
-from .lake_state import check_tables, remember
+from .lake_state import check_checkpoint, check_tables, remember
 from .offsets import Range
 from .partitioning import Partitioning
-from .paths import catalog_root, is_table, table_path
+from .paths import catalog_root, is_table, local_path, table_path
 from .python_worker import settle_in
 from .routing import ITSELF, Routing, routing_of
+from .storage import Location, asking, location
 from .versions import StreamArrowWriter, arrow_schema_of
 from .writing import FileWriter
 
@@ -85,13 +85,13 @@ class IcebergSink(DeltaSink):
         return replace(_target(self.options, schema, overwrite, iceberg=True), iceberg=True)
 
 
-def check_delta(root: Path) -> None:
+def check_delta(root: Location) -> None:
     """Refuse a folder of Iceberg tables. Raises InvalidOption."""
     if catalog_root(root) == root:
         raise InvalidOption("format", "delta", f"iceberg, as the tables in {root} are, or another folder")
 
 
-def begin_iceberg(root: Path, catalog: str | None, namespace: str | None) -> None:
+def begin_iceberg(root: Location, catalog: str | None, namespace: str | None) -> None:
     """Let a folder be a lake of Iceberg tables. Raises InvalidOption, MissingExtra."""
     from .iceberg.catalog import begin
 
@@ -102,7 +102,7 @@ def begin_iceberg(root: Path, catalog: str | None, namespace: str | None) -> Non
 class Target:
     """Where rows go, and how tables take them."""
 
-    root: Path
+    root: Location
     routing: Routing
     committing: Committing
     partitioning: Partitioning
@@ -115,6 +115,10 @@ class Target:
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], identity: BatchIdentity) -> None:
         """Put a batch's files into their tables."""
+        with asking(self.root):
+            self._commit(messages, identity)
+
+    def _commit(self, messages: Sequence[WriterCommitMessage | None], identity: BatchIdentity) -> None:
         parts = self._parts(files_of(messages))
         if not self.routing.several:
             (part,) = parts or [self._part(ITSELF, [])]
@@ -136,7 +140,8 @@ class Target:
     def _parts(self, files: Sequence[DataFile]) -> list[TablePart]:
         by_table: dict[str, list[DataFile]] = {}
         for each in files:
-            by_table.setdefault(Path(each.table).relative_to(self.root).as_posix(), []).append(each)
+            folder = location(each.table)
+            by_table.setdefault(ITSELF if folder == self.root else folder.name, []).append(each)
         return [self._part(table, by_table[table]) for table in sorted(by_table)]
 
     def _part(self, table: str, files: Sequence[DataFile]) -> TablePart:
@@ -193,6 +198,7 @@ class DeltaStreamWriter(StreamArrowWriter):  # type: ignore[misc]  # which class
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Put a micro-batch into the table, unless it is there."""
+        check_checkpoint(self._target.root, local_path("checkpointLocation", self._checkpoint))
         check_tables(self._target.root)
         self._target.commit(messages, identity_of(read_batch(self._checkpoint, batchId)))
 

@@ -8,7 +8,6 @@ DataFrame is frozen at what the log held then: `load()` once per query.
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from penstock.clock import SYSTEM
@@ -25,6 +24,7 @@ from .options import SourceOptions, read_all
 from .paths import table_path
 from .place_keeping import PlaceKeeping
 from .python_worker import settle_in
+from .storage import Location, asks_storage
 from .versions import (
     TELLS_START,
     ReadAllAvailable,
@@ -258,7 +258,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return admit(before.ends, ends, limit.max_rows) if isinstance(limit, ReadMaxRows) else ends
 
 
-def continued(path: Path, view: TopicView, heads: Heads) -> Range | None:
+@asks_storage
+def continued(path: Location, view: TopicView, heads: Heads) -> Range | None:
     """Return where tables end in a topic; None if they have nothing of it.
 
     A batch that only some of them hold is pending. Raises AnotherLog, HistoryTakenBack, MarkMissing.

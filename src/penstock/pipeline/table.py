@@ -6,7 +6,6 @@ When a batch is committed, and that it is committed once, is in `committing.py`.
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Self
 from urllib.parse import unquote
 
@@ -30,12 +29,11 @@ from .contract import (
 from .delta_log import LogState, add_files, read_log
 from .identity import BatchIdentity, Source, Transactions
 from .offsets import Ends
-from .on_disk import bring_to_disk
 from .paths import is_delta
+from .storage import Location, location, storage_of
 
 try:
     import pyarrow as pa
-    import pyarrow.parquet as pq
     from deltalake import DeltaTable, Schema, WriterProperties
     from deltalake.exceptions import DeltaError
     from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction
@@ -54,21 +52,27 @@ class LakeTable(Table):
     What its log says is read at once; delta-rs loads its files only when they are asked for.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = str(path)
+    def __init__(self, path: Location) -> None:
+        self.path, self._at, self._storage = str(path), path, storage_of(path)
         self._asked: DeltaTable | None = None
         self._log: LogState | None = None
 
     @property
+    def settles_late(self) -> bool:  # type: ignore[override]
+        """Whether a commit may count after it was reported as failed."""
+        return self._storage.settles_late
+
+    @property
     def _table(self) -> DeltaTable:
         if self._asked is None:
-            self._asked = DeltaTable(self.path, version=None if self._log is None else self._log.version)
+            version = None if self._log is None else self._log.version
+            self._asked = DeltaTable(self.path, version, storage_options=_options(self._at))
         return self._asked
 
     def _known(self) -> LogState | None:
         """Return what the log says, at the same version as the table; None: only delta-rs can tell."""
         if self._log is None:
-            self._log = read_log(Path(self.path), None if self._asked is None else self._asked.version())
+            self._log = read_log(self._at, None if self._asked is None else self._asked.version())
         return self._log
 
     def _forget(self) -> None:
@@ -78,7 +82,7 @@ class LakeTable(Table):
     @classmethod
     def opened(
         cls,
-        path: Path,
+        path: Location,
         schema: pa.Schema,
         configuration: Mapping[str, str] | None = None,
         partition_by: Sequence[str] = (),
@@ -95,10 +99,11 @@ class LakeTable(Table):
                     partition_by=list(partition_by),
                     configuration=settings,
                     raise_if_key_not_exists=False,  # ours are not Delta's
+                    storage_options=_options(path),
                 )
             made = cls(path)
             made.sync()
-            bring_to_disk(path / "_delta_log", path)
+            storage_of(path).bring_to_disk(path / "_delta_log", path)
             return made
         return cls(path)
 
@@ -186,8 +191,9 @@ class LakeTable(Table):
     def batches(self, names: Sequence[str], rows_together: int = SCAN_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield some columns, bounded in rows and about in bytes at a time. Raises TableDamaged."""
         for uri in self._table.file_uris():
-            if not Path(uri).is_file():
-                raise TableDamaged(self.path, f"its file {Path(uri).name} is not there")
+            file = location(uri)
+            if not file.is_file():
+                raise TableDamaged(self.path, f"its file {file.name} is not there")
         try:
             rows = self._table.to_pyarrow_dataset()
             yield from rows.to_batches(
@@ -203,7 +209,8 @@ class LakeTable(Table):
         """Return the bytes of a row, of the file with the largest ones, before it was compressed."""
         most = 1
         for uri in self._table.file_uris():
-            file = pq.read_metadata(uri)
+            with self._storage.parquet(location(uri)) as source:
+                file = source.metadata
             size = sum(file.row_group(number).total_byte_size for number in range(file.num_row_groups))
             most = max(most, size // max(1, file.num_rows))
         return most
@@ -226,7 +233,7 @@ class LakeTable(Table):
             writer_properties=WriterProperties(compression="ZSTD"),
         )
         if done["numFilesAdded"]:
-            bring_to_disk(*(Path(self.path) / name for name in self.file_names() - before))
+            self._storage.bring_to_disk(*(self._at / name for name in self.file_names() - before))
             self.sync()
         return int(done["numFilesRemoved"]), int(done["numFilesAdded"])
 
@@ -245,14 +252,14 @@ class LakeTable(Table):
         gone = self._table.vacuum(0, dry_run=False, enforce_retention_duration=False, full=False)
         gone += self.vacuum(older_than_hours, dry_run=False)
         self._forget()
-        version, log = self._table.version(), Path(self.path) / "_delta_log"
+        version, log = self._table.version(), self._at / "_delta_log"
         self._table.create_checkpoint()
-        bring_to_disk(log / f"{version:020}.checkpoint.parquet", log / "_last_checkpoint")
+        self._storage.bring_to_disk(log / f"{version:020}.checkpoint.parquet", log / "_last_checkpoint")
         for file in log.iterdir():
             number = file.name.partition(".")[0]
             if number.isdigit() and int(number) < version:
                 file.unlink(missing_ok=True)
-        bring_to_disk(log / "_last_checkpoint")
+        self._storage.bring_to_disk(log / "_last_checkpoint")
         self._forget()
         return gone
 
@@ -283,7 +290,7 @@ class LakeTable(Table):
             {"path": each.name, "partitionValues": dict(each.part), "size": each.size, "stats": each.stats}
             for each in files
         ]
-        after = add_files(Path(self.path), log, added, transactions, notes)
+        after = add_files(self._at, log, added, transactions, notes)
         self._forget()
         if after.checkpoint_is_due():
             self._log = after
@@ -334,9 +341,9 @@ class LakeTable(Table):
         With the table's own checkpoint, if the commit has made one: readers begin with it. A write
         transaction leaves this table at the version before it, a compaction does not: so both are looked for.
         """
-        log, version = Path(self.path) / "_delta_log", self._table.version()
+        log, version = self._at / "_delta_log", self._table.version()
         made = [f"{number:020}{kind}" for number in (version, version + 1) for kind in _LOG_FILES]
-        bring_to_disk(*(log / name for name in (*made, "_last_checkpoint") if (log / name).exists()))
+        self._storage.bring_to_disk(*(log / name for name in (*made, "_last_checkpoint")))
 
     def declare(self, source: Source, ends: Ends, marks: Mapping[int, int]) -> None:
         """Let the table say that it holds a topic up to some ends. Raises CommitFailedError."""
@@ -377,3 +384,8 @@ class LakeTable(Table):
 
     def drop(self) -> None:
         """Do nothing: a Delta table is known by its folder alone."""
+
+
+def _options(path: Location) -> dict[str, str] | None:
+    options = storage_of(path).delta_options
+    return None if options is None else dict(options)

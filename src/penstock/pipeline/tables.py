@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,6 +14,7 @@ from .kinds import table_at
 from .lake import Lake
 from .offsets import Ends
 from .paths import CONTROL, is_table, tables_in
+from .storage import Location, asks_storage
 
 _HOUR_SECONDS = 3600
 
@@ -60,14 +60,16 @@ class Removed:
     files: tuple[str, ...]
 
 
-def describe(path: Path) -> list[TableState]:
+@asks_storage
+def describe(path: Location) -> list[TableState]:
     """Return the state of each table of a lake, or of the one table that the path is."""
     existing_tables(path)
     lake = Lake(path)
     return [_state(lake, each) for each in lake.tables]
 
 
-def vacuum(path: Path, *, older_than_hours: int, dry_run: bool) -> list[Removed]:
+@asks_storage
+def vacuum(path: Location, *, older_than_hours: int, dry_run: bool) -> list[Removed]:
     """Remove what crashes left behind in the tables of a lake; younger files may be of a batch under way."""
     done = [
         Removed(each.name, tuple(table_at(each).vacuum(older_than_hours, dry_run=dry_run)))
@@ -76,7 +78,8 @@ def vacuum(path: Path, *, older_than_hours: int, dry_run: bool) -> list[Removed]
     return done + unborn(path, older_than_hours, dry_run=dry_run)
 
 
-def history(path: Path, *, limit: int, tables: Collection[str] = ()) -> list[TableCommit]:
+@asks_storage
+def history(path: Location, *, limit: int, tables: Collection[str] = ()) -> list[TableCommit]:
     """Return the last commits of each table of a lake, or of some of them, the newest first."""
     existing = existing_tables(path)
     unknown = sorted(set(tables) - {each.name for each in existing})
@@ -109,7 +112,7 @@ def _commit(table: str, entry: Mapping[str, Any]) -> TableCommit:
     )
 
 
-def existing_tables(path: Path) -> list[Path]:
+def existing_tables(path: Location) -> list[Location]:
     """Return the tables at a path; none where a pipeline has only begun. Raises InvalidOption."""
     found = tables_in(path)
     if not found and not (path / CONTROL).is_dir():
@@ -123,7 +126,7 @@ def _state(lake: Lake, table: Table) -> TableState:
         for each in (lake.sources() if lake.has_mark() else table.sources())
         if table.is_fed_by(each)
     )
-    return TableState(Path(table.path).name, table.path, table.size(), sources)
+    return TableState(table.folder.name, table.path, table.size(), sources)
 
 
 def _furthest(lake: Ends, table: Ends) -> Ends:
@@ -131,7 +134,7 @@ def _furthest(lake: Ends, table: Ends) -> Ends:
     return {p: max(lake.get(p, 0), table.get(p, 0)) for p in lake.keys() | table.keys()}
 
 
-def unborn(path: Path, older_than_hours: int, *, dry_run: bool) -> list[Removed]:
+def unborn(path: Location, older_than_hours: int, *, dry_run: bool) -> list[Removed]:
     """Remove files in folders that never became a table: a crash came before the first commit."""
     if is_table(path):
         return []

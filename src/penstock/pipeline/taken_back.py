@@ -7,7 +7,6 @@ which a rebuild does not.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from penstock.errors import AnotherLog, InvalidOption
 from penstock.log.contract import Log, Position, Topic
@@ -20,6 +19,7 @@ from .identity import Source
 from .lake import Lake
 from .lake_state import reset
 from .offsets import Ends, Piece, said
+from .storage import Location, asks_storage
 from .upsert import KEY_PROPERTY
 
 
@@ -35,7 +35,8 @@ class CutBack:
         return said(self.places)
 
 
-def cut_back(path: Path, log: Log, topic: Topic) -> CutBack:
+@asks_storage
+def cut_back(path: Location, log: Log, topic: Topic) -> CutBack:
     """Cut a lake back to where it agrees with the log, and forget its checkpoint.
 
     It may be cut short and called again. Raises AnotherLog, InvalidOption, TableDamaged.

@@ -13,7 +13,6 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from threading import Event, Thread
 
 from penstock.clock import SYSTEM
@@ -22,6 +21,7 @@ from penstock.errors import MissingExtra
 from .kinds import table_at
 from .paths import tables_in
 from .settings import PipelineSettings
+from .storage import Location, asking, asks_storage
 from .tables import existing_tables
 from .upsert.reading import forget_deleted, has_deleted
 
@@ -49,8 +49,9 @@ class JoinedFiles:
     forgotten: int = 0
 
 
+@asks_storage
 def optimize(
-    path: Path, *, file_bytes: int, forget_hours: int | None = None, dry_run: bool = False
+    path: Location, *, file_bytes: int, forget_hours: int | None = None, dry_run: bool = False
 ) -> list[JoinedFiles]:
     """Join the files of each table that are smaller than a size. Raises CommitFailedError, InvalidOption.
 
@@ -68,7 +69,7 @@ def optimize(
     return [each for each in done if each.files or each.forgotten]
 
 
-def forget(path: Path, hours: int, *, dry_run: bool = False) -> int:
+def forget(path: Location, hours: int, *, dry_run: bool = False) -> int:
     """Remove the rows of keys that were deleted so long ago, if the table has such; return how many.
 
     Raises CommitFailedError.
@@ -84,7 +85,7 @@ def forget(path: Path, hours: int, *, dry_run: bool = False) -> int:
     raise AssertionError("the last try returns or raises")
 
 
-def join(path: Path, file_bytes: int) -> JoinedFiles:
+def join(path: Location, file_bytes: int) -> JoinedFiles:
     """Join the files of a table that are smaller than a size. Raises CommitFailedError."""
     for left in reversed(range(_TRIES)):
         try:
@@ -106,7 +107,7 @@ def due(sizes: list[int], *, at_least: int, file_bytes: int) -> int | None:
 class LakeUpkeep:
     """The thread that looks after the tables of one pipeline while it runs. It never stops the pipeline."""
 
-    def __init__(self, path: Path, settings: PipelineSettings | None = None) -> None:
+    def __init__(self, path: Location, settings: PipelineSettings | None = None) -> None:
         self._path = path
         self._settings = settings or PipelineSettings.load()
         self._asked = Event()
@@ -132,7 +133,7 @@ class LakeUpkeep:
         for each in tables_in(self._path):
             if not self._settings.compact_files:
                 break
-            with _said(f"table {each.name}"):
+            with _said(f"table {each.name}"), asking(each):
                 sizes = table_at(each).file_sizes()
                 limits = {"at_least": self._settings.compact_files, "file_bytes": self._settings.file_bytes}
                 size = due(sizes, **limits)
@@ -151,7 +152,7 @@ class LakeUpkeep:
         if hours and SYSTEM.monotonic() - self._vacuumed > _HOUR_SECONDS:
             self._vacuumed = SYSTEM.monotonic()
             for each in tables_in(self._path):
-                with _said(f"table {each.name}"):
+                with _said(f"table {each.name}"), asking(each):
                     table_at(each).vacuum(hours, dry_run=False)
 
 

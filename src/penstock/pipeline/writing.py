@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from uuid import uuid4
 
-from penstock.errors import MissingExtra
+from penstock.errors import Error, MissingExtra
 
 from .contract import DataFile
-from .on_disk import bring_to_disk
 from .partitioning import Partitioning, PartValues
 from .routing import Routing
 from .statistics import Statistics
+from .storage import Location, storage_of
 
 try:
     import pyarrow as pa
@@ -27,14 +26,14 @@ NO_PARTS = Partitioning()
 class OpenFile:
     """One Parquet file of one table, while it is written."""
 
-    def __init__(self, table: Path, schema: pa.Schema, part: PartValues = ()) -> None:
+    def __init__(self, table: Location, schema: pa.Schema, part: PartValues = ()) -> None:
         self.table, self._schema, self._part = table, schema, part
         self._statistics = Statistics(schema)
         self._name = f"part-{uuid4()}.zstd.parquet"
         self._held: list[pa.RecordBatch] = []
         self.held_bytes = self._rows = 0
-        table.mkdir(parents=True, exist_ok=True)
-        self._sink = (table / self._name).open("wb")
+        self._storage, self._path = storage_of(table), table / self._name
+        self._sink = self._storage.begin(self._path)
         self._writer = pq.ParquetWriter(self._sink, schema, compression="zstd")
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -58,23 +57,23 @@ class OpenFile:
         self.flush()
         self._writer.close()
         self._sink.close()
-        path = self.table / self._name
-        bring_to_disk(path)
-        stats = self._statistics.encode(self._schema)
-        return DataFile(str(self.table), self._name, self._rows, path.stat().st_size, stats, dict(self._part))
+        self._storage.bring_to_disk(self._path)
+        stats, size = self._statistics.encode(self._schema), self._path.stat().st_size
+        return DataFile(str(self.table), self._name, self._rows, size, stats, dict(self._part))
 
     def abandon(self) -> None:
         """Remove the file."""
-        with suppress(OSError, ValueError, pa.ArrowException):  # it may be what failed, or closed already
+        with suppress(
+            OSError, ValueError, pa.ArrowException, Error
+        ):  # it may be what failed, or closed already
             self._writer.close()
-        self._sink.close()
-        (self.table / self._name).unlink(missing_ok=True)
+        self._storage.abandon(self._path, self._sink)
 
 
 class FileWriter:
     """The files of one task: one for each table that its rows go to, and for each part of it."""
 
-    def __init__(self, root: Path, routing: Routing, partitioning: Partitioning = NO_PARTS) -> None:
+    def __init__(self, root: Location, routing: Routing, partitioning: Partitioning = NO_PARTS) -> None:
         self._root, self._routing, self._partitioning = root, routing, partitioning
         self._open: dict[tuple[str, PartValues], OpenFile] = {}
 

@@ -15,8 +15,9 @@ import msgspec
 from penstock.errors import InvalidOption, MissingExtra
 from penstock.log.sql.address import without_password
 
-from ..on_disk import bring_to_disk, sync
+from ..on_disk import bring_to_disk
 from ..paths import CATALOG, CATALOG_DATABASE, CONTROL, catalog_root, is_delta
+from ..storage import Location, storage_of
 
 try:
     from pyiceberg.catalog import Catalog, load_catalog
@@ -40,7 +41,7 @@ class LakeCatalog(msgspec.Struct, frozen=True):
     uri: str | None = None
 
 
-def begin(root: Path, uri: str | None, namespace: str | None) -> None:
+def begin(root: Location, uri: str | None, namespace: str | None) -> None:
     """Let a folder be a lake of Iceberg tables, or see that it is one of this catalog.
 
     Raises InvalidOption.
@@ -50,6 +51,10 @@ def begin(root: Path, uri: str | None, namespace: str | None) -> None:
     if uri is not None and "@" in urlsplit(uri).netloc:  # it would stand in the lake, for all who read it
         remedy = f"an address without a login; give it as PYICEBERG_CATALOG__{NAME.upper()}__CREDENTIAL"
         raise InvalidOption("catalog", without_password(uri), remedy)
+    if not storage_of(root).keeps_catalogs:
+        raise InvalidOption(
+            "format", "iceberg", f"delta in an object store, as {root} is, or a folder on a disk"
+        )
     if any(sign in str(root) for sign in "?#"):
         raise InvalidOption("path", str(root), "a path without ? and #: readers of Iceberg tables decode it")
     if is_delta(root) or any(is_delta(each) for each in (root.iterdir() if root.is_dir() else ())):
@@ -62,15 +67,10 @@ def begin(root: Path, uri: str | None, namespace: str | None) -> None:
             said = f"{known.uri or 'the file beside the lake'}, namespace {known.namespace}"
             raise InvalidOption("catalog", uri or "none", f"what the lake {root} was made with: {said}")
         return
-    file.parent.mkdir(parents=True, exist_ok=True)
-    new = file.with_suffix(".new")
-    new.write_bytes(msgspec.json.encode(wanted))
-    sync(new)
-    new.replace(file)
-    bring_to_disk(file, file.parent)
+    storage_of(root).replace(file, msgspec.json.encode(wanted))
 
 
-def catalog_of(path: Path) -> tuple[Catalog, tuple[str, str]]:
+def catalog_of(path: Location) -> tuple[Catalog, tuple[str, str]]:
     """Return the catalog that knows the table at a path, and its name there."""
     root = catalog_root(path)
     assert root is not None, "it was asked for as an Iceberg table"
@@ -87,14 +87,14 @@ def make_namespace(catalog: Catalog, namespace: str) -> None:
         return
 
 
-def _read(file: Path) -> LakeCatalog:
+def _read(file: Location) -> LakeCatalog:
     return msgspec.json.decode(file.read_bytes(), type=LakeCatalog)
 
 
 class _FileCatalog(SqlCatalog):
     """A catalog in an SQLite file, which points to nothing that is not on the disk."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Location) -> None:
         uri = f"sqlite:///{root / CONTROL / CATALOG_DATABASE}"
         # pyiceberg's own pool keeps connections open, which do not survive a fork.
         self._unpooled = create_engine(uri, poolclass=NullPool, connect_args={"timeout": _WAIT_SECONDS})

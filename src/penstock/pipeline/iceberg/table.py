@@ -36,6 +36,7 @@ from ..offsets import Ends
 from ..on_disk import bring_to_disk
 from ..paths import CONTROL
 from ..rewriting import without
+from ..storage import Location, storage_of
 from .catalog import catalog_of, make_namespace
 from .columns import arrow_of, form_of, kept
 from .files import local, metadata_files, needed
@@ -75,7 +76,7 @@ class IcebergTable(Table):
 
     parts_in_files = True
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Location) -> None:
         self.path = str(path)
         self._catalog, self._name = catalog_of(path)
         self._loaded: Loaded | None = None
@@ -109,7 +110,7 @@ class IcebergTable(Table):
     @classmethod
     def opened(
         cls,
-        path: Path,
+        path: Location,
         schema: pa.Schema,
         configuration: Mapping[str, str] | None = None,
         partition_by: Sequence[str] = (),
@@ -121,7 +122,7 @@ class IcebergTable(Table):
             make_namespace(table._catalog, table._name[0])
             with suppress(TableAlreadyExistsError, CommitFailedException):  # another driver made it just now
                 _create(table._catalog, table._name, path, schema, dict(configuration or {}), partition_by)
-            bring_to_disk(path / "metadata", path)
+            storage_of(path).bring_to_disk(path / "metadata", path)
         return table
 
     def drop(self) -> None:
@@ -456,7 +457,7 @@ def _said(value: Any) -> str | None:
 def _create(
     catalog: Catalog,
     name: tuple[str, str],
-    path: Path,
+    path: Location,
     schema: pa.Schema,
     configuration: dict[str, str],
     partition_by: Sequence[str],

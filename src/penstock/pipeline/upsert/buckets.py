@@ -13,12 +13,12 @@ from typing import Self
 
 from penstock.errors import MissingExtra
 
+from ..storage import Location, storage_of
 from . import BUCKET
 
 try:
     import numpy as np
     import pyarrow as pa
-    import pyarrow.parquet as pq
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
@@ -45,10 +45,10 @@ class KeyBuckets:
         if self._folder is not None:
             self._folder.cleanup()
 
-    def read(self, files: Sequence[Path]) -> None:
+    def read(self, files: Sequence[Location]) -> None:
         """Take the rows of some files."""
         for file in files:
-            with pq.ParquetFile(file) as source:
+            with storage_of(file).parquet(file) as source:
                 for batch in source.iter_batches(_ROWS):
                     self.add(batch)
 

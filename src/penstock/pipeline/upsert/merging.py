@@ -8,7 +8,6 @@ come again.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from penstock.errors import InvalidOption, MissingExtra, RowWithoutKey
 
@@ -17,6 +16,7 @@ from ..contract import DataFile, PartOf, Table
 from ..identity import BatchIdentity, ByOffsets
 from ..kinds import opened, table_at
 from ..rewriting import fitting
+from ..storage import Location, location, storage_of
 from ..typed.evolving import Evolve, evolve
 from ..typed.routing import REASON, REJECTED
 from ..writing import OpenFile
@@ -28,7 +28,6 @@ try:
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
@@ -62,7 +61,7 @@ class Upsert:
         merge = _Merge(table, part, self._order(part, identity), self.whole)
         try:
             with KeyBuckets() as rows:
-                rows.read([Path(each.table) / each.name for each in part.files])
+                rows.read([location(each.table) / each.name for each in part.files])
                 merge.run(rows)
             table.replace(merge.added, merge.removed, table.arrow_schema(), identity, partition_by=[BUCKET])
         except BaseException:
@@ -103,22 +102,22 @@ class _Merge:
 
     def _bucket(self, number: int, standing: Sequence[str], rows: KeyBuckets) -> None:
         """Merge a bucket, one chunk after another: what one has made is what the next finds."""
-        found = [Path(self._part.path) / name for name in standing]
+        found = [self._part.path / name for name in standing]
         others = len(self.added)
         for chunk in rows.chunks(number):
             before, made = self.added[others:], self._merged(found, chunk)
             self.added[others:] = [({BUCKET: str(number)}, each) for each in made]
             remove([file for _, file in before])
-            found = [Path(each.table) / each.name for each in made]
+            found = [location(each.table) / each.name for each in made]
 
-    def _merged(self, found: Sequence[Path], chunk: pa.Table) -> list[DataFile]:
+    def _merged(self, found: Sequence[Location], chunk: pa.Table) -> list[DataFile]:
         new = self._order.last(fitting(chunk, self._schema))
         keys = key_of(new, self._order.key)
         if keys.null_count:
             raise RowWithoutKey(str(self._part.path), ", ".join(self._order.key))
         keys = keys.combine_chunks()
         surpassed = np.zeros(new.num_rows, np.bool_)
-        files = _Files(Path(self._part.path), self._schema)
+        files = _Files(self._part.path, self._schema)
         try:
             for batch in _batches(found):
                 old = fitting(pa.Table.from_batches([batch]), self._schema)
@@ -140,7 +139,7 @@ class _Merge:
 class _Files:
     """The files of a bucket while they are written."""
 
-    def __init__(self, table: Path, schema: pa.Schema) -> None:
+    def __init__(self, table: Location, schema: pa.Schema) -> None:
         self._table, self._schema = table, schema
         self._open: OpenFile | None = None
         self._rows = 0
@@ -169,9 +168,9 @@ class _Files:
             self._open, self._rows = None, 0
 
 
-def _batches(files: Sequence[Path]) -> Iterator[pa.RecordBatch]:
+def _batches(files: Sequence[Location]) -> Iterator[pa.RecordBatch]:
     for file in files:
-        with pq.ParquetFile(file) as source:
+        with storage_of(file).parquet(file) as source:
             yield from source.iter_batches(_ROWS)
 
 

@@ -1,12 +1,11 @@
 """Tables of upserts as they stand: the rows that count, and the end of those that say a key was deleted."""
 
-from pathlib import Path
-
 from penstock.clock import SYSTEM
 from penstock.errors import InvalidOption, MissingExtra
 
 from ..kinds import table_at
 from ..rewriting import without
+from ..storage import Location
 from . import BUCKET, DELETED
 
 try:
@@ -19,7 +18,7 @@ _HOUR_MS = 3_600_000
 _COLUMNS = {DELETED, BUCKET, "timestamp"}
 
 
-def live_rows(path: Path) -> pa.Table:
+def live_rows(path: Location) -> pa.Table:
     """Return the latest row of each key that was not deleted."""
     table = table_at(path)
     schema = table.arrow_schema()
@@ -27,12 +26,12 @@ def live_rows(path: Path) -> pa.Table:
     return rows.filter(pc.invert(rows.column(DELETED))).drop([DELETED, BUCKET])
 
 
-def has_deleted(path: Path) -> bool:
+def has_deleted(path: Location) -> bool:
     """Return whether a table is one of upserts that says when keys were deleted."""
     return table_at(path).has_columns(sorted(_COLUMNS))
 
 
-def forget_deleted(path: Path, *, older_than_hours: int = 168, dry_run: bool = False) -> int:
+def forget_deleted(path: Location, *, older_than_hours: int = 168, dry_run: bool = False) -> int:
     """Remove rows of keys that were deleted so long ago; return how many. A dry run only counts them.
 
     Nothing older can come again: a batch is taken only if it begins where the table ends, and these rows are

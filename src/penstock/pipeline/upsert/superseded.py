@@ -23,6 +23,7 @@ from ..lake import Lake
 from ..offsets import Ends, Piece
 from ..paths import folder_of, is_table
 from ..places import Places
+from ..storage import Location
 from ..typed.routing import REASON, REJECTED
 from . import KEY_PROPERTY
 from .latest import PLACE
@@ -54,7 +55,7 @@ class Superseded:
     unchecked: str | None = None
 
 
-def superseded(path: Path, source: Source, log: Log, topic: Topic) -> Superseded:
+def superseded(path: Location, source: Source, log: Log, topic: Topic) -> Superseded:
     """Return what the tables at a path need not hold of a topic; nothing, if they are appended to."""
     lake = Lake(path)
     upserted = [table for table in lake.fed_by(source) if _key_of(table)]
@@ -94,7 +95,7 @@ class _UpsertTables:
 
     @classmethod
     def of(cls, lake: Lake, upserted: Collection[Table], source: Source, ends: Ends) -> "_UpsertTables":
-        own = {Path(table.path).name: table.ends(source) for table in upserted}
+        own = {table.folder.name: table.ends(source) for table in upserted}
         limits = {
             name: {p: max(end, ends.get(p, 0)) for p, end in (ends | each).items()}
             for name, each in own.items()
@@ -102,12 +103,12 @@ class _UpsertTables:
         typed = not all(table.has_columns(["value"]) for table in upserted)
         found = cls(source.topic, upserted, limits | {"": ends}, typed)
         for table in lake.fed_by(source):
-            rejects = Path(table.path).name == REJECTED and table.has_columns([REASON])
+            rejects = table.folder.name == REJECTED and table.has_columns([REASON])
             for batch in table.batches([*PLACE, "topic", "type"]):
                 mine = batch.filter(pc.equal(batch.column("topic"), source.topic))
                 (found.rejected if rejects else found.held).add(*_places_of(mine))
                 for type in () if rejects else pc.unique(mine.column("type")).to_pylist():
-                    found.seen.setdefault(type or "", set()).add(Path(table.path).name)
+                    found.seen.setdefault(type or "", set()).add(table.folder.name)
         return found
 
     def table_of(self, type: str) -> str | None:
@@ -126,7 +127,7 @@ class _UpsertTables:
                 here = mine.filter(pa.array(places.has(*_places_of(mine))))
                 columns = (here.column(name).to_pylist() for name in ("key", *PLACE))
                 for row in zip(*columns, strict=True):
-                    yield Path(table.path).name, *row
+                    yield table.folder.name, *row
 
     def limit(self, table: str | None, partition: int) -> int:
         """Return up to where a table holds a partition: one may be ahead of its lake."""

@@ -1,0 +1,17 @@
+"""The folder of a lake as a command is given it: a path, or an address such as `s3://bucket/lake`."""
+
+from typing import Any
+
+import click
+
+
+class LakePath(click.Path):
+    """A path as click checks it; an address as the pipelines do. Raises what `table_path` raises."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the location that is named."""
+        if not isinstance(value, str) or "://" not in value:
+            return super().convert(value, param, ctx)
+        from penstock.pipeline.paths import table_path
+
+        return table_path(param.opts[0] if param else "path", value)

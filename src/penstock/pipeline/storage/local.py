@@ -1,0 +1,94 @@
+"""Lakes in folders of a file system, which the driver and all executors see."""
+
+import os
+import shutil
+from contextlib import nullcontext, suppress
+from pathlib import Path
+from typing import IO, Any
+from uuid import uuid4
+
+from penstock.errors import InvalidOption
+
+from ..on_disk import bring_to_disk, sync
+from .contract import Change, Storage
+
+
+class LocalStorage(Storage[Path]):
+    """Files on disks. A new file is written beside its name and gets it when it is on the disk."""
+
+    keeps_checkpoints = keeps_catalogs = True
+    settles_late = False
+    delta_options = None
+
+    def check(self, option: str, path: Path) -> None:
+        """Refuse a file, or what is below one. Raises InvalidOption."""
+        there = next(each for each in (path, *path.parents) if os.path.exists(each))
+        if not there.is_dir():
+            raise InvalidOption(option, str(path), f"a folder, or one to be made; {there} is a file")
+
+    def asking(self, path: Path) -> nullcontext[None]:
+        """Leave errors as they are: they name the file."""
+        return nullcontext()
+
+    def begin(self, file: Path) -> IO[bytes]:
+        """Open a file to write."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return file.open("wb")
+
+    def abandon(self, file: Path, sink: IO[bytes]) -> None:
+        """Remove a file."""
+        sink.close()
+        file.unlink(missing_ok=True)
+
+    def bring_to_disk(self, *files: Path) -> None:
+        """Sync files and their folders."""
+        bring_to_disk(*(each for each in files if each.exists()))
+
+    def put_new(self, file: Path, content: bytes) -> None:
+        """Make a file by a link, which is refused if there is one."""
+        new = file.with_name(f"_commit_{uuid4()}.json.tmp")  # as delta-rs names them; readers pass it over
+        try:
+            new.write_bytes(content)
+            sync(new)
+            os.link(new, file)
+        finally:
+            with suppress(OSError):
+                new.unlink()
+        sync(file.parent)
+
+    def check_lock(self, option: str, folder: Path) -> None:
+        """Do nothing: a link never takes the place of a file."""
+
+    def replace(self, file: Path, content: bytes) -> None:
+        """Rename a new file to its name."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        new = file.with_suffix(".new")
+        with new.open("wb") as sink:
+            sink.write(content)
+            sink.flush()
+            os.fsync(sink.fileno())
+        new.replace(file)
+        bring_to_disk(file, file.parent)  # the folder may be new
+
+    def update(self, file: Path, change: Change) -> None:
+        """Replace a file. Two drivers of one folder meet in their checkpoint before they come here."""
+        try:
+            found = file.read_bytes()
+        except FileNotFoundError:
+            found = None
+        content = change(found)
+        if content is not None:
+            self.replace(file, content)
+
+    def remove(self, path: Path) -> None:
+        """Remove a file or a folder."""
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def parquet(self, file: Path) -> Any:
+        """Open a Parquet file."""
+        from pyarrow.parquet import ParquetFile
+
+        return ParquetFile(file)
+
+
+LOCAL = LocalStorage()
