@@ -20,7 +20,7 @@ from tests.pipeline.test_continue import Driver
 _CHUNK, _BATCH = 10_000, 100_000
 _TIMES = Size(quick=3, full=10)
 _MOST_MB = 250  # Python with Arrow and delta-rs, of which 130 MB before it looks at anything; some batches
-_CAUSE = "to be told"
+_CAUSE = "130 MB are Python with Arrow and delta-rs; what takes the rest is not known yet"
 
 
 @dataclass

@@ -29,5 +29,6 @@ def test_every_budget_a_test_asks_for_is_in_the_table() -> None:
 
 def test_what_is_said_to_take_longest_is_there() -> None:
     for name in LONGEST_SECONDS:
-        file, _, test = name.partition("::")
-        assert f"def {test}" in (TESTS.parent / file).read_text("utf-8"), name
+        place, _, test = name.partition("::")
+        found = TESTS.parent / place
+        assert found.is_dir() if place.endswith("/") else f"def {test}" in found.read_text("utf-8"), name

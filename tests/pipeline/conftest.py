@@ -13,24 +13,24 @@ import pytest
 from penstock.cli import main
 from penstock.errors import NoJava
 from penstock.pipeline.java import find_java
+from tests.pipeline.shared_classes import SHORT_LIVED, share_classes
 from tests.pipeline.stores import LogStore
 from tests.services import missing
 from tests.services.object_store import ObjectStore, ObjectStoreUnavailable
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKERS_PATH = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
-# Each Java of these tests lives for seconds: what it would spend on compiling well never comes back.
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", SHORT_LIVED)
 
 
 def need_java() -> None:
-    """Skip at home, fail in CI, when there is no Java for Spark."""
+    """Skip at home, fail in CI, when there is no Java for Spark; else have it start fast."""
     try:
         find_java()
     except NoJava as error:
         missing("Java", str(error))
+    share_classes()
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """Which tests take longest. They begin first: one that began last would let the other cores wait for it.
 
-Seconds on two quiet cores, of a file or of one test; `scripts/test --slow --durations 60` tells them. They
-need not be exact: only the order counts, and whatever is not named here comes after all that is.
+Seconds on two quiet cores, of a folder, a file or one test, the most particular name counts;
+`scripts/test --slow --durations 60` tells them. They need not be exact: only the order counts, and whatever
+is not named here comes after all that is.
 """
 
 from __future__ import annotations
@@ -12,7 +13,26 @@ from typing import TypeVar
 import pytest
 
 Item = TypeVar("Item", bound=pytest.Item)
-LONGEST_SECONDS = {}
+LONGEST_SECONDS = {
+    "tests/pipeline/test_cluster.py": 129,
+    "tests/pipeline/test_iceberg_command.py": 120,
+    "tests/pipeline/test_write_back_spark.py": 71,
+    "tests/compat/test_install_lines.py": 59,
+    "tests/pipeline/test_upsert_lake.py": 50,
+    "tests/pipeline/test_kill.py": 45,
+    "tests/pipeline/test_lake_command.py": 45,
+    "tests/faults/test_faults.py": 35,
+    "tests/pipeline/": 30,  # Spark
+    "tests/unit/cli/test_demo.py": 30,
+    "tests/compat/test_fresh_clone.py": 25,
+    "tests/upgrade/test_rolling.py": 25,
+    "tests/crash/": 20,
+    "tests/types/test_types.py": 20,
+    "tests/kafka/test_kills.py": 15,
+    "tests/gateway/test_kills.py": 15,
+    "tests/gateway/test_grpc_kills.py": 15,
+    "tests/gateway/test_tinyq_kills.py": 15,
+}
 
 
 def longest_first(items: Sequence[Item]) -> list[Item]:
@@ -21,5 +41,5 @@ def longest_first(items: Sequence[Item]) -> list[Item]:
 
 
 def _seconds(nodeid: str) -> float:
-    test, file = nodeid.partition("[")[0], nodeid.partition("::")[0]
-    return LONGEST_SECONDS.get(test) or LONGEST_SECONDS.get(file, 0)
+    named = [name for name in LONGEST_SECONDS if nodeid.startswith(name)]
+    return LONGEST_SECONDS[max(named, key=len)] if named else 0

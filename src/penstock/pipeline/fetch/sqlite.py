@@ -24,7 +24,7 @@ try:
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
-_BATCH_ROWS = 4096
+_BATCH_ROWS = 16_384  # each batch costs Python and Java something, however small it is
 _BATCH_BYTES = 16 << 20
 
 
@@ -62,7 +62,7 @@ def _grouped(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]
     group, rows, size = list[pa.RecordBatch](), 0, 0
     for batch in batches:
         group.append(batch)
-        rows, size = rows + batch.num_rows, size + batch.nbytes
+        rows, size = rows + batch.num_rows, size + batch.get_total_buffer_size()  # `nbytes` takes 18 us
         if rows >= _BATCH_ROWS or size >= _BATCH_BYTES:
             yield group
             group, rows, size = [], 0, 0
