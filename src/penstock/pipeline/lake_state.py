@@ -7,6 +7,8 @@
 | `reader.json`   | the name under which retention, `groups` and `why` know the pipeline; a reset keeps it   |
 | `catalog.json`  | of a lake of Iceberg tables: the catalog that knows them (`iceberg/catalog.py`)          |
 | `mark/`         | up to where all tables hold the log; a Delta table (`lake.py`)                          |
+| `erased.json`   | erased places that no table held when it was erased (`erased_ahead.py`)                 |
+| `replay.json`   | of a folder that a replay fills: which range of which topic (`replaying.py`)            |
 | `reset.json`    | what a reset removes; written before it removes anything, and gone when it has done so  |
 
 A table that is known and not there was deleted: a new one would begin at the batch that comes next. Files are
@@ -18,7 +20,7 @@ import os
 import shutil
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import msgspec
@@ -26,13 +28,14 @@ import msgspec
 from penstock.errors import InvalidOption, TableMissing
 
 from .kinds import table_at
+from .offsets import Piece
 from .on_disk import bring_to_disk
 from .paths import CATALOG, CATALOG_DATABASE, CONTROL, catalog_root, is_table, tables_in
 from .routing import ITSELF
 
 Form = TypeVar("Form", bound=msgspec.Struct)
 _TABLES, _READER, _RESET, _CHECKPOINT = "tables.json", "reader.json", "reset.json", "checkpoint"
-_MARK = "mark"
+_MARK, _ERASED, _REPLAY = "mark", "erased.json", "replay.json"
 
 
 class KnownTables(msgspec.Struct, frozen=True):
@@ -40,6 +43,28 @@ class KnownTables(msgspec.Struct, frozen=True):
 
     tables: tuple[str, ...] = ()
     again: tuple[str, ...] = ()
+
+
+class ErasedPlaces(msgspec.Struct, frozen=True):
+    """Erased places of a topic, for the batch that begins at `begins` in their partitions, or anywhere."""
+
+    log_id: str
+    topic_id: int
+    incarnation: int | None
+    begins: dict[int, int]
+    places: tuple[Piece, ...]
+
+
+class _Erased(msgspec.Struct, frozen=True):
+    topics: tuple[ErasedPlaces, ...]
+
+
+class Replayed(msgspec.Struct, frozen=True):
+    """What is replayed into a folder: by which pipeline, from where to where in words, and as a range."""
+
+    pipeline: str
+    words: tuple[str, str]
+    batch: dict[str, Any]
 
 
 class _Reader(msgspec.Struct, frozen=True):
@@ -77,6 +102,30 @@ def check_tables(root: Path, *, but: Collection[str] = ()) -> None:
         raise TableMissing(str(root), missing)
 
 
+def note_erased(root: Path, topics: Iterable[ErasedPlaces]) -> None:
+    """Note erased places that no table of a lake holds, instead of those that were noted before."""
+    _write(root / CONTROL / _ERASED, _Erased(tuple(each for each in topics if each.places)))
+
+
+def erased_places(table: Path) -> tuple[ErasedPlaces, ...]:
+    """Return what is noted as erased for a table, which is a lake itself or in one."""
+    for root in (table, table.parent):
+        noted = _read(root / CONTROL / _ERASED, _Erased)
+        if noted is not None:
+            return noted.topics
+    return ()
+
+
+def note_replay(root: Path, replay: Replayed) -> None:
+    """Note what a folder is filled with by a replay."""
+    _write(root / CONTROL / _REPLAY, replay)
+
+
+def replayed(root: Path) -> Replayed | None:
+    """Return what a replay fills a folder with, if one does."""
+    return _read(root / CONTROL / _REPLAY, Replayed)
+
+
 def reader_name(root: Path) -> str:
     """Return the name of the pipeline that writes here, made when it is first asked for.
 
@@ -88,6 +137,12 @@ def reader_name(root: Path) -> str:
         known = _Reader(f"{root.name or 'lake'}-{uuid4().hex[:6]}")
         _write(file, known)
     return known.name
+
+
+def known_reader(root: Path) -> str | None:
+    """Return the name of the pipeline that writes here, if it has one yet."""
+    known = _read(root / CONTROL / _READER, _Reader)
+    return None if known is None else known.name
 
 
 def reset(path: Path, *, rebuild: bool, tables: Collection[str] = ()) -> list[Path]:
