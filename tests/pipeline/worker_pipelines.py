@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from pyspark.sql import DataFrame, Row
@@ -16,16 +17,15 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from penstock import Record
 from penstock.pipeline import pipeline
 
-UNPICKLABLE = (each for each in ())  # as an outbox is, with its connections
+UNPICKLABLE = Lock()  # as an outbox is, with its connections
 
 
 @pipeline(source="orders", each_record=True)
 def noted(record: Record) -> None:
     """Write down what comes, and when; die where the record says so, the first time."""
-    assert UNPICKLABLE is not None
     folder = Path(record.value["to"])
     call = [record.key, record.partition, record.offset, record.id, record.redelivered, time.monotonic_ns()]
-    with (folder / f"calls-{os.getpid()}").open("a") as sink:
+    with UNPICKLABLE, (folder / f"calls-{os.getpid()}").open("a") as sink:
         sink.write(json.dumps(call) + "\n")
     if record.value.get("dies") and not (folder / "died").exists():
         (folder / "died").touch()

@@ -77,7 +77,7 @@ def run_replay(ctx: click.Context, target: str | None, given: dict[str, Any]) ->
             confirm(question, as_json=given["as_json"])
         ended = _run(start, replaying(job, asked, batch), batch, given["master"], conf)
     if given["as_json"]:
-        told = {"pipeline": asked.pipeline, "topic": job.topic, "to": str(job.to)}
+        told: dict[str, Any] = {"pipeline": asked.pipeline, "topic": job.topic, "to": str(job.to)}
         told |= {"records": batch.count(), "ranges": pieces, "dry_run": given["dry_run"]}
         print_json(told | ({} if ended is None else asdict(ended)))
     elif ended is not None:
