@@ -13,7 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from penstock.errors import InvalidOption
 from penstock.log.entry import content_of
-from penstock.pipeline.admission import Taken, admit_bytes
+from penstock.pipeline.admission import AdmittedPiece, admit_bytes
 from penstock.pipeline.offsets import Ends, Piece, Range
 from penstock.pipeline.options import read_all as read_topics
 from penstock.pipeline.options import read_options
@@ -27,10 +27,10 @@ from tests.pipeline.test_source import places, read_all
 Sizes = dict[int, list[int]]  # partition → the bytes of its records
 
 
-def fits(sizes: Sizes) -> Callable[[Sequence[Piece], int | None], dict[int, Taken]]:
+def fits(sizes: Sizes) -> Callable[[Sequence[Piece], int | None], dict[int, AdmittedPiece]]:
     """Measure pieces of a log that is a list of sizes."""
 
-    def fit(pieces: Sequence[Piece], share: int | None) -> dict[int, Taken]:
+    def fit(pieces: Sequence[Piece], share: int | None) -> dict[int, AdmittedPiece]:
         found = {}
         for partition, start, end in pieces:
             at, used = start, 0
@@ -38,7 +38,7 @@ def fits(sizes: Sizes) -> Callable[[Sequence[Piece], int | None], dict[int, Take
                 used, at = used + sizes[partition][at], at + 1
                 if share is None:
                     break
-            found[partition] = Taken(at, used)
+            found[partition] = AdmittedPiece(at, used)
         return found
 
     return fit

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from .offsets import Ends, Piece
 
 
-class Taken(NamedTuple):
+class AdmittedPiece(NamedTuple):
     """The beginning of a piece: up to where it goes, and its bytes."""
 
     end: int
@@ -20,7 +20,7 @@ class Taken(NamedTuple):
 
 
 # For pieces, and the most bytes of each, the longest beginning that fits; for None the first record of each.
-Fit = Callable[[Sequence[Piece], int | None], Mapping[int, Taken]]
+Fit = Callable[[Sequence[Piece], int | None], Mapping[int, AdmittedPiece]]
 _PACKED = 8  # less than this part of the bound is not shared out any more
 
 

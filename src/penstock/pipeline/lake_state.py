@@ -55,7 +55,7 @@ class ErasedPlaces(msgspec.Struct, frozen=True):
     places: tuple[Piece, ...]
 
 
-class _Erased(msgspec.Struct, frozen=True):
+class _ErasedNote(msgspec.Struct, frozen=True):
     topics: tuple[ErasedPlaces, ...]
 
 
@@ -104,13 +104,13 @@ def check_tables(root: Path, *, but: Collection[str] = ()) -> None:
 
 def note_erased(root: Path, topics: Iterable[ErasedPlaces]) -> None:
     """Note erased places that no table of a lake holds, instead of those that were noted before."""
-    _write(root / CONTROL / _ERASED, _Erased(tuple(each for each in topics if each.places)))
+    _write(root / CONTROL / _ERASED, _ErasedNote(tuple(each for each in topics if each.places)))
 
 
 def erased_places(table: Path) -> tuple[ErasedPlaces, ...]:
     """Return what is noted as erased for a table, which is a lake itself or in one."""
     for root in (table, table.parent):
-        noted = _read(root / CONTROL / _ERASED, _Erased)
+        noted = _read(root / CONTROL / _ERASED, _ErasedNote)
         if noted is not None:
             return noted.topics
     return ()

@@ -11,7 +11,7 @@ from penstock.log.kafka_form import entries_of
 from penstock.log.sql.naming import Names
 from penstock.log.store import open_store
 
-from .admission import Taken
+from .admission import AdmittedPiece
 from .history import LogNow, mark_of
 from .kafka_topic import FETCH_BYTES, KafkaTopicReader, is_kafka
 from .offsets import Ends, Piece, said
@@ -72,7 +72,7 @@ class TopicView:
         marks = {Position(each.partition, each.offset): mark_of(each.id) for each in found}
         return LogNow(self._log.identity(), heads.topic, heads.bounds, marks)
 
-    def fitting(self, topic: Topic, pieces: Sequence[Piece], share: int | None) -> dict[int, Taken]:
+    def fitting(self, topic: Topic, pieces: Sequence[Piece], share: int | None) -> dict[int, AdmittedPiece]:
         """Return how much of each piece has at most so many bytes; for None its first record."""
         ends = self._log.reach(topic, [OffsetRange(*each) for each in pieces], [share or 1] * len(pieces))
         starts = {piece.partition: piece.start for piece in pieces}
@@ -80,7 +80,7 @@ class TopicView:
         if share is not None:  # the record that reaches the share may go beyond it
             over = {p: end - 1 for p, end in ends.items() if sizes[p] > share}
             ends, sizes = ends | over, sizes | self._sizes(topic, starts, over)
-        return {p: Taken(end, sizes[p]) for p, end in ends.items()}
+        return {p: AdmittedPiece(end, sizes[p]) for p, end in ends.items()}
 
     def _sizes(self, topic: Topic, starts: Ends, ends: Ends) -> dict[int, int]:
         ranges = [OffsetRange(p, starts[p], end) for p, end in ends.items()]
@@ -143,22 +143,22 @@ class KafkaView(TopicView):
         marks = {place: mark_of(_told(each)) for place, each in self._reader.entries_at(held).items()}
         return LogNow(self.identity(), heads.topic, heads.bounds, marks)
 
-    def fitting(self, topic: Topic, pieces: Sequence[Piece], share: int | None) -> dict[int, Taken]:
+    def fitting(self, topic: Topic, pieces: Sequence[Piece], share: int | None) -> dict[int, AdmittedPiece]:
         """Return how much of each piece has at most so many bytes: a cluster tells by the records alone."""
         return {piece.partition: self._fitting(topic, piece, share) for piece in pieces}
 
-    def _fitting(self, topic: Topic, piece: Piece, share: int | None) -> Taken:
+    def _fitting(self, topic: Topic, piece: Piece, share: int | None) -> AdmittedPiece:
         size = 0
         for _, batch in self._reader.batches(*piece, max_bytes=min(share or 1, FETCH_BYTES)):
             for each in entries_of(batch, topic.id, piece.partition):
                 if not piece.start <= each.offset < piece.end:
                     continue
                 if share is None:
-                    return Taken(each.offset + 1, each.size)
+                    return AdmittedPiece(each.offset + 1, each.size)
                 if size + each.size > share:
-                    return Taken(each.offset, size)
+                    return AdmittedPiece(each.offset, size)
                 size += each.size
-        return Taken(piece.end, size)
+        return AdmittedPiece(piece.end, size)
 
     def held(self, topic: Topic, reader: str) -> Ends:
         """Return nothing."""
