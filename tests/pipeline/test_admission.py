@@ -111,14 +111,14 @@ class BoundedTopic:
         return StreamReader(read_options({"url": self.url, "topic": TOPIC, **given}))
 
 
-@pytest.fixture(params=["sqlite", "postgres", "files", "kafka"])
+@pytest.fixture(params=["sqlite", "postgres", "directory", "kafka"])
 def bounded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BoundedTopic]:
     if request.param == "kafka":
         with Served(f"file://{tmp_path}/log") as served:
             served.topic(TOPIC, PARTITIONS)
             yield BoundedTopic(f"kafka://{served.address}", served.store.log)
         return
-    urls = {"sqlite": f"sqlite:///{tmp_path}/shop.db", "files": f"file://{tmp_path}/log"}
+    urls = {"sqlite": f"sqlite:///{tmp_path}/shop.db", "directory": f"file://{tmp_path}/log"}
     store = LogStore(urls.get(request.param) or request.getfixturevalue("postgres_url"))
     yield BoundedTopic(store.url, store.outbox.log)
     store.close()
