@@ -135,12 +135,12 @@ def kill_tree(driver: int) -> None:
 
 def main(words: list[str]) -> None:
     from penstock.cli import main as command
-    from penstock.pipeline import session
+    from penstock.pipeline import formats
     from tests.pipeline import killing  # Spark's workers import it by this name, not as the program
 
-    vars(session)["DeltaSink"] = killing.KillingSink
-    vars(session)["IcebergSink"] = killing.KillingIcebergSink
-    vars(session)["PenstockSource"] = killing.KillingBack
+    vars(formats)["DeltaSink"] = killing.KillingSink
+    vars(formats)["IcebergSink"] = killing.KillingIcebergSink
+    vars(formats)["PenstockSource"] = killing.KillingBack
     os.environ[DRIVER] = str(os.getpid())
     command(words)
 

@@ -16,7 +16,7 @@ import polars
 import pytest
 from deltalake import DeltaTable
 
-from penstock.pipeline import session
+from penstock.pipeline import formats
 from penstock.pipeline.paths import folder_of, tables_in
 from penstock.pipeline.storage import Location, location, storage_of
 from penstock.pipeline.storage.bucket import BucketPath, store_of
@@ -85,9 +85,9 @@ def test_a_killed_command_loses_and_doubles_nothing_in_a_bucket_and_without_the_
     assert kills > each.number
 
     with monkeypatch.context() as patch:
-        patch.setattr(session, "DeltaSink", UncheckedSink)
+        patch.setattr(formats, "DeltaSink", UncheckedSink)
         unchecked = command(*words(sqlite_store, control), "--checkpoint", str(tmp_path / "control"))
-    session.register(spark)  # other tests have the same session
+    formats.register(spark)  # other tests have the same session
     assert unchecked.code == 0, unchecked.err
     found = places(control)
     assert len(found) > len(sqlite_store.records())

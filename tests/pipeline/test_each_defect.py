@@ -29,7 +29,7 @@ from deltalake import DeltaTable
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.cli import pipeline_course, pipeline_following
-from penstock.pipeline import session
+from penstock.pipeline import formats
 from penstock.pipeline.paths import tables_in
 from tests.crash.waiting import wait_until
 from tests.pipeline.conftest import Command, Done
@@ -57,9 +57,9 @@ class Lake:
     def with_format(self, name: str, format: type) -> Iterator[None]:
         """Put a format in the place of ours."""
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(session, name, format)
+            patch.setattr(formats, name, format)
             yield
-        session.register(self._spark)  # other tests have the same session
+        formats.register(self._spark)  # other tests have the same session
 
     def reconciles(self) -> None:
         done = self._command("reconcile", *self.where, "--lake", str(self.to))
