@@ -62,8 +62,8 @@ def fail(record: Record) -> None:
 class Shop:
     """A store with records of two people, and a lake that holds them, in batches of ten."""
 
-    def __init__(self, folder: Path, committing: Committing) -> None:
-        self.url, self.to = f"sqlite:///{folder / 'shop.db'}", folder / "lake"
+    def __init__(self, folder: Path, committing: Committing, to: Any = None) -> None:
+        self.url, self.to = f"sqlite:///{folder / 'shop.db'}", to or folder / "lake"
         self.outbox, self._committing, self._end = Outbox(self.url), committing, 0
         self.outbox.migrate()
         self.outbox.log.create_topic("orders", partitions=1)
