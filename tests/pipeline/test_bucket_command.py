@@ -169,6 +169,9 @@ def test_a_replay_into_a_bucket_goes_on_with_its_range(
     words += ["--from", "3", "--until", "20", "--batch-records", "50"]
     without = command(*words)
     assert (without.code, "Missing option '--checkpoint'" in without.err) == (2, True)
+    iceberg = command(*words, *checkpoint, "--format", "iceberg")
+    assert (iceberg.code, "delta in an object store" in iceberg.err) == (2, True)
+    assert not to.exists(), "what is refused leaves nothing behind"
     done = command(*words, *checkpoint)
     assert done.code == 0, done.err
     wanted = sorted(place for place in sqlite_store.records() if 3 <= place[1] < 20)

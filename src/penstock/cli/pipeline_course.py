@@ -20,6 +20,7 @@ from penstock.pipeline.kafka_topic import is_kafka
 from penstock.pipeline.kinds import ICEBERG
 from penstock.pipeline.lake_state import finish_reset
 from penstock.pipeline.modes import APPEND, Mode, check_lake
+from penstock.pipeline.paths import check_catalog
 from penstock.pipeline.query import (
     FrameFunction,
     Job,
@@ -129,6 +130,8 @@ def job_of(given: dict[str, Any], topic: str | None = None) -> Job:
         WriteTarget(url, names, topic).check()
     if given["format"] != ICEBERG and (given["catalog"] or given["namespace"]):
         raise click.UsageError("--catalog and --namespace are for --format iceberg")
+    if given["format"] == ICEBERG:
+        check_catalog(given["to"])
     return Job(
         url=url,
         topic=given["topic"],
