@@ -39,7 +39,8 @@ def _partitioning(ctx: click.Context, param: click.Parameter, given: str | None)
 def to_option(
     *,
     required: bool,
-    help: str = "The folder to write to, or s3://BUCKET/FOLDER; a folder also keeps the pipeline's checkpoint.",
+    help: str = "The folder to write to, or s3://BUCKET/FOLDER; "
+    "a folder also keeps the pipeline's checkpoint.",
 ) -> Decorator:
     """Return the option that names the folder."""
     found: Decorator = click.option(

@@ -18,7 +18,10 @@ _PLACE = "earliest|latest|OFFSET|MOMENT|2h|JSON"
 @click.option(
     "--until", "last", default="latest", show_default=True, metavar=_PLACE, help="Where to end, before that."
 )
-@to_option(required=True, help="A new folder for what it makes, or s3://BUCKET/FOLDER; a folder also keeps its checkpoint.")
+@to_option(
+    required=True,
+    help="A new folder for what it makes, or s3://BUCKET/FOLDER; a folder also keeps its checkpoint.",
+)
 @click.option("--to-topic", help="For a pipeline into a topic: the other topic that its rows go to.")
 @types_option
 @replay_options
