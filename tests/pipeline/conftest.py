@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,40 @@ ROOT = Path(__file__).resolve().parents[2]
 WORKERS_PATH = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
 os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", SHORT_LIVED)
+
+
+MODULE = """
+import json
+from pathlib import Path
+
+from penstock.pipeline import pipeline
+
+FOLDER = Path(__file__).parent
+
+
+@pipeline(source="orders", sink=str(FOLDER / "plain"))
+def plain(events):
+    return events.selectExpr("type", "partition", "offset")
+
+
+@pipeline(source="orders", sink="topic:copies", folder=str(FOLDER / "copying"))
+def copying(events):
+    return events.selectExpr("key", "concat(partition, '/', offset) AS value")
+
+
+@pipeline(source="orders", sink=str(FOLDER / "pushed"), each_batch=True)
+def pushing(batch, identity):
+    rows = batch.selectExpr("key", "concat(partition, '/', offset) AS value")
+    url = json.loads((FOLDER / "url.json").read_text())
+    for _ in range(2):  # as if it had been run again
+        writer = rows.write.format("penstock").mode("append").options(url=url, topic="pushed")
+        writer.options(**identity.options("pushed")).save()
+
+
+@pipeline(source="orders")
+def nowhere(events):
+    return events
+"""
 
 
 def need_java() -> None:
@@ -119,3 +154,12 @@ def spark(started_object_store: ObjectStore | None) -> Iterator[Any]:
     session = spark_session("tests", master="local[2]")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Give a module with pipelines, in the folder where the command runs."""
+    (tmp_path / "shop_pipelines.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    yield "shop_pipelines"
+    sys.modules.pop("shop_pipelines", None)

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 import psutil
+from pyspark.sql.datasource import CaseInsensitiveDict
 
 from penstock import points
 from penstock.log.sql.parted_writes import PartedWrites
@@ -93,8 +94,10 @@ class KillingBack(PenstockSource):
     """The way back into topics, in whose release the driver and all its processes die."""
 
     def streamWriter(self, schema: Any, overwrite: bool) -> KillingBackWriter:
-        inner: Any = super().streamWriter(schema, overwrite)
-        return KillingBackWriter(inner._target, inner._checkpoint, dict(self.options))
+        given = dict(self.options)
+        known = {name: each for name, each in given.items() if name not in ("kill", "unchecked")}
+        inner: Any = PenstockSource(CaseInsensitiveDict(known)).streamWriter(schema, overwrite)
+        return KillingBackWriter(inner._target, inner._checkpoint, given)
 
 
 class KillingBackWriter(BackStreamWriter):
@@ -132,12 +135,12 @@ def kill_tree(driver: int) -> None:
 
 def main(words: list[str]) -> None:
     from penstock.cli import main as command
-    from penstock.pipeline import session
+    from penstock.pipeline import formats
     from tests.pipeline import killing  # Spark's workers import it by this name, not as the program
 
-    vars(session)["DeltaSink"] = killing.KillingSink
-    vars(session)["IcebergSink"] = killing.KillingIcebergSink
-    vars(session)["PenstockSource"] = killing.KillingBack
+    vars(formats)["DeltaSink"] = killing.KillingSink
+    vars(formats)["IcebergSink"] = killing.KillingIcebergSink
+    vars(formats)["PenstockSource"] = killing.KillingBack
     os.environ[DRIVER] = str(os.getpid())
     command(words)
 

@@ -5,6 +5,7 @@ Nothing is lost and nothing doubled; without the look whether a table holds the 
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from pathlib import Path
@@ -16,7 +17,8 @@ import polars
 import pytest
 from deltalake import DeltaTable
 
-from penstock.pipeline import session
+from penstock.pipeline import formats
+from penstock.pipeline.lake_state import known_reader
 from penstock.pipeline.paths import folder_of, tables_in
 from penstock.pipeline.storage import Location, location, storage_of
 from penstock.pipeline.storage.bucket import BucketPath, store_of
@@ -24,6 +26,7 @@ from tests.pipeline.conftest import Command
 from tests.pipeline.killing import RECORDS_PER_BATCH, UncheckedSink
 from tests.pipeline.stores import TOPIC, TYPES, LogStore
 from tests.pipeline.test_continue import places
+from tests.pipeline.test_declared import calls_in
 from tests.pipeline.test_kill import AFTER, BATCHES, BEFORE, die, die_at_random, words
 from tests.pipeline.test_upsert_lake import a_history, expected
 from tests.services.budget import Budget
@@ -85,9 +88,9 @@ def test_a_killed_command_loses_and_doubles_nothing_in_a_bucket_and_without_the_
     assert kills > each.number
 
     with monkeypatch.context() as patch:
-        patch.setattr(session, "DeltaSink", UncheckedSink)
+        patch.setattr(formats, "DeltaSink", UncheckedSink)
         unchecked = command(*words(sqlite_store, control), "--checkpoint", str(tmp_path / "control"))
-    session.register(spark)  # other tests have the same session
+    formats.register(spark)  # other tests have the same session
     assert unchecked.code == 0, unchecked.err
     found = places(control)
     assert len(found) > len(sqlite_store.records())
@@ -155,3 +158,44 @@ def test_an_upsert_into_a_bucket_keeps_the_latest_of_each_key(
     assert found == expected(sqlite_store)
     counted = command("reconcile", "--url", sqlite_store.url, "--topic", TOPIC, "--lake", str(to))
     assert counted.code == 0, counted.out + counted.err
+
+
+def test_a_replay_into_a_bucket_goes_on_with_its_range(
+    sqlite_store: LogStore, command: Command, bucket: str, tmp_path: Path
+) -> None:
+    sqlite_store.fill(3 * RECORDS_PER_BATCH)
+    to, checkpoint = location(f"{bucket}/again"), ["--checkpoint", str(tmp_path / "checkpoint")]
+    words = ["pipeline", "replay", "--url", sqlite_store.url, "--topic", TOPIC, "--to", str(to), "--json"]
+    words += ["--from", "3", "--until", "20", "--batch-records", "50"]
+    without = command(*words)
+    assert (without.code, "Missing option '--checkpoint'" in without.err) == (2, True)
+    iceberg = command(*words, *checkpoint, "--format", "iceberg")
+    assert (iceberg.code, "delta in an object store" in iceberg.err) == (2, True)
+    assert not to.exists(), "what is refused leaves nothing behind"
+    done = command(*words, *checkpoint)
+    assert done.code == 0, done.err
+    wanted = sorted(place for place in sqlite_store.records() if 3 <= place[1] < 20)
+    assert (json.loads(done.out)["rows"], places(to)) == (len(wanted), wanted)
+    sqlite_store.fill(RECORDS_PER_BATCH)
+    for folder in ("checkpoint", "another"):  # with a new one the tables say where it goes on
+        again = command(*words, "--checkpoint", str(tmp_path / folder))
+        assert json.loads(again.out)["rows"] == 0, again.err
+    other = command(*[word if word != "20" else "21" for word in words], *checkpoint)
+    assert (other.code, "another folder: here is a replay of topic orders" in other.err) == (2, True)
+    assert places(to) == wanted
+
+
+def test_a_pipeline_for_records_keeps_its_name_in_a_bucket(
+    sqlite_store: LogStore, command: Command, bucket: str, tmp_path: Path
+) -> None:
+    """It has no tables: what the function does is its own affair, and the checkpoint is on a disk."""
+    sqlite_store.fill(RECORDS_PER_BATCH, data=json.dumps({"to": str(tmp_path)}).encode())
+    words = ["pipeline", "run", "tests.pipeline.worker_pipelines:noted", "--url", sqlite_store.url, "--once"]
+    words += ["--to", f"{bucket}/handled", "--checkpoint", str(tmp_path / "checkpoint")]
+    for _ in range(2):
+        done = command(*words)
+        assert done.code == 0, done.err
+    assert len(calls_in(tmp_path)) == RECORDS_PER_BATCH
+    assert known_reader(location(f"{bucket}/handled")) in sqlite_store.outbox.log.holds(
+        sqlite_store.outbox.log.topic(TOPIC)
+    )

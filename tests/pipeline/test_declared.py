@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator
+import pickle
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,49 +17,9 @@ from penstock.metrics import SERIES
 from penstock.pipeline import BatchId, Pipeline, pipeline
 from penstock.pipeline.lake_state import reader_name
 from tests.pipeline.conftest import Command
+from tests.pipeline.read_back import read_back
 from tests.pipeline.stores import LogStore
-
-MODULE = """
-import json
-from pathlib import Path
-
-from penstock.pipeline import pipeline
-
-FOLDER = Path(__file__).parent
-
-
-@pipeline(source="orders", sink=str(FOLDER / "plain"))
-def plain(events):
-    return events.selectExpr("type", "partition", "offset")
-
-
-@pipeline(source="orders", sink="topic:copies", folder=str(FOLDER / "copying"))
-def copying(events):
-    return events.selectExpr("key", "concat(partition, '/', offset) AS value")
-
-
-@pipeline(source="orders", sink=str(FOLDER / "pushed"), each_batch=True)
-def pushing(batch, identity):
-    rows = batch.selectExpr("key", "concat(partition, '/', offset) AS value")
-    url = json.loads((FOLDER / "url.json").read_text())
-    for _ in range(2):  # as if it had been run again
-        writer = rows.write.format("penstock").mode("append").options(url=url, topic="pushed")
-        writer.options(**identity.options("pushed")).save()
-
-
-@pipeline(source="orders")
-def nowhere(events):
-    return events
-"""
-
-
-@pytest.fixture
-def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Give a module with pipelines, in the folder where the command runs."""
-    (tmp_path / "shop_pipelines.py").write_text(MODULE)
-    monkeypatch.chdir(tmp_path)
-    yield "shop_pipelines"
-    sys.modules.pop("shop_pipelines", None)
+from tests.pipeline.worker_pipelines import noted
 
 
 def test_a_declared_pipeline_is_its_function_and_knows_its_places() -> None:
@@ -85,11 +45,28 @@ def test_a_declared_pipeline_is_its_function_and_knows_its_places() -> None:
         ({"sink": "topic:a", "each_batch": True}, "a topic takes rows as they come"),
         ({"sink": "./a", "folder": "./b"}, "leave folder out"),
         ({"sink": "./a", "each_batch": True, "partition_by": "day(timestamp)"}, "it writes itself"),
+        ({"sink": "./a", "each_record": True, "mode": "upsert", "key": "a"}, "it writes itself"),
+        ({"sink": "./a", "each_record": True, "each_batch": True}, "batches or records"),
+        ({"sink": "topic:a", "each_record": True}, "a topic takes rows as they come"),
     ],
 )
 def test_what_cannot_be_declared_is_refused(given: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidPipeline, match=said):
         pipeline(**given)(lambda events: events)
+
+
+def test_a_function_for_records_cannot_be_async() -> None:
+    async def handle(record: Any) -> None: ...
+
+    with pytest.raises(InvalidPipeline, match="cannot be async"):
+        pipeline(each_record=True)(handle)
+
+
+def test_a_pipeline_travels_by_name_and_a_nameless_one_as_it_is() -> None:
+    assert pickle.loads(pickle.dumps(noted)) is noted
+    nameless = pipeline(source="a", sink="./a")(len)
+    found = pickle.loads(pickle.dumps(nameless))
+    assert (found.name, found.source, found([1])) == ("len", "a", 1)
 
 
 def test_writes_of_a_batch_have_names_of_their_own() -> None:
@@ -133,3 +110,63 @@ def test_declared_pipelines_run_by_their_names(
         assert done.code == 0, done.err
         found = [each.data for p in range(4) for each in log.read(topic, p, 0, 10_000)]
         assert sorted((each or b"").decode() for each in found) == wanted
+
+
+def calls_in(folder: Path) -> list[Any]:
+    """Return what the function was called with, in the order of time."""
+    lines = [line for file in folder.glob("calls-*") for line in file.read_text().splitlines()]
+    return sorted(map(json.loads, lines), key=lambda call: call[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_records_are_handed_out_in_order_for_each_key_and_again_only_marked(
+    sqlite_store: LogStore, command: Command, tmp_path: Path
+) -> None:
+    """A process that runs the function dies of kill -9 in the middle of a batch."""
+    body = {"to": str(tmp_path)}
+    sqlite_store.fill(150, data=json.dumps(body).encode())
+    sqlite_store.fill(1, data=json.dumps(body | {"dies": True}).encode(), key="k-3")
+    sqlite_store.fill(149, data=json.dumps(body).encode())
+    words = ["--url", sqlite_store.url, "--to", str(tmp_path / "handled"), "--once", "--batch-records", "100"]
+    done = command("pipeline", "run", "tests.pipeline.worker_pipelines:noted", *words)
+    assert done.code == 0, done.err
+    assert "a Python worker was lost; trying again" in done.err
+    records, calls = sqlite_store.records(), calls_in(tmp_path)
+    assert {(call[1], call[2]) for call in calls} == records.keys()
+    assert all(records[call[1], call[2]].id == call[3] for call in calls)
+    seen, last = set[tuple[int, int]](), dict[tuple[int, bool], int]()
+    for _, partition, offset, _, redelivered, _ in calls:
+        assert redelivered or (partition, offset) not in seen, "a repeat is marked"
+        assert offset > last.get((partition, redelivered), -1), "the records of a partition come in order"
+        seen.add((partition, offset))
+        last[partition, redelivered] = offset
+    marked = sum(call[4] for call in calls)
+    assert 0 < len(calls) - len(records) <= marked <= 100, "no more than a batch comes again"
+    assert len({call[0] for call in calls}) > 30
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_state_of_its_own_and_deduplication_go_on_in_the_next_run(
+    sqlite_store: LogStore, command: Command, tmp_path: Path
+) -> None:
+    for number in range(2):
+        sqlite_store.fill(120, timestamp_ms=1_700_000_000_000 + number)
+        sqlite_store.fill(20, data=b'"again"', timestamp_ms=1_700_000_000_000 + number)
+        for name in ("counted", "deduplicated"):
+            where = ["--url", sqlite_store.url, "--to", str(tmp_path / name), "--once"]
+            done = command("pipeline", "run", f"tests.pipeline.worker_pipelines:{name}", *where)
+            assert done.code == 0, done.err
+    records = sqlite_store.records().values()
+    found: dict[str, int] = {}
+    for key, many in read_back(tmp_path / "counted", ["key", "many"]):
+        found[key] = max(many, found.get(key, 0))
+    assert found == Counter(record.key for record in records if record.key is not None)
+    values = [value for (value,) in read_back(tmp_path / "deduplicated", ["value"])]
+    assert sorted(values) == sorted({record.data.decode() for record in records if record.data is not None})
+    for name in ("counted", "deduplicated"):
+        state = tmp_path / name / "_penstock" / "checkpoint" / "state"
+        assert {file.suffix for file in state.rglob("*") if file.is_file()} & {".zip", ".changelog"}, (
+            "RocksDB"
+        )

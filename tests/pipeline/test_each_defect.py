@@ -28,8 +28,8 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.cli import pipeline_course
-from penstock.pipeline import session
+from penstock.cli import pipeline_course, pipeline_following
+from penstock.pipeline import formats
 from penstock.pipeline.paths import tables_in
 from tests.crash.waiting import wait_until
 from tests.pipeline.conftest import Command, Done
@@ -57,9 +57,9 @@ class Lake:
     def with_format(self, name: str, format: type) -> Iterator[None]:
         """Put a format in the place of ours."""
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(session, name, format)
+            patch.setattr(formats, name, format)
             yield
-        session.register(self._spark)  # other tests have the same session
+        formats.register(self._spark)  # other tests have the same session
 
     def reconciles(self) -> None:
         done = self._command("reconcile", *self.where, "--lake", str(self.to))
@@ -140,8 +140,8 @@ def test_a_stream_at_rest_does_not_look_through_the_batches_before(
     for name in looks:
         monkeypatch.setattr(StreamingQuery, name, counted(name))
     asked, rows = Event(), 30
-    monkeypatch.setattr(pipeline_course, "_LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(pipeline_course, "_asked_to_stop", lambda: _given(asked))
+    monkeypatch.setattr(pipeline_following, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(pipeline_course, "asked_to_stop", lambda: _given(asked))
     lake.store.fill(rows)
 
     def rest() -> None:

@@ -7,6 +7,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,18 +17,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock import Outbox, Record
+from penstock import Outbox, Record, points
 from penstock.errors import AnotherLog
 from penstock.model.retry import Fixed
 from penstock.operate.dead import dead_letters
 from penstock.operate.erase import erase
 from penstock.operate.lanes import lanes
-from penstock.pipeline.committing import AppendFiles, Committing
+from penstock.pipeline.committing import BEFORE_COMMIT, AppendFiles, Committing, TablePart, commit
+from penstock.pipeline.erased_ahead import left_out
 from penstock.pipeline.erasing import ErasedRows, erase_in_tables
 from penstock.pipeline.iceberg.catalog import begin
-from penstock.pipeline.identity import ByOffsets
+from penstock.pipeline.identity import ByEpoch, ByOffsets
 from penstock.pipeline.kinds import table_at
 from penstock.pipeline.lake import Lake
+from penstock.pipeline.lake_state import reader_name
 from penstock.pipeline.offsets import Range
 from penstock.pipeline.upsert.merging import Upsert
 from tests.pipeline.conftest import Command
@@ -46,7 +49,7 @@ SCHEMA = pa.schema(
     ]
 )
 
-
+ReadBatch = tuple[TablePart, ByOffsets]
 NEVER = Fixed(timedelta(seconds=1), max_retries=0)
 
 
@@ -59,8 +62,8 @@ def fail(record: Record) -> None:
 class Shop:
     """A store with records of two people, and a lake that holds them, in batches of ten."""
 
-    def __init__(self, folder: Path, committing: Committing) -> None:
-        self.url, self.to = f"sqlite:///{folder / 'shop.db'}", folder / "lake"
+    def __init__(self, folder: Path, committing: Committing, to: Any = None) -> None:
+        self.url, self.to = f"sqlite:///{folder / 'shop.db'}", to or folder / "lake"
         self.outbox, self._committing, self._end = Outbox(self.url), committing, 0
         self.outbox.migrate()
         self.outbox.log.create_topic("orders", partitions=1)
@@ -69,6 +72,10 @@ class Shop:
 
     def publish(self, owners: str) -> None:
         """Publish a record of each owner, and put them into the lake as one batch."""
+        self.commit(self.read(owners))
+
+    def read(self, owners: str) -> ReadBatch:
+        """Publish a record of each owner, and return them as the tasks of a batch leave them."""
         names = [ADA if each == "a" else BOB for each in owners]
         with self.outbox.transaction() as conn:
             for n, name in enumerate(names):
@@ -92,8 +99,13 @@ class Shop:
         ]
         end = self._end + len(names)
         batch = Range(log.identity().id, "orders", log.topic("orders").id, {0: self._end}, {0: end})
-        Lake(self.to).commit([a_part(self.to / "order", rows, SCHEMA)], ByOffsets((batch,)), self._committing)
         self._end = end
+        return a_part(self.to / "order", rows, SCHEMA), ByOffsets((batch,))
+
+    def commit(self, batch: ReadBatch) -> None:
+        """Put a batch into the lake."""
+        part, identity = batch
+        Lake(self.to).commit([part], identity, self._committing)
 
     def names(self) -> list[str]:
         found = table_at(self.to / "order").batches(["name"])
@@ -132,9 +144,9 @@ def traces(folder: Path, text: str) -> set[str]:
     return {file.relative_to(folder).as_posix() for file in found}
 
 
-def erased(shop: Shop, owner: str) -> list[ErasedRows]:
+def erased(shop: Shop, owner: str, *, older_than_hours: int = 0) -> list[ErasedRows]:
     erase(shop.outbox, owner)
-    return erase_in_tables(shop.to, shop.outbox.log, older_than_hours=0)
+    return erase_in_tables(shop.to, shop.outbox.log, older_than_hours=older_than_hours)
 
 
 def rebuilt(shop: Shop) -> None:
@@ -160,6 +172,78 @@ def test_no_byte_of_an_erased_owner_is_left_in_log_and_tables(shop: Shop, folder
     assert traces(folder, BOB) != set()
     shop.publish("b")  # it goes on where it was
     assert shop.names() == [BOB] * 8
+
+
+def test_a_batch_that_was_read_before_and_is_committed_after_leaves_the_rows_out(shop: Shop) -> None:
+    shop.publish("ab")
+    batch = shop.read("aba")
+    assert erased(shop, ADA, older_than_hours=1)[0].rows == 1
+    shop.commit(batch)
+    assert shop.names() == [BOB, BOB]
+    assert traces(shop.to, ADA) == set()
+    shop.publish("ab")  # what comes later is hers again
+    assert shop.names() == [ADA, BOB, BOB, BOB]
+
+
+def test_a_commit_that_is_overtaken_by_the_erasing_looks_again(shop: Shop) -> None:
+    """Also where the erasing finds no row in the table, and has nothing to commit but that it was there."""
+    shop.publish("bb")
+    batch = shop.read("aab")
+    done = list[ErasedRows]()
+    points.arm(BEFORE_COMMIT, lambda: done.extend(erased(shop, ADA, older_than_hours=1)))
+    shop.commit(batch)
+    assert [each.rows for each in done] == [0]
+    assert shop.names() == [BOB] * 3
+    assert traces(shop.to, ADA) == set()
+
+
+def test_the_first_batch_of_a_lake_leaves_the_rows_out_too(shop: Shop) -> None:
+    log = shop.outbox.log
+    batch = shop.read("aab")
+    log.hold(reader_name(shop.to), log.topic("orders"), {0: 0})  # as a pipeline does when it starts
+    erased(shop, ADA, older_than_hours=1)
+    shop.commit(batch)
+    assert shop.names() == [BOB]
+    assert traces(shop.to, ADA) == set()
+
+
+@pytest.mark.parametrize("shop", ["append"], indirect=True)
+def test_what_is_noted_is_for_one_batch_and_one_history(shop: Shop) -> None:
+    """A backup that is restored gives these places to other records."""
+    shop.publish("ab")
+    (part, identity), log = shop.read("aab"), shop.outbox.log
+    erased(shop, ADA, older_than_hours=1)
+    (batch,) = identity.ranges
+    for other in (
+        replace(batch, incarnation=log.identity().incarnation + 1),
+        replace(batch, log_id="another"),
+        replace(batch, starts={0: 1}),
+    ):
+        assert left_out(shop.to / "order", part.files, ByOffsets((other,))) == part.files
+    assert left_out(shop.to / "order", part.files, identity) != part.files
+
+
+def test_erasing_leaves_a_table_knowing_its_topics(folder: Path) -> None:
+    """A pipeline into one table has no mark: what its table says is all there is."""
+    shop = Shop(folder, AppendFiles())
+    part, identity = shop.read("ab")
+    commit(part, identity, AppendFiles())
+    before = table_at(shop.to / "order").sources()
+    erased(shop, ADA)
+    shop.outbox.close()
+    assert before
+    assert table_at(shop.to / "order").sources() == before
+
+
+def test_a_table_that_does_not_know_its_records_is_told(folder: Path) -> None:
+    """As that of a query that keeps state, though it has the columns."""
+    shop = Shop(folder, AppendFiles())
+    part, _ = shop.read("ab")
+    commit(part, ByEpoch("query", 0), AppendFiles())
+    (done,) = erased(shop, ADA)
+    shop.outbox.close()
+    assert (done.rows, done.unplaced is not None) == (0, True)
+    assert "does not know which records it holds" in str(done.unplaced)
 
 
 def test_a_run_that_was_cut_short_before_the_past_went_is_finished_by_the_next(

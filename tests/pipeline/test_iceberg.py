@@ -25,7 +25,7 @@ from penstock.pipeline.committing import AppendFiles, TablePart, commit
 from penstock.pipeline.erasing import _rows
 from penstock.pipeline.iceberg.catalog import begin, catalog_of
 from penstock.pipeline.iceberg.table import IcebergTable
-from penstock.pipeline.identity import ByOffsets
+from penstock.pipeline.identity import ByOffsets, Unmoved
 from penstock.pipeline.kinds import table_at
 from penstock.pipeline.lake_state import reset
 from penstock.pipeline.offsets import Range
@@ -382,10 +382,11 @@ def test_files_of_a_commit_that_counts_though_the_catalog_said_nothing_stay(
         assert appended(path, 10, 20)
         table, erased = table_at(path), Places()
         erased.add(np.array([0]), np.array([3]))
+        known = Unmoved(tuple(table.sources()), False)
         works: dict[str, Any] = {
             "compact": lambda: table.compact(1 << 20),
             "cut_back": lambda: table.cut_back(table.sources()[0], {0: 15}, {}),
-            "erase": lambda: _rows(path, TOPIC, erased, dry_run=False),
+            "erase": lambda: _rows(path, {TOPIC: erased}, known, dry_run=False),
         }
 
         def silent(*given: Any) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from penstock.pipeline import session
+from penstock.pipeline import formats
 from penstock.pipeline.paths import tables_in
 from tests.pipeline.conftest import Command
 from tests.pipeline.killing import RECORDS_PER_BATCH, AppendingIcebergSink, UncheckedIcebergSink
@@ -73,9 +73,9 @@ def without(
     """Return what a lake that was cut short holds after a run by another sink; then it is as it was."""
     shutil.copytree(to, to.with_name("saved"))
     with monkeypatch.context() as patch:
-        patch.setattr(session, "IcebergSink", sink)
+        patch.setattr(formats, "IcebergSink", sink)
         done = command(*line)
-    session.register(spark)
+    formats.register(spark)
     assert done.code == 0, done.err
     found = rows(to)
     shutil.rmtree(to)

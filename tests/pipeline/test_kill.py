@@ -20,7 +20,7 @@ import psutil
 import pytest
 from deltalake import DeltaTable
 
-from penstock.pipeline import session
+from penstock.pipeline import formats
 from penstock.pipeline.paths import tables_in
 from penstock.pipeline.storage import Location
 from penstock.pipeline.tables import vacuum
@@ -126,10 +126,10 @@ def test_a_killed_command_loses_and_doubles_nothing_and_without_the_check_it_doe
     assert kills > each.number
 
     with monkeypatch.context() as patch:
-        patch.setattr(session, "DeltaSink", UncheckedSink)
+        patch.setattr(formats, "DeltaSink", UncheckedSink)
         # A checkpoint belongs to no folder: the batch that was cut short comes again.
         unchecked = command(*words(sqlite_store, tmp_path / "control"))
-    session.register(spark)  # other tests have the same session
+    formats.register(spark)  # other tests have the same session
     assert unchecked.code == 0, unchecked.err
     found = places(tmp_path / "control")
     assert len(found) > len(sqlite_store.records())

@@ -5,13 +5,16 @@ from __future__ import annotations
 import logging
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from penstock.errors import AnotherLog, TableMissing
+from penstock.cli import pipeline_course
+from penstock.errors import AnotherLog, SparkNotStarted, TableMissing
 from penstock.pipeline.lake_state import reader_name, remember, reset
-from penstock.pipeline.query import Job
+from penstock.pipeline.query import Job, Progress
 from penstock.pipeline.reader import PipelineReader
+from tests.pipeline.conftest import Command
 from tests.pipeline.stores import TOPIC, TYPES, LogStore
 from tests.pipeline.test_continue import Driver
 
@@ -99,3 +102,33 @@ def test_what_is_wrong_from_the_start_is_said_before_anything_is_held(
         PipelineReader(a_job(sqlite_store, tmp_path)).begin()
     assert held(foreign) == held(sqlite_store) == {}
     foreign.close()
+
+
+def test_a_start_that_failed_leaves_no_reader_behind(
+    sqlite_store: LogStore, penstock: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But one that has started once, or whose tables are there, stays."""
+    sqlite_store.fill(10)
+    monkeypatch.setattr(pipeline_course, "session", no_spark)
+    where = ["--url", sqlite_store.url, "--topic", TOPIC, "--to", str(tmp_path / "lake")]
+    assert penstock("pipeline", "lake", *where).code == 1
+    assert held(sqlite_store) == {}
+    Driver(sqlite_store, tmp_path / "lake", tmp_path / "one").step()
+    assert penstock("pipeline", "lake", *where).code == 1
+    assert list(held(sqlite_store)) == [reader_name(tmp_path / "lake")]
+
+
+def no_spark(*_: object, **__: object) -> Any:
+    raise SparkNotStarted("it is hidden from this test", "no file")
+
+
+def test_what_waits_behind_a_batch_is_asked_where_spark_does_not_say_it(
+    store: LogStore, tmp_path: Path
+) -> None:
+    store.fill(100)
+    reader = PipelineReader(a_job(store, tmp_path))
+    ends = dict.fromkeys(range(8), 2)
+    assert reader.waiting(Progress(0, 16, 1.0, 1.0, None, ends)) == 84
+    assert reader.waiting(Progress(0, 16, 1.0, 1.0, 7, ends)) == 7
+    away = PipelineReader(Job(url="sqlite:////nowhere/shop.db", topic=TOPIC, to=tmp_path / "lake"))
+    assert away.waiting(Progress(0, 16, 1.0, 1.0, None, ends)) is None

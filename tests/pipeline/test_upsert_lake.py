@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock import Record
-from penstock.pipeline import session
+from penstock.pipeline import formats
 from penstock.testing.records import a_record
 from tests.pipeline.conftest import Command
 from tests.pipeline.killing import RECORDS_PER_BATCH, AppendingSink
@@ -130,9 +130,9 @@ def test_a_killed_upsert_loses_nothing_and_revives_nothing_and_without_the_merge
     assert kills > each.number
 
     with monkeypatch.context() as patch:
-        patch.setattr(session, "DeltaSink", AppendingSink)  # files are added, nothing is merged
+        patch.setattr(formats, "DeltaSink", AppendingSink)  # files are added, nothing is merged
         done = command(*words(sqlite_store, tmp_path / "control"))
-    session.register(spark)
+    formats.register(spark)
     assert done.code == 0, done.err
     rows = [
         row

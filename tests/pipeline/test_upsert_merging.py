@@ -18,6 +18,7 @@ from penstock.errors import InvalidOption, KeyInTwoPartitions, RangesDiffer, Row
 from penstock.pipeline.committing import AppendFiles, TablePart, commit
 from penstock.pipeline.identity import ByEpoch, ByOffsets
 from penstock.pipeline.offsets import Range
+from penstock.pipeline.storage import Location
 from penstock.pipeline.table import LakeTable
 from penstock.pipeline.upsert import BUCKETS, buckets
 from penstock.pipeline.upsert.merging import Upsert
@@ -48,7 +49,7 @@ def a_row(key: str, offset: int, *, partition: int = 0, deleted: bool = False) -
     }
 
 
-def a_part(table: Path, rows: list[Row], schema: pa.Schema = SCHEMA) -> TablePart:
+def a_part(table: Location, rows: list[Row], schema: pa.Schema = SCHEMA) -> TablePart:
     """Return rows as a task leaves them."""
     file = OpenFile(table, schema)
     if rows:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -432,3 +433,21 @@ def test_a_reserved_type_is_refused(sqlite_store: LogStore, tmp_path: Path) -> N
     query = Query(sqlite_store, tmp_path / "checkpoint")
     with pytest.raises(InvalidColumn, match=r"column type says penstock\.erased"):
         query.task([{"value": b"1", "type": "penstock.erased"}], ("value", "type"))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("topics", "did you mean topic"), ("txnappID2", "did you mean txnAppId"), ("partitionBy", "one of url")],
+)
+def test_an_option_that_would_be_ignored_is_refused(query: Query, name: str, said: str) -> None:
+    given = {"url": query.store.url, "topic": COPIES, name: "x"}
+    with pytest.raises(InvalidOption, match=said) as refused:
+        PenstockSource(given).writer(spark_type(), False)
+    assert f"option {name}=" in str(refused.value)
+    with pytest.raises(InvalidOption, match=said):
+        PenstockSource(given | {"checkpointLocation": "c"}).streamWriter(spark_type(), False)
+
+
+def test_options_are_known_whatever_their_case(query: Query) -> None:
+    given = {"URL": query.store.url, "Topic": COPIES, "txnappid": "a", "TXNVERSION": "1"}
+    assert PenstockSource(CaseInsensitiveDict(given)).writer(spark_type(), False)

@@ -1,9 +1,8 @@
-"""The course of a pipeline that runs: Spark, the query, how it goes, what interrupts it, and its end."""
+"""What a pipeline that runs is made of: the job that the options mean, Spark, the query, and its upkeep."""
 
 import os
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -11,23 +10,20 @@ from urllib.parse import quote
 
 import click
 
-from penstock.clock import SYSTEM
-from penstock.errors import Error, PipelineFailed
 from penstock.log.contract import Log
 from penstock.log.files.url import directory_in
 from penstock.log.sql.address import short_name
 from penstock.log.sql.naming import Names
 from penstock.log.sql.url import plain_url
 from penstock.pipeline.declared import Pipeline
-from penstock.pipeline.failure import is_shut_down
 from penstock.pipeline.kafka_topic import is_kafka
 from penstock.pipeline.kinds import ICEBERG
 from penstock.pipeline.lake_state import finish_reset
 from penstock.pipeline.modes import APPEND, Mode, check_lake
+from penstock.pipeline.paths import check_catalog
 from penstock.pipeline.query import (
     FrameFunction,
     Job,
-    Progress,
     Running,
     start_declared,
     start_function,
@@ -36,7 +32,6 @@ from penstock.pipeline.query import (
 from penstock.pipeline.reach import check_reach, is_local
 from penstock.pipeline.reader import PipelineReader
 from penstock.pipeline.rebuild import make_again
-from penstock.pipeline.retrying import Retrying
 from penstock.pipeline.series import PipelineSeries
 from penstock.pipeline.session import session
 from penstock.pipeline.settings import PipelineSettings
@@ -44,15 +39,15 @@ from penstock.pipeline.sink import begin_iceberg, check_delta
 from penstock.pipeline.storage import storage_of
 from penstock.pipeline.upkeep import LakeUpkeep
 from penstock.pipeline.view import open_view
+from penstock.pipeline.write_back import WriteTarget
 from penstock.signals import hearing
 
 from .listen_address import refuse_open
 from .options import opened
+from .pipeline_following import PipelineCourse
 from .spans import send_spans
 
 PipelineStart = Callable[[Any, Job], Running]
-_LOOK_SECONDS = 0.2
-_SIGNAL_SECONDS = 1.0
 
 
 def run_lake(given: dict[str, Any]) -> None:
@@ -63,7 +58,12 @@ def run_lake(given: dict[str, Any]) -> None:
 
 def run_declared(declared: Pipeline, given: dict[str, Any]) -> None:
     """Run a pipeline that a module declares, as the options say."""
-    _run(declared.name, lambda spark, job: start_declared(spark, job, declared), given)
+    _run(declared.name, starting(declared), given, topic=declared.topic)
+
+
+def starting(declared: Pipeline) -> PipelineStart:
+    """Return what starts a declared pipeline."""
+    return lambda spark, job: start_declared(spark, job, declared)
 
 
 def run_function(name: str, function: FrameFunction, given: dict[str, Any]) -> None:
@@ -71,42 +71,18 @@ def run_function(name: str, function: FrameFunction, given: dict[str, Any]) -> N
     _run(name, lambda spark, job: start_function(spark, job, name, function), given)
 
 
-def _run(title: str, start: PipelineStart, given: dict[str, Any]) -> None:
+def _run(title: str, start: PipelineStart, given: dict[str, Any], topic: str | None = None) -> None:
     """Start Spark and the query, tell how it goes, and stop it cleanly when asked to."""
-    conf = _ui(given) | _conf(given["conf"])
+    conf = _ui(given) | spark_conf(given["conf"])
     if given["http"] is not None:
         refuse_open("--http", given["http"], insecure=given["insecure"])
         if is_kafka(given["url"]):
             raise click.UsageError("--http serves the series of a store, and a Kafka cluster has its own")
     send_spans()
-    check_reach(given["url"], given["master"] or PipelineSettings.load().master)
-    kept_at = _kept_at(given)
-    counts = _looked_at(given)
-    job = Job(
-        url=_absolute(given["url"]),
-        topic=given["topic"],
-        to=given["to"],
-        names=Names(given["prefix"], given["schema"]),
-        starting=given["starting"],
-        once=given["once"],
-        fail_on_loss=not given["allow_loss"],
-        batch_records=given["batch_records"],
-        small_batch_seconds=given["small_batch_seconds"],
-        partition_by=given["partition_by"],
-        mode=_mode(given, counts),
-        format=given["format"],
-        catalog=given["catalog"],
-        namespace=given["namespace"],
-        kept_at=kept_at,
-    )
-    if job.format != ICEBERG and (job.catalog or job.namespace):
-        raise click.UsageError("--catalog and --namespace are for --format iceberg")
+    job = job_of(given, topic)
     for each in finish_reset(job.to):
         click.echo(f"a reset was cut short: removed {each}", err=True)
-    if job.format == ICEBERG:  # what is wrong with it is said before Spark is up
-        begin_iceberg(job.to, job.catalog, job.namespace)
-    else:
-        check_delta(job.to)
+    check_format(job)
     reader = PipelineReader(job)
     reader.begin()  # what is wrong from the start is not tried again, and said before Spark is up
     click.echo(f"starting Spark; {job.topic} goes to {job.to}, read as {reader.name}", err=True)
@@ -115,25 +91,73 @@ def _run(title: str, start: PipelineStart, given: dict[str, Any]) -> None:
         reader.begin()
         for name in make_again(spark, job):
             click.echo(f"made table {name} again from the log", err=True)
-        return start(spark, job)
+        running = start(spark, job)
+        reader.stays()
+        return running
 
-    name = f"penstock {title}"
-    with (
-        _serving(given),
-        session(name, master=given["master"], conf=conf) as spark,
-        _asked_to_stop() as asked,
-    ):
-        if given["ui"]:
-            click.echo(f"Spark's pages are at {spark.sparkContext.uiWebUrl}", err=True)
-        upkeep = LakeUpkeep(job.to)
-        upkeep.start()
-        try:
-            course = _Course(asked, PipelineSeries(short_name(job.url), reader.name), reader)
-            course.run(lambda: begin(spark))
-        finally:
-            upkeep.stop()
-        if job.once:
-            upkeep.look()  # a run by cron is too short for the thread to look
+    try:
+        with (
+            _serving(given),
+            session(f"penstock {title}", master=given["master"], conf=conf) as spark,
+            asked_to_stop() as asked,
+        ):
+            if given["ui"]:
+                click.echo(f"Spark's pages are at {spark.sparkContext.uiWebUrl}", err=True)
+            upkeep = LakeUpkeep(job.to)
+            upkeep.start()
+            try:
+                course = PipelineCourse(asked, PipelineSeries(short_name(job.url), reader.name), reader)
+                click.echo(str(course.run(lambda: begin(spark))))
+            finally:
+                upkeep.stop()
+            if job.once:
+                upkeep.look()  # a run by cron is too short for the thread to look
+    except BaseException:
+        reader.withdraw()
+        raise
+
+
+def job_of(given: dict[str, Any], topic: str | None = None) -> Job:
+    """Return the job that options mean; what is wrong with it is said before Spark is up.
+
+    `topic`: the one that its rows go to.
+    """
+    check_reach(given["url"], given["master"] or PipelineSettings.load().master)
+    kept_at = _kept_at(given)
+    counts = _looked_at(given)
+    url, names = _absolute(given["url"]), Names(given["prefix"], given["schema"])
+    if topic is not None:
+        WriteTarget(url, names, topic).check()
+    if given["format"] != ICEBERG and (given["catalog"] or given["namespace"]):
+        raise click.UsageError("--catalog and --namespace are for --format iceberg")
+    if given["format"] == ICEBERG:
+        check_catalog(given["to"])
+    return Job(
+        url=url,
+        topic=given["topic"],
+        to=given["to"],
+        names=names,
+        starting=given["starting"],
+        once=given["once"],
+        fail_on_loss=not given["allow_loss"],
+        batch_records=given["batch_records"],
+        batch_bytes=given["batch_bytes"],
+        small_batch_seconds=given["small_batch_seconds"],
+        partition_by=given["partition_by"],
+        mode=_mode(given, counts),
+        format=given["format"],
+        catalog=given["catalog"],
+        namespace=given["namespace"],
+        kept_at=kept_at,
+    )
+
+
+def check_format(job: Job) -> None:
+    """Refuse a folder of tables of the other format."""
+    if job.format == ICEBERG:
+        begin_iceberg(job.to, job.catalog, job.namespace)
+    else:
+        check_delta(job.to)
 
 
 def _kept_at(given: dict[str, Any]) -> Path | None:
@@ -176,88 +200,6 @@ def _partition_counts(log: Log, name: str) -> tuple[int, ...]:
     return (*(len(each.ends) for each in log.growths(topic)), topic.partitions)
 
 
-class _Course:
-    """A pipeline from its start to its end, tried again when something interrupts it that passes."""
-
-    def __init__(self, asked: Event, series: PipelineSeries, reader: PipelineReader) -> None:
-        settings = PipelineSettings.load()
-        self._asked, self._series, self._reader = asked, series, reader
-        self._stop_seconds, self._limit = settings.stop_seconds, settings.retry_seconds
-        self._retrying = Retrying(self._limit)
-        self._line = _Line()
-        self._rows = self._batches = 0
-
-    def run(self, begin: Callable[[], Running]) -> None:
-        while True:
-            try:
-                running = begin()
-                self._follow(running)
-                running.check()
-                break
-            except Error as exc:
-                self._line.end()
-                # Who ends a service, as systemd does, ends Java, too; and that may be quicker.
-                if is_shut_down(exc) and self._asked.wait(_SIGNAL_SECONDS):
-                    break
-                pause = self._retrying.pause_after(exc)
-                if pause is None or self._asked.is_set():
-                    raise
-                self._series.count_interruption()
-                if self._retrying.is_new(exc):
-                    click.echo(f"{exc}; trying again, for {self._limit:,.0f} s at most", err=True)
-                if self._asked.wait(pause):
-                    break
-        word = "stopped" if self._asked.is_set() else "done"
-        click.echo(f"{word}: {self._rows:,} rows in {self._batches:,} batches")
-
-    def _follow(self, running: Running) -> None:
-        deadline: float | None = None
-        active = True
-        while active:
-            active = running.active  # read before the progress, so that the last batch is shown, too
-            for each in running.progress():
-                self._tell(each)
-            if self._asked.is_set() and deadline is None:
-                deadline = SYSTEM.monotonic() + self._stop_seconds
-                self._line.show("stopping after this batch")
-            if deadline is not None and (not running.busy or SYSTEM.monotonic() > deadline):
-                with suppress(PipelineFailed):  # Java may be about to end; if it is not, that is told below
-                    running.stop()
-            (self._asked if deadline is None else Event()).wait(_LOOK_SECONDS if active else 0)
-        self._line.end()
-
-    def _tell(self, each: Progress) -> None:
-        self._retrying.went_well()
-        self._series.count(each)
-        self._reader.moved(each.ends)
-        self._reader.tell(each)
-        self._rows, self._batches = self._rows + each.rows, self._batches + 1
-        self._line.show(
-            f"batch {each.batch}: {each.rows:,} rows, {each.rows_per_second:,.0f} rows/s, "
-            f"{each.seconds:.1f} s, lag {each.lag:,}, {self._rows:,} rows in all"
-        )
-
-
-class _Line:
-    """A line that rewrites itself on a terminal; elsewhere one line after another."""
-
-    def __init__(self) -> None:
-        self._width = 0
-        self._terminal = sys.stderr.isatty()
-
-    def show(self, text: str) -> None:
-        if self._terminal:
-            click.echo(f"\r{text.ljust(self._width)}", err=True, nl=False)
-            self._width = len(text)
-        else:
-            click.echo(text, err=True)
-
-    def end(self) -> None:
-        if self._terminal and self._width:
-            click.echo(err=True)
-            self._width = 0
-
-
 @contextmanager
 def _serving(given: dict[str, Any]) -> Iterator[None]:
     """Serve the series of this process while the block lasts, if that is asked for."""
@@ -282,7 +224,7 @@ def _serving(given: dict[str, Any]) -> Iterator[None]:
 
 
 @contextmanager
-def _asked_to_stop() -> Iterator[Event]:
+def asked_to_stop() -> Iterator[Event]:
     """Give an event that SIGTERM and SIGINT set; a second signal ends the program as it would without us."""
     asked = Event()
     with hearing(lambda _: asked.set(), once=True):
@@ -310,7 +252,8 @@ def _ui(given: dict[str, Any]) -> dict[str, str]:
     return {"spark.ui.enabled": "true"}
 
 
-def _conf(given: tuple[str, ...]) -> dict[str, str]:
+def spark_conf(given: tuple[str, ...]) -> dict[str, str]:
+    """Return the settings of Spark's own that were given."""
     pairs = [each.partition("=") for each in given]
     for name, found, _ in pairs:
         if not name or not found:

@@ -13,7 +13,7 @@ from penstock.errors import MissingExtra
 from .identity import Source
 from .lake import Lake
 from .offsets import Ends, Piece
-from .places import Places
+from .places import PLACE, Places
 from .storage import Location
 
 try:
@@ -22,7 +22,6 @@ try:
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
-PLACE = ("partition", "offset")
 _GATHERED_ROWS = 1 << 17
 
 

@@ -4,6 +4,7 @@
 |--------------------|--------------------------------------------------------------------------------|
 | `offsets/<batch>`  | a line with a version, one with settings, then one line of JSON for each source |
 | `sources/<n>/<k>`  | of a source of files: which files its offset k stands for                      |
+| `commits/<batch>`  | nothing that counts here: the batch has ended                                  |
 | `metadata`         | the query's id                                                                 |
 | `state/`           | the state of the query's operators; is there only if it has some               |
 
@@ -64,6 +65,19 @@ def read_batch(checkpoint: str, number: int) -> MicroBatch:
     said = [line.encode() + _own_log(folder, place, line) for place, line in enumerate(lines)]
     content = blake2b(b"\n".join(said), digest_size=16).hexdigest()
     return MicroBatch(query_id, number, None if foreign else tuple(ranges), stateful, content)
+
+
+def begun_batch(checkpoint: str) -> int | None:
+    """Return the number of the batch that was begun and did not end, if there is one: it is run again."""
+    folder = local_path("checkpointLocation", checkpoint)
+    begun, ended = (_last(folder / name) for name in ("offsets", "commits"))
+    return begun if begun is not None and (ended is None or ended < begun) else None
+
+
+def _last(folder: Path) -> int | None:
+    with suppress(FileNotFoundError):
+        return max((int(each.name) for each in folder.iterdir() if each.name.isdecimal()), default=None)
+    return None
 
 
 def _sources(folder: Path, number: int) -> list[str]:

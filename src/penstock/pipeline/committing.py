@@ -11,13 +11,14 @@ the identity of the batch. `committing_of` chooses it by an option of the sink.
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from penstock import points
 from penstock.errors import FilesUnseen, MissingExtra, PipelineFailed, StorageAway
 
 from .contract import DataFile, Table
+from .erased_ahead import left_out
 from .identity import BatchIdentity
 from .kinds import opened, table_at
 from .paths import is_table
@@ -25,7 +26,7 @@ from .storage import Location, location
 
 try:
     import pyarrow as pa
-    from deltalake.exceptions import CommitFailedError
+    from deltalake.exceptions import CommitFailedError, DeltaError
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
@@ -114,11 +115,18 @@ def commit(part: TablePart, identity: BatchIdentity, committing: Committing) -> 
         if identity.is_in(table):
             discard(part.files)  # not simply removed: a commit may have counted and failed to say so
             return False
+        seen = table.moment()
+        # After the table was looked at: what is erased from now on is committed to it.
+        part = replace(part, files=left_out(part.path, part.files, identity))
         points.reach(BEFORE_COMMIT)
         try:
             committing.put(table, part, identity)
         except CommitFailedError:
             continue
+        except (OSError, DeltaError):
+            if table_at(part.path).moment() == seen:
+                raise
+            continue  # what it looked at was erased under its hands, or the commit counts
         points.reach(AFTER_COMMIT)
         return True
     raise PipelineFailed(

@@ -15,11 +15,11 @@ from penstock.log.entry import Entry
 from penstock.model.limits import ERASED
 from penstock.wire.kafka.headers import decode_headers
 
-from .account import PLACE
 from .contract import Table
 from .identity import Source
 from .lake import Lake
 from .offsets import Ends, Piece
+from .places import PLACE
 from .storage import Location
 
 try:

@@ -80,6 +80,10 @@ class Table(ABC):
         """Return the table at a path, made with these columns if there is none."""
 
     @abstractmethod
+    def moment(self) -> str:
+        """Return what is another one after each commit to the table."""
+
+    @abstractmethod
     def version_of(self, application: str) -> int | None:
         """Return the version that an application has reached."""
 

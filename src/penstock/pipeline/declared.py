@@ -3,8 +3,11 @@
 Loads no Spark: a module with pipelines can be imported anywhere.
 """
 
+import inspect
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pkgutil import resolve_name
 from typing import Any
 
 from penstock.errors import InvalidPipeline
@@ -31,7 +34,7 @@ class BatchId:
 class Pipeline:
     """A declared pipeline. `folder`: what it writes to, or where its checkpoint is, if a topic gets its rows.
 
-    Called, it is the function.
+    Called, it is the function. Workers of Spark that need it import the module it stands in.
     """
 
     function: Callable[..., Any]
@@ -39,6 +42,7 @@ class Pipeline:
     folder: str | None = None
     topic: str | None = None
     each_batch: bool = False
+    each_record: bool = False
     mode: str = "append"
     key: tuple[str, ...] = ()
     partition_by: str | None = None
@@ -47,10 +51,25 @@ class Pipeline:
         """Call the function."""
         return self.function(*given)
 
+    def __reduce__(self) -> Any:
+        """Travel by name, where its name leads to it: its module may hold what cannot travel."""
+        module, name = (getattr(self.function, each, "") for each in ("__module__", "__qualname__"))
+        found: Any = sys.modules.get(module)
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if found is self and module != "__main__":
+            return resolve_name, (f"{module}:{name}",)
+        return super().__reduce__()
+
     @property
     def name(self) -> str:
         """The name of the function."""
         return str(getattr(self.function, "__name__", "pipeline"))
+
+    @property
+    def writes_itself(self) -> bool:
+        """Whether what becomes of the rows is the function's own affair."""
+        return self.each_batch or self.each_record
 
 
 def pipeline(
@@ -59,6 +78,7 @@ def pipeline(
     sink: str | None = None,
     folder: str | None = None,
     each_batch: bool = False,
+    each_record: bool = False,
     mode: str = "append",
     key: str | Sequence[str] = (),
     partition_by: str | None = None,
@@ -67,8 +87,9 @@ def pipeline(
 
     It gets the topic `source` as a streaming DataFrame and returns one with its rows. `sink` is the folder of
     a Delta table, or `topic:NAME`; then `folder` keeps the checkpoint. With `each_batch` it gets every batch
-    as a DataFrame of its own, and its `BatchId`, and writes what it likes. The options of the command win.
-    Raises InvalidPipeline.
+    as a DataFrame of its own, and its `BatchId`, and writes what it likes. With `each_record` it is called in
+    Spark's workers for every `Record`, in order for each key, at least once: it must be idempotent. The
+    options of the command win. Raises InvalidPipeline.
     """
     topic = sink.removeprefix(_TOPIC) if sink is not None and sink.startswith(_TOPIC) else None
     columns = tuple(key.split(",")) if isinstance(key, str) else tuple(key)
@@ -79,20 +100,27 @@ def pipeline(
             raise InvalidPipeline(name, "it is not a function")
         if topic == "":
             raise InvalidPipeline(name, "its sink names no topic: topic:NAME")
-        if topic is not None and (each_batch or mode != "append" or partition_by):
+        own = each_batch or each_record
+        if topic is not None and (own or mode != "append" or partition_by):
             raise InvalidPipeline(
                 name, "a topic takes rows as they come: leave mode, partitions and batches out"
             )
         if topic is None and folder is not None and sink is not None:
             raise InvalidPipeline(name, "its sink is a folder already: leave folder out")
-        if each_batch and (mode != "append" or partition_by):
-            raise InvalidPipeline(name, "with each_batch it writes itself: leave mode and partition_by out")
+        if each_batch and each_record:
+            raise InvalidPipeline(name, "it gets batches or records: leave each_batch or each_record out")
+        if own and (mode != "append" or partition_by):
+            which = "each_batch" if each_batch else "each_record"
+            raise InvalidPipeline(name, f"with {which} it writes itself: leave mode and partition_by out")
+        if each_record and inspect.iscoroutinefunction(function):
+            raise InvalidPipeline(name, "with each_record it is called by threads: it cannot be async")
         return Pipeline(
             function=function,
             source=source,
             folder=folder if topic is not None else sink or folder,
             topic=topic,
             each_batch=each_batch,
+            each_record=each_record,
             mode=mode,
             key=tuple(each.strip() for each in columns if each.strip()),
             partition_by=partition_by,

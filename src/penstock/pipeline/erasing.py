@@ -5,29 +5,29 @@ place, so nobody has to remember whose they were. Files with such rows are writt
 past of each table goes, whether it had such rows or not, since a run before may have been cut short: versions
 and snapshots before the last one, the files that only these point to, and what describes them, for that holds
 the least and greatest values of columns. What no version ever pointed to, as a crash leaves it, goes if it is
-older than an age: a batch may be under way.
+older than an age: a batch may be under way, and its commit leaves such rows out (`erased_ahead.py`).
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from penstock.errors import AnotherLog, MissingExtra
 from penstock.log.contract import Log, OffsetRange, Topic
 from penstock.model.limits import ERASED
 
-from .account import PLACE
 from .contract import Table
-from .identity import Source
+from .erased_ahead import goes_at, places_ahead
+from .identity import Source, Unmoved
 from .kinds import table_at
 from .lake import Lake
-from .places import Places
-from .rewriting import Goes, without
+from .lake_state import known_reader, note_erased
+from .places import PLACE, Places
+from .rewriting import Rewritten, without
 from .storage import Location, asks_storage
 from .tables import existing_tables, unborn
 
 try:
     import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
     from deltalake.exceptions import CommitFailedError
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
@@ -57,32 +57,53 @@ def erase_in_tables(
     existing_tables(path)
     lake, sources = Lake(path), _mine(path, log)
     erased = {source.topic: _erased(log, log.topic(source.topic)) for source in sources}
+    erased = {topic: places for topic, places in erased.items() if places.rows}
     # Rows of several topics may have the same partition and offset.
     topics = {each.topic for each in (*sources, *lake.sources())}
     needed = PLACE if len(topics) <= 1 else (*PLACE, "topic")
+    if not dry_run:
+        noted = [each for each in sources if each.topic in erased]
+        note_erased(path, (places_ahead(each, erased[each.topic], lake.ends(each)) for each in noted))
     done = []
-    for table in lake.tables:
+    for table in Lake(path).tables:  # those that are there when it is noted
         where = table.folder
-        missing = [name for name in needed if not table.has_columns([name])]
-        if missing:
-            said = f"it has no column {missing[0]}; make it again with it: penstock pipeline reset --rebuild"
-            done.append(ErasedRows(where.name, 0, 0, said))
+        unplaced = _unplaced(table, needed, sources)
+        if unplaced:
+            remedy = "make it again: penstock pipeline reset --rebuild"
+            done.append(ErasedRows(where.name, 0, 0, f"{unplaced}; {remedy}"))
             continue
-        rows = sum(_rows(where, topic, places, dry_run) for topic, places in erased.items() if places.rows)
-        files = 0 if dry_run else _purged(where, older_than_hours)
+        known = _known(table, lake, sources)
+        rows = _rows(where, erased, known, dry_run) if erased else 0
+        files = 0 if dry_run else _purged(where, known, older_than_hours)
         done.append(ErasedRows(where.name, rows, files))
     left = [] if dry_run else unborn(path, older_than_hours, dry_run=False)
     return [*done, *(ErasedRows(each.table, 0, len(each.files)) for each in left)]
 
 
+def _unplaced(table: Table, needed: Sequence[str], sources: Sequence[Source]) -> str | None:
+    """Return why the rows of a table cannot be told, if they cannot."""
+    missing = [name for name in needed if not table.has_columns([name])]
+    if missing:
+        return f"it has no column {missing[0]}"
+    if not any(table.is_fed_by(each) for each in sources) and not table.is_empty():
+        return "it does not know which records it holds, as the table of a query that keeps state"
+    return None
+
+
 def _mine(path: Location, log: Log) -> list[Source]:
-    """Return the topics of this log that feed the tables, or have done so once. Raises AnotherLog."""
-    lake, identity = Lake(path), log.identity()
-    topics = [Source(identity.id, each.name, each.id, each.partitions) for each in log.topics()]
-    mine, known = [each for each in topics if lake.fed_by(each)], lake.sources()
-    if known and not mine:
-        raise AnotherLog(f"{path}", f"log {known[0].log_id}", f"log {identity.id}")
-    return mine
+    """Return the topics of this log that feed the tables, have done so once, or are about to do so.
+
+    Raises AnotherLog.
+    """
+    lake, (log_id, incarnation), reader = Lake(path), log.identity(), known_reader(path)
+    found, known = [], lake.sources()
+    for each in log.topics():
+        source = Source(log_id, each.name, each.id, each.partitions, incarnation)
+        if lake.fed_by(source) or reader in log.holds(each):
+            found.append(source)
+    if known and not any(lake.fed_by(each) for each in found):
+        raise AnotherLog(f"{path}", f"log {known[0].log_id}", f"log {log_id}")
+    return found
 
 
 def _erased(log: Log, topic: Topic) -> Places:
@@ -98,14 +119,23 @@ def _erased(log: Log, topic: Topic) -> Places:
     return found
 
 
-def _rows(path: Location, topic: str, erased: Places, dry_run: bool) -> int:
-    """Write the files of a table anew without the rows at some places; return how many these are."""
+def _known(table: Table, lake: Lake, sources: Sequence[Source]) -> Unmoved:
+    """Return what a table goes on saying of its topics, also if a run was cut short after its past went."""
+    said = table.sources() or [replace(each, incarnation=None) for each in sources if table.is_fed_by(each)]
+    return Unmoved(tuple(said), table.is_of_lake() or lake.has_mark())
+
+
+def _rows(path: Location, erased: Mapping[str, Places], known: Unmoved, dry_run: bool) -> int:
+    """Write the files of a table anew without the rows at some places; return how many these are.
+
+    It is committed to in any case: a batch that has not seen the note of these places is refused then.
+    """
     for left in reversed(range(_TRIES)):
         table = table_at(path)
-        done = without(table, _columns(table), _goes(topic, erased), dry_run=dry_run)
+        done = without(table, _columns(table), goes_at(erased), dry_run=dry_run)
         try:
             if not dry_run:
-                done.put(table)
+                _say(table, known, done)
             return done.rows
         except CommitFailedError:
             done.take_back(table)
@@ -117,11 +147,21 @@ def _rows(path: Location, topic: str, erased: Places, dry_run: bool) -> int:
     raise AssertionError("the last try returns or raises")
 
 
-def _purged(path: Location, older_than_hours: int) -> int:
+def _say(table: Table, known: Unmoved, done: Rewritten) -> None:
+    """Commit to a table that goes on saying what it said. Raises CommitFailedError."""
+    columns = table.partition_columns()
+    table.replace(done.added, done.removed, table.arrow_schema(), known, columns)
+
+
+def _purged(path: Location, known: Unmoved, older_than_hours: int) -> int:
     """Let the past of a table go, also if batches come meanwhile; return how many files went."""
+    gone = 0
     for left in reversed(range(_TRIES)):
         try:
-            return len(table_at(path).purge(older_than_hours))
+            gone += len(table_at(path).purge(older_than_hours))
+            if not table_at(path).sources():  # it was said in the past that went
+                _say(table_at(path), known, Rewritten())
+            return gone
         except CommitFailedError:
             if not left:
                 raise
@@ -130,12 +170,3 @@ def _purged(path: Location, older_than_hours: int) -> int:
 
 def _columns(table: Table) -> list[str]:
     return [*PLACE, "topic"] if table.has_columns(["topic"]) else [*PLACE]
-
-
-def _goes(topic: str, erased: Places) -> Goes:
-    def goes(rows: pa.RecordBatch) -> pa.Array:
-        places = (pc.fill_null(rows.column(name), -1).cast(pa.int64()) for name in PLACE)
-        gone = pa.array(erased.has(*(each.to_numpy(zero_copy_only=False) for each in places)))
-        return pc.and_(gone, pc.equal(rows.column("topic"), topic)) if "topic" in rows.schema.names else gone
-
-    return goes

@@ -170,6 +170,30 @@ class ByEpoch:
         return f"penstock-query/{self.name}" if self.continues else self.name
 
 
+@dataclass(frozen=True, slots=True)
+class Unmoved:
+    """No batch: rows go, or are written anew, and the table goes on saying what it said of its topics."""
+
+    known: tuple[Source, ...]
+    of_lake: bool
+
+    def is_in(self, table: Known) -> bool:
+        """It is never there."""
+        return False
+
+    def transactions(self, table: Known) -> Transactions:
+        """Give none: the table ends where it ended."""
+        return []
+
+    def sources(self) -> list[Source]:
+        """Return the topics that the table knew."""
+        return list(self.known)
+
+    def is_nothing(self) -> bool:
+        """Without rows it need not be written down."""
+        return True
+
+
 def identity_of(batch: MicroBatch) -> BatchIdentity:
     """Return how tables know a micro-batch."""
     if batch.stateful or batch.ranges is None:

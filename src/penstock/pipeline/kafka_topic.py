@@ -34,7 +34,7 @@ INCARNATION = 0
 _FORM = "kafka://host:port"
 _WAIT_MS = 500
 _SILENT_TIMES = 40
-_FETCH_BYTES = 8 << 20
+FETCH_BYTES = 8 << 20
 _EARLIEST, _LATEST, _COMMITTED = -2, -1, 1
 _NO_UUID = UUID(int=0)
 _PASSES = {E.LEADER_NOT_AVAILABLE, E.NOT_LEADER_OR_FOLLOWER, E.REQUEST_TIMED_OUT}
@@ -160,7 +160,7 @@ class KafkaTopicReader:
         return found
 
     def batches(
-        self, partition: int, low: int, high: int, *, max_bytes: int = _FETCH_BYTES
+        self, partition: int, low: int, high: int, *, max_bytes: int = FETCH_BYTES
     ) -> Iterator[tuple[BatchHeader, memoryview]]:
         """Yield the batches of a range whose records count. Raises Damaged, StoreError."""
         at, silent = low, 0

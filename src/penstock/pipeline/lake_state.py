@@ -9,6 +9,8 @@
 | `checkpoint.json` | of a lake that cannot hold its checkpoint: which one it is, by an id that stands in   |
 |                 | the folder of the checkpoint, too (`penstock.json`)                                    |
 | `mark/`         | up to where all tables hold the log; a Delta table (`lake.py`)                          |
+| `erased.json`   | erased places that no table held when it was erased (`erased_ahead.py`)                 |
+| `replay.json`   | of a folder that a replay fills: which range of which topic (`replaying.py`)            |
 | `reset.json`    | what a reset removes; written before it removes anything, and gone when it has done so  |
 
 A table that is known and not there was deleted: a new one would begin at the batch that comes next. Files are
@@ -17,15 +19,17 @@ listed, which the next batch adds.
 """
 
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import msgspec
 
-from penstock.errors import InvalidOption, LakeTakenOver, TableMissing
+from penstock.errors import InvalidOption, LakeTakenOver, StorageRefused, TableMissing
 
 from .kinds import table_at
+from .offsets import Piece
 from .paths import CATALOG, CATALOG_DATABASE, CONTROL, catalog_root, is_table, tables_in
 from .routing import ITSELF
 from .storage import Location, asks_storage, storage_of
@@ -33,6 +37,7 @@ from .storage import Location, asks_storage, storage_of
 Form = TypeVar("Form", bound=msgspec.Struct)
 _TABLES, _READER, _RESET, _CHECKPOINT = "tables.json", "reader.json", "reset.json", "checkpoint"
 _MARK, _CHECKPOINT_ID, _LAKE_ID = "mark", "checkpoint.json", "penstock.json"
+_ERASED, _REPLAY = "erased.json", "replay.json"
 
 
 class KnownTables(msgspec.Struct, frozen=True):
@@ -40,6 +45,28 @@ class KnownTables(msgspec.Struct, frozen=True):
 
     tables: tuple[str, ...] = ()
     again: tuple[str, ...] = ()
+
+
+class ErasedPlaces(msgspec.Struct, frozen=True):
+    """Erased places of a topic, for the batch that begins at `begins` in their partitions, or anywhere."""
+
+    log_id: str
+    topic_id: int
+    incarnation: int | None
+    begins: dict[int, int]
+    places: tuple[Piece, ...]
+
+
+class _ErasedNote(msgspec.Struct, frozen=True):
+    topics: tuple[ErasedPlaces, ...]
+
+
+class Replayed(msgspec.Struct, frozen=True):
+    """What is replayed into a folder: by which pipeline, from where to where in words, and as a range."""
+
+    pipeline: str
+    words: tuple[str, str]
+    batch: dict[str, Any]
 
 
 class _Reader(msgspec.Struct, frozen=True):
@@ -122,6 +149,29 @@ def check_checkpoint(root: Location, checkpoint: Path) -> None:
         raise LakeTakenOver(str(root))
 
 
+def note_erased(root: Location, topics: Iterable[ErasedPlaces]) -> None:
+    """Note erased places that no table of a lake holds, instead of those that were noted before."""
+    _write(root / CONTROL / _ERASED, _ErasedNote(tuple(each for each in topics if each.places)))
+
+
+def erased_places(table: Location) -> tuple[ErasedPlaces, ...]:
+    """Return what is noted as erased for a table, in its own folder and in that of its lake."""
+    own, noted = _read(table / CONTROL / _ERASED, _ErasedNote), None
+    with suppress(PermissionError, StorageRefused):  # whoever may only see the table has no lake around it
+        noted = _read(table.parent / CONTROL / _ERASED, _ErasedNote)
+    return tuple(place for each in (own, noted) if each is not None for place in each.topics)
+
+
+def note_replay(root: Location, replay: Replayed) -> None:
+    """Note what a folder is filled with by a replay."""
+    _write(root / CONTROL / _REPLAY, replay)
+
+
+def replayed(root: Location) -> Replayed | None:
+    """Return what a replay fills a folder with, if one does."""
+    return _read(root / CONTROL / _REPLAY, Replayed)
+
+
 @asks_storage
 def reader_name(root: Location) -> str:
     """Return the name of the pipeline that writes here, made when it is first asked for.
@@ -136,6 +186,12 @@ def reader_name(root: Location) -> str:
         known = _read(file, _Reader)
         assert known is not None, "it was written just now"
     return known.name
+
+
+def known_reader(root: Location) -> str | None:
+    """Return the name of the pipeline that writes here, if it has one yet."""
+    known = _read(root / CONTROL / _READER, _Reader)
+    return None if known is None else known.name
 
 
 @asks_storage

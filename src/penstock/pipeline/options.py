@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from difflib import get_close_matches
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ from .kafka_topic import is_kafka, kafka_address
 
 EARLIEST, LATEST = "earliest", "latest"
 _DEFAULT_TOPIC = "events"
+_SPARKS_OWN = ("queryname",)  # that Spark hands on to a sink
 _WORDS = {"true": True, "false": False}
 _LONGEST_DELAY = 900.0  # of Spark's Kafka source
 _INTERVAL = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m|h|(?:milli)?seconds?|minutes?|hours?)")
@@ -50,6 +52,7 @@ class SourceOptions:
     starting: ReadingPlace
     ending: ReadingPlace
     max_records: int | None
+    max_bytes: int | None
     min_records: int | None
     wait_seconds: float
     tasks: int
@@ -88,6 +91,7 @@ def _of_topic(given: Mapping[str, str], url: str, topic: str, topics: Sequence[s
         starting=_place(given, "starting", topics, EARLIEST)[topic],
         ending=_place(given, "ending", topics, LATEST)[topic],
         max_records=_most(given),
+        max_bytes=_share(_number(given, "maxBytesPerTrigger"), len(topics)),
         min_records=_number(given, "minOffsetsPerTrigger"),
         wait_seconds=_interval(given, "maxTriggerDelay", _LONGEST_DELAY),
         tasks=tasks or _number(given, "tasks") or os.cpu_count() or 1,
@@ -95,6 +99,16 @@ def _of_topic(given: Mapping[str, str], url: str, topic: str, topics: Sequence[s
         fail_on_loss=_word(given, "failOnDataLoss", True),
         continue_from=given.get("continueFrom") or None,
     )
+
+
+def check_known(given: Mapping[str, str], known: Sequence[str]) -> None:
+    """Refuse an option that would be ignored, with the one that was meant perhaps. Raises InvalidOption."""
+    names = {name.lower(): name for name in known}
+    for name, value in given.items():
+        if name.lower() not in (*names, *_SPARKS_OWN):
+            near = get_close_matches(name.lower(), names, n=1)
+            meant = f"; did you mean {names[near[0]]}?" if near else ""
+            raise InvalidOption(name, value, f"one of {', '.join(known)}{meant}")
 
 
 def _topics(given: Mapping[str, str]) -> tuple[str, ...]:
@@ -136,6 +150,11 @@ def _most(given: Mapping[str, str]) -> int | None:
     return theirs if ours is None else ours
 
 
+def _share(most: int | None, topics: int) -> int | None:
+    """Return how many bytes a batch may have of each topic."""
+    return None if most is None else max(1, most // topics)
+
+
 def _interval(given: Mapping[str, str], name: str, default: float) -> float:
     """Read a length of time as Spark writes it: 500ms, 5s, 15m, 2 minutes."""
     value = given.get(name)
@@ -170,7 +189,7 @@ def _place(
     word = (offsets or default).strip()
     if word in (EARLIEST, LATEST):
         return dict.fromkeys(topics, ReadingPlace(word))
-    named = _offsets(by_offset, word, topics)
+    named = read_offsets(by_offset, word, topics)
     return {topic: ReadingPlace(default, offsets=named.get(topic)) for topic in topics}
 
 
@@ -188,7 +207,7 @@ def _moment(name: str, value: str) -> int:
     return to_ms(moment)
 
 
-def _offsets(name: str, value: str, topics: Sequence[str]) -> dict[str, dict[int, int]]:
+def read_offsets(name: str, value: str, topics: Sequence[str]) -> dict[str, dict[int, int]]:
     """Read `{"events": {"0": 12, "1": -2}}` as Spark's Kafka source does: -2 is earliest, -1 latest."""
     wanted = f'earliest, latest, or offsets as in {{"{topics[0]}": {{"0": 12}}}}; -2 is earliest, -1 latest'
     try:

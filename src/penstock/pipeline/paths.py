@@ -63,6 +63,14 @@ def is_delta(path: Location) -> bool:
     return (log / _LAST_CHECKPOINT).is_file() or log.is_dir()
 
 
+def check_catalog(path: Location) -> None:
+    """Refuse Iceberg tables where their catalog cannot be. Raises InvalidOption."""
+    if not storage_of(path).keeps_catalogs:
+        raise InvalidOption(
+            "format", "iceberg", f"delta in an object store, as {path} is, or a folder on a disk"
+        )
+
+
 def catalog_root(path: Location) -> Location | None:
     """Return the folder whose catalog knows the Iceberg table at a path, if there is one."""
     if not storage_of(path).keeps_catalogs:

@@ -16,6 +16,7 @@ except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
 Numbers = npt.NDArray[np.int64]
+PLACE = ("partition", "offset")  # the columns that say where a row's record stands
 _BLOCK = 1 << 16
 
 

@@ -4,7 +4,7 @@ A pipeline keeps its checkpoint in the folder it writes to (`_penstock/checkpoin
 whole: moved, backed up or removed as one. A new checkpoint begins where the tables end.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,14 +16,17 @@ from penstock.errors import Error, InvalidPipeline, MissingExtra
 from penstock.log.sql.naming import Names
 
 from .batches import batch_by_batch
-from .checkpoint import read_batch
+from .checkpoint import begun_batch, read_batch
 from .declared import BatchId, Pipeline
 from .failure import failure, java_gone
+from .handing_out import TopicRecords, hand_out
 from .kinds import DELTA
 from .lake_state import begin_checkpoint, check_tables, reader_name
 from .modes import Mode, function_rows, lake_rows
 from .offsets import Ends, Piece
+from .options import read_options
 from .paths import CONTROL, local_path
+from .places import PLACE
 from .settings import PipelineSettings
 from .storage import Location
 from .topic_metrics import source_metrics
@@ -43,16 +46,21 @@ FrameFunction = Callable[[DataFrame], DataFrame]
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """From which topic, and into which folder. `kept_at`: where the checkpoint is, if it is not in there."""
+    """From which topic, and into which folder. `ending`: where it ends, if not with the log.
+
+    `kept_at`: where the checkpoint is, if it is not in the folder.
+    """
 
     url: str
     topic: str
     to: Location
     names: Names = Names()
     starting: str = "earliest"
+    ending: str = "latest"
     once: bool = False
     fail_on_loss: bool = True
     batch_records: int | None = None
+    batch_bytes: int | None = None
     small_batch_seconds: float | None = None
     partition_by: str | None = None
     mode: Mode = Mode()
@@ -79,7 +87,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One micro-batch: what it took, how fast, and how many records wait behind it.
+    """One micro-batch: what it took, how fast, and how many records wait behind it, where Spark says it.
 
     `ends`: up to where the tables hold the topic then. `pieces`: the records that it took. `began_ms`: when.
     """
@@ -88,7 +96,7 @@ class Progress:
     rows: int
     rows_per_second: float
     seconds: float
-    lag: int
+    lag: int | None
     ends: Ends = field(default_factory=dict)
     pieces: tuple[Piece, ...] = ()
     began_ms: int = 0
@@ -102,24 +110,30 @@ def source_options(job: Job) -> dict[str, str]:
         "schema": job.names.schema or "",
         "topic": job.topic,
         "startingOffsets": job.starting,
+        "endingOffsets": job.ending,
         "failOnDataLoss": str(job.fail_on_loss).lower(),
     }
 
 
-def events(spark: SparkSession, job: Job) -> DataFrame:
-    """Return the topic of a job as a streaming DataFrame. Raises PipelineFailed."""
+def events(spark: SparkSession, job: Job, columns: Sequence[str] = ()) -> DataFrame:
+    """Return the topic of a job, or some columns of it, as a streaming DataFrame. Raises PipelineFailed."""
     settings = PipelineSettings.load(
-        batch_records=job.batch_records, small_batch_seconds=job.small_batch_seconds
+        batch_records=job.batch_records,
+        batch_bytes=job.batch_bytes,
+        small_batch_seconds=job.small_batch_seconds,
     )
+    bounds = {"maxRecordsPerBatch": settings.batch_records, "maxBytesPerTrigger": settings.batch_bytes}
+    if job.once and not TELLS_START:
+        bounds = {}  # it takes one batch, which is all there is
     options = source_options(job) | {
-        "maxRecordsPerBatch": str(settings.batch_records),
+        **{name: str(most) for name, most in bounds.items() if most},
         "minOffsetsPerTrigger": str(settings.small_batch_records),
         "maxTriggerDelay": f"{settings.small_batch_seconds}s",
         "continueFrom": str(job.to),
         "tasks": str(spark.sparkContext.defaultParallelism),  # the cluster's cores, not the driver's
     }
-    if job.once and not TELLS_START:
-        del options["maxRecordsPerBatch"]  # it takes one batch, which is all there is
+    if columns:
+        options["columns"] = ",".join(columns)
     with asking():
         return spark.readStream.format("penstock").options(**options).load()
 
@@ -146,17 +160,35 @@ def start_function(spark: SparkSession, job: Job, name: str, function: FrameFunc
 
 
 def start_declared(spark: SparkSession, job: Job, declared: Pipeline) -> "Running":
-    """Start a declared pipeline: into a table, into a topic, or batch by batch. Raises InvalidPipeline."""
-    if declared.topic is None and not declared.each_batch:
+    """Start a declared pipeline: into a table, a topic, batch by batch or record by record.
+
+    Raises InvalidPipeline.
+    """
+    if declared.each_record:
+        places = events(spark, job, PLACE)
+        return _begin(places.writeStream.foreachBatch(_handed_out(declared, job)), job)
+    if declared.each_batch:
+        return _begin(events(spark, job).writeStream.foreachBatch(_identified(declared, job)), job)
+    if declared.topic is None:
         return start_function(spark, job, declared.name, declared.function)
     source = events(spark, job)
-    if declared.each_batch:
-        return _begin(source.writeStream.foreachBatch(_identified(declared, job)), job)
     with asking():
         made = _checked(declared.name, declared.function(source))
         writer = made.writeStream.format("penstock").outputMode("append")
-    target = {"url": job.url, "topic": declared.topic or "", "prefix": job.names.prefix}
+    target = {"url": job.url, "topic": declared.topic, "prefix": job.names.prefix}
     return _begin(writer.options(**target).option("schema", job.names.schema or ""), job)
+
+
+def _handed_out(declared: Pipeline, job: Job) -> Callable[[DataFrame, int], None]:
+    """Return what Spark calls for every batch: the function gets its records, one by one."""
+    again = begun_batch(str(job.checkpoint))
+    kafka = read_options(source_options(job)).kafka  # the driver's: a worker may be elsewhere
+    topic = TopicRecords(job.url, job.names, job.topic, kafka)
+
+    def call(batch: DataFrame, number: int) -> None:
+        hand_out(batch, topic, declared, redelivered=number == again)
+
+    return call
 
 
 def _identified(declared: Pipeline, job: Job) -> Callable[[DataFrame, int], None]:
@@ -279,7 +311,7 @@ def _progress(raw: Any) -> Progress:
         raw["numInputRows"],
         raw["processedRowsPerSecond"] or 0.0,
         raw["durationMs"].get("triggerExecution", 0) / 1000,
-        sum(each.lag or 0 for each in topics),
+        None if any(each.lag is None for each in topics) else sum(each.lag or 0 for each in topics),
         topics[0].ends if len(topics) == 1 else {},
         topics[0].pieces if len(topics) == 1 else (),
         to_ms(datetime.fromisoformat(raw["timestamp"])),

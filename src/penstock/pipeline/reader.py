@@ -7,7 +7,7 @@ goes on without.
 """
 
 import logging
-from contextlib import closing
+from contextlib import closing, suppress
 
 from penstock.errors import Error, UnknownTopic
 from penstock.log.store import open_store
@@ -33,6 +33,7 @@ class PipelineReader:
         self._job = job
         self._holds = PipelineSettings.load().hold_retention
         self._warned = False
+        self._new: bool | None = None  # whether nothing was held, and nothing read, when it began
 
     def begin(self) -> None:
         """Hold what the pipeline will read, before it reads.
@@ -46,6 +47,8 @@ class PipelineReader:
             heads = view.heads()
             found = continued(job.to, view, heads)
             held = {} if found else view.held(heads.topic, self.name)
+            if self._new is None:
+                self._new = not found and not held
             starting = read_options(source_options(job)).starting
             ends = found.starts if found else held or view.resolve(starting, heads, "startingOffsets")
         lost = removed(ends, heads.ends(), heads.starts())
@@ -55,6 +58,29 @@ class PipelineReader:
     def tell(self, batch: Progress) -> None:
         """Let traces say that a batch is in the tables, while spans are recorded."""
         tell_progress(self._job, self.name, batch)
+
+    def stays(self) -> None:
+        """Say that the query has started: what it holds is held until somebody deletes it."""
+        self._new = False
+
+    def withdraw(self) -> None:
+        """Hold nothing any more, if the pipeline never was more than a start that failed."""
+        if self._new and not is_kafka(self._job.url):
+            with suppress(Error), closing(open_store(self._job.url, self._job.names)) as store:
+                store.log.hold(self.name, store.log.topic(self._job.topic), {})
+
+    def waiting(self, batch: Progress) -> int | None:
+        """Return how many records wait behind a batch; None if nobody can tell now.
+
+        Spark does not say it of a batch that was planned before it started; the log does.
+        """
+        if batch.lag is not None or not batch.ends:
+            return batch.lag
+        job = self._job
+        with suppress(Error), closing(open_view(job.url, job.names, job.topic)) as view:
+            ends = view.heads().ends()
+            return sum(max(0, end - batch.ends.get(partition, 0)) for partition, end in ends.items())
+        return None
 
     def moved(self, ends: Ends) -> None:
         """Hold what is after some ends, which are in the tables; nothing if the settings say so."""

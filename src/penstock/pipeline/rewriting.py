@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.errors import MissingExtra, StorageAway
 
@@ -68,6 +68,24 @@ def without(table: Table, columns: Sequence[str], goes: Goes, *, dry_run: bool =
         done.abandon()
         raise
     return done
+
+
+def cleaned(file: DataFile, columns: Sequence[str], goes: Goes, *, several: bool) -> list[DataFile]:
+    """Return a file that no table points to without the rows that go, seen by some columns; none if all go.
+
+    With the column `topic` where it has one; with `several` topics rows cannot be told without it, and stay.
+    """
+    path = location(file.table)
+    with storage_of(path).parquet(path / file.name) as source:
+        names = source.schema_arrow.names
+    if not set(columns) <= set(names) or (several and "topic" not in names):
+        return [file]
+    seen = [*columns, "topic"] if "topic" in names else columns
+    count, made = _file(path, file.name, seen, goes, dry_run=False)
+    if not count:
+        return [file]
+    (path / file.name).unlink(missing_ok=True)
+    return [replace(each, part=file.part) for each in made]
 
 
 def _file(

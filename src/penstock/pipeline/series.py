@@ -15,7 +15,8 @@ class PipelineSeries:
         """Count a batch that has ended."""
         metrics.PIPELINE_RECORDS.add(batch.rows, pipeline=self._name)
         metrics.PIPELINE_BATCH_SECONDS.observe(batch.seconds, pipeline=self._name)
-        metrics.PIPELINE_LAG.set(batch.lag, store=self._store, pipeline=self._name)
+        if batch.lag is not None:
+            metrics.PIPELINE_LAG.set(batch.lag, store=self._store, pipeline=self._name)
 
     def count_interruption(self) -> None:
         """Count that something made it begin again."""

@@ -8,6 +8,12 @@ class PipelineSettings(Settings, room="pipeline"):
 
     master: str = setting("local[*]", "Where Spark runs: local[*], spark://host:7077, yarn, k8s://….")
     batch_records: int = setting(500_000, "Most records of one micro-batch of a pipeline.", at_least=1)
+    batch_bytes: int = setting(
+        0,
+        "Most bytes of one micro-batch of a pipeline, as retention counts them; a larger record comes alone. "
+        "The driver looks at the sizes of what waits, which costs something; 0: no bound.",
+        at_least=0,
+    )
     small_batch_records: int = setting(
         1_000, "Fewer records than this make a small batch, and small ones are kept apart.", at_least=1
     )

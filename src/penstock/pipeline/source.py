@@ -12,15 +12,16 @@ from typing import Any
 
 from penstock.clock import SYSTEM
 from penstock.errors import MissingExtra
-from penstock.log.contract import Position
+from penstock.log.contract import Position, Topic
 
+from .admission import admit_bytes
 from .columns import record_batch, spark_schema
 from .fetch import open_fetcher
 from .fetch.contract import Request
 from .history import Past, check_past
 from .lake import Lake
 from .offsets import Ends, Piece, Range, admit, before_barriers, split
-from .options import SourceOptions, read_all
+from .options import LATEST, ReadingPlace, SourceOptions, read_all
 from .paths import table_path
 from .place_keeping import PlaceKeeping
 from .python_worker import settle_in
@@ -185,16 +186,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         before = Range.from_json(start)
         with closing(self._view()) as view:
             heads = view.heads()
-            batch = before.next(self._admitted(before, heads, limit))
+            last = self._last(view, heads)
+            there = before_barriers(before.ends, last, heads.growths)
+            batch = before.next(self._admitted(before, view, heads.topic, there, limit))
             past = Past.of("the checkpoint", before)
             idle = start == self._checked and not batch.count()
             present = view.present(heads, () if idle else {*past.places(), *_lasts(batch)})
         check_past(past, present)
         self._checked = start
         if before.pending is None:
-            lost = removed(dict.fromkeys(batch.ends, 0) | before.ends, self._ends(heads), heads.starts())
+            lost = removed(dict.fromkeys(batch.ends, 0) | before.ends, last, heads.starts())
             report_removed(before.topic, lost, fail=self._options.fail_on_loss)
-        if not batch.count() or self._waits(before, heads):
+        if not batch.count() or self._waits(before, batch, there):
             return start
         marks = {place.partition: present.marks[place] for place in _lasts(batch) if place in present.marks}
         kept = {partition: mark for partition, mark in before.marks.items() if not batch.moves(partition)}
@@ -203,17 +206,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planned_at = SYSTEM.monotonic()
         return self._planned
 
-    def _waits(self, before: Range, heads: Heads) -> bool:
+    def _waits(self, before: Range, batch: Range, ends: Ends) -> bool:
         """Return whether a batch is put off, because it would be small and comes soon after another.
 
-        The first record after a pause goes at once. A query that runs once, and the rest of a batch that was
-        cut short, do not wait.
+        The first record after a pause goes at once. A query that runs once, a batch that is as large as it
+        may be, and the rest of one that was cut short, do not wait.
         """
         least, last = self._options.min_records, self._planned_at
         if least is None or last is None or self._until is not None or before.pending is not None:
             return False
-        waiting = before.next(before_barriers(before.ends, heads.ends(), heads.growths)).count()
-        return waiting < least and SYSTEM.monotonic() - last < self._options.wait_seconds
+        waiting = before.next(ends).count()
+        if waiting >= least or batch.count() < waiting:
+            return False
+        return SYSTEM.monotonic() - last < self._options.wait_seconds
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return the end of the log, so that progress can show the lag."""
@@ -247,15 +252,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self._options
         return open_view(options.url, options.names, options.topic, options.kafka)
 
-    def _ends(self, heads: Heads) -> Ends:
-        return heads.ends() if self._until is None else self._until
+    def _last(self, view: TopicView, heads: Heads) -> Ends:
+        """Return where the stream may end: at the log's end, where it was to end, or `endingOffsets`."""
+        ends = heads.ends() if self._until is None else self._until
+        if self._options.ending == ReadingPlace(LATEST):
+            return ends
+        last = view.resolve(self._options.ending, heads, "endingOffsets")
+        return {partition: min(end, last[partition]) for partition, end in ends.items()}
 
-    def _admitted(self, before: Range, heads: Heads, limit: ReadLimit) -> Ends:
-        """Return where the batch after another may end."""
+    def _admitted(self, before: Range, view: TopicView, topic: Topic, ends: Ends, limit: ReadLimit) -> Ends:
+        """Return where the batch after another may end, if so much is there."""
         if before.pending is not None:
             return before.pending
-        ends = before_barriers(before.ends, self._ends(heads), heads.growths)
-        return admit(before.ends, ends, limit.max_rows) if isinstance(limit, ReadMaxRows) else ends
+        if isinstance(limit, ReadMaxRows):
+            ends = admit(before.ends, ends, limit.max_rows)
+        most = self._options.max_bytes
+        if most is None:
+            return ends
+        return admit_bytes(before.ends, ends, most, lambda *asked: view.fitting(topic, *asked))
 
 
 @asks_storage

@@ -107,6 +107,11 @@ class LakeTable(Table):
             return made
         return cls(path)
 
+    def moment(self) -> str:
+        """Return its version."""
+        log = self._known()
+        return str(self._table.version() if log is None else log.version)
+
     def version_of(self, application: str) -> int | None:
         """Return the version that an application has reached."""
         log = self._known()

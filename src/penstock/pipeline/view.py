@@ -5,14 +5,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.errors import InvalidOption, RecordsRemoved, StoreUnsupported, UnknownTopic
-from penstock.log.contract import Bounds, Growth, LogIdentity, Position, Topic
+from penstock.log.contract import Bounds, Growth, LogIdentity, OffsetRange, Position, Topic
 from penstock.log.entry import Entry
+from penstock.log.kafka_form import entries_of
 from penstock.log.sql.naming import Names
 from penstock.log.store import open_store
 
+from .admission import AdmittedPiece
 from .history import LogNow, mark_of
 from .kafka_settings import KafkaSettings
-from .kafka_topic import KafkaTopicReader, is_kafka
+from .kafka_topic import FETCH_BYTES, KafkaTopicReader, is_kafka
 from .offsets import Ends, Piece, said
 from .options import LATEST, ReadingPlace
 
@@ -71,6 +73,20 @@ class TopicView:
         marks = {Position(each.partition, each.offset): mark_of(each.id) for each in found}
         return LogNow(self._log.identity(), heads.topic, heads.bounds, marks)
 
+    def fitting(self, topic: Topic, pieces: Sequence[Piece], share: int | None) -> dict[int, AdmittedPiece]:
+        """Return how much of each piece has at most so many bytes; for None its first record."""
+        ends = self._log.reach(topic, [OffsetRange(*each) for each in pieces], [share or 1] * len(pieces))
+        starts = {piece.partition: piece.start for piece in pieces}
+        sizes = self._sizes(topic, starts, ends)
+        if share is not None:  # the record that reaches the share may go beyond it
+            over = {p: end - 1 for p, end in ends.items() if sizes[p] > share}
+            ends, sizes = ends | over, sizes | self._sizes(topic, starts, over)
+        return {p: AdmittedPiece(end, sizes[p]) for p, end in ends.items()}
+
+    def _sizes(self, topic: Topic, starts: Ends, ends: Ends) -> dict[int, int]:
+        ranges = [OffsetRange(p, starts[p], end) for p, end in ends.items()]
+        return self._log.sizes(topic, ranges) if ranges else {}
+
     def held(self, topic: Topic, reader: str) -> Ends:
         """Return from where on a reader holds retention back; nothing if it does not."""
         return self._log.holds(topic).get(reader, {})
@@ -127,6 +143,23 @@ class KafkaView(TopicView):
         held = [place for place in places if _holds(heads, place)]
         marks = {place: mark_of(_told(each)) for place, each in self._reader.entries_at(held).items()}
         return LogNow(self.identity(), heads.topic, heads.bounds, marks)
+
+    def fitting(self, topic: Topic, pieces: Sequence[Piece], share: int | None) -> dict[int, AdmittedPiece]:
+        """Return how much of each piece has at most so many bytes: a cluster tells by the records alone."""
+        return {piece.partition: self._fitting(topic, piece, share) for piece in pieces}
+
+    def _fitting(self, topic: Topic, piece: Piece, share: int | None) -> AdmittedPiece:
+        size = 0
+        for _, batch in self._reader.batches(*piece, max_bytes=min(share or 1, FETCH_BYTES)):
+            for each in entries_of(batch, topic.id, piece.partition):
+                if not piece.start <= each.offset < piece.end:
+                    continue
+                if share is None:
+                    return AdmittedPiece(each.offset + 1, each.size)
+                if size + each.size > share:
+                    return AdmittedPiece(each.offset, size)
+                size += each.size
+        return AdmittedPiece(piece.end, size)
 
     def held(self, topic: Topic, reader: str) -> Ends:
         """Return nothing."""

@@ -30,6 +30,7 @@ from penstock.wire.kafka.record_batch import LAST_TIME_MS
 
 from .checkpoint import read_batch
 from .kafka_topic import is_kafka
+from .options import check_known
 from .python_worker import settle_in
 from .versions import StreamArrowWriter, arrow_schema_of
 
@@ -45,6 +46,7 @@ except ImportError as exc:
 _TOGETHER = 5_000  # records of one transaction of a task
 _TOGETHER_BYTES = 16 << 20
 _TEXT = "STRING or BINARY"
+_OPTIONS = ("url", "topic", "prefix", "schema", "txnAppId", "txnVersion", "checkpointLocation")
 _MICROSECONDS = pa.scalar(1000, pa.int64())
 
 
@@ -80,6 +82,12 @@ class WriteTarget:
                 "(penstock serve --kafka) and use Spark's Kafka sink, which writes at least once",
             )
         return store
+
+    def check(self) -> None:
+        """Say what is wrong before anything is written. Raises StoreUnsupported, UnknownTopic."""
+        with closing(self.open()) as store:
+            if self.topic is not None:
+                store.log.topic(self.topic)
 
     def hold(self, batches: Iterator[pa.RecordBatch], write: tuple[str, int]) -> HeldPart:
         """Hold a task's rows back."""
@@ -261,6 +269,7 @@ def check_columns(schema: StructType, topic: str | None) -> None:
 def _target(options: Mapping[str, str], schema: StructType, overwrite: bool) -> WriteTarget:
     if overwrite:
         raise InvalidOption("mode", "overwrite", "append: what is in a log stays as it is")
+    check_known(options, _OPTIONS)
     url = options.get("url") or ""
     if not url:
         raise InvalidOption("url", url, "the address of the store, as in postgresql://host/shop")
@@ -270,9 +279,7 @@ def _target(options: Mapping[str, str], schema: StructType, overwrite: bool) -> 
     check_columns(schema, topic)
     names = Names(options.get("prefix") or DEFAULT_PREFIX, options.get("schema") or None)
     target = WriteTarget(url if is_kafka(url) else plain_url(url), names, topic)
-    with closing(target.open()) as store:
-        if topic is not None:
-            store.log.topic(topic)  # named before anything is written
+    target.check()
     return target
 
 

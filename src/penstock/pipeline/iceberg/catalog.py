@@ -16,7 +16,7 @@ from penstock.errors import InvalidOption, MissingExtra
 from penstock.log.sql.address import without_password
 
 from ..on_disk import bring_to_disk
-from ..paths import CATALOG, CATALOG_DATABASE, CONTROL, catalog_root, is_delta
+from ..paths import CATALOG, CATALOG_DATABASE, CONTROL, catalog_root, check_catalog, is_delta
 from ..storage import Location, storage_of
 
 try:
@@ -51,10 +51,7 @@ def begin(root: Location, uri: str | None, namespace: str | None) -> None:
     if uri is not None and "@" in urlsplit(uri).netloc:  # it would stand in the lake, for all who read it
         remedy = f"an address without a login; give it as PYICEBERG_CATALOG__{NAME.upper()}__CREDENTIAL"
         raise InvalidOption("catalog", without_password(uri), remedy)
-    if not storage_of(root).keeps_catalogs:
-        raise InvalidOption(
-            "format", "iceberg", f"delta in an object store, as {root} is, or a folder on a disk"
-        )
+    check_catalog(root)
     if any(sign in str(root) for sign in "?#"):
         raise InvalidOption("path", str(root), "a path without ? and #: readers of Iceberg tables decode it")
     if is_delta(root) or any(is_delta(each) for each in (root.iterdir() if root.is_dir() else ())):

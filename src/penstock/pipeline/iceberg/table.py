@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
+from uuid import UUID
 
 import msgspec
 
@@ -129,6 +130,10 @@ class IcebergTable(Table):
         """Let the catalog forget the table."""
         with suppress(NoSuchTableError):
             self._catalog.drop_table(self._name)
+
+    def moment(self) -> str:
+        """Return where its description is."""
+        return str(self._table.metadata_location)
 
     def version_of(self, application: str) -> int | None:
         """Return the version that an application has reached."""
@@ -296,12 +301,28 @@ class IcebergTable(Table):
         gone = [each.file for each in tasks]
         producer = update.overwrite() if gone else update.merge_append()
         paths = (f"{self._table.location()}/{name}" for name in added)
-        with producer as files:
-            for data_file in parquet_files_to_data_files(self._table.io, transaction.table_metadata, paths):
-                files.append_data_file(data_file)
-            for data_file in gone:
-                files.delete_data_file(data_file)
-        self._finish(transaction)
+        try:
+            with producer as files:
+                for data_file in parquet_files_to_data_files(
+                    self._table.io, transaction.table_metadata, paths
+                ):
+                    files.append_data_file(data_file)
+                for data_file in gone:
+                    files.delete_data_file(data_file)
+        except BaseException:
+            self._drop_descriptions(producer.commit_uuid)
+            raise
+        try:
+            self._finish(transaction)
+        except CommitFailedError:
+            if not self.settles_late:
+                self._drop_descriptions(producer.commit_uuid)
+            raise
+
+    def _drop_descriptions(self, commit: UUID) -> None:
+        """Remove what describes the files of a commit that came to nothing: it holds bounds of columns."""
+        for file in (Path(self.path) / "metadata").glob(f"*{commit}*.avro"):
+            file.unlink(missing_ok=True)
 
     def _finish(self, transaction: Transaction) -> None:
         """Commit, with what it points to on the disk. Raises CommitFailedError."""

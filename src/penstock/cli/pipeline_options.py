@@ -1,0 +1,164 @@
+"""Options that the commands which run a pipeline share."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .listen_address import ListenAddressType, insecure_option
+from .options import Decorator, prefix_option, schema_option, url_option
+from .units import size
+
+if TYPE_CHECKING:
+    from penstock.pipeline.storage import Location
+
+
+def _folder(ctx: click.Context, param: click.Parameter, given: str | None) -> "Location | None":
+    """Return a folder by its path or address; addresses of other kinds are refused, not taken for a path."""
+    from penstock.pipeline.paths import table_path
+
+    return None if given is None else table_path("--to", given)
+
+
+def _checkpoint(ctx: click.Context, param: click.Parameter, given: str | None) -> Path | None:
+    """Return a folder on a disk. Raises InvalidOption for an address of another kind."""
+    from penstock.pipeline.paths import local_path
+
+    return None if given is None else local_path("--checkpoint", given)
+
+
+def _partitioning(ctx: click.Context, param: click.Parameter, given: str | None) -> str | None:
+    """Return what was given if it can be read."""
+    from penstock.pipeline.partitioning import Partitioning
+
+    Partitioning.parse(given)
+    return given
+
+
+def to_option(
+    *,
+    required: bool,
+    help: str = "The folder to write to, or s3://BUCKET/FOLDER; "
+    "a folder also keeps the pipeline's checkpoint.",
+) -> Decorator:
+    """Return the option that names the folder."""
+    found: Decorator = click.option(
+        "--to",
+        required=required,
+        metavar="FOLDER",
+        callback=_folder,
+        help=help + ("" if required else "  [default: as the pipeline declares]"),
+    )
+    return found
+
+
+def _bytes(ctx: click.Context, param: click.Parameter, given: str | None) -> int | None:
+    return None if given is None else size(given)
+
+
+types_option: Decorator = click.option(
+    "--types",
+    metavar="MODULE:OUTBOX",
+    help="The fields of the types registered there become columns; what does not fit goes to table rejected.",
+)
+_READING: list[Decorator] = [
+    url_option,
+    prefix_option,
+    schema_option,
+    click.option("--topic", default="events", show_default=True, help="The topic to read."),
+    click.option(
+        "--allow-loss", is_flag=True, help="Go on when retention has removed what was not read yet."
+    ),
+    click.option("--batch-records", type=click.IntRange(1), help="The most records in one micro-batch."),
+    click.option(
+        "--batch-bytes",
+        callback=_bytes,
+        metavar="SIZE",
+        help="The most bytes of one micro-batch, such as 256MB; a larger record comes alone.  "
+        "[default: the setting pipeline.batch_bytes]",
+    ),
+]
+_WRITING: list[Decorator] = [
+    click.option(
+        "--partition-by",
+        metavar="UNIT(COLUMN)",
+        callback=_partitioning,
+        help="Cut new tables into parts by time: year, month, day or hour of a column, as in day(timestamp).",
+    ),
+    click.option(
+        "--mode",
+        type=click.Choice(["append", "upsert", "complete"]),
+        default="append",
+        show_default=True,
+        help="Add every row; keep the latest of each key; or (run) replace all by each result.",
+    ),
+    click.option(
+        "--key",
+        metavar="COLUMN[,COLUMN]",
+        help="With --mode upsert: what tells rows apart.  [lake: key, that of the record]",
+    ),
+    click.option(
+        "--format",
+        type=click.Choice(["delta", "iceberg"]),
+        default="delta",
+        show_default=True,
+        help="The format of the tables.",
+    ),
+    click.option(
+        "--catalog",
+        metavar="URL",
+        help="Of Iceberg tables: a REST catalog.  [default: a file in the folder]",
+    ),
+    click.option(
+        "--namespace",
+        help="Of Iceberg tables: their namespace in the catalog.  [default: the folder's name]",
+    ),
+    click.option(
+        "--checkpoint",
+        metavar="FOLDER",
+        callback=_checkpoint,
+        help="Of a lake in an object store: where Spark's checkpoint is kept, on a disk.",
+    ),
+    click.option("--master", help="Where Spark runs.  [default: the setting pipeline.master]"),
+    click.option("--conf", "conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's own."),
+]
+_COURSE: list[Decorator] = [
+    click.option("--once", is_flag=True, help="Take what the log holds now, then end."),
+    click.option(
+        "--from",
+        "starting",
+        default="earliest",
+        show_default=True,
+        help='Where a new table begins: earliest, latest, or {"events": {"0": 12}}.',
+    ),
+    click.option(
+        "--small-batch-seconds",
+        type=click.FloatRange(0),
+        help="Least time between two micro-batches when little comes.  "
+        "[default: the setting pipeline.small_batch_seconds]",
+    ),
+    click.option(
+        "--http",
+        type=ListenAddressType(),
+        help="Serve /metrics, /healthz and /readyz there; port 0 picks a free one.",
+    ),
+    insecure_option,
+    click.option("--ui", is_flag=True, help="Serve Spark's own pages, and say where."),
+]
+
+
+def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of a pipeline that runs."""
+    return _all(function, [*_READING, *_WRITING, *_COURSE])
+
+
+def replay_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add those of them that a replay has, too."""
+    return _all(function, [*_READING, *_WRITING])
+
+
+def _all(function: Callable[..., Any], options: Sequence[Decorator]) -> Callable[..., Any]:
+    for option in reversed(options):
+        function = option(function)
+    return function

@@ -1,0 +1,116 @@
+"""Records of a batch handed to a function one by one, by Spark's workers: a backfill of a handler.
+
+A task has whole partitions of the topic and goes through each in the order of offsets: so the records of a
+key come in order, one after another. There is no shuffle between the log and the function, and no more tasks
+than partitions. A batch ends where a topic has grown, so the order holds across that, too.
+
+At least once: a batch that did not end, and a task that failed, are run again from their start, with
+`redelivered` set. An error of the function ends the pipeline; nothing is skipped or parked.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+import msgspec
+
+from penstock.errors import InvalidPipeline, MissingExtra
+from penstock.log.contract import DEFAULT_MAX_BYTES, OffsetRange
+from penstock.log.entry import Entry, record_of
+from penstock.log.kafka_form import entries_of
+from penstock.log.sql.naming import Names
+from penstock.log.store import open_store
+from penstock.model.limits import ERASED
+from penstock.model.outcome import Done, outcome_of
+from penstock.model.record import Record
+
+from .declared import Pipeline
+from .kafka_settings import KafkaSettings
+from .kafka_topic import KafkaTopicReader, is_kafka
+from .offsets import Piece
+from .places import PLACE
+from .python_worker import settle_in
+
+try:
+    import pyarrow as pa
+    from pyspark import TaskContext
+    from pyspark.sql import DataFrame
+except ImportError as exc:
+    raise MissingExtra("a pipeline", "spark") from exc
+
+_HANDED = "handed BIGINT"
+
+
+@dataclass(frozen=True)
+class TopicRecords:
+    """The records of a topic, read whole where they are wanted."""
+
+    url: str
+    names: Names
+    topic: str
+    kafka: KafkaSettings | None = None  # how a Kafka cluster is reached
+
+    def read(self, pieces: Iterator[Piece]) -> Iterator[Record]:
+        """Yield the records of some pieces, in order, but for erased ones."""
+        found = self._of_cluster(pieces) if is_kafka(self.url) else self._of_store(pieces)
+        return (record_of(self.topic, each) for each in found if each.type != ERASED)
+
+    def _of_store(self, pieces: Iterator[Piece]) -> Iterator[Entry]:
+        with closing(open_store(self.url, self.names)) as store:
+            topic = store.log.topic(self.topic)
+            for partition, start, end in pieces:
+                cut = True
+                while cut and start < end:
+                    wanted = [OffsetRange(partition, start, end)]
+                    entries, cut = store.log.read_ranges(topic, wanted, max_bytes=DEFAULT_MAX_BYTES)
+                    yield from entries
+                    start = entries[-1].offset + 1 if entries else end
+
+    def _of_cluster(self, pieces: Iterator[Piece]) -> Iterator[Entry]:
+        with closing(KafkaTopicReader(self.url, self.topic, self.kafka)) as reader:
+            number = reader.known().topic.id
+            for piece in pieces:
+                for _, batch in reader.batches(*piece):
+                    for each in entries_of(batch, number, piece.partition):
+                        if piece.start <= each.offset < piece.end:
+                            yield each
+
+
+def hand_out(batch: DataFrame, topic: TopicRecords, declared: Pipeline, *, redelivered: bool) -> None:
+    """Call the function of a pipeline for every record of a batch, which is given by their places."""
+
+    def hand(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle_in()
+        task, count = TaskContext.get(), 0
+        again = redelivered or (task is not None and task.attemptNumber() > 0)
+        for record in topic.read(_pieces(batches)):
+            _call(declared, msgspec.structs.replace(record, redelivered=True) if again else record)
+            count += 1
+        yield pa.RecordBatch.from_pydict({"handed": pa.array([count], pa.int64())})
+
+    batch.mapInArrow(hand, _HANDED).collect()
+
+
+def _call(declared: Pipeline, record: Record) -> None:
+    answer = outcome_of(declared(record))
+    if not isinstance(answer, Done):
+        raise InvalidPipeline(
+            declared.name,
+            f"it answered {type(answer).__name__} to a record, which only a worker understands; raise an "
+            "error to stop, or return nothing",
+        )
+
+
+def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[Piece]:
+    """Yield runs of places as they come, each as long as it goes on."""
+    run: Piece | None = None
+    for batch in batches:
+        for partition, offset in zip(*(batch.column(name).to_pylist() for name in PLACE), strict=True):
+            if run is not None and run.partition == partition and run.end == offset:
+                run = run._replace(end=offset + 1)
+                continue
+            if run is not None:
+                yield run
+            run = Piece(partition, offset, offset + 1)
+    if run is not None:
+        yield run

@@ -1,0 +1,92 @@
+"""A range of a topic that is run again, into a folder of its own.
+
+The live pipeline has no part in it: a replay has its own checkpoint and tables, is no reader that retention
+waits for, and never writes to a folder that a pipeline has. The folder keeps what range it is for, so that a
+replay that was cut short goes on with the same one, also where its end was given as `latest`.
+"""
+
+from contextlib import closing
+from dataclasses import replace
+
+import msgspec
+
+from penstock.errors import InvalidOption
+
+from .lake_state import Replayed, note_replay, replayed
+from .offsets import Ends, Range
+from .options import ReadingPlace
+from .paths import CONTROL, tables_in
+from .query import Job, Progress
+from .storage import Location
+from .view import Heads, TopicView, open_view, removed, report_removed
+
+ReplayPlace = ReadingPlace | int  # an offset of every partition, or what the source understands
+
+
+def planned(job: Job, first: ReplayPlace, last: ReplayPlace) -> Range:
+    """Return the range that two places mean now. Raises UnknownTopic, InvalidOption, RecordsRemoved."""
+    with closing(open_view(job.url, job.names, job.topic)) as view:
+        heads = view.heads()
+        starts, ends = _offsets(view, heads, first, "--from"), _offsets(view, heads, last, "--until")
+        log_id, incarnation = view.identity()
+    ends = {partition: max(end, starts[partition]) for partition, end in ends.items()}
+    report_removed(job.topic, removed(starts, ends, heads.starts()), fail=job.fail_on_loss)
+    return Range(log_id, job.topic, heads.topic.id, starts, ends, incarnation=incarnation)
+
+
+def _offsets(view: TopicView, heads: Heads, place: ReplayPlace, option: str) -> Ends:
+    if isinstance(place, int):
+        return {partition: min(place, bounds.end) for partition, bounds in heads.bounds.items()}
+    return view.resolve(place, heads, option)
+
+
+def begun(to: Location, asked: Replayed) -> Range:
+    """Return the range of a replay into a folder: that which was asked for, or with which it has begun.
+
+    Raises InvalidOption if the folder is not for it.
+    """
+    batch, known = Range.from_json(asked.batch), replayed(to)
+    if known is None:
+        if (to / CONTROL).exists() or tables_in(to):
+            raise InvalidOption("--to", str(to), "a folder of its own, and this one has a pipeline or tables")
+        return batch
+    was = Range.from_json(known.batch)
+    same = (known.pipeline, known.words, was.log_id, was.topic_id)
+    if same != (asked.pipeline, asked.words, batch.log_id, batch.topic_id):
+        first, last = known.words
+        raise InvalidOption(
+            "--to",
+            str(to),
+            f"another folder: here is a replay of topic {was.topic} by {known.pipeline}, --from {first} "
+            f"--until {last}",
+        )
+    return was
+
+
+def replaying(job: Job, asked: Replayed, batch: Range) -> Job:
+    """Return the job of a replay, and let its folder be for it from now on."""
+    note_replay(job.to, Replayed(asked.pipeline, asked.words, batch.to_json()))
+    return replace(job, starting=_said(batch, batch.starts), ending=_said(batch, batch.ends), once=True)
+
+
+def _said(batch: Range, offsets: Ends) -> str:
+    places = {str(partition): offset for partition, offset in sorted(offsets.items())}
+    return msgspec.json.encode({batch.topic: places}).decode()
+
+
+class ReplayedRange:
+    """Who is told how far a replay has come: nobody holds anything for it, and it ends with its range."""
+
+    def __init__(self, batch: Range) -> None:
+        self._batch = batch
+
+    def moved(self, ends: Ends) -> None:
+        """Do nothing: retention does not wait for a replay."""
+
+    def tell(self, batch: Progress) -> None:
+        """Do nothing: that a record is in its tables, its trace says of the live pipeline."""
+
+    def waiting(self, batch: Progress) -> int | None:
+        """Return how many records of the range are left."""
+        ends = self._batch.ends
+        return sum(max(0, end - batch.ends.get(partition, 0)) for partition, end in ends.items())
