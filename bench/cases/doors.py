@@ -155,7 +155,12 @@ CASE = Case(
             cause="of a request's CPU the append takes a quarter, the lock and the parameters a tenth each",
         ),
         Target("rest_batch_cpu", Ratio("REST, batch of 100", "REST, one", "server_cpu_us"), at_most=10),
-        Target("grpc_stream", Ratio("gRPC stream", "REST, one", "records_per_second"), at_least=5),
+        Target(
+            "grpc_stream",
+            Ratio("gRPC stream", "REST, one", "records_per_second"),
+            at_least=5,
+            cause="one connection keeps one core busy: 110 us of CPU for its message, 380 for a REST request",
+        ),
         Target(
             "tinyq_one_by_one",
             Ratio("TinyQ, one by one", "echo, one by one", "records_per_second"),

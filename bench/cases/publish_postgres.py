@@ -28,6 +28,7 @@ _RETENTION = (
 )
 _LONGEST_SECONDS = 120
 _OVER_BARE, _OVER_ROW = 1.08, 1.5
+_SECOND = "a bare INSERT of a second row takes 1.4 times the row alone"
 
 
 @dataclass
@@ -132,7 +133,9 @@ CASE = Case(
             cause=_PYTHON,
         ),
         # What any outbox in the same transaction costs: most of it is the INSERT itself.
-        Target("wall", Ratio("row and event", "row alone", "wall_us"), at_most=_OVER_ROW),
-        Target("cpu", Ratio("row and event", "row alone", "transaction_cpu_us"), at_most=_OVER_ROW),
+        Target("wall", Ratio("row and event", "row alone", "wall_us"), at_most=_OVER_ROW, cause=_SECOND),
+        Target(
+            "cpu", Ratio("row and event", "row alone", "transaction_cpu_us"), at_most=_OVER_ROW, cause=_SECOND
+        ),
     ],
 )
