@@ -19,7 +19,7 @@ import pyspark
 
 from penstock.pipeline.java import find_java
 from tests.crash.waiting import wait_until
-from tests.pipeline.conftest import SHORT_LIVED
+from tests.pipeline.shared_classes import SHORT_LIVED
 
 HOME = Path(pyspark.__file__).parent
 LOOPBACK = "127.0.0.1"

@@ -18,7 +18,8 @@ from penstock.pipeline.paths import tables_in
 from penstock.pipeline.reach import check_reach
 from tests.crash.waiting import wait_until
 from tests.pipeline.cluster import LOOPBACK, SparkCluster
-from tests.pipeline.conftest import ROOT, SHORT_LIVED, WORKERS_PATH, Command, need_java
+from tests.pipeline.conftest import ROOT, WORKERS_PATH, Command, need_java
+from tests.pipeline.shared_classes import SHORT_LIVED
 from tests.pipeline.stores import TOPIC, LogStore
 from tests.pipeline.test_continue import places
 

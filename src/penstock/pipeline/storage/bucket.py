@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from penstock.errors import BucketMissing, Error, InvalidOption, MissingExtra, StorageAway, StorageRefused
 
-from .contract import Change, Storage
+from .contract import Storage, TextChange
 
 try:
     import obstore
@@ -223,7 +223,7 @@ class BucketStorage(Storage[BucketPath]):
         with _asking(file):
             store_of(file.bucket).put(file.key, content, use_multipart=False)
 
-    def update(self, file: BucketPath, change: Change) -> None:
+    def update(self, file: BucketPath, change: TextChange) -> None:
         """Put an object if nobody else did since it was read (`If-Match`); else look again."""
         for _ in range(_TRIES):
             found: bytes | None = None

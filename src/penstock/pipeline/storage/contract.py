@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import IO, Any, Generic, Protocol, Self, TypeVar
 
-Change = Callable[
+TextChange = Callable[
     [bytes | None], bytes | None
 ]  # from what a file holds to what it shall hold; None: as it is
 
@@ -124,7 +124,7 @@ class Storage(ABC, Generic[At]):
         """Write a file as a whole, lasting, whether there is one or not."""
 
     @abstractmethod
-    def update(self, file: At, change: Change) -> None:
+    def update(self, file: At, change: TextChange) -> None:
         """Write what a function makes of a file's content, or of None if there is no file."""
 
     @abstractmethod

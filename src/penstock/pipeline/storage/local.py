@@ -10,7 +10,7 @@ from uuid import uuid4
 from penstock.errors import InvalidOption
 
 from ..on_disk import bring_to_disk, sync
-from .contract import Change, Storage
+from .contract import Storage, TextChange
 
 
 class LocalStorage(Storage[Path]):
@@ -70,7 +70,7 @@ class LocalStorage(Storage[Path]):
         new.replace(file)
         bring_to_disk(file, file.parent)  # the folder may be new
 
-    def update(self, file: Path, change: Change) -> None:
+    def update(self, file: Path, change: TextChange) -> None:
         """Replace a file. Two drivers of one folder meet in their checkpoint before they come here."""
         try:
             found = file.read_bytes()
