@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
 
 from penstock.cli import group
 from penstock.errors import InvalidOption, KeyInTwoPartitions, RangesDiffer, RowWithoutKey
@@ -288,11 +287,10 @@ def test_a_commit_that_fails_after_it_has_counted_keeps_its_files(tmp_path: Path
         if offset == 1:  # Delta writes a checkpoint of its own after a commit: a disk may refuse it
             (table / "_delta_log" / f"{9:020}.checkpoint.parquet" / "in the way").mkdir(parents=True)
         part = a_part(table, [a_row("k", offset), a_row(f"k{offset}", offset)])
-        try:
-            assert commit(part, a_batch(offset, offset + 1), UPSERT)
-        except DeltaError:
+        if not commit(part, a_batch(offset, offset + 1), UPSERT):  # it has counted, and was looked for again
             failed += 1
-            assert not commit(part, a_batch(offset, offset + 1), UPSERT)
+            again = a_part(table, [a_row("k", offset), a_row(f"k{offset}", offset)])  # as a replay writes it
+            assert not commit(again, a_batch(offset, offset + 1), UPSERT)
         others = {f"k{each}": f"k{each}@{each}" for each in range(offset + 1)}
         assert texts(table) == {"k": f"k@{offset}"} | others
     assert failed

@@ -45,6 +45,7 @@ ARGUMENTS = {
     "periodic show": ["x"],
     "pipeline erase": [".", "--yes"],
     "pipeline lake": ["--to", "lake"],
+    "pipeline replay": ["--to", "again", "--from", "earliest"],
     "pipeline reset": ["lake", "--from-table", "--yes"],
     "pipeline run": ["builtins:len", "--to", "lake"],
     "produce": ["t"],
