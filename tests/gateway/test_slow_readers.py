@@ -92,3 +92,23 @@ def test_a_slow_reader_is_given_all_while_there_is_room(
                 got += len(conn.recv(1 << 16))
             assert got == length > RECORD * RECORDS
         wait_until(lambda: rest.api.answers.used == 0, "bytes are counted that nobody has")
+
+
+def test_what_was_published_is_answered_however_little_room_there_is(sqlite_store: str) -> None:
+    """A refusal then would be repeated by the client, and the events would come twice."""
+    events = [
+        {"specversion": "1.0", "id": f"order-{n:060}", "source": "shop", "type": "t", "data": n}
+        for n in range(900)
+    ]
+    with served(sqlite_store, answers_bytes=BOUND) as rest:
+        rest.api.answers.count(BOUND)
+        try:
+            answer = rest.client.post(
+                "/topics/orders/records",
+                json=events,
+                headers={"content-type": "application/cloudevents-batch+json"},
+            )
+        finally:
+            rest.api.answers.count(-BOUND)
+        assert answer.is_success
+        assert len(answer.content) > answer_room.PIECE_BYTES, "an answer that is counted"

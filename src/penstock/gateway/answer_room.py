@@ -76,11 +76,13 @@ class AnswerShare:
         self._room.count(size - self._size)
         self._size = size
 
-    def keep(self, size: int) -> None:
-        """Count an answer, as it is made now, until it is sent. Raises GatewayBusy."""
-        if (
-            self._size
-        ):  # there was room for what was read; that it takes more as JSON is not the client's fault
+    def keep(self, size: int, *, may_refuse: bool) -> None:
+        """Count an answer, as it is made now, until it is sent.
+
+        Raises GatewayBusy if it may: not after a request that changed something, which would be repeated.
+        """
+        # There was room for what was read; that it takes more as JSON is not the client's fault.
+        if self._size or not may_refuse:
             self.count(size)
         else:
             self._room.add(size)

@@ -50,16 +50,19 @@ class GatheringTransport:
         self._parts.append(data)
 
     def close(self) -> None:
-        """Send what was written, and close."""
+        """Send what was written, and close: once the client has taken the rest, or takes nothing more."""
+        if self._transport.is_closing():
+            return
         self._flush()
         self._transport.close()
         self._loop.call_soon(self._end_in_time)
 
-    def _end_in_time(self) -> None:
-        if (
-            self._transport.get_write_buffer_size()
-        ):  # it is closed once the client has taken the rest, if it does
-            self._loop.call_later(_CLOSE_SECONDS, self._transport.abort)
+    def _end_in_time(self, before: int = -1) -> None:
+        left = self._transport.get_write_buffer_size()
+        if left == before:
+            self._transport.abort()
+        elif left:
+            self._loop.call_later(_CLOSE_SECONDS, self._end_in_time, left)
 
     def _flush(self) -> None:
         if self._parts:

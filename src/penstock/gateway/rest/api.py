@@ -118,7 +118,9 @@ class RestApi:
                     else:
                         loop = asyncio.get_running_loop()
                         given = await loop.run_in_executor(self.threads, operation.call, call)
-                    return given if isinstance(given, Response) else _response(given, answers)
+                    if isinstance(given, Response):
+                        return given
+                    return _response(given, answers, may_refuse=operation.method == "GET")
             except Error as exc:
                 return problem_of(exc)
             except Exception as exc:
@@ -163,9 +165,9 @@ class _JsonResponse(Response):
 class _LargeJsonResponse(_JsonResponse):
     """An answer that is counted until its client has taken it."""
 
-    def __init__(self, body: bytes, status: int, answers: AnswerShare) -> None:
+    def __init__(self, body: bytes, status: int, answers: AnswerShare, *, may_refuse: bool) -> None:
         super().__init__(body, status)
-        answers.keep(len(body))
+        answers.keep(len(body), may_refuse=may_refuse)
         self._answers = answers
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -174,13 +176,13 @@ class _LargeJsonResponse(_JsonResponse):
         await self._answers.send(send, head, bytes(self.body))
 
 
-def _response(given: Any, answers: AnswerShare) -> Response:
+def _response(given: Any, answers: AnswerShare, *, may_refuse: bool) -> Response:
     answer = given if isinstance(given, RestAnswer) else RestAnswer(given)
     if answer.status == 204:
         return Response(status_code=204, headers=_SAFE | dict(answer.headers))
     body = encoded(answer.value)
     if len(body) > PIECE_BYTES:
-        response: _JsonResponse = _LargeJsonResponse(body, answer.status, answers)
+        response: _JsonResponse = _LargeJsonResponse(body, answer.status, answers, may_refuse=may_refuse)
     else:
         response = _JsonResponse(body, answer.status)
     if answer.headers:

@@ -4,9 +4,10 @@ Each start of a writer draws a mark and puts it into the directory, into the tab
 again as confirmed. So parts of two times, or of two logs, are told from a crash in between (`identity.py`).
 """
 
+import logging
 from uuid import uuid4
 
-from penstock.errors import LogMismatch, StoreDamaged
+from penstock.errors import LogMismatch, StoreDamaged, StoreFull, StoreLocked
 
 from ..contract import LogIdentity
 from ..sql.database import Database, Transaction
@@ -15,6 +16,8 @@ from . import tables as tables_file
 from .copies import keep_copies
 from .directory import LogDirectory
 from .identity import DirectoryIdentity, read_identity, write_identity
+
+logger = logging.getLogger("penstock.log")
 
 _MARK = "files_mark"
 _LOOKS = 3
@@ -38,7 +41,10 @@ class LogClaim:
         if mismatch is not None:
             raise mismatch
         self._mark(identity, known)
-        self._database.run(lambda tx: keep_copies(tx, self._database))
+        try:
+            self._database.run(lambda tx: keep_copies(tx, self._database))
+        except (StoreFull, StoreLocked) as exc:  # they help to find damage; what is there is served without
+            logger.warning("the tables of %s have no copies yet: %s", self._directory.path, exc)
 
     def check(self) -> None:
         """Make sure that directory and tables belong together, without writing.

@@ -216,7 +216,11 @@ class Producers:
 
     def forget_many(self, kept: int) -> None:
         """Forget producers that have nothing open, but for some that were heard of last."""
-        silent = [(each.heard_ms, id) for id, each in self.states.items() if each.opened is None]
+        silent = [  # by their place in the log: clocks go back, and after a crash all were heard of at once
+            (each.batches[-1].last_offset if each.batches else -1, id)
+            for id, each in self.states.items()
+            if each.opened is None
+        ]
         gone = {id for _, id in sorted(silent)[: max(0, len(silent) - kept)]}
         self.states = {id: each for id, each in self.states.items() if id not in gone}
 

@@ -76,6 +76,7 @@ def _found(conn: sqlite3.Connection, names: Names, checked: tuple[str | None, ..
             check = "PRAGMA integrity_check" if table is None else f"PRAGMA integrity_check({table})"
             yield from (said for (said,) in conn.execute(check).fetchmany(1) if said != "ok")
     if rows("table_find", table=names.table("meta")):
+        conn.execute("BEGIN")  # all three at one moment: a migration may come in between
         facts = dict(rows("schema_read"))
         noted = "".join(value for (value,) in rows("meta_read", name=SCHEMA))
         why = schema_damage({**facts, SCHEMA: noted}, rows("table_texts", prefix=names.prefix))

@@ -35,8 +35,9 @@ class _Frame(NamedTuple):
 def write_ahead_damage(path: Path) -> str | None:
     """Return what is wrong with the file; None for one that is whole, ends in a torn frame, or is not there.
 
-    Others may write it meanwhile: then it is looked at again, and nothing is said if that does not end.
+    Others may write it meanwhile: so damage is looked at again, and nothing is said if that does not end.
     """
+    before = None
     for _ in range(_LOOKS):
         try:
             content = path.read_bytes()
@@ -45,8 +46,9 @@ def write_ahead_damage(path: Path) -> str | None:
         except FileNotFoundError:
             return None
         found = _damage(content)
-        if found is None or is_same:
+        if found is None or (is_same and found == before):
             return found
+        before = found  # believed when it is found twice: one read is not of one moment
     return None
 
 
