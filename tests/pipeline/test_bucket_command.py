@@ -18,7 +18,6 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.pipeline import formats
-from penstock.pipeline.lake_state import known_reader
 from penstock.pipeline.paths import folder_of, tables_in
 from penstock.pipeline.storage import Location, location, storage_of
 from penstock.pipeline.storage.bucket import BucketPath, store_of
@@ -26,7 +25,6 @@ from tests.pipeline.conftest import Command
 from tests.pipeline.killing import RECORDS_PER_BATCH, UncheckedSink
 from tests.pipeline.stores import TOPIC, TYPES, LogStore
 from tests.pipeline.test_continue import places
-from tests.pipeline.test_declared import calls_in
 from tests.pipeline.test_kill import AFTER, BATCHES, BEFORE, die, die_at_random, words
 from tests.pipeline.test_upsert_lake import a_history, expected
 from tests.services.budget import Budget
@@ -185,17 +183,13 @@ def test_a_replay_into_a_bucket_goes_on_with_its_range(
     assert places(to) == wanted
 
 
-def test_a_pipeline_for_records_keeps_its_name_in_a_bucket(
+def test_a_pipeline_without_tables_is_refused_a_bucket(
     sqlite_store: LogStore, command: Command, bucket: str, tmp_path: Path
 ) -> None:
-    """It has no tables: what the function does is its own affair, and the checkpoint is on a disk."""
-    sqlite_store.fill(RECORDS_PER_BATCH, data=json.dumps({"to": str(tmp_path)}).encode())
-    words = ["pipeline", "run", "tests.pipeline.worker_pipelines:noted", "--url", sqlite_store.url, "--once"]
-    words += ["--to", f"{bucket}/handled", "--checkpoint", str(tmp_path / "checkpoint")]
-    for _ in range(2):
-        done = command(*words)
-        assert done.code == 0, done.err
-    assert len(calls_in(tmp_path)) == RECORDS_PER_BATCH
-    assert known_reader(location(f"{bucket}/handled")) in sqlite_store.outbox.log.holds(
-        sqlite_store.outbox.log.topic(TOPIC)
-    )
+    """With a new checkpoint nothing would say where it goes on, and it would begin again."""
+    sqlite_store.fill(RECORDS_PER_BATCH)
+    words = ["--url", sqlite_store.url, "--to", f"{bucket}/handled", "--checkpoint", str(tmp_path / "kept")]
+    for verb in (["run"], ["replay", "--from", "earliest"]):
+        done = command("pipeline", *verb, "tests.pipeline.worker_pipelines:noted", *words)
+        assert (done.code, "its place is its checkpoint alone" in done.err) == (2, True), done.err
+    assert not location(f"{bucket}/handled").exists()

@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from penstock.pipeline.delta_log import LogState, add_files, read_log
+from penstock.pipeline.storage.local import LocalStorage
 from tests.pipeline.test_table import Query, all_places, ends, rows_of
 
 
@@ -93,6 +94,28 @@ def test_a_version_is_written_once_also_when_its_file_was_cleaned_up(query: Quer
         add_files(to, log, [], [("somebody", 2)], {})
     assert DeltaTable(to).transaction_version("somebody") == 1
     assert not list((to / "_delta_log").glob("*.tmp"))
+
+
+def test_a_commit_whose_name_was_passed_while_it_waited_is_refused(
+    query: Query, to: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others commit, and the past goes with their files: its name is free again, where no reader looks."""
+    query.run(ends(0), ends(1))
+    log = read_log(to)
+    assert log is not None
+    put = LocalStorage.put_new
+
+    def late(storage: LocalStorage, file: Path, content: bytes) -> None:
+        monkeypatch.undo()
+        for n in range(1, 12):
+            query.run(ends(n), ends(n + 1))
+        file.unlink()
+        put(storage, file, content)
+
+    monkeypatch.setattr(LocalStorage, "put_new", late)
+    with pytest.raises(CommitFailedError):
+        add_files(to, log, [], [("somebody", 2)], {})
+    assert DeltaTable(to).transaction_version("somebody") is None
 
 
 def test_a_log_in_a_form_that_is_not_known_is_left_to_delta_rs(query: Query, to: Path) -> None:

@@ -23,6 +23,7 @@ from penstock.model.retry import Fixed
 from penstock.operate.dead import dead_letters
 from penstock.operate.erase import erase
 from penstock.operate.lanes import lanes
+from penstock.pipeline import erasing
 from penstock.pipeline.committing import BEFORE_COMMIT, AppendFiles, Committing, TablePart, commit
 from penstock.pipeline.erased_ahead import left_out
 from penstock.pipeline.erasing import ErasedRows, erase_in_tables
@@ -30,8 +31,8 @@ from penstock.pipeline.iceberg.catalog import begin
 from penstock.pipeline.identity import ByEpoch, ByOffsets
 from penstock.pipeline.kinds import table_at
 from penstock.pipeline.lake import Lake
-from penstock.pipeline.lake_state import reader_name
-from penstock.pipeline.offsets import Range
+from penstock.pipeline.lake_state import KnownTables, erased_places, reader_name
+from penstock.pipeline.offsets import Piece, Range
 from penstock.pipeline.upsert.merging import Upsert
 from tests.pipeline.conftest import Command
 from tests.pipeline.test_upsert_merging import a_part
@@ -183,6 +184,29 @@ def test_a_batch_that_was_read_before_and_is_committed_after_leaves_the_rows_out
     assert traces(shop.to, ADA) == set()
     shop.publish("ab")  # what comes later is hers again
     assert shop.names() == [ADA, BOB, BOB, BOB]
+
+
+def test_a_batch_leaves_rows_out_that_were_erased_in_its_table_alone(shop: Shop) -> None:
+    """The table ends before the lake: the last batches had no rows for it."""
+    shop.publish("ab")
+    part, identity = shop.read("b")
+    shop.commit((replace(part, files=()), identity))
+    batch = shop.read("aba")
+    erase(shop.outbox, ADA)
+    erase_in_tables(shop.to / "order", shop.outbox.log, older_than_hours=1)
+    shop.commit(batch)
+    assert ADA not in shop.names()
+
+
+def test_a_table_that_is_being_made_again_leaves_rows_out_wherever_it_begins(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.publish("abba")
+    again = KnownTables(("order",), again=("order",))
+    monkeypatch.setattr(erasing, "known_tables", lambda root: again)
+    erased(shop, ADA, older_than_hours=1)
+    [noted] = erased_places(shop.to / "order")
+    assert (noted.begins, noted.places) == ({}, (Piece(0, 0, 1), Piece(0, 3, 4)))
 
 
 def test_a_commit_that_is_overtaken_by_the_erasing_looks_again(shop: Shop) -> None:

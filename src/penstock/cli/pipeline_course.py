@@ -36,7 +36,7 @@ from penstock.pipeline.series import PipelineSeries
 from penstock.pipeline.session import session
 from penstock.pipeline.settings import PipelineSettings
 from penstock.pipeline.sink import begin_iceberg, check_delta
-from penstock.pipeline.storage import storage_of
+from penstock.pipeline.storage import Location, storage_of
 from penstock.pipeline.upkeep import LakeUpkeep
 from penstock.pipeline.view import open_view
 from penstock.pipeline.write_back import WriteTarget
@@ -58,7 +58,17 @@ def run_lake(given: dict[str, Any]) -> None:
 
 def run_declared(declared: Pipeline, given: dict[str, Any]) -> None:
     """Run a pipeline that a module declares, as the options say."""
+    check_place(declared, given["to"])
     _run(declared.name, starting(declared), given, topic=declared.topic)
+
+
+def check_place(declared: Pipeline, to: Location) -> None:
+    """Refuse a bucket for a pipeline without tables: with a new checkpoint it would begin again."""
+    if (declared.topic is not None or declared.writes_itself) and not storage_of(to).keeps_checkpoints:
+        raise click.UsageError(
+            f"{declared.name} has no tables that say where it goes on, so its place is its checkpoint alone: "
+            "name a folder on a disk by --to"
+        )
 
 
 def starting(declared: Pipeline) -> PipelineStart:

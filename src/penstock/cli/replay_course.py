@@ -25,6 +25,7 @@ from .pipeline_course import (
     PipelineStart,
     asked_to_stop,
     check_format,
+    check_place,
     job_of,
     spark_conf,
     starting,
@@ -55,6 +56,7 @@ def run_replay(ctx: click.Context, target: str | None, given: dict[str, Any]) ->
     if isinstance(found, Pipeline):
         declare(ctx, found, given)
         found = _redirected(found, given)
+        check_place(found, given["to"])
     elif given["to_topic"] is not None:
         raise click.UsageError(
             "--to-topic is for a pipeline that @pipeline declares with a topic as its sink"

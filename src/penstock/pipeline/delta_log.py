@@ -194,10 +194,20 @@ def _line(action: Mapping[str, Any]) -> bytes:
 
 
 def _put(file: Location, commit: bytes) -> None:
-    """Make a file, whole and lasting, unless there is one of its name, or was one that is cleaned up."""
+    """Make a file, whole and lasting, unless there is one of its name, or was one that is cleaned up.
+
+    That is looked at again afterwards: a put may wait, and its name be free because the past went meanwhile.
+    No reader would find it then; who is refused asks the table whether it holds the batch.
+    """
     try:
-        if (_checkpoint_version(file.parent, None) or 0) >= int(file.name.partition(".")[0]):
-            raise FileExistsError
+        _refuse_passed(file)
         storage_of(file).put_new(file, commit)
-    except FileExistsError as exc:
+        _refuse_passed(file)
+    except (FileExistsError, KeyError) as exc:  # KeyError: a checkpoint that is being made
         raise CommitFailedError(f"{file.name} is there already") from exc
+
+
+def _refuse_passed(file: Location) -> None:
+    """Raise FileExistsError for the name of a commit that a checkpoint has passed."""
+    if (_checkpoint_version(file.parent, None) or 0) >= int(file.name.partition(".")[0]):
+        raise FileExistsError

@@ -20,7 +20,7 @@ from .erased_ahead import goes_at, places_ahead
 from .identity import Source, Unmoved
 from .kinds import table_at
 from .lake import Lake
-from .lake_state import known_reader, note_erased
+from .lake_state import known_reader, known_tables, note_erased
 from .places import PLACE, Places
 from .rewriting import Rewritten, without
 from .storage import Location, asks_storage
@@ -62,8 +62,11 @@ def erase_in_tables(
     topics = {each.topic for each in (*sources, *lake.sources())}
     needed = PLACE if len(topics) <= 1 else (*PLACE, "topic")
     if not dry_run:
+        whole = _whole(lake)
+        again = known_tables(whole.root).again  # read from the start, so any place may come
         noted = [each for each in sources if each.topic in erased]
-        note_erased(path, (places_ahead(each, erased[each.topic], lake.ends(each)) for each in noted))
+        ahead = (places_ahead(each, erased[each.topic], {} if again else whole.ends(each)) for each in noted)
+        note_erased(path, ahead)
     done = []
     for table in Lake(path).tables:  # those that are there when it is noted
         where = table.folder
@@ -78,6 +81,12 @@ def erase_in_tables(
         done.append(ErasedRows(where.name, rows, files))
     left = [] if dry_run else unborn(path, older_than_hours, dry_run=False)
     return [*done, *(ErasedRows(each.table, 0, len(each.files)) for each in left)]
+
+
+def _whole(lake: Lake) -> Lake:
+    """Return the lake that a table is of: batches follow the lake's mark, where it ends or not."""
+    is_part = any(table.is_of_lake() for table in lake.tables) and not lake.has_mark()
+    return Lake(lake.root.parent) if is_part else lake
 
 
 def _unplaced(table: Table, needed: Sequence[str], sources: Sequence[Source]) -> str | None:

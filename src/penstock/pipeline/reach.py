@@ -7,6 +7,11 @@ from penstock.log.sql.url import plain_url
 from .kafka_topic import is_kafka
 
 
+def without_token(server: str) -> str:
+    """Return the address of a Spark Connect server as it may be shown: it may hold a token."""
+    return server.partition("/;")[0]
+
+
 def check_reach(url: str, master: str) -> None:
     """Refuse a store in files where tasks run on other machines. Raises InvalidOption."""
     if is_local(master):
@@ -14,7 +19,7 @@ def check_reach(url: str, master: str) -> None:
     if is_connect(master):
         raise InvalidOption(
             "master",
-            master,
+            without_token(master),
             "a Spark that the command can drive, as spark://host:7077; with Spark Connect use the formats in "
             "a program of your own: penstock.pipeline.register(spark)",
         )

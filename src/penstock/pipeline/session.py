@@ -15,7 +15,7 @@ from penstock.errors import MissingExtra, SparkNotStarted
 
 from .formats import register
 from .java import find_java
-from .reach import is_connect
+from .reach import is_connect, without_token
 from .settings import PipelineSettings
 
 try:
@@ -88,7 +88,9 @@ def _connect(name: str, server: str, conf: Mapping[str, str], log_file: Path | N
     try:
         return builder.config(map=dict(conf)).getOrCreate()
     except PySparkException as exc:
-        raise SparkNotStarted(str(exc).partition("\n")[0], f"what {server} writes") from exc
+        shown = without_token(server)
+        said = str(exc).partition("\n")[0].replace(server, shown)
+        raise SparkNotStarted(said, f"what {shown} writes") from exc
 
 
 def _ours(master: str) -> dict[str, str]:

@@ -31,7 +31,8 @@ def located(option: str, given: str) -> Location:
         return Path(unquote(parts.path))
     if not given or "://" in given:
         wanted = f"a path that the driver and all executors see, or {_BUCKETS}BUCKET/FOLDER"
-        raise InvalidOption(option, given, wanted)
+        shown = f"{parts.scheme}://…" if "@" in parts.netloc else given  # it may hold a key
+        raise InvalidOption(option, shown, wanted)
     return Path(given).absolute()
 
 

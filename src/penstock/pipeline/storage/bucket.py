@@ -52,8 +52,8 @@ _REFUSED = re.compile(
     re.IGNORECASE,
 )
 _AWAY = re.compile(
-    r"Generic \w+ error|error sending request|connection|timed? ?out|\b50\d\b|SlowDown|"
-    r"Error after \d+ retries",
+    r"Generic S3 error|error sending request|connection|timed? ?out|SlowDown|Error after \d+ retries|"
+    r"\b50\d (?:Internal|Bad|Service|Gateway)",
     re.IGNORECASE,
 )
 
