@@ -152,6 +152,7 @@ def test_profiling_runs_the_variant_once_and_measures_nothing(bench: Bench, time
 PRINTED = {
     "broker_database",
     "broker_partitions",
+    "lake_kafka",
     "lake_visible",
     "rates_sqlite",
     "sustained",
