@@ -8,7 +8,7 @@
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from bench.case import Case, Variant
 from bench.catalogue import Catalogue, catalogue
 from bench.errors import NotMeasured
 from bench.home import HOME
-from bench.machine import look
+from bench.machine import let_rest, look
 from bench.meter import Meter, ProcessMeter
 from bench.profiling import profile
 from bench.progress import Ticker
@@ -47,6 +47,7 @@ class Bench:
     meter: Meter = field(default_factory=ProcessMeter)
     home: Path = HOME
     pages: Path = FOLDER
+    let_rest: Callable[[], None] = let_rest
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -159,6 +160,8 @@ def _compare(
     try:
         earlier = tree_of(revision, home=bench.home)
         for case in cases:  # one by one: a run that is cut short keeps what it has measured
+            if published:
+                bench.let_rest()
             done = compare(case, settings, earlier)
             found = found.renewed_by(done)
             print_comparison(out, done.cases[0], before_after.measures_of_case(done.cases[0]))

@@ -4,6 +4,7 @@ import os
 import platform
 import sqlite3
 import subprocess
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -58,6 +59,16 @@ def look() -> Machine:
         dirty=bool(_git("status", "--porcelain", "--", ".", f":(exclude){PAGES}")),
         load_average=os.getloadavg(),
     )
+
+
+def let_rest(seconds: float = 180.0) -> None:
+    """Wait until most of the machine is idle, so that the case before is not in the numbers of the next.
+
+    After so many seconds somebody else keeps it busy; the load average that is printed says so.
+    """
+    until = time.monotonic() + seconds
+    while os.getloadavg()[0] > _usable_cores() / 2 and time.monotonic() < until:
+        time.sleep(1)
 
 
 def _usable_cores() -> int:

@@ -21,12 +21,14 @@ from bench.beside.values import CaseComparison, Comparison
 from bench.case import Case
 from bench.errors import NotMeasured
 from bench.home import ROOT
+from bench.machine import look
 from bench.result import CaseResult, Report, Settings, case_result
 from bench.runner import rotated, rounds_of
 
 
 def compare(case: Case, settings: Settings, earlier: Tree) -> Comparison:
     """Measure a case with an earlier package and with the present one. Raises NotMeasured."""
+    machine = look()  # before the rounds: their own load is no reason to doubt them
     sides: dict[str, list[Report]] = {"before": [], "after": []}
     environments = {"before": earlier.environment(), "after": dict(os.environ)}
     rounds = rounds_of(case, settings)
@@ -37,7 +39,7 @@ def compare(case: Case, settings: Settings, earlier: Tree) -> Comparison:
     shared = [variant.name for variant in case.variants if variant.peer is not None]
     found = CaseComparison(
         earlier_commit=earlier.commit,
-        machine=sides["after"][0].machine,
+        machine=machine,
         settings=settings,
         shared=shared,
         before=_judged(case, _with_shared(before, after, shared)),

@@ -220,12 +220,14 @@ def test_the_page_of_the_documentation_is_what_its_comparisons_make(tmp_path: Pa
 @pytest.mark.slow
 def test_a_case_is_measured_with_the_package_of_an_earlier_commit(repository: Path, tmp_path: Path) -> None:
     numbers = tmp_path / "numbers.json"
-    bench = Bench(home=tmp_path, pages=tmp_path / "pages")
+    rests = list[str]()
+    bench = Bench(home=tmp_path, pages=tmp_path / "pages", let_rest=lambda: rests.append("before the case"))
     words = ["partition", "--beside", "HEAD", "--rounds", "1", "--publish", "--json", str(numbers)]
     result = CliRunner().invoke(main, words, obj=bench)
 
     [case] = Comparison.decode(numbers.read_bytes()).cases
     assert case.name == "partition"
     assert all(len(variant.rounds) == 1 for half in (case.before, case.after) for variant in half.variants)
+    assert rests == ["before the case"]
     assert result.output.count("partition.cpu") == 1
     assert "| partition.cpu \\* |" in (bench.pages / "before-after.md").read_text("utf-8")
