@@ -1284,7 +1284,7 @@ class NotSettled(GroupError):
 
 
 class GatewayBusy(GroupError):
-    """A gateway serves as many groups or streams as it may, or is about to end."""
+    """A gateway serves as many groups, streams, bodies or answers as it may, or is about to end."""
 
     code = "gateway_busy"
     retryable = True

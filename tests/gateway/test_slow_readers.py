@@ -84,12 +84,12 @@ def test_a_slow_reader_is_given_all_while_there_is_room(
             conn.settimeout(30)
             head, got = b"", 0
             while b"\r\n\r\n" not in head:
-                head += conn.recv(4096)
+                head += _received(conn, 4096)
             head, _, rest_of_it = head.partition(b"\r\n\r\n")
             length = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
             got = len(rest_of_it)
             while got < length:
-                got += len(conn.recv(1 << 16))
+                got += len(_received(conn, 1 << 16))
             assert got == length > RECORD * RECORDS
         wait_until(lambda: rest.api.answers.used == 0, "bytes are counted that nobody has")
 
@@ -112,3 +112,9 @@ def test_what_was_published_is_answered_however_little_room_there_is(sqlite_stor
             rest.api.answers.count(-BOUND)
         assert answer.is_success
         assert len(answer.content) > answer_room.PIECE_BYTES, "an answer that is counted"
+
+
+def _received(conn: socket.socket, size: int) -> bytes:
+    found = conn.recv(size)
+    assert found, "the connection was closed in the middle of the answer"
+    return found

@@ -14,4 +14,7 @@ class LakePath(click.Path):
             return super().convert(value, param, ctx)
         from penstock.pipeline.paths import table_path
 
-        return table_path(param.opts[0] if param else "path", value)
+        found = table_path(param.opts[0] if param else "path", value)
+        if self.exists and not found.exists():
+            self.fail(f"there is nothing at {value}", param, ctx)
+        return found

@@ -29,7 +29,7 @@ class GatewaySettings(Settings, room="gateway"):
     answers_bytes: int = setting(
         128 * 1024 * 1024,
         "Most bytes of answers above 64 KB that clients have not taken yet, of all connections of a REST "
-        "door; more requests are answered 503. One answer of answer_bytes is always given.",
+        "door; more requests are answered 503. An answer has at most a quarter of what is left.",
         at_least=1024,
     )
     threads: int = setting(8, "Threads that ask the store.", at_least=1)

@@ -104,11 +104,12 @@ def _of_topic(given: Mapping[str, str], url: str, topic: str, topics: Sequence[s
 def check_known(given: Mapping[str, str], known: Sequence[str]) -> None:
     """Refuse an option that would be ignored, with the one that was meant perhaps. Raises InvalidOption."""
     names = {name.lower(): name for name in known}
-    for name, value in given.items():
+    for name in given:
         if name.lower() not in (*names, *_SPARKS_OWN):
             near = get_close_matches(name.lower(), names, n=1)
             meant = f"; did you mean {names[near[0]]}?" if near else ""
-            raise InvalidOption(name, value, f"one of {', '.join(known)}{meant}")
+            said = "…"  # it may be a password, meant for another format
+            raise InvalidOption(name, said, f"one of {', '.join(known)}{meant}")
 
 
 def _topics(given: Mapping[str, str]) -> tuple[str, ...]:

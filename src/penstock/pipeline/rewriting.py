@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from penstock.errors import MissingExtra, StorageAway
 
 from .contract import DataFile, PartOf, Table
-from .identity import BatchIdentity
 from .storage import Location, location, storage_of
 from .writing import OpenFile
 
@@ -29,11 +28,10 @@ class Rewritten:
     removed: list[str] = field(default_factory=list)
     rows: int = 0
 
-    def put(self, table: Table, identity: BatchIdentity | None = None) -> None:
+    def put(self, table: Table) -> None:
         """Let the table point to the new files instead of the old ones. Raises CommitFailedError."""
         if self.removed:
-            where = table.arrow_schema(), identity, table.partition_columns()
-            table.replace(self.added, self.removed, *where)
+            table.replace(self.added, self.removed, table.arrow_schema(), None, table.partition_columns())
 
     def abandon(self) -> None:
         """Remove what was written, before anyone was asked to point to it."""

@@ -102,9 +102,11 @@ def routing_of(options: Mapping[str, str], schema: pa.Schema) -> Routing:
         return by_type(options["layout"], schema, only)
     if by is None:
         return OneTable(schema)
-    if by not in schema.names:
-        raise InvalidOption("tableBy", by, f"one of the columns {', '.join(schema.names)}")
-    return ByColumn(schema, by, only, options.get("tableOtherwise") or None)
+    otherwise = options.get("tableOtherwise") or None
+    for option, column in (("tableBy", by), ("tableOtherwise", otherwise)):
+        if column is not None and column not in schema.names:
+            raise InvalidOption(option, column, f"one of the columns {', '.join(schema.names)}")
+    return ByColumn(schema, by, only, otherwise)
 
 
 def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

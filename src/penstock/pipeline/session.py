@@ -90,7 +90,7 @@ def _connect(name: str, server: str, conf: Mapping[str, str], log_file: Path | N
     except PySparkException as exc:
         shown = without_token(server)
         said = str(exc).partition("\n")[0].replace(server, shown)
-        raise SparkNotStarted(said, f"what {shown} writes") from exc
+        raise SparkNotStarted(said, f"the log of {shown}") from exc
 
 
 def _ours(master: str) -> dict[str, str]:

@@ -41,7 +41,7 @@ def schema_damage(facts: dict[str, str], texts: Iterable[Row]) -> str | None:
     """Return what is wrong with the text of the tables, by what `meta` says; None if nothing is known."""
     noted = facts.get(SCHEMA, "")
     version = facts.get("schema_version", "")
-    if noted.split(" ")[0] != version or noted == schema_mark(int(version), texts):
+    if not noted or noted.split(" ")[0] != version or noted == schema_mark(int(version), texts):
         return None
     return "the definition of a table has become another one"
 

@@ -20,7 +20,15 @@ from functools import lru_cache
 from typing import IO, Any, NamedTuple, cast
 from uuid import uuid4
 
-from penstock.errors import BucketMissing, Error, InvalidOption, MissingExtra, StorageAway, StorageRefused
+from penstock.errors import (
+    BucketMissing,
+    Error,
+    InvalidOption,
+    MissingExtra,
+    PipelineFailed,
+    StorageAway,
+    StorageRefused,
+)
 
 from .contract import Storage, TextChange
 
@@ -203,8 +211,7 @@ class BucketStorage(Storage[BucketPath]):
 
     def put_new(self, file: BucketPath, content: bytes) -> None:
         """Put an object if there is none (`If-None-Match: *`)."""
-        with _asking(file):
-            store_of(file.bucket).put(file.key, content, mode="create", use_multipart=False)
+        self._put_after(file, content, None)
 
     def check_lock(self, option: str, folder: BucketPath) -> None:
         """Put an object twice, where there is none. Raises InvalidOption if both puts succeed."""
@@ -238,7 +245,7 @@ class BucketStorage(Storage[BucketPath]):
             except FileExistsError:
                 continue
             return
-        raise StorageAway(file.bucket, f"{file.name} was changed by others {_TRIES} times")
+        raise PipelineFailed(f"{file} was changed by others {_TRIES} times; let one driver run")
 
     def _put_after(self, file: BucketPath, content: bytes, tag: str | None) -> None:
         with _asking(file):

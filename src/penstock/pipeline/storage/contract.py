@@ -102,7 +102,7 @@ class Storage(ABC, Generic[At]):
 
     @abstractmethod
     def abandon(self, file: At, sink: IO[bytes]) -> None:
-        """Give up a file that was begun, and leave nothing of it."""
+        """Give up a file that was begun, and leave no file of it."""
 
     @abstractmethod
     def bring_to_disk(self, *files: At) -> None:

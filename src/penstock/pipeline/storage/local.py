@@ -62,7 +62,7 @@ class LocalStorage(Storage[Path]):
     def replace(self, file: Path, content: bytes) -> None:
         """Rename a new file to its name."""
         file.parent.mkdir(parents=True, exist_ok=True)
-        new = file.with_suffix(".new")
+        new = file.with_name(f"{file.name}.{uuid4().hex}.new")
         with new.open("wb") as sink:
             sink.write(content)
             sink.flush()
@@ -71,11 +71,21 @@ class LocalStorage(Storage[Path]):
         bring_to_disk(file, file.parent)  # the folder may be new
 
     def update(self, file: Path, change: TextChange) -> None:
-        """Replace a file. Two drivers of one folder meet in their checkpoint before they come here."""
+        """Make a file, of which one of many succeeds, or replace it: the last that does so counts."""
+        with suppress(FileNotFoundError):
+            self._change(file, change, file.read_bytes())
+            return
+        file.parent.mkdir(parents=True, exist_ok=True)
+        content = change(None)
+        if content is None:
+            return
         try:
-            found = file.read_bytes()
-        except FileNotFoundError:
-            found = None
+            self.put_new(file, content)
+            bring_to_disk(file, file.parent)  # the folder may be new
+        except FileExistsError:
+            self._change(file, change, file.read_bytes())
+
+    def _change(self, file: Path, change: TextChange, found: bytes) -> None:
         content = change(found)
         if content is not None:
             self.replace(file, content)

@@ -53,9 +53,8 @@ class TypedLake:
         """
         read = parsed(events)
         frame, faults = read.frame, list[Column]()
-        table = F.when(
-            F.col("type") == REJECTED, F.lit(f"~{REJECTED}")
-        )  # a type of that name has a raw table
+        name = raw_name()
+        table = F.when(name == REJECTED, F.lit(f"~{REJECTED}"))  # a type of that name has a raw table
         structs = []
         for number, (kind, columns) in enumerate(self.types):
             is_of_type = F.col("type").isin(*_decoded_names(kind))
@@ -67,8 +66,9 @@ class TypedLake:
         if no_key is not None:
             faults.append(F.when(F.col("key").isNull(), no_key))
         reason = F.coalesce(*faults)
-        table = F.when(reason.isNotNull(), REJECTED).otherwise(table.otherwise(F.col("type")))
-        kept = F.when(~_is_typed(self.types) | reason.isNotNull(), F.col("value"))
+        table = F.when(reason.isNotNull(), REJECTED).otherwise(table.otherwise(name))
+        decoded = F.coalesce(_is_typed(self.types), F.lit(False))  # a record may have no type
+        kept = F.when(~decoded | reason.isNotNull(), F.col("value"))
         return frame.select(
             *_ENVELOPE, kept.alias("value"), table.alias(TABLE), reason.alias(REASON), *structs
         )
@@ -89,3 +89,8 @@ def _decoded_names(kind: EventType) -> Sequence[str]:
 
 def _is_typed(types: Iterable[tuple[EventType, TypedColumns]]) -> Column:
     return F.col("type").isin(*(name for kind, _ in types for name in _decoded_names(kind)))
+
+
+def raw_name() -> Column:
+    """Return whose raw table a record goes to: that of its type; of its topic, if it has none."""
+    return F.when(F.coalesce(F.col("type"), F.lit("")) == "", F.col("topic")).otherwise(F.col("type"))

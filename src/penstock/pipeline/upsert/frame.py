@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from penstock.errors import InvalidOption, MissingExtra
 
+from ..typed.lake import raw_name
 from ..typed.routing import REASON, REJECTED, TABLE
 from . import BUCKET, BUCKETS, DELETED
 
@@ -30,12 +31,13 @@ def with_bucket(frame: DataFrame, key: Sequence[str]) -> DataFrame:
 
 
 def raw_rows(events: DataFrame) -> DataFrame:
-    """Return the records of a topic with the table that each goes to: that of its type.
+    """Return the records of a topic with the table that each goes to: that of its type, or of the topic.
 
     Those without a key are rejected.
     """
     reason = F.when(F.col("key").isNull(), NO_KEY)
-    table = F.when(F.col("type") == REJECTED, f"~{REJECTED}").otherwise(F.col("type"))
+    name = raw_name()
+    table = F.when(name == REJECTED, f"~{REJECTED}").otherwise(name)
     return events.withColumns({TABLE: F.when(reason.isNotNull(), REJECTED).otherwise(table), REASON: reason})
 
 

@@ -116,7 +116,8 @@ class _UpsertTables:
         seen = self.seen.get(type, set())
         if len(seen) == 1:
             return next(iter(seen))
-        folder = folder_of(type) if type and type != REJECTED else f"~{REJECTED}"
+        name = type or self.topic
+        folder = folder_of(name) if name != REJECTED else f"~{REJECTED}"
         return None if seen or (self.typed and folder not in self.ends) else folder
 
     def keys_at(self, places: Places) -> Iterator[tuple[str, bytes, int, int]]:

@@ -2,7 +2,7 @@
 
 | mechanism                    | the client sends                                                       |
 |------------------------------|------------------------------------------------------------------------|
-| PLAIN (RFC 4616)             | `NUL name NUL password`: the password itself, so only over TLS         |
+| PLAIN (RFC 4616)             | `NUL name NUL password`: the password itself: without TLS all can read |
 | SCRAM-SHA-… (RFC 5802, 7677) | a proof of the password; the server proves in turn that it knows it    |
 
 An exchange is a generator: it yields what is to be sent and is given what came back. It ends when the server
