@@ -81,6 +81,26 @@ def test_a_key_in_a_foreign_partition_is_refused_with_the_remedy(served: Served)
     assert errors == [None, None]
 
 
+def test_a_key_is_refused_in_its_old_partition_as_soon_as_the_topic_has_grown(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served.topic("events", 2, "murmur3")
+    key = next(key for key in map(str, range(100)) if partition_of(key, 8) != partition_of(key, 2))
+    errors: list[Any] = []
+    out = producer(served)
+
+    def sent(partitions: int) -> Any:
+        where = partition_of(key, partitions)
+        out.produce("events", b"x", key, partition=where, on_delivery=lambda error, _: errors.append(error))
+        assert out.flush(SECONDS) == 0
+        return errors.pop()
+
+    assert sent(2) is None
+    monkeypatch.setattr(served.broker.topics, "refresh", lambda: None)  # it has not heard of it yet
+    Outbox(served.store).log.grow("events", 8)
+    assert sent(2).name() == "INVALID_RECORD"
+
+
 def test_a_topic_may_allow_foreign_keys(served: Served) -> None:
     from confluent_kafka.admin import (
         AdminClient,

@@ -23,6 +23,7 @@ from penstock.model.partition import MURMUR3, partition_of
 from penstock.wire.kafka.compression import TooManyBytes, unpacked
 from penstock.wire.kafka.control_batch import Marker, encode_marker
 from penstock.wire.kafka.record_batch import (
+    HEADER,
     BatchHeader,
     batches_in,
     check_batch,
@@ -52,6 +53,9 @@ from .partition import PartitionLog
 from .writer import PartitionWrite
 
 logger = logging.getLogger("penstock.files")
+
+
+_MOST_PASSED = 1000  # pieces without a record that a fetch passes over: compaction has emptied their segments
 
 
 class FileBatchLog(BatchLog):
@@ -131,6 +135,7 @@ class FileBatchLog(BatchLog):
     def _check_keys(self, write: Write, headers: Sequence[tuple[int, BatchHeader]]) -> None:
         """Refuse keys that the topic itself would put elsewhere, unless it allows them."""
         topic, left = write.topic, self._batch_bytes
+        partitions = self._log.topic(topic.name).partitions  # it may have grown since it was looked up
         for position, header in headers:
             whole = memoryview(write.batches)[position : position + header.size]
             try:
@@ -141,7 +146,7 @@ class FileBatchLog(BatchLog):
                 ) from None
             left -= len(plain)
             for each in decode_records(plain):
-                own = write.partition if each.key is None else partition_of(each.key, topic.partitions)
+                own = write.partition if each.key is None else partition_of(each.key, partitions)
                 if own != write.partition and not self._allows_foreign(topic):
                     raise ForeignPartition(topic.name, write.partition, own)
 
@@ -174,6 +179,10 @@ class FileBatchLog(BatchLog):
                 raise held.undecided_error(doubtful, offset)
             until = doubtful.first_offset
         piece = held.piece(offset, max(1, max_bytes), until) if offset < until else None
+        for _ in range(_MOST_PASSED):
+            if piece is None or piece.next_offset >= until or not _is_empty(piece.batches):
+                break
+            piece = held.piece(piece.next_offset, max(1, max_bytes), until) or piece
         if piece is None:
             return Fetched((), start, end, stable)
         aborted = producers.aborted_in(offset, piece.next_offset) if committed else []
@@ -255,3 +264,14 @@ class FileBatchLog(BatchLog):
 
     def close(self) -> None:
         """Do nothing: the log ends its writer when it is closed."""
+
+
+def _is_empty(batches: memoryview) -> bool:
+    """Return whether no batch has a record or a marker: librdkafka takes such an answer for one cut short."""
+    at = 0
+    while at < len(batches):
+        header = BatchHeader._make(HEADER.unpack_from(batches, at))
+        if header.record_count:
+            return False
+        at += header.size
+    return True

@@ -226,7 +226,8 @@ class _WritingTransaction:
         self._held: list[Row] = []
         sound = [each for each in self._taken if each.error is None]
         self._topics = keep_topics(tx, [each.write.topic.name for each in sound]) if sound else {}
-        sound = [each for each in sound if self._problem(each) is None]
+        self._taken = [self._judged(each) for each in self._taken]
+        sound = [each for each in self._taken if each.error is None and self._problem(each) is None]
         self._allowed = _allowing(tx, sound)
         self._producers = _locked_producers(tx, sound)
         keys = {_key(each) for each in sound}
@@ -236,6 +237,10 @@ class _WritingTransaction:
         answers = [self._added(each, starts) for each in self._taken]
         raised = self._finish(tx)
         return answers, raised
+
+    def _judged(self, taken: TakenWrite) -> TakenWrite:
+        found = self._topics.get(taken.write.topic.name)
+        return taken if found is None else taken.among(found.partitions)
 
     def _problem(self, taken: TakenWrite) -> Error | None:
         topic, partition = taken.write.topic, taken.write.partition
@@ -250,13 +255,14 @@ class _WritingTransaction:
 
     def _added(self, taken: TakenWrite, starts: dict[HeadKey, int]) -> WriteResult:
         error = taken.error or self._problem(taken)
-        if error is None and taken.foreign is not None and taken.write.topic.id not in self._allowed:
-            error = taken.refusal()
         if error is not None:
             return WriteResult(error=error)
         key = _key(taken)
+        is_foreign = taken.foreign is not None and taken.write.topic.id not in self._allowed
         try:
             self._check_all(key, taken.batches)
+            if is_foreign and not self._were_sent(key, taken.batches):
+                raise taken.refusal()
         except Error as exc:
             return WriteResult(error=exc, start=starts.get(key, -1))
         bases = [self._add(key, each) for each in taken.batches]
@@ -273,6 +279,14 @@ class _WritingTransaction:
                 producer.check(header.producer_epoch, key)
             if header.producer_id >= 0:
                 self._sequence(key, header.producer_id).find(header)
+
+    def _were_sent(self, key: HeadKey, batches: Sequence[Incoming]) -> bool:
+        """Return whether all of them are in the log already, perhaps from before it has grown."""
+        headers = [each.header for each in batches]
+        return all(
+            header.producer_id >= 0 and self._sequence(key, header.producer_id).find(header) is not None
+            for header in headers
+        )
 
     def _add(self, key: HeadKey, batch: Incoming) -> int:
         header, rows, times_ms = batch

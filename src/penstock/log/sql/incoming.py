@@ -4,7 +4,8 @@ A record keeps its headers as they came. What they say as a CloudEvent is taken 
 `ce_type` its type; without them the id is made here and there is no type.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from penstock.errors import BatchTooLarge, Error, ForeignPartition, InvalidBatch
@@ -20,6 +21,8 @@ from ..batches import Write
 from ..entry import Content
 from .appending import columns
 from .contract import Row
+
+_key_of = itemgetter(1)  # of a row
 
 
 class Incoming(NamedTuple):
@@ -37,6 +40,13 @@ class TakenWrite(NamedTuple):
     batches: Sequence[Incoming] = ()
     error: Error | None = None
     foreign: int | None = None
+
+    def among(self, partitions: int) -> "TakenWrite":
+        """Return it judged by the topic's present number of partitions, as it may have grown meanwhile."""
+        if partitions == self.write.topic.partitions or self.write.topic.partitioner != MURMUR3:
+            return self
+        keys = (_key_of(row) for batch in self.batches for row in batch.rows)
+        return self._replace(foreign=_foreign(keys, partitions, self.write.partition))
 
     def refusal(self) -> ForeignPartition:
         """Return what is said of a foreign key."""
@@ -60,7 +70,7 @@ def take(write: Write, now_ms: int, limit: int) -> TakenWrite:
                 said, there = header.record_count, len(records)
                 raise InvalidBatch(f"it has {there} records, and its header says {said}")
             if topic.partitioner == MURMUR3 and foreign is None:
-                foreign = _foreign(records, topic.partitions, partition)
+                foreign = _foreign((each.key for each in records), topic.partitions, partition)
             contents = [_content(each, now_ms) for each in records]
             rows = [columns(each) for each in contents]
             found.append(Incoming(header, rows, [each.timestamp_ms for each in contents]))
@@ -77,11 +87,11 @@ def take(write: Write, now_ms: int, limit: int) -> TakenWrite:
     return TakenWrite(write, found, foreign=foreign)
 
 
-def _foreign(records: Sequence[KafkaRecord], partitions: int, partition: int) -> int | None:
+def _foreign(keys: Iterable[bytes | None], partitions: int, partition: int) -> int | None:
     """Return where the topic would put the first key that does not belong here, if there is one."""
-    for each in records:
-        if each.key is not None:
-            own = partition_of(each.key, partitions)
+    for key in keys:
+        if key is not None:
+            own = partition_of(key, partitions)
             if own != partition:
                 return own
     return None

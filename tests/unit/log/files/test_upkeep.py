@@ -3,6 +3,7 @@
 import os
 import random
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,12 +17,14 @@ from penstock.log.contract import Batch, Compaction, Keep, OffsetRange, Producer
 from penstock.log.entry import Entry, content_of
 from penstock.log.files.log import FileLog
 from penstock.log.files.settings import FilesSettings
+from penstock.log.open_batches import open_batches
 from penstock.log.sql.migrations import migrate
 from penstock.log.store import Store, open_store
 from penstock.operate import log_files
 from penstock.testing import FakeClock
 from penstock.testing.records import a_record
 from penstock.testing.refusal import refusal
+from penstock.wire.kafka.record_batch import batches_in
 
 SETTINGS = {"segment_bytes": 4096, "durability": "os", "index_bytes": 512, "compress_seconds": 1}
 DAY_MS = 86_400_000
@@ -106,6 +109,16 @@ def test_from_every_offset_on_the_last_record_of_each_key_is_what_it_was(tended:
     assert tended.is_sound()
     tended.again()
     assert (tended.entries(), tended.end) == (found, end)
+
+
+def test_a_fetch_passes_over_segments_that_hold_nothing_any_more(tended: Tended) -> None:
+    for _ in range(60):
+        tended.put(("k", b"again" * 100))
+    tended.tend()
+    assert len(tended.log.view(tended.topic, 0).segments) > 5
+    with closing(open_batches(tended.store, tended.clock, batch_bytes=1 << 20)) as batches:
+        first = batches.fetch(tended.topic, 0, 0, max_bytes=1, committed=True)
+        assert any(header.record_count for _, header in batches_in(bytes(first.pieces[0])))
 
 
 def test_records_without_a_key_stay(tended: Tended) -> None:
