@@ -5,17 +5,18 @@ key come in order, one after another. There is no shuffle between the log and th
 than partitions. A batch ends where a topic has grown, so the order holds across that, too.
 
 At least once: a batch that did not end, and a task that failed, are run again from their start, with
-`redelivered` set. An error of the function ends the pipeline; nothing is skipped or parked.
+`redelivered` set. An error of the function ends the pipeline; nothing is skipped or parked. Places are read
+before records: what retention takes in between ends the pipeline, too, unless loss is allowed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 
 import msgspec
 
 from penstock.errors import InvalidPipeline, MissingExtra
-from penstock.log.contract import DEFAULT_MAX_BYTES, OffsetRange
+from penstock.log.contract import DEFAULT_MAX_BYTES, Bounds, OffsetRange
 from penstock.log.entry import Entry, record_of
 from penstock.log.kafka_form import entries_of
 from penstock.log.sql.naming import Names
@@ -30,6 +31,7 @@ from .kafka_topic import KafkaTopicReader, is_kafka
 from .offsets import Piece
 from .places import PLACE
 from .python_worker import settle_in
+from .view import removed, report_removed
 
 try:
     import pyarrow as pa
@@ -49,31 +51,46 @@ class TopicRecords:
     names: Names
     topic: str
     kafka: KafkaSettings | None = None  # how a Kafka cluster is reached
+    fail_on_loss: bool = True
 
     def read(self, pieces: Iterator[Piece]) -> Iterator[Record]:
-        """Yield the records of some pieces, in order, but for erased ones."""
+        """Yield the records of some pieces, in order, but for erased ones. Raises RecordsRemoved."""
         found = self._of_cluster(pieces) if is_kafka(self.url) else self._of_store(pieces)
         return (record_of(self.topic, each) for each in found if each.type != ERASED)
 
     def _of_store(self, pieces: Iterator[Piece]) -> Iterator[Entry]:
         with closing(open_store(self.url, self.names)) as store:
             topic = store.log.topic(self.topic)
-            for partition, start, end in pieces:
-                cut = True
+            for piece in pieces:
+                partition, start, end = piece
+                came, cut = 0, True
                 while cut and start < end:
                     wanted = [OffsetRange(partition, start, end)]
                     entries, cut = store.log.read_ranges(topic, wanted, max_bytes=DEFAULT_MAX_BYTES)
                     yield from entries
+                    came += len(entries)
                     start = entries[-1].offset + 1 if entries else end
+                if came < piece.end - piece.start:
+                    self._report(piece, store.log.all_bounds(topic))
 
     def _of_cluster(self, pieces: Iterator[Piece]) -> Iterator[Entry]:
         with closing(KafkaTopicReader(self.url, self.topic, self.kafka)) as reader:
             number = reader.known().topic.id
             for piece in pieces:
+                came = 0
                 for _, batch in reader.batches(*piece):
                     for each in entries_of(batch, number, piece.partition):
                         if piece.start <= each.offset < piece.end:
                             yield each
+                            came += 1
+                if came < piece.end - piece.start:
+                    self._report(piece, reader.bounds())
+
+    def _report(self, piece: Piece, bounds: Mapping[int, Bounds]) -> None:
+        """Say what of a piece retention has taken; what is missing for another reason is skipped."""
+        partition, start, end = piece
+        lost = removed({partition: start}, {partition: end}, {partition: bounds[partition].start})
+        report_removed(self.topic, lost, fail=self.fail_on_loss)
 
 
 def hand_out(batch: DataFrame, topic: TopicRecords, declared: Pipeline, *, redelivered: bool) -> None:
