@@ -61,33 +61,36 @@ class TopicRecords:
     def _of_store(self, pieces: Iterator[Piece]) -> Iterator[Entry]:
         with closing(open_store(self.url, self.names)) as store:
             topic = store.log.topic(self.topic)
-            for piece in pieces:
-                partition, start, end = piece
-                came, cut = 0, True
-                while cut and start < end:
-                    wanted = [OffsetRange(partition, start, end)]
+            for partition, start, end in pieces:
+                at, cut = start, True
+                while cut and at < end:
+                    wanted = [OffsetRange(partition, at, end)]
                     entries, cut = store.log.read_ranges(topic, wanted, max_bytes=DEFAULT_MAX_BYTES)
+                    first = entries[0].offset if entries else end
+                    if at < first:
+                        self._report(Piece(partition, at, first), store.log.all_bounds(topic))
                     yield from entries
-                    came += len(entries)
-                    start = entries[-1].offset + 1 if entries else end
-                if came < piece.end - piece.start:
-                    self._report(piece, store.log.all_bounds(topic))
+                    at = entries[-1].offset + 1 if entries else end
 
     def _of_cluster(self, pieces: Iterator[Piece]) -> Iterator[Entry]:
         with closing(KafkaTopicReader(self.url, self.topic, self.kafka)) as reader:
             number = reader.known().topic.id
-            for piece in pieces:
-                came = 0
-                for _, batch in reader.batches(*piece):
-                    for each in entries_of(batch, number, piece.partition):
-                        if piece.start <= each.offset < piece.end:
-                            yield each
-                            came += 1
-                if came < piece.end - piece.start:
-                    self._report(piece, reader.bounds())
+            for partition, start, end in pieces:
+                at = start
+                while at < end:
+                    for _, batch in reader.batches(partition, at, end):
+                        for each in entries_of(batch, number, partition):
+                            if at <= each.offset < end:
+                                yield each
+                                at = each.offset + 1
+                    if at < end:  # a cluster gives nothing of a range whose beginning is gone
+                        bounds = reader.bounds()
+                        self._report(Piece(partition, at, end), bounds)
+                        kept = bounds[partition].start
+                        at = kept if at < kept else end
 
     def _report(self, piece: Piece, bounds: Mapping[int, Bounds]) -> None:
-        """Say what of a piece retention has taken; what is missing for another reason is skipped."""
+        """Say what of a piece that did not come was taken by retention; what else is missing is skipped."""
         partition, start, end = piece
         lost = removed({partition: start}, {partition: end}, {partition: bounds[partition].start})
         report_removed(self.topic, lost, fail=self.fail_on_loss)
