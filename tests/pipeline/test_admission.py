@@ -12,7 +12,10 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from penstock.errors import InvalidOption
+from penstock.log.contract import OffsetRange
 from penstock.log.entry import content_of
+from penstock.log.files.log import FileLog
+from penstock.log.sql.log import SqlLog
 from penstock.pipeline.admission import AdmittedPiece, admit_bytes
 from penstock.pipeline.offsets import Ends, Piece, Range
 from penstock.pipeline.options import read_all as read_topics
@@ -138,6 +141,58 @@ def test_every_kind_of_store_keeps_the_bound(bounded: BoundedTopic, most: int, l
         place, found = end, found + rows
     assert sorted(found) == sorted(bounded.sizes)
     assert (large > 0) == (most < 20_000)
+
+
+@pytest.fixture
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Give how many offsets each question about bytes had the log walk."""
+    counts = list[int]()
+
+    def counting(ask: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(self: Any, topic: Any, ranges: Sequence[OffsetRange], *others: Any) -> Any:
+            counts.append(sum(each.high - each.low for each in ranges))
+            return ask(self, topic, ranges, *others)
+
+        return counted
+
+    for kind in (SqlLog, FileLog):
+        for name in ("reach", "sizes"):
+            monkeypatch.setattr(kind, name, counting(getattr(kind, name)))
+    return counts
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres", "directory"])
+def test_planning_a_batch_costs_the_batch_and_not_the_backlog(
+    engine: str, request: pytest.FixtureRequest, tmp_path: Path, looked_at: list[int]
+) -> None:
+    urls = {"sqlite": f"sqlite:///{tmp_path}/shop.db", "directory": f"file://{tmp_path}/log"}
+    store = LogStore(urls.get(engine) or request.getfixturevalue("postgres_url"))
+    given = {"url": store.url, "topic": TOPIC, "maxBytesPerTrigger": "100000"}
+    walked, taken = list[int](), list[int]()
+    for many in (4_000, 36_000):  # a backlog, and one of ten times that
+        store.fill(many, key=None, data=b"x" * 36, raw_headers=())
+        reader = StreamReader(read_options(given))
+        looked_at.clear()
+        batch = Range.from_json(reader.latestOffset(reader.initialOffset(), ReadAllAvailable()))
+        walked.append(sum(looked_at))
+        taken.append(batch.count())
+    store.close()
+    assert 900 < taken[0] == taken[1] <= 1_000
+    assert 0 < walked[0] == walked[1] < 10 * taken[0]
+
+
+def test_records_that_are_not_there_any_more_do_not_make_batches_small(sqlite_store: LogStore) -> None:
+    """As in a topic that is compacted: most offsets of a partition have no record."""
+    sqlite_store.fill(20_000, data=b"x" * 36, key="k-1", raw_headers=())
+    sqlite_store.run('DELETE FROM penstock_log WHERE "offset" % 100 <> 7')
+    given = {"url": sqlite_store.url, "topic": TOPIC, "maxBytesPerTrigger": "10000"}
+    reader = StreamReader(read_options(given))
+    place, rows = reader.initialOffset(), list[int]()
+    while (end := reader.latestOffset(place, ReadAllAvailable())) != place:
+        rows.append(len(read_all(reader, reader.partitions(place, end))))
+        place = end
+    assert sum(rows) == 200
+    assert len(rows) <= 4
 
 
 def test_a_large_batch_does_not_wait_for_more(sqlite_store: LogStore) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Barrier
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
 
 from penstock import points
 from penstock.errors import (
@@ -21,21 +23,24 @@ from penstock.errors import (
     StorageAway,
     StorageRefused,
 )
-from penstock.pipeline.committing import AFTER_COMMIT
+from penstock.pipeline.committing import AFTER_COMMIT, AppendFiles, Committing
 from penstock.pipeline.delta_log import read_log
 from penstock.pipeline.failure import failure
 from penstock.pipeline.lake_state import begin_checkpoint, known_tables, reader_name, remember, reset
 from penstock.pipeline.paths import folder_of, tables_in
 from penstock.pipeline.sink import begin_iceberg
-from penstock.pipeline.storage import Location, location, storage_of
+from penstock.pipeline.storage import Location, asking, location, storage_of
 from penstock.pipeline.storage.bucket import BucketStorage
+from penstock.pipeline.table import LakeTable
 from penstock.pipeline.tables import describe, history, vacuum
 from penstock.pipeline.upkeep import optimize
+from penstock.pipeline.upsert.merging import Upsert
 from tests.pipeline.conftest import Command
 from tests.pipeline.stores import TOPIC, TYPES, LogStore
 from tests.pipeline.test_continue import Driver, places
+from tests.pipeline.test_erasing import ADA, BOB, Shop
 from tests.pipeline.test_table import Query, all_places, ends, rows_of
-from tests.services.object_store import SECRET
+from tests.services.object_store import SECRET, ObjectStore
 
 pytestmark = pytest.mark.slow
 
@@ -247,3 +252,116 @@ def test_a_store_that_is_away_interrupts_a_pipeline_and_one_that_refuses_ends_it
     assert "cannot be reached" in str(away)
     refused = failure(f"x\npenstock.errors.StorageRefused: {StorageRefused('shop')}\nat org.apache.spark")
     assert isinstance(refused, PipelineFailed)
+
+
+def test_a_store_that_goes_away_while_a_table_is_read_is_no_damage(
+    sqlite_store: LogStore,
+    to: Location,
+    penstock: Command,
+    object_store: ObjectStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sqlite_store.fill(30)
+    Driver(sqlite_store, to, tmp_path / "one").step()
+    row_bytes = LakeTable._row_bytes
+
+    def then_away(self: LakeTable) -> int:
+        found = row_bytes(self)
+        away.enter_context(object_store.out_of_order(r"GET .*\.parquet"))
+        return found
+
+    monkeypatch.setattr(LakeTable, "_row_bytes", then_away)
+    where = ["reconcile", "--url", sqlite_store.url, "--topic", TOPIC, "--lake", str(to)]
+    with ExitStack() as away:
+        done = penstock(*where)
+    assert done.code == 3
+    assert "cannot be reached: it does not answer; look at AWS_ENDPOINT_URL" in done.err
+    assert "make the table again" not in done.err
+    assert SECRET not in done.out + done.err
+
+
+def test_the_content_of_a_damaged_file_is_told_and_not_what_the_store_says(
+    sqlite_store: LogStore, to: Location, penstock: Command, tmp_path: Path
+) -> None:
+    sqlite_store.fill(30)
+    Driver(sqlite_store, to, tmp_path / "one").step()
+    (uri, *_) = DeltaTable(str(to / folder_of(TYPES[0]))).file_uris()
+    storage_of(to).replace(location(uri), b"no parquet")
+    done = penstock("reconcile", "--url", sqlite_store.url, "--topic", TOPIC, "--lake", str(to))
+    assert done.code == 1
+    assert "cannot be read" in done.err
+    assert "make the table again" in done.err
+
+
+def test_a_checkpoint_that_cannot_be_made_is_told_without_what_the_store_says(
+    to: Location, tmp_path: Path, object_store: ObjectStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    query = Query(tmp_path / "one", to)
+    with object_store.out_of_order(r"(PUT|POST) .*checkpoint"):
+        for n in range(12):
+            query.run(ends(n), ends(n + 1))
+    assert rows_of(to) == all_places(12)
+    (said,) = [each for each in caplog.messages if "has no checkpoint" in each]
+    assert "cannot be reached: it does not answer" in said
+    assert SECRET not in caplog.text
+
+
+@pytest.mark.parametrize("committing", [AppendFiles(), Upsert(("key",), (1,))], ids=["append", "upsert"])
+def test_a_commit_that_fails_because_the_store_is_away_interrupts_the_pipeline(
+    to: Location, tmp_path: Path, object_store: ObjectStore, committing: Committing
+) -> None:
+    """Also where it makes its mark and its table."""
+    shop = Shop(tmp_path, committing, to)
+    for owners in ("ab", "ba"):  # the first batch of a lake makes its mark and table, the next finds them
+        batch = shop.read(owners)
+        with (
+            object_store.out_of_order(r"(PUT|POST) .*_delta_log/\d+\.json"),
+            pytest.raises(StorageAway) as away,
+            asking(to),  # as the sink does
+        ):
+            shop.commit(batch)
+        assert SECRET not in str(away.value)
+        assert isinstance(failure(f"penstock.errors.StorageAway: {away.value}"), PipelineInterrupted)
+        shop.commit(batch)
+    shop.outbox.close()
+    assert shop.names() == [ADA, ADA, BOB, BOB]
+
+
+@pytest.mark.parametrize(
+    ("said", "passes"),
+    [
+        (
+            "Transaction failed: Generic S3 error: Error performing PUT http://…: 503 Service Unavailable",
+            True,
+        ),
+        ("Failed to commit transaction: error sending request for url", True),
+        ("Failed to commit transaction: 0", False),
+        ("Commit failed: a concurrent transactions added new data.\nHelp: rerun the query", False),
+    ],
+)
+def test_of_failed_commits_those_of_an_outage_interrupt_the_pipeline(said: str, passes: bool) -> None:
+    """Delta's library may call both a failed commit: that another was faster, and that nobody answered."""
+    with (
+        pytest.raises(StorageAway if passes else CommitFailedError) as raised,
+        asking(location("s3://shop/lake")),
+    ):
+        raise CommitFailedError(said)
+    name = f"{type(raised.value).__module__}.{type(raised.value).__qualname__}"
+    found = failure(f"An exception was thrown\n{name}: {raised.value}\nat org.apache.spark")
+    assert isinstance(found, PipelineInterrupted) == passes
+    assert "performing" not in str(found)
+
+
+def test_a_compaction_that_the_store_interrupts_is_told_as_that(
+    to: Location, tmp_path: Path, object_store: ObjectStore, penstock: Command
+) -> None:
+    query = Query(tmp_path / "one", to)
+    for n in range(3):
+        query.run(ends(n), ends(n + 1))
+    with object_store.out_of_order(r"(PUT|POST) .*_delta_log/\d+\.json"):
+        done = penstock("pipeline", "optimize", str(to))
+    assert done.code == 3
+    assert "cannot be reached: it does not answer" in done.err
+    assert SECRET not in done.out + done.err
+    assert rows_of(to) == all_places(3)

@@ -5,20 +5,28 @@ from __future__ import annotations
 import json
 import pickle
 from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable
 
-from penstock.errors import InvalidPipeline
+from penstock.errors import InvalidPipeline, RecordsRemoved
 from penstock.gateway.exposition import exposition
+from penstock.log.contract import OffsetRange
+from penstock.log.sql.naming import Names
 from penstock.metrics import SERIES
 from penstock.pipeline import BatchId, Pipeline, pipeline
+from penstock.pipeline.handing_out import TopicRecords
 from penstock.pipeline.lake_state import reader_name
+from penstock.pipeline.offsets import Piece
+from penstock.testing.records import a_record
+from tests.kafka.served import Served
 from tests.pipeline.conftest import Command
 from tests.pipeline.read_back import read_back
-from tests.pipeline.stores import LogStore
+from tests.pipeline.stores import PARTITIONS, LogStore
 from tests.pipeline.worker_pipelines import noted
 
 
@@ -144,6 +152,58 @@ def test_records_are_handed_out_in_order_for_each_key_and_again_only_marked(
     marked = sum(call[4] for call in calls)
     assert 0 < len(calls) - len(records) <= marked <= 100, "no more than a batch comes again"
     assert len({call[0] for call in calls}) > 30
+
+
+@pytest.fixture(params=["sqlite", "kafka"])
+def listed(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[tuple[TopicRecords, Callable[[], object]]]:
+    """Give the records of a topic, with ten or more in partition 0, and retention that takes four of them."""
+    if request.param == "kafka":
+        with Served(f"file://{tmp_path}/log") as served:
+            served.topic("orders", 1)
+            log = served.store.log
+            log.append("orders", [a_record(data=b"{}") for _ in range(10)])
+            yield (
+                TopicRecords(f"kafka://{served.address}", Names(), "orders"),
+                lambda: log.trim(log.topic("orders"), [OffsetRange(0, 0, 4)]),
+            )
+        return
+    store: LogStore = request.getfixturevalue("sqlite_store")
+    store.fill(200)
+    yield TopicRecords(store.url, Names(), "orders"), lambda: store.expire(0, 4)
+
+
+def test_records_that_retention_takes_after_they_were_listed_are_not_skipped_silently(
+    listed: tuple[TopicRecords, Callable[[], object]], caplog: pytest.LogCaptureFixture
+) -> None:
+    topic, take = listed
+    take()
+    with pytest.raises(RecordsRemoved, match="no longer holds partition 0: 1 to before 4,"):
+        list(topic.read(iter([Piece(0, 1, 8)])))
+    assert [record.offset for record in topic.read(iter([Piece(0, 4, 8)]))] == [4, 5, 6, 7]
+    allowed = replace(topic, fail_on_loss=False)
+    assert [record.offset for record in allowed.read(iter([Piece(0, 1, 8)]))] == [4, 5, 6, 7]
+    assert "no longer holds partition 0: 1 to before 4; going on without them" in caplog.text
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_backfill_that_retention_overtakes_ends_with_what_it_did_not_hand_out(
+    sqlite_store: LogStore, command: Command, tmp_path: Path
+) -> None:
+    body = {"to": str(tmp_path), "takes": [PARTITIONS - 1, 2]}
+    sqlite_store.fill(200, data=json.dumps(body).encode())
+    wanted = {place for place in sqlite_store.records() if place[0] < PARTITIONS - 1 or place[1] >= 2}
+    words = ["--url", sqlite_store.url, "--to", str(tmp_path / "handled"), "--once"]
+    done = command("pipeline", "run", "tests.pipeline.worker_pipelines:overtaken", *words)
+    assert done.code == 1, done.err
+    assert f"no longer holds partition {PARTITIONS - 1}: 0 to before 2" in done.err
+    assert "--allow-loss" in done.err
+    done = command("pipeline", "run", "tests.pipeline.worker_pipelines:overtaken", *words, "--allow-loss")
+    assert done.code == 0, done.err
+    handed = (tmp_path / "handed").read_text().splitlines()
+    assert {tuple(json.loads(line)) for line in handed} == wanted
 
 
 @pytest.mark.slow

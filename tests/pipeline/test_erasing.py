@@ -31,7 +31,13 @@ from penstock.pipeline.iceberg.catalog import begin
 from penstock.pipeline.identity import ByEpoch, ByOffsets
 from penstock.pipeline.kinds import table_at
 from penstock.pipeline.lake import Lake
-from penstock.pipeline.lake_state import KnownTables, erased_places, reader_name
+from penstock.pipeline.lake_state import (
+    KnownTables,
+    Replayed,
+    erased_places,
+    note_replay,
+    reader_name,
+)
 from penstock.pipeline.offsets import Piece, Range
 from penstock.pipeline.upsert.merging import Upsert
 from tests.pipeline.conftest import Command
@@ -227,6 +233,66 @@ def test_the_first_batch_of_a_lake_leaves_the_rows_out_too(shop: Shop) -> None:
     log.hold(reader_name(shop.to), log.topic("orders"), {0: 0})  # as a pipeline does when it starts
     erased(shop, ADA, older_than_hours=1)
     shop.commit(batch)
+    assert shop.names() == [BOB]
+    assert traces(shop.to, ADA) == set()
+
+
+def erased_by_command(shop: Shop, owner: str, penstock: Command) -> None:
+    """Erase an owner as a user does, in the log and then in the tables."""
+    erase(shop.outbox, owner)
+    done = penstock("pipeline", "erase", str(shop.to), "--url", shop.url, "--yes")
+    assert done.code == 0, done.err
+
+
+def test_the_first_batch_of_a_replay_leaves_the_rows_out_too(shop: Shop, penstock: Command) -> None:
+    """Nobody holds retention for a replay: its folder alone says which topic it is of."""
+    batch = shop.read("aab")
+    (range_,) = batch[1].ranges
+    note_replay(shop.to, Replayed("lake", ("earliest", "latest"), range_.to_json()))
+    erased_by_command(shop, ADA, penstock)
+    shop.commit(batch)
+    assert shop.names() == [BOB]
+    assert traces(shop.to, ADA) == set()
+
+
+def test_a_replay_of_another_log_is_not_erased_by_this_one(shop: Shop, penstock: Command) -> None:
+    (range_,) = shop.read("a")[1].ranges
+    other = replace(range_, log_id="another").to_json()
+    note_replay(shop.to, Replayed("lake", ("earliest", "latest"), other))
+    done = penstock("pipeline", "erase", str(shop.to), "--url", shop.url, "--yes")
+    assert (done.code, "was made from log another" in done.err) == (1, True)
+
+
+@pytest.mark.parametrize("point", [None, BEFORE_COMMIT])
+def test_the_first_batch_of_a_pipeline_that_holds_nothing_leaves_the_rows_out_too(
+    shop: Shop, penstock: Command, point: str | None
+) -> None:
+    """Also when its table is there and has nothing yet, and is not the only topic of the log."""
+    shop.outbox.log.create_topic("visits", partitions=1)
+    batch = shop.read("aab")
+    reader_name(shop.to)
+    if point is None:
+        erased_by_command(shop, ADA, penstock)
+    else:
+        points.arm(point, lambda: erased_by_command(shop, ADA, penstock))
+    shop.commit(batch)
+    assert shop.names() == [BOB]
+    assert traces(shop.to, ADA) == set()
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_lake_whose_mark_has_no_table_yet_is_not_of_another_log(
+    shop: Shop, penstock: Command, holds: bool
+) -> None:
+    """The mark knows the topic before the first table is made."""
+    log, batch = shop.outbox.log, shop.read("aab")
+    part, identity = batch
+    if holds:
+        log.hold(reader_name(shop.to), log.topic("orders"), {0: 0})
+    Lake(shop.to)._marked(identity)
+    assert Lake(shop.to).sources()
+    erased_by_command(shop, ADA, penstock)
+    shop.commit((part, identity))
     assert shop.names() == [BOB]
     assert traces(shop.to, ADA) == set()
 

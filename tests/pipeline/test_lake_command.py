@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.errors import StorageAway
+from penstock.pipeline import upkeep
+from penstock.pipeline.storage import Location
 from penstock.pipeline.tables import history
 from tests.crash.proxy import FaultProxy
 from tests.pipeline.conftest import Command, need_java
@@ -58,6 +61,26 @@ def test_a_lake_goes_on_after_a_lost_table_a_reset_cut_short_and_a_lost_checkpoi
     sqlite_store.fill(5)
     (reader,) = json.loads(command("groups", "list", "--url", sqlite_store.url, "--json").out)["groups"]
     assert (reader["kind"], reader["lag"], reader["topics"]) == ("pipeline", 5, [TOPIC])
+
+
+def test_upkeep_that_fails_after_a_good_run_is_told_and_does_not_fail_it(
+    sqlite_store: LogStore,
+    command: Command,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def away(path: Location) -> list[Location]:
+        raise StorageAway("shop")
+
+    to = tmp_path / "lake"
+    sqlite_store.fill(30)
+    monkeypatch.setattr(upkeep, "tables_in", away)
+    done = command("pipeline", "lake", "--url", sqlite_store.url, "--topic", TOPIC, "--to", str(to), "--once")
+    assert (done.code, done.out) == (0, "done: 30 rows in 1 batches\n"), done.err
+    assert f"upkeep of lake {to} is put off: the object store of bucket 'shop' cannot" in caplog.text
+    assert f"or do it now: penstock pipeline optimize {to}" in caplog.text
+    assert places(to) == sorted(sqlite_store.records())
 
 
 def only_an_old_java(folder: Path) -> dict[str, str]:

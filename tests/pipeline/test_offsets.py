@@ -70,6 +70,13 @@ def test_a_batch_ends_where_the_topic_grew() -> None:
     assert later == ends
 
 
+def test_a_range_that_ends_before_a_growth_has_its_part_of_the_new_partitions() -> None:
+    growths, ends = [Growth((5, 8))], {0: 3, 1: 9, 2: 3, 3: 3}
+    assert before_barriers({0: 0, 1: 0}, ends, growths) == {0: 3, 1: 9, 2: 0, 3: 0}
+    assert before_barriers({0: 3, 1: 7}, ends, growths) == {0: 3, 1: 9, 2: 3, 3: 0}
+    assert before_barriers({0: 3, 1: 9}, ends, growths) == ends
+
+
 def test_the_kept_form_of_a_range_comes_back_whole() -> None:
     first = a_range({0: 3, 1: 0}, {0: 9, 1: 4})
     pending = Range("log", "orders", 1, {0: 1}, {0: 1}, {0: 5})

@@ -41,6 +41,8 @@ def test_a_moment_is_milliseconds_or_a_time_with_its_zone(moment: str) -> None:
         ("startingOffsets", '{"events": {"0": -3}}'),
         ("startingOffsets", '{"events": {"0": "1"}}'),
         ("startingOffsets", '{"events": {"0": true}}'),
+        ("startingOffsets", '{"events": {"-1": 1}}'),
+        ("startingOffsets", '{"events": {"*": "1"}}'),
         ("endingOffsets", '{"events": 3}'),
         ("startingTimestamp", "2023-11-14T22:13:20"),
         ("startingTimestamp", "yesterday"),

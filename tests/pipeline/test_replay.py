@@ -185,3 +185,28 @@ def test_a_range_goes_into_tables_and_topics_of_its_own(
         f"{partition}/{offset}" for partition in range(PARTITIONS) for offset in range(4)
     )
     assert held(filled) == place
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_range_across_a_growth_has_all_its_records_and_no_more(
+    filled: LogStore, command: Command, tmp_path: Path
+) -> None:
+    log, words = filled.outbox.log, ["pipeline", "replay", "--url", filled.url, "--topic", TOPIC, "--json"]
+    before = [*words, "--to", str(tmp_path / "before")]
+    done = command(*before)
+    assert done.code == 0, done.err
+    wanted = sorted(filled.records())
+    assert places(tmp_path / "before") == wanted
+
+    log.grow(TOPIC, 2 * PARTITIONS)
+    filled.fill(RECORDS)
+    again = command(*before)  # its range was fixed before there were more partitions
+    assert (again.code, json.loads(again.out)["rows"]) == (0, 0), again.err
+    assert places(tmp_path / "before") == wanted
+
+    done = command(*words, "--to", str(tmp_path / "after"), "--until", "5")  # all of it before the growth
+    assert done.code == 0, done.err
+    wanted = sorted(place for place in filled.records() if place[1] < 5)
+    assert max(partition for partition, _ in wanted) >= PARTITIONS
+    assert (json.loads(done.out)["rows"], places(tmp_path / "after")) == (len(wanted), wanted)

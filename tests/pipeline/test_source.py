@@ -30,7 +30,7 @@ from penstock.operate.erase import erase
 from penstock.operate.restored import restored
 from penstock.pipeline.columns import arrow_schema
 from penstock.pipeline.offsets import Range
-from penstock.pipeline.options import SourceOptions, read_options
+from penstock.pipeline.options import SourceOptions, read_options, written_offsets
 from penstock.pipeline.source import BatchReader, StreamReader
 from tests.pipeline.stores import PARTITIONS, TOPIC, LogStore, row_of
 
@@ -132,6 +132,16 @@ def test_ranges_are_given_by_offset(store: LogStore) -> None:
     ends = store.ends()
     wanted = [(0, n) for n in range(3, 7)] + [(p, n) for p in range(2, PARTITIONS) for n in range(ends[p])]
     assert places(rows) == wanted
+
+
+def test_a_star_names_all_other_partitions_also_those_that_come_later(sqlite_store: LogStore) -> None:
+    sqlite_store.fill(400)
+    ends = written_offsets(TOPIC, {0: 7, 2: -1}, others=0)
+    wanted = [(0, n) for n in range(7)] + [(2, n) for n in range(sqlite_store.ends()[2])]
+    assert places(batch_rows(sqlite_store, endingOffsets=ends)) == wanted
+    sqlite_store.outbox.log.grow(TOPIC, 2 * PARTITIONS)
+    sqlite_store.fill(400)
+    assert {partition for partition, _ in places(batch_rows(sqlite_store, endingOffsets=ends))} == {0, 2}
 
 
 def test_ranges_are_given_by_time(store: LogStore) -> None:

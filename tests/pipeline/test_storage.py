@@ -110,6 +110,21 @@ def test_a_parquet_file_of_many_parts_is_read_back(folder: Location) -> None:
         assert source.read() == rows
 
 
+@pytest.mark.slow
+def test_an_upload_has_few_parts_on_their_way_however_slow_the_store_is(
+    bucket: str, object_store: ObjectStore
+) -> None:
+    """What is on its way is held in memory, and a task has a file open for each table."""
+    file = location(f"{bucket}/lake/part.parquet")
+    object_store.parts_in_flight()
+    sink, noise = storage_of(file).begin(file), os.urandom(1 << 20)
+    for many in (1, 30, 9):  # a write of many parts is held back, too
+        sink.write(many * noise)
+    sink.close()
+    assert file.stat().st_size == 40 << 20
+    assert 1 <= object_store.parts_in_flight() <= 3
+
+
 def test_addresses_that_lead_nowhere_are_refused(tmp_path: Path) -> None:
     for address in ("gs://b/lake", "hdfs://n/lake", "", "s3:///lake", "s3://me:secret@b/lake", "s3://b/../c"):
         with pytest.raises(InvalidOption, match="BUCKET/FOLDER") as refused:

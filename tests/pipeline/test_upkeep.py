@@ -125,7 +125,11 @@ def test_what_fails_is_said_and_does_not_end_the_upkeep(
     monkeypatch.setattr(upkeep, "join", fails)
     with caplog.at_level(logging.WARNING):
         assert LakeUpkeep(to, PipelineSettings.load(compact_files=2)).look() == []
-    assert caplog.messages == [f"upkeep of table {name} is put off: no space left" for name in "ab"]
+    assert caplog.messages == [
+        f"upkeep of table {name} is put off: no space left; the next look tries again, or do it now: "
+        f"penstock pipeline optimize {to / name}"
+        for name in "ab"
+    ]
 
 
 def test_the_thread_goes_on_after_a_look_that_failed(to: Path) -> None:

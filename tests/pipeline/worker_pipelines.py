@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -30,6 +32,20 @@ def noted(record: Record) -> None:
     if record.value.get("dies") and not (folder / "died").exists():
         (folder / "died").touch()
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pipeline(source="orders", each_record=True)
+def overtaken(record: Record) -> None:
+    """Note what comes; while the first record is handled, retention takes what stands in the value."""
+    folder = Path(record.value["to"])
+    with UNPICKLABLE, (folder / "handed").open("a") as sink:
+        sink.write(json.dumps([record.partition, record.offset]) + "\n")
+    if not (folder / "taken").exists():
+        (folder / "taken").touch()
+        partition, before = record.value["takes"]
+        with closing(sqlite3.connect(folder / "shop.db", timeout=30)) as db, db:
+            db.execute('DELETE FROM penstock_log WHERE partition = ? AND "offset" < ?', (partition, before))
+            db.execute("UPDATE penstock_head SET start_offset = ? WHERE partition = ?", (before, partition))
 
 
 class _Counting(StatefulProcessor):

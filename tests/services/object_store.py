@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -64,6 +66,19 @@ class ObjectStore:
         plain = {"Content-Type": "text/plain"}
         self._ask(Request(f"{self.url}/moto-api/reset-auth", allowed, plain, method="POST"))
 
+    def parts_in_flight(self) -> int:
+        """Return how many parts of uploads were under way together at most, since this was last asked."""
+        return int(self._ask(Request(f"{self.url}/parts-in-flight")))
+
+    @contextmanager
+    def out_of_order(self, pattern: str) -> Iterator[None]:
+        """Be out of order for requests that fit, as in `PUT .*json`; what it answers quotes the secret."""
+        self._ask(Request(f"{self.url}/out-of-order", f"{pattern}\n{SECRET}".encode(), method="PUT"))
+        try:
+            yield
+        finally:
+            self._ask(Request(f"{self.url}/out-of-order", b"", method="PUT"))
+
     def stop(self) -> None:
         """End it; its objects go with it."""
         self._process.kill()
@@ -77,6 +92,7 @@ class ObjectStore:
     ) -> None:
         self.stop()
 
-    def _ask(self, request: Request) -> None:
+    def _ask(self, request: Request) -> bytes:
         with urlopen(request, timeout=30) as answer:
-            answer.read()
+            content: bytes = answer.read()
+        return content

@@ -123,7 +123,7 @@ def commit(part: TablePart, identity: BatchIdentity, committing: Committing) -> 
             committing.put(table, part, identity)
         except CommitFailedError:
             continue
-        except (OSError, DeltaError):
+        except (OSError, DeltaError, StorageAway):
             if table_at(part.path).moment() == seen:
                 raise
             continue  # what it looked at was erased under its hands, or the commit counts

@@ -20,7 +20,8 @@ from .erased_ahead import goes_at, places_ahead
 from .identity import Source, Unmoved
 from .kinds import table_at
 from .lake import Lake
-from .lake_state import known_reader, known_tables, note_erased
+from .lake_state import known_reader, known_tables, note_erased, replayed
+from .offsets import Range
 from .places import PLACE, Places
 from .rewriting import Rewritten, without
 from .storage import Location, asks_storage
@@ -91,10 +92,12 @@ def _whole(lake: Lake) -> Lake:
 
 def _unplaced(table: Table, needed: Sequence[str], sources: Sequence[Source]) -> str | None:
     """Return why the rows of a table cannot be told, if they cannot."""
+    if table.is_empty():
+        return None
     missing = [name for name in needed if not table.has_columns([name])]
     if missing:
         return f"it has no column {missing[0]}"
-    if not any(table.is_fed_by(each) for each in sources) and not table.is_empty():
+    if not any(table.is_fed_by(each) for each in sources):
         return "it does not know which records it holds, as the table of a query that keeps state"
     return None
 
@@ -105,14 +108,25 @@ def _mine(path: Location, log: Log) -> list[Source]:
     Raises AnotherLog.
     """
     lake, (log_id, incarnation), reader = Lake(path), log.identity(), known_reader(path)
-    found, known = [], lake.sources()
-    for each in log.topics():
-        source = Source(log_id, each.name, each.id, each.partitions, incarnation)
-        if lake.fed_by(source) or reader in log.holds(each):
-            found.append(source)
-    if known and not any(lake.fed_by(each) for each in found):
-        raise AnotherLog(f"{path}", f"log {known[0].log_id}", f"log {log_id}")
-    return found
+    known, topics = lake.sources(), log.topics()  # the mark knows a topic before a table has anything of it
+    ours = [(each.log_id, each.topic_id) for each in known] + _replayed(path)
+    mine = [Source(log_id, each.name, each.id, each.partitions, incarnation) for each in topics]
+    fed = [each for each in mine if (log_id, each.topic_id) in ours or lake.fed_by(each)]
+    if ours and not fed:
+        raise AnotherLog(f"{path}", f"log {ours[0][0]}", f"log {log_id}")
+    held = [each for each, topic in zip(mine, topics, strict=True) if reader in log.holds(topic)]
+    found = [each for each in mine if each in fed or each in held]
+    # A pipeline that retention does not wait for says nowhere what its first batch will be of.
+    return found if found or any(not table.is_empty() for table in lake.tables) else mine
+
+
+def _replayed(path: Location) -> list[tuple[str, int]]:
+    """Return the topic that a replay fills the tables with, if one does: retention does not wait for it."""
+    known = replayed(path)
+    if known is None:
+        return []
+    batch = Range.from_json(known.batch)
+    return [(batch.log_id, batch.topic_id)]
 
 
 def _erased(log: Log, topic: Topic) -> Places:

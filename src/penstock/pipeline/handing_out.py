@@ -5,17 +5,18 @@ key come in order, one after another. There is no shuffle between the log and th
 than partitions. A batch ends where a topic has grown, so the order holds across that, too.
 
 At least once: a batch that did not end, and a task that failed, are run again from their start, with
-`redelivered` set. An error of the function ends the pipeline; nothing is skipped or parked.
+`redelivered` set. An error of the function ends the pipeline; nothing is skipped or parked. Places are read
+before records: what retention takes in between ends the pipeline, too, unless loss is allowed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 
 import msgspec
 
 from penstock.errors import InvalidPipeline, MissingExtra
-from penstock.log.contract import DEFAULT_MAX_BYTES, OffsetRange
+from penstock.log.contract import DEFAULT_MAX_BYTES, Bounds, OffsetRange
 from penstock.log.entry import Entry, record_of
 from penstock.log.kafka_form import entries_of
 from penstock.log.sql.naming import Names
@@ -30,6 +31,7 @@ from .kafka_topic import KafkaTopicReader, is_kafka
 from .offsets import Piece
 from .places import PLACE
 from .python_worker import settle_in
+from .view import removed, report_removed
 
 try:
     import pyarrow as pa
@@ -49,9 +51,10 @@ class TopicRecords:
     names: Names
     topic: str
     kafka: KafkaSettings | None = None  # how a Kafka cluster is reached
+    fail_on_loss: bool = True
 
     def read(self, pieces: Iterator[Piece]) -> Iterator[Record]:
-        """Yield the records of some pieces, in order, but for erased ones."""
+        """Yield the records of some pieces, in order, but for erased ones. Raises RecordsRemoved."""
         found = self._of_cluster(pieces) if is_kafka(self.url) else self._of_store(pieces)
         return (record_of(self.topic, each) for each in found if each.type != ERASED)
 
@@ -59,21 +62,38 @@ class TopicRecords:
         with closing(open_store(self.url, self.names)) as store:
             topic = store.log.topic(self.topic)
             for partition, start, end in pieces:
-                cut = True
-                while cut and start < end:
-                    wanted = [OffsetRange(partition, start, end)]
+                at, cut = start, True
+                while cut and at < end:
+                    wanted = [OffsetRange(partition, at, end)]
                     entries, cut = store.log.read_ranges(topic, wanted, max_bytes=DEFAULT_MAX_BYTES)
+                    first = entries[0].offset if entries else end
+                    if at < first:
+                        self._report(Piece(partition, at, first), store.log.all_bounds(topic))
                     yield from entries
-                    start = entries[-1].offset + 1 if entries else end
+                    at = entries[-1].offset + 1 if entries else end
 
     def _of_cluster(self, pieces: Iterator[Piece]) -> Iterator[Entry]:
         with closing(KafkaTopicReader(self.url, self.topic, self.kafka)) as reader:
             number = reader.known().topic.id
-            for piece in pieces:
-                for _, batch in reader.batches(*piece):
-                    for each in entries_of(batch, number, piece.partition):
-                        if piece.start <= each.offset < piece.end:
-                            yield each
+            for partition, start, end in pieces:
+                at = start
+                while at < end:
+                    for _, batch in reader.batches(partition, at, end):
+                        for each in entries_of(batch, number, partition):
+                            if at <= each.offset < end:
+                                yield each
+                                at = each.offset + 1
+                    if at < end:  # a cluster gives nothing of a range whose beginning is gone
+                        bounds = reader.bounds()
+                        self._report(Piece(partition, at, end), bounds)
+                        kept = bounds[partition].start
+                        at = kept if at < kept else end
+
+    def _report(self, piece: Piece, bounds: Mapping[int, Bounds]) -> None:
+        """Say what of a piece that did not come was taken by retention; what else is missing is skipped."""
+        partition, start, end = piece
+        lost = removed({partition: start}, {partition: end}, {partition: bounds[partition].start})
+        report_removed(self.topic, lost, fail=self.fail_on_loss)
 
 
 def hand_out(batch: DataFrame, topic: TopicRecords, declared: Pipeline, *, redelivered: bool) -> None:

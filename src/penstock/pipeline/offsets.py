@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
-from penstock.log.contract import Growth
+from penstock.log.contract import Growth, Position
 from penstock.log.growth import former_places
 
 Ends = dict[int, int]  # partition → the offset after the last one
@@ -109,12 +109,16 @@ def _numbered(ends: Sequence[int]) -> Ends:
 def before_barriers(starts: Ends, ends: Ends, growths: Sequence[Growth]) -> Ends:
     """Return ends that let nothing in of partitions whose keys were elsewhere, until that is read.
 
-    So a batch ends where the topic grew: what came later, in the new partitions, is in a batch after it.
+    So a batch ends where the topic grew: what came later, in the new partitions, is in a batch after it. Ends
+    that are themselves before that, as of a range that is replayed, are all there is to wait for.
     """
+
+    def is_read(place: Position) -> bool:
+        wanted = min(place.offset, ends.get(place.partition, place.offset))
+        return starts.get(place.partition, 0) >= wanted
+
     return {
-        partition: end
-        if all(starts.get(place.partition, 0) >= place.offset for place in former_places(growths, partition))
-        else starts.get(partition, 0)
+        partition: end if all(map(is_read, former_places(growths, partition))) else starts.get(partition, 0)
         for partition, end in ends.items()
     }
 

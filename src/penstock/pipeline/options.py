@@ -20,6 +20,8 @@ from .kafka_settings import KafkaSettings, kafka_settings
 from .kafka_topic import is_kafka, kafka_address
 
 EARLIEST, LATEST = "earliest", "latest"
+OTHERS = -1  # as a partition: all that are not named, also those that come when the topic grows
+_EVERY_OTHER = "*"
 _DEFAULT_TOPIC = "events"
 _SPARKS_OWN = ("queryname",)  # that Spark hands on to a sink
 _WORDS = {"true": True, "false": False}
@@ -33,7 +35,7 @@ _UNITS |= {"minute": 60.0, "hour": 3600.0}
 class ReadingPlace:
     """Where reading begins or ends: the same word or moment for all partitions, or offsets of some.
 
-    `otherwise` holds for the partitions that `offsets` does not name.
+    `otherwise` holds for the partitions that `offsets` does not name, unless OTHERS stands there for them.
     """
 
     otherwise: str = EARLIEST
@@ -208,13 +210,22 @@ def _moment(name: str, value: str) -> int:
     return to_ms(moment)
 
 
+def written_offsets(topic: str, offsets: Mapping[int, int], others: int) -> str:
+    """Return offsets of a topic as they are read, with the same one for all other partitions."""
+    places = {str(partition): offset for partition, offset in sorted(offsets.items())}
+    return msgspec.json.encode({topic: places | {_EVERY_OTHER: others}}).decode()
+
+
 def read_offsets(name: str, value: str, topics: Sequence[str]) -> dict[str, dict[int, int]]:
-    """Read `{"events": {"0": 12, "1": -2}}` as Spark's Kafka source does: -2 is earliest, -1 latest."""
+    """Read `{"events": {"0": 12, "1": -2}}` as Spark's Kafka source does: -2 is earliest, -1 latest.
+
+    `"*"`, which is ours, stands for the partitions that are not named.
+    """
     wanted = f'earliest, latest, or offsets as in {{"{topics[0]}": {{"0": 12}}}}; -2 is earliest, -1 latest'
     try:
         form: Any = msgspec.json.decode(value)
         found = {
-            topic: {int(partition): offset for partition, offset in places.items()}
+            topic: {_partition(partition): offset for partition, offset in places.items()}
             for topic, places in form.items()
         }
     except (msgspec.DecodeError, TypeError, ValueError, AttributeError):
@@ -223,3 +234,9 @@ def read_offsets(name: str, value: str, topics: Sequence[str]) -> dict[str, dict
     if not found or not found.keys() <= set(topics) or any(type(at) is not int or at < -2 for at in places):
         raise InvalidOption(name, value, wanted)
     return found
+
+
+def _partition(given: str) -> int:
+    if given != _EVERY_OTHER and not given.isdecimal():
+        raise ValueError
+    return OTHERS if given == _EVERY_OTHER else int(given)

@@ -183,7 +183,7 @@ def _handed_out(declared: Pipeline, job: Job) -> Callable[[DataFrame, int], None
     """Return what Spark calls for every batch: the function gets its records, one by one."""
     again = begun_batch(str(job.checkpoint))
     kafka = read_options(source_options(job)).kafka  # the driver's: a worker may be elsewhere
-    topic = TopicRecords(job.url, job.names, job.topic, kafka)
+    topic = TopicRecords(job.url, job.names, job.topic, kafka, job.fail_on_loss)
 
     def call(batch: DataFrame, number: int) -> None:
         hand_out(batch, topic, declared, redelivered=number == again)

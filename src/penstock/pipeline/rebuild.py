@@ -14,6 +14,7 @@ from penstock.errors import MissingExtra
 from .lake_state import known_tables, made_again
 from .modes import lake_rows
 from .offsets import Range
+from .options import written_offsets
 from .query import Job, asking, source_options
 from .source import continued
 from .view import open_view
@@ -30,8 +31,8 @@ def make_again(spark: SparkSession, job: Job) -> list[str]:
     if not names:
         return []
     batch = _range(job)
-    offsets = msgspec.json.encode({job.topic: {str(p): end for p, end in batch.ends.items()}}).decode()
-    source = source_options(job) | {"startingOffsets": "earliest", "endingOffsets": offsets}
+    ends = written_offsets(job.topic, batch.ends, others=0)
+    source = source_options(job) | {"startingOffsets": "earliest", "endingOffsets": ends}
     with asking():
         frame = spark.read.format("penstock").options(**source).load()
         rows, how = lake_rows(frame, job.mode)

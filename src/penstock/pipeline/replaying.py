@@ -8,13 +8,11 @@ replay that was cut short goes on with the same one, also where its end was give
 from contextlib import closing
 from dataclasses import replace
 
-import msgspec
-
 from penstock.errors import InvalidOption
 
 from .lake_state import Replayed, note_replay, replayed
 from .offsets import Ends, Range
-from .options import ReadingPlace
+from .options import ReadingPlace, written_offsets
 from .paths import CONTROL, tables_in
 from .query import Job, Progress
 from .storage import Location
@@ -64,14 +62,13 @@ def begun(to: Location, asked: Replayed) -> Range:
 
 
 def replaying(job: Job, asked: Replayed, batch: Range) -> Job:
-    """Return the job of a replay, and let its folder be for it from now on."""
+    """Return the job of a replay, and let its folder be for it from now on.
+
+    Partitions that come when the topic grows have nothing of the range.
+    """
     note_replay(job.to, Replayed(asked.pipeline, asked.words, batch.to_json()))
-    return replace(job, starting=_said(batch, batch.starts), ending=_said(batch, batch.ends), once=True)
-
-
-def _said(batch: Range, offsets: Ends) -> str:
-    places = {str(partition): offset for partition, offset in sorted(offsets.items())}
-    return msgspec.json.encode({batch.topic: places}).decode()
+    first, last = (written_offsets(batch.topic, each, others=0) for each in (batch.starts, batch.ends))
+    return replace(job, starting=first, ending=last, once=True)
 
 
 class ReplayedRange:

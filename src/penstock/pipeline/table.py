@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import msgspec
 
 from penstock.clock import SYSTEM
-from penstock.errors import MissingExtra, TableDamaged
+from penstock.errors import Error, MissingExtra, TableDamaged
 
 from .contract import (
     OF_LAKE,
@@ -91,7 +91,7 @@ class LakeTable(Table):
         if not is_delta(path):
             path.mkdir(parents=True, exist_ok=True)
             settings = _CONFIGURATION | dict(configuration or {})
-            with suppress(DeltaError):  # another driver made it at the same moment
+            with suppress(DeltaError), storage_of(path).asking(path):  # another driver made it just then
                 DeltaTable.create(
                     str(path),
                     schema,
@@ -190,25 +190,30 @@ class LakeTable(Table):
     def add_columns(self, schema: pa.Schema, names: Sequence[str]) -> None:
         """Give the table some columns of a schema, or fields of theirs. Raises CommitFailedError."""
         fields = [each for each in Schema.from_arrow(schema).fields if each.name in names]
-        self._table.alter.add_columns(fields, commit_properties=CommitProperties(max_commit_retries=0))
+        with self._storage.asking(self._at):
+            self._table.alter.add_columns(fields, commit_properties=CommitProperties(max_commit_retries=0))
         self._forget()
 
     def batches(self, names: Sequence[str], rows_together: int = SCAN_ROWS) -> Iterator[pa.RecordBatch]:
-        """Yield some columns, bounded in rows and about in bytes at a time. Raises TableDamaged."""
+        """Yield some columns, bounded in rows and about in bytes at a time.
+
+        Raises TableDamaged; StorageAway if it is the storage that does not answer.
+        """
         for uri in self._table.file_uris():
             file = location(uri)
             if not file.is_file():
                 raise TableDamaged(self.path, f"its file {file.name} is not there")
         try:
-            rows = self._table.to_pyarrow_dataset()
-            yield from rows.to_batches(
-                columns=list(names),
-                batch_size=max(1, min(rows_together, SCAN_BYTES // self._row_bytes())),
-                batch_readahead=0,
-                fragment_readahead=0,
-            )
+            with self._storage.asking(self._at):
+                rows = self._table.to_pyarrow_dataset()
+                yield from rows.to_batches(
+                    columns=list(names),
+                    batch_size=max(1, min(rows_together, SCAN_BYTES // self._row_bytes())),
+                    batch_readahead=0,
+                    fragment_readahead=0,
+                )
         except (OSError, pa.ArrowException, DeltaError) as exc:
-            raise TableDamaged(self.path, str(exc).partition("\n")[0]) from exc
+            raise TableDamaged(self.path, self._storage.told(exc)) from None
 
     def _row_bytes(self) -> int:
         """Return the bytes of a row, of the file with the largest ones, before it was compressed."""
@@ -232,11 +237,12 @@ class LakeTable(Table):
         new ones are on the disk, which is here, a power cut is mended with them (`DeltaTable.restore`).
         """
         before = self.file_names()
-        done = self._table.optimize.compact(
-            target_size=file_bytes,
-            max_concurrent_tasks=1,
-            writer_properties=WriterProperties(compression="ZSTD"),
-        )
+        with self._storage.asking(self._at):
+            done = self._table.optimize.compact(
+                target_size=file_bytes,
+                max_concurrent_tasks=1,
+                writer_properties=WriterProperties(compression="ZSTD"),
+            )
         if done["numFilesAdded"]:
             self._storage.bring_to_disk(*(self._at / name for name in self.file_names() - before))
             self.sync()
@@ -275,15 +281,31 @@ class LakeTable(Table):
             self._add(log, files, identity.transactions(self), notes_of(identity, rows, len(files)))
             return
         now_ms = SYSTEM.now_ms()
-        self._table.create_write_transaction(
-            actions=[
-                AddAction(each.name, each.size, dict(each.part), now_ms, True, each.stats) for each in files
-            ],
-            mode="append",
-            schema=self.arrow_schema(),
-            partition_by=self.partition_columns(),
-            commit_properties=self.properties(identity, rows, len(files)),
-        )
+        actions = [
+            AddAction(each.name, each.size, dict(each.part), now_ms, True, each.stats) for each in files
+        ]
+        self._transact(actions, self.properties(identity, rows, len(files)))
+
+    def _transact(
+        self,
+        actions: Sequence[AddAction | RemoveAction],
+        properties: CommitProperties,
+        schema: pa.Schema | None = None,
+        partition_by: list[str] | None = None,
+    ) -> None:
+        """Commit actions; with the columns that the table has, or with others.
+
+        Raises CommitFailedError if another was faster; StorageAway if the storage does not answer, though the
+        commit may count.
+        """
+        with self._storage.asking(self._at):
+            self._table.create_write_transaction(
+                actions=list(actions),
+                mode="append",
+                schema=self.arrow_schema() if schema is None else schema,
+                partition_by=self.partition_columns() if partition_by is None else partition_by,
+                commit_properties=properties,
+            )
         self.sync()
         self._forget()
 
@@ -300,11 +322,13 @@ class LakeTable(Table):
         if after.checkpoint_is_due():
             self._log = after
             try:
-                self._table.create_checkpoint()
-                self._table.cleanup_metadata()
-                self.sync()
-            except DeltaError as exc:  # the commit counts, and the next one that is due makes it
-                logger.warning("table %s has no checkpoint at %d: %s", self.path, after.version, exc)
+                with self._storage.asking(self._at):
+                    self._table.create_checkpoint()
+                    self._table.cleanup_metadata()
+                    self.sync()
+            except (DeltaError, Error) as exc:  # the commit counts, and the next one that is due makes it
+                said = self._storage.told(exc)
+                logger.warning("table %s has no checkpoint at %d: %s", self.path, after.version, said)
             self._forget()
 
     def replace(
@@ -321,17 +345,12 @@ class LakeTable(Table):
             AddAction(each.name, each.size, values, now_ms, True, each.stats) for values, each in added
         ]
         actions += [RemoveAction(name, True, now_ms) for name in removed]
-        self._table.create_write_transaction(
-            actions=actions,
-            mode="append",
-            schema=schema,
-            partition_by=partition_by,
-            commit_properties=CommitProperties(max_commit_retries=0)
+        properties = (
+            CommitProperties(max_commit_retries=0)
             if identity is None
-            else self.properties(identity, sum(each.rows for _, each in added), len(added)),
+            else self.properties(identity, sum(each.rows for _, each in added), len(added))
         )
-        self.sync()
-        self._forget()
+        self._transact(actions, properties, schema, partition_by)
 
     def properties(self, identity: BatchIdentity, rows: int = 0, files: int = 0) -> CommitProperties:
         """Return what the commit of a batch must have besides its rows. It is not retried by itself.
@@ -352,15 +371,7 @@ class LakeTable(Table):
 
     def declare(self, source: Source, ends: Ends, marks: Mapping[int, int]) -> None:
         """Let the table say that it holds a topic up to some ends. Raises CommitFailedError."""
-        self._table.create_write_transaction(
-            actions=[],
-            mode="append",
-            schema=self.arrow_schema(),
-            partition_by=self.partition_columns(),
-            commit_properties=self._properties(*declared(source, ends, marks)),
-        )
-        self.sync()
-        self._forget()
+        self._transact([], self._properties(*declared(source, ends, marks)))
 
     def _properties(self, transactions: Transactions, notes: Mapping[str, str]) -> CommitProperties:
         now_ms = SYSTEM.now_ms()
@@ -381,7 +392,8 @@ class LakeTable(Table):
         removed = 0
         if where:
             properties = self._properties(*declared(source, cuts, marks))
-            done = self._table.delete(" OR ".join(where), commit_properties=properties)
+            with self._storage.asking(self._at):
+                done = self._table.delete(" OR ".join(where), commit_properties=properties)
             removed = int(done["num_deleted_rows"] or 0)
             self._forget()
         self.declare(source, cuts, marks)

@@ -21,7 +21,7 @@ from penstock.errors import MissingExtra
 from .kinds import table_at
 from .paths import tables_in
 from .settings import PipelineSettings
-from .storage import Location, asking, asks_storage
+from .storage import Location, asking, asks_storage, storage_of
 from .tables import existing_tables
 from .upsert.reading import forget_deleted, has_deleted
 
@@ -128,12 +128,10 @@ class LakeUpkeep:
             self._thread = None
 
     def look(self) -> list[JoinedFiles]:
-        """Join what is due now; what fails is said and left for the next time."""
-        done = []
-        for each in tables_in(self._path):
-            if not self._settings.compact_files:
-                break
-            with _said(f"table {each.name}"), asking(each):
+        """Join what is due now; what fails is said and left for the next time, and nothing is raised."""
+        done: list[JoinedFiles] = []
+        for each in self._tables() if self._settings.compact_files else []:
+            with _said(f"table {each.name}", each), asking(each):
                 sizes = table_at(each).file_sizes()
                 limits = {"at_least": self._settings.compact_files, "file_bytes": self._settings.file_bytes}
                 size = due(sizes, **limits)
@@ -141,9 +139,15 @@ class LakeUpkeep:
                     done.append(join(each, size))
         return done
 
+    def _tables(self) -> list[Location]:
+        found: list[Location] = []
+        with _said(f"lake {self._path}", self._path), asking(self._path):
+            found = tables_in(self._path)
+        return found
+
     def _run(self) -> None:
         while not self._asked.wait(self._settings.upkeep_seconds):
-            with _said(f"lake {self._path}"):
+            with _said(f"lake {self._path}", self._path):
                 self.look()
                 self._vacuum()
 
@@ -151,15 +155,22 @@ class LakeUpkeep:
         hours = self._settings.vacuum_hours
         if hours and SYSTEM.monotonic() - self._vacuumed > _HOUR_SECONDS:
             self._vacuumed = SYSTEM.monotonic()
-            for each in tables_in(self._path):
-                with _said(f"table {each.name}"), asking(each):
+            for each in self._tables():
+                with _said(f"table {each.name}", each, "vacuum"), asking(each):
                     table_at(each).vacuum(hours, dry_run=False)
 
 
 @contextmanager
-def _said(what: str) -> Iterator[None]:
+def _said(what: str, path: Location, remedy: str = "optimize") -> Iterator[None]:
     """Say what went wrong, whatever it is, and go on: it is tried again, and the pipeline does not wait."""
     try:
         yield
     except Exception as exc:
-        logger.warning("upkeep of %s is put off: %s", what, exc or type(exc).__name__)
+        why = storage_of(path).told(exc)
+        logger.warning(
+            "upkeep of %s is put off: %s; the next look tries again, or do it now: penstock pipeline %s %s",
+            what,
+            why,
+            remedy,
+            path,
+        )

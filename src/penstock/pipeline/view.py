@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from penstock.errors import InvalidOption, RecordsRemoved, StoreUnsupported, UnknownTopic
 from penstock.log.contract import Bounds, Growth, LogIdentity, OffsetRange, Position, Topic
-from penstock.log.entry import Entry
+from penstock.log.entry import ENTRY_BYTES, Entry
 from penstock.log.kafka_form import entries_of
 from penstock.log.sql.naming import Names
 from penstock.log.store import open_store
@@ -16,9 +16,10 @@ from .history import LogNow, mark_of
 from .kafka_settings import KafkaSettings
 from .kafka_topic import FETCH_BYTES, KafkaTopicReader, is_kafka
 from .offsets import Ends, Piece, said
-from .options import LATEST, ReadingPlace
+from .options import LATEST, OTHERS, ReadingPlace
 
 logger = logging.getLogger("penstock.pipeline")
+_FIRST_LOOK, _FURTHER = 128, 4  # records of a piece that are looked at first, and how many times more then
 _EARLIEST_MARK, _LATEST_MARK = -2, -1  # as in Spark's Kafka source
 
 
@@ -74,14 +75,28 @@ class TopicView:
         return LogNow(self._log.identity(), heads.topic, heads.bounds, marks)
 
     def fitting(self, topic: Topic, pieces: Sequence[Piece], share: int | None) -> dict[int, AdmittedPiece]:
-        """Return how much of each piece has at most so many bytes; for None its first record."""
-        ends = self._log.reach(topic, [OffsetRange(*each) for each in pieces], [share or 1] * len(pieces))
-        starts = {piece.partition: piece.start for piece in pieces}
-        sizes = self._sizes(topic, starts, ends)
-        if share is not None:  # the record that reaches the share may go beyond it
-            over = {p: end - 1 for p, end in ends.items() if sizes[p] > share}
+        """Return how much of each piece has at most so many bytes; for None its first record.
+
+        It looks at the beginning of a piece, and further only if that is not enough: so it costs what it
+        returns, not what waits behind it.
+        """
+        found = dict[int, AdmittedPiece]()
+        left, wanted = list(pieces), share or 1
+        step = min(wanted // ENTRY_BYTES + 1, _FIRST_LOOK)
+        while left:
+            looks = [piece._replace(end=min(piece.end, piece.start + step)) for piece in left]
+            starts = {look.partition: look.start for look in looks}
+            ends = self._log.reach(topic, [OffsetRange(*each) for each in looks], [wanted] * len(looks))
+            sizes = self._sizes(topic, starts, ends)
+            full = {p for p, size in sizes.items() if size >= wanted}
+            # The record that reaches the share may go beyond it.
+            over = {p: ends[p] - 1 for p in full if share is not None and sizes[p] > share}
             ends, sizes = ends | over, sizes | self._sizes(topic, starts, over)
-        return {p: AdmittedPiece(end, sizes[p]) for p, end in ends.items()}
+            found |= {p: AdmittedPiece(end, sizes[p]) for p, end in ends.items()}
+            shorter = (piece for piece, look in zip(left, looks, strict=True) if look.end < piece.end)
+            left = [piece for piece in shorter if piece.partition not in full]
+            step *= _FURTHER
+        return found
 
     def _sizes(self, topic: Topic, starts: Ends, ends: Ends) -> dict[int, int]:
         ranges = [OffsetRange(p, starts[p], end) for p, end in ends.items()]
@@ -96,11 +111,15 @@ class TopicView:
         general = self._general(place, heads)
         if not place.offsets:
             return general
-        unknown = sorted(place.offsets.keys() - heads.bounds.keys())
+        named = dict(place.offsets)
+        others = named.pop(OTHERS, None)
+        if others is not None:
+            named = dict.fromkeys(heads.bounds, others) | named
+        unknown = sorted(named.keys() - heads.bounds.keys())
         if unknown:
             wanted = f"one of the partitions 0 to {heads.topic.partitions - 1}"
             raise InvalidOption(option, unknown[0], wanted)
-        for partition, offset in place.offsets.items():
+        for partition, offset in named.items():
             bounds = heads.bounds[partition]
             general[partition] = {_EARLIEST_MARK: bounds.start, _LATEST_MARK: bounds.end}.get(offset, offset)
             if general[partition] > bounds.end:

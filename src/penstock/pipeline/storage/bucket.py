@@ -36,14 +36,16 @@ try:
     import obstore
     import pyarrow as pa
     import pyarrow.parquet as pq
-    from deltalake.exceptions import CommitFailedError, DeltaError
+    from deltalake.exceptions import DeltaError
     from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError, PreconditionError
     from obstore.store import S3Store
 except ImportError as exc:
     raise MissingExtra("a lake in an object store", "s3") from exc
 
 _SCHEME = "s3://"
-_PART_BYTES = 8 << 20  # a file is sent in parts of this size, while it is written
+# A file is sent in parts while it is written. A task has a file open for each table and part of one, so what
+# each of them may hold is little: a part that fills (S3 takes none smaller), and those that are on their way.
+_PART_BYTES, _PARTS_ON_THE_WAY = 5 << 20, 1
 _TRIES = 50
 # Who is away for longer is away: the pipeline is tried again after a pause, and commands say so.
 _RETRIES, _RETRY_SECONDS = 4, 20
@@ -184,18 +186,28 @@ class BucketStorage(Storage[BucketPath]):
         """Say in our words what the store answers, to us or to delta-rs."""
         try:
             yield
-        except CommitFailedError:
-            raise
-        except (BaseError, DeltaError, OSError) as exc:
+        except (BaseError, DeltaError, OSError) as exc:  # a commit may fail because the store is away
             known = _known(exc, path.bucket)
             if known is None:
                 raise
             raise known from None
 
+    def told(self, error: Exception) -> str:
+        """Return our own words, those of Arrow about what is in a file, or else only of which kind it is."""
+        of_content = isinstance(error, pa.ArrowException) and not isinstance(error, OSError)
+        if isinstance(error, Error) or of_content:
+            return str(error).partition("\n")[0]
+        return "a file is not there" if isinstance(error, FileNotFoundError) else type(error).__name__
+
     def begin(self, file: BucketPath) -> IO[bytes]:
         """Begin an upload; there is no object before it is closed."""
         with _asking(file):
-            writer = obstore.open_writer(store_of(file.bucket), file.key, buffer_size=_PART_BYTES)
+            writer = obstore.open_writer(
+                store_of(file.bucket),
+                file.key,
+                buffer_size=_PART_BYTES,
+                max_concurrency=_PARTS_ON_THE_WAY,
+            )
         return cast(IO[bytes], _Upload(file, writer))
 
     def abandon(self, file: BucketPath, sink: IO[bytes]) -> None:
@@ -282,9 +294,11 @@ class _Upload:
         return False
 
     def write(self, content: Any) -> int:
+        size = memoryview(content).nbytes
         with _asking(self._file):
-            self._writer.write(content)
-        return memoryview(content).nbytes
+            for start in range(0, size, _PART_BYTES):  # each waits until a part may be sent
+                self._writer.write(memoryview(content).cast("B")[start : start + _PART_BYTES])
+        return size
 
     def flush(self) -> None:
         """Do nothing: parts are sent when they are full."""

@@ -97,6 +97,10 @@ class Storage(ABC, Generic[At]):
         """
 
     @abstractmethod
+    def told(self, error: Exception) -> str:
+        """Return what may be told of an error that a library has raised: nothing of what a store answers."""
+
+    @abstractmethod
     def begin(self, file: At) -> IO[bytes]:
         """Begin a file, in a folder that need not be there; nobody must count on it before it is closed."""
 

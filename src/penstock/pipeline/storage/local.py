@@ -30,6 +30,10 @@ class LocalStorage(Storage[Path]):
         """Leave errors as they are: they name the file."""
         return nullcontext()
 
+    def told(self, error: Exception) -> str:
+        """Return its first line."""
+        return str(error).partition("\n")[0] or type(error).__name__
+
     def begin(self, file: Path) -> IO[bytes]:
         """Open a file to write."""
         file.parent.mkdir(parents=True, exist_ok=True)
