@@ -16,6 +16,7 @@ from penstock.log.files.verify import check_tables
 from penstock.log.sql.contract import Result
 from penstock.log.sql.migrations import migrate
 from penstock.log.sql.sqlite.dialect import SqliteConnection, SqliteDialect
+from penstock.log.sql.statements import statement
 from penstock.log.store import open_store
 from penstock.testing.records import a_record
 
@@ -100,17 +101,17 @@ def test_a_migration_while_it_is_looked_for_damage_is_none(
     assert isinstance(store.log, FileLog)
     store.log.claim()
     store.close()
-    named, asked = tables.statement, list[str]()
+    asked = list[str]()
 
-    def statement(room: str, dialect: str, name: str, *rest: Any) -> str:
+    def asking(room: str, dialect: str, name: str, *rest: Any) -> str:
         if name == "table_texts":
             with closing(sqlite3.connect(folder / tables.NAME)) as other:
                 other.execute("ALTER TABLE penstock_topic ADD COLUMN later TEXT")
         asked.append(name)
-        return named(room, dialect, name, *rest)
+        return statement(room, dialect, name, *rest)
 
     with closing(sqlite3.connect(folder / tables.NAME)), monkeypatch.context() as patch:
-        patch.setattr(tables, "statement", statement)
+        patch.setattr(tables, "statement", asking)
         assert tables.damage(folder) is None
     assert asked[-3:] == ["schema_read", "meta_read", "table_texts"]
     assert tables.damage(folder) == "the definition of a table has become another one"

@@ -129,7 +129,7 @@ def test_commits_that_power_cuts_have_torn_leave_frames_that_are_no_damage(path:
         log.write_bytes(content)
         assert write_ahead_damage(log) is None
     content = bytearray(after_kill(path, partial(commit_rows, count=1)))
-    valid, of_the_shorter, of_the_longer = [number for number in ends(content) if number >= first]
+    valid, of_the_shorter, of_the_longer = [number for number in ends(bytes(content)) if number >= first]
     assert valid + 1 < of_the_shorter < of_the_longer - 2
     assert write_ahead_damage(log) is None
     content[HEADER + 2000] ^= 1  # and damage before all that is found all the same
@@ -180,6 +180,6 @@ def test_damage_is_believed_when_it_is_found_twice(path: Path, monkeypatch: pyte
     assert len(found) == 2
 
     found.clear()
-    then.append(damaged[:20] + bytes(12) + damaged[32:])  # begun anew meanwhile
+    then.append(bytes(damaged[:20] + bytes(12) + damaged[32:]))  # begun anew meanwhile
     assert write_ahead_damage(log) is None
     assert len(found) == 3
