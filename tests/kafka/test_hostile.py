@@ -95,7 +95,7 @@ def test_mutated_frames_end_connections_and_nothing_else(sqlite_store: str, budg
         made.topic("name", 2)
     # What grows is not what Python holds. By hand, with 3.3 million frames: heap and anonymous memory grew by
     # 1.0 MB in the first 200,000 and by 1.0 MB in all others, with as many objects and the same 23.0 MB in
-    # Python's blocks. Of these 2.0 MB 0.6 are SQLite's cache, which takes up to 2 MB for each connection as rows
+    # Python's blocks. Of these 2.0 MB 0.6 are SQLite's cache, up to 2 MB for each connection as rows
     # come (each id given to a producer is one), the rest is room that malloc keeps. It was 8.8 MB in 1.4
     # million frames while refused requests made groups: each list of them took more for a moment, and that
     # room was kept. One thread: fewer caches.
