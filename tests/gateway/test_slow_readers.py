@@ -33,12 +33,12 @@ def served(url: str, **settings: Any) -> Iterator[ServedRest]:
         yield rest
 
 
-def silent(port: int, times: int = 1) -> socket.socket:
+def silent(port: int, times: int = 1, asked: bytes = ASKED) -> socket.socket:
     """Return a connection that has asked so often, and takes next to nothing."""
     conn = socket.socket()
     conn.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     conn.connect(("127.0.0.1", port))
-    conn.sendall(ASKED * times)
+    conn.sendall(asked * times)
     return conn
 
 
@@ -112,6 +112,40 @@ def test_what_was_published_is_answered_however_little_room_there_is(sqlite_stor
             rest.api.answers.count(-BOUND)
         assert answer.is_success
         assert len(answer.content) > answer_room.PIECE_BYTES, "an answer that is counted"
+
+
+def test_leases_that_wait_together_are_given_no_more_than_there_is_room_for(
+    sqlite_store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twenty clients wait while nothing is used; then a record of 1 MB comes for each, and none takes it."""
+    wanted = b'{"max_records": 1, "wait_seconds": 60, "lease_seconds": 600}'
+    leasing = (
+        b"POST /v1/groups/readers/topics/large/leases HTTP/1.1\r\nHost: x\r\n"
+        b"content-type: application/json\r\n"
+        b"content-length: %d\r\n\r\n%s" % (len(wanted), wanted)
+    )
+    size = 1_000_000
+    monkeypatch.setattr(answer_room, "TAKE_SECONDS", 600.0)  # none of them is ended
+    with served(sqlite_store, answers_bytes=BOUND) as rest, ExitStack() as stack:
+        rest.client.post("/topics", json={"name": "large", "partitions": 1}).raise_for_status()
+        rest.client.post("/groups/readers/topics/large/leases", json={}).raise_for_status()
+        group = rest.api.groups._groups["readers", "large"].result()
+        for _ in range(20):
+            stack.enter_context(silent(rest.port, asked=leasing))
+        wait_until(lambda: len(group._waiters) == 20, "not all of them wait")
+        for _ in range(20):
+            rest.client.post("/topics/large/records", json="x" * size).raise_for_status()
+        wait_until(lambda: not group._waiters, "some wait though there are records")
+        assert BOUND - size < rest.api.answers.used < BOUND + 2 * size
+        given = len(group._leases)
+        assert given == sum(len(each.held) for each in group._leases.values()) < 10
+        answer = rest.client.post("/groups/readers/topics/large/leases", json={"max_records": 1})
+        assert (answer.status_code, answer.json()["code"]) == (503, "gateway_busy")
+        stack.close()
+        wait_until(lambda: rest.api.answers.used == 0, "bytes are counted that nobody has")
+        wait_until(lambda: len(group._ready) == 20 - given, "what nobody was given is not there")
+        answer = rest.client.post("/groups/readers/topics/large/leases", json={"max_records": 1})
+        assert len(answer.json()["records"]) == 1
 
 
 def _received(conn: socket.socket, size: int) -> bytes:

@@ -6,18 +6,21 @@ from penstock.broker import coordinating
 from penstock.broker.coordinating import Coordinating
 from penstock.wire.kafka.apis.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, LIST_GROUPS, SYNC_GROUP
 from penstock.wire.kafka.apis.offsets import OFFSET_COMMIT, OFFSET_FETCH
+from penstock.wire.kafka.apis.transactions import TXN_OFFSET_COMMIT
 from penstock.wire.kafka.layout import Message
 from tests.kafka.raw import RawClient
 from tests.kafka.served import Served
 
 
-def commit(client: RawClient, group: str, offset: int) -> int:
+def commit(
+    client: RawClient, group: str, offset: int, topic: str = "t", generation: int = -1, member: str = ""
+) -> int:
     partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
     asked = {
         "group_id": group,
-        "generation_id_or_member_epoch": -1,
-        "member_id": "",
-        "topics": [{"name": "t", "partitions": [partition]}],
+        "generation_id_or_member_epoch": generation,
+        "member_id": member,
+        "topics": [{"name": topic, "partitions": [partition]}],
     }
     answer = client.ask(OFFSET_COMMIT, asked, 7)
     number: int = answer["topics"][0]["partitions"][0]["error_code"]
@@ -30,7 +33,7 @@ def committed(client: RawClient, group: str) -> int:
     return offset
 
 
-def join(client: RawClient, group: str, metadata: bytes = b"", version: int = 3) -> Message:
+def join(client: RawClient, group: str, metadata: bytes = b"", version: int = 3, **other: object) -> Message:
     asked = {
         "group_id": group,
         "session_timeout_ms": 60_000,
@@ -38,6 +41,7 @@ def join(client: RawClient, group: str, metadata: bytes = b"", version: int = 3)
         "member_id": "",
         "protocol_type": "consumer",
         "protocols": [{"name": "range", "metadata": metadata}],
+        **other,
     }
     return client.ask(JOIN_GROUP, asked, version)
 
@@ -90,6 +94,32 @@ def test_a_name_that_nobody_has_joined_makes_no_group(sqlite_store: str) -> None
         assert (left["error_code"], left["members"][0]["error_code"]) == (0, 25)
         assert client.ask(LIST_GROUPS, {}, 3)["groups"] == []
         assert served.broker.groups.held == {}
+
+
+def test_a_request_that_is_refused_makes_no_group(sqlite_store: str) -> None:
+    """Names cost nothing: each would be a row that stays for weeks, and a line in every list of groups."""
+    with Served(sqlite_store) as served, RawClient(served.address) as client:
+        served.topic("t")
+        assert join(client, "ghost", member_id="m")["error_code"] == 25
+        assert join(client, "ghost", member_id="m", group_instance_id="i", version=5)["error_code"] == 25
+        assert join(client, "ghost", protocols=[])["error_code"] == 23
+        assert join(client, "ghost", protocol_type="")["error_code"] == 23
+        assert join(client, "")["error_code"] == 24
+        assert commit(client, "ghost", 1, generation=3, member="m") == 25
+        assert commit(client, "ghost", 1, topic="unknown") == 3
+        place = {"partition_index": 0, "committed_offset": 1, "committed_metadata": None}
+        held_back = {"group_id": "ghost", "topics": [{"name": "t", "partitions": [place]}]}
+        nobody = {"transactional_id": "tx", "producer_id": 7, "producer_epoch": 0}
+        (topic,) = client.ask(TXN_OFFSET_COMMIT, nobody | held_back, 2)["topics"]
+        assert topic["partitions"][0]["error_code"] == 49
+        member = {"member_id": "m", "generation_id": 1}
+        (topic,) = client.ask(TXN_OFFSET_COMMIT, nobody | held_back | member, 3)["topics"]
+        assert topic["partitions"][0]["error_code"] == 25
+        assert client.ask(LIST_GROUPS, {}, 3)["groups"] == []
+        assert served.broker.groups.held == {}
+        assert commit(client, "ghost", 1) == 0
+        assert join(client, "joined")["error_code"] == 0
+        assert {each["group_id"] for each in client.ask(LIST_GROUPS, {}, 3)["groups"]} == {"ghost", "joined"}
 
 
 def test_members_take_no_more_memory_than_they_may(sqlite_store: str) -> None:

@@ -87,16 +87,18 @@ class Coordinating:
         held.used_at = self._now()
         return held
 
-    async def find_known(self, call: ClientCall, name: str) -> HeldGroup:
+    async def find_known(self, call: ClientCall, name: str, otherwise: E = E.UNKNOWN_MEMBER_ID) -> HeldGroup:
         """Return a group that is there already; asking for one does not make it. Raises Refused."""
-        if name and name not in self.held:
-            try:
-                known = await self._broker.run(partial(self.store.is_known, name))
-            except Error as exc:
-                raise Refused(E.COORDINATOR_NOT_AVAILABLE) from exc
-            if not known and call.may(AccessRight.READ, resource.group(name)):
-                raise Refused(E.UNKNOWN_MEMBER_ID)
+        if name and not await self.is_known(name) and call.may(AccessRight.READ, resource.group(name)):
+            raise Refused(otherwise)
         return await self.find(call, name)
+
+    async def is_known(self, name: str) -> bool:
+        """Return whether a group is there. Raises Refused."""
+        try:
+            return name in self.held or await self._broker.run(partial(self.store.is_known, name))
+        except Error as exc:
+            raise Refused(E.COORDINATOR_NOT_AVAILABLE) from exc
 
     async def _load(self, name: str) -> HeldGroup:
         if name not in self._loading:
@@ -144,10 +146,17 @@ class Coordinating:
         shortest, longest = settings.session_shortest, settings.session_longest
         if not shortest.total_seconds() <= session <= longest.total_seconds():
             raise Refused(E.INVALID_SESSION_TIMEOUT)
-        held = await self.find(call, body["group_id"])
-        group, id, instance = held.group, body["member_id"], body["group_instance_id"]
+        id, instance = body["member_id"], body["group_instance_id"]
         names = [each["name"] for each in body["protocols"]]
-        if not names or not body["protocol_type"] or not group.supports(body["protocol_type"], names):
+        has_protocol = bool(names and body["protocol_type"])
+        # A group is made for its first member, and for nobody who is refused all the same: names are free.
+        if id or not has_protocol:
+            otherwise = E.UNKNOWN_MEMBER_ID if id else E.INCONSISTENT_GROUP_PROTOCOL
+            held = await self.find_known(call, body["group_id"], otherwise)
+        else:
+            held = await self.find(call, body["group_id"])
+        group = held.group
+        if not has_protocol or not group.supports(body["protocol_type"], names):
             raise Refused(E.INCONSISTENT_GROUP_PROTOCOL)
         said = sum(len(each["name"]) + len(each["metadata"] or b"") for each in body["protocols"])
         self._weigh_in(group, MEMBER_BYTES + 3 * len(call.client_id) + said)

@@ -47,7 +47,10 @@ class GroupOffsets:
         body = call.body
         commits, numbers = self.sort_out(call)
         try:
-            held = await self._groups.find(call, body["group_id"])
+            if commits and body["generation_id_or_member_epoch"] < 0:
+                held = await self._groups.find(call, body["group_id"])
+            else:  # of a member, or nothing that could be stored: no reason to make a group
+                held = await self._groups.find_known(call, body["group_id"])
             self._check_member(held, body)
             number = await self._store(held, commits) if commits else E.NONE
         except Refused as exc:

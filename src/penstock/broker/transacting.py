@@ -158,13 +158,19 @@ class Transacting:
         try:
             if not call.may(AccessRight.WRITE, resource.transaction(body["transactional_id"])):
                 raise Refused(E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-            held = await self._groups.find(call, body["group_id"])
+            producer = ProducerId(body["producer_id"], body["producer_epoch"])
+            is_member = body["generation_id"] >= 0 or body["member_id"]
+            if is_member or not commits:
+                held = await self._groups.find_known(call, body["group_id"])
+            else:
+                await self._check_maker(call, body["group_id"], producer)
+                held = await self._groups.find(call, body["group_id"])
             group = held.group
-            if body["generation_id"] >= 0 or body["member_id"]:
+            if is_member:
                 checked(group, body["member_id"], body["group_instance_id"], body["generation_id"])
                 if group.state is GroupState.COMPLETING:
                     raise Refused(E.REBALANCE_IN_PROGRESS)
-            producer, hold = ProducerId(body["producer_id"], body["producer_epoch"]), held.hold
+            hold = held.hold
 
             def change(tx: Transaction) -> bool:
                 if not self._groups.store.holds(tx, hold):
@@ -181,6 +187,12 @@ class Transacting:
         except Error:
             number = E.COORDINATOR_NOT_AVAILABLE
         return {"topics": answered(body["topics"], numbers, number)}
+
+    async def _check_maker(self, call: ClientCall, group: str, producer: ProducerId) -> None:
+        """Raise Refused where a group would be made for a producer that may not commit."""
+        may = bool(group) and call.may(AccessRight.READ, resource.group(group))  # who may not is told so
+        if may and not await self._groups.is_known(group):
+            await self._broker.run(partial(self._store.check_open, producer))
 
     # -- ending
 

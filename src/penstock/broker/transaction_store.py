@@ -158,6 +158,14 @@ class TransactionStore:
         commits: Mapping[ClientPlace, ClientCommit],
     ) -> None:
         """Hold back where a group will be. Raises Refused."""
+        self._check_open(tx, producer)
+        hold_places(tx, producer.id, group_id, commits)
+
+    def check_open(self, producer: ProducerId) -> None:
+        """Make sure that a producer has a transaction open. Raises Refused."""
+        self._database.run(lambda tx: self._check_open(tx, producer))
+
+    def _check_open(self, tx: Transaction, producer: ProducerId) -> None:
         rows = tx.rows("log", "kafka_producers_lock", ids=[producer.id])
         if not rows:
             raise Refused(E.INVALID_PRODUCER_ID_MAPPING)
@@ -166,7 +174,6 @@ class TransactionStore:
             raise Refused(E.INVALID_PRODUCER_EPOCH)
         if state != _S.OPEN:
             raise Refused(E.INVALID_TXN_STATE)
-        hold_places(tx, producer.id, group_id, commits)
 
     # -- the end
 

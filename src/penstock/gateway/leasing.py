@@ -104,13 +104,16 @@ class LeasedGroup:
         quiet = self._loop.time() - self.asked_at >= self._settings.group_idle.total_seconds()
         return quiet and not self._waiters and not any(each.unanswered for each in self._leases.values())
 
-    async def lease(self, credits: int, *, max_bytes: int, wait: float, seconds: float) -> Lease:
-        """Give a client up to so many records, and about so many bytes; wait so long for the first."""
+    async def ready(self, wait: float) -> None:
+        """Wait until there is a record to take, so long at most."""
         until = self._loop.time() + wait
         while not self._ready:
             left = until - self._loop.time()
             if left <= 0 or not await self._woken(left):
                 break
+
+    def take(self, credits: int, *, max_bytes: int, seconds: float) -> Lease:
+        """Give a client up to so many records of those that are there, and about so many bytes."""
         self.asked_at = self._loop.time()
         lease, size = Lease(uuid4().hex), 0
         while self._ready and len(lease.held) < credits and (not lease.held or size < max_bytes):

@@ -60,9 +60,8 @@ class GroupSubscription:
                     await self._wait()
                     continue
                 self._served = served = await self._groups.get(self.group, self.topic, self._start)
-                lease = await served.lease(
-                    room, max_bytes=_ALL_BYTES, wait=_WAIT_SECONDS, seconds=self._seconds
-                )
+                await served.ready(_WAIT_SECONDS)
+                lease = served.take(room, max_bytes=_ALL_BYTES, seconds=self._seconds)
                 for held in lease.held.values():
                     self._in_hand[held.place] = held
                     held.answer.add_done_callback(partial(self._left, served, lease, held))

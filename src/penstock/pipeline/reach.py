@@ -9,7 +9,16 @@ from .kafka_topic import is_kafka
 
 def without_token(server: str) -> str:
     """Return the address of a Spark Connect server as it may be shown: it may hold a token."""
-    return server.partition("/;")[0]
+    return server.partition(";")[0].removesuffix("/")
+
+
+def said_of(server: str, said: str) -> str:
+    """Return what was said of a Spark Connect server without what its address holds besides the host."""
+    said = said.replace(server, without_token(server))
+    for each in server.split(";")[1:]:  # Spark quotes them one by one, or in an address of another form
+        value = each.partition("=")[2] or each
+        said = said.replace(value, "…") if value else said
+    return said
 
 
 def check_reach(url: str, master: str) -> None:

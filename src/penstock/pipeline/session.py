@@ -15,7 +15,7 @@ from penstock.errors import MissingExtra, SparkNotStarted
 
 from .formats import register
 from .java import find_java
-from .reach import is_connect, without_token
+from .reach import is_connect, said_of, without_token
 from .settings import PipelineSettings
 
 try:
@@ -88,9 +88,8 @@ def _connect(name: str, server: str, conf: Mapping[str, str], log_file: Path | N
     try:
         return builder.config(map=dict(conf)).getOrCreate()
     except PySparkException as exc:
-        shown = without_token(server)
-        said = str(exc).partition("\n")[0].replace(server, shown)
-        raise SparkNotStarted(said, f"the log of {shown}") from exc
+        said = said_of(server, str(exc).partition("\n")[0])
+        raise SparkNotStarted(said, f"the log of {without_token(server)}") from None  # it may hold a token
 
 
 def _ours(master: str) -> dict[str, str]:

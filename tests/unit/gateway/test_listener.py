@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from threading import enumerate as threads
+from typing import Any
 
 import pytest
 
@@ -14,7 +16,7 @@ from penstock import Outbox, gateway
 from penstock.errors import AddressRefused
 from penstock.gateway import event_loop
 from penstock.gateway import listener as listening
-from penstock.gateway.listener import HttpListener
+from penstock.gateway.listener import GatheringTransport, HttpListener
 from penstock.testing import memory_outbox
 
 
@@ -100,3 +102,75 @@ def test_answers_do_not_wait_for_the_acknowledgement_of_the_client(outbox: Outbo
             assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
     finally:
         listener.stop()
+
+
+class _HandTurnedLoop:
+    """An event loop whose timers run when the test says so."""
+
+    def __init__(self) -> None:
+        self.call_soon = asyncio.get_running_loop().call_soon
+        self.timers: list[Callable[[], None]] = []
+
+    def call_later(self, seconds: float, call: Callable[..., None], *args: object) -> None:
+        self.timers.append(lambda: call(*args))
+
+    def pass_time(self) -> None:
+        (timer,), self.timers = self.timers, []
+        timer()
+
+
+class _Closed(asyncio.Protocol):
+    """The end of a door that has sent much and closed the connection."""
+
+    def connection_made(self, transport: Any) -> None:
+        self.ended = asyncio.get_running_loop().create_future()
+        self.transport, self.loop = transport, _HandTurnedLoop()
+        gathering = GatheringTransport(transport, self.loop)
+        gathering.write(bytes(_MUCH))
+        gathering.close()
+        gathering.close()  # as the server does when it has answered
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.ended.set_result(None)
+
+
+_MUCH = 8_000_000
+
+
+def test_a_closed_connection_lasts_as_long_as_its_client_takes_the_rest() -> None:
+    async def run() -> None:
+        ours, theirs = socket.socketpair()
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
+        theirs.setblocking(False)
+        loop = asyncio.get_running_loop()
+        _, door = await loop.create_connection(_Closed, sock=ours)
+        left = door.transport.get_write_buffer_size
+        await asyncio.sleep(0)
+        while left() > _MUCH // 2:  # it takes some, time passes, it takes some
+            before = left()
+            while left() == before:
+                assert await loop.sock_recv(theirs, 1 << 16)
+            door.loop.pass_time()
+            assert not door.ended.done()
+        door.loop.pass_time()  # it has taken nothing since
+        await asyncio.wait_for(door.ended, 30)
+        assert door.loop.timers == []
+        theirs.close()
+
+    asyncio.run(run())
+
+
+def test_a_closed_connection_whose_rest_is_taken_is_over() -> None:
+    async def run() -> None:
+        ours, theirs = socket.socketpair()
+        theirs.setblocking(False)
+        loop = asyncio.get_running_loop()
+        _, door = await loop.create_connection(_Closed, sock=ours)
+        taken = 0
+        while some := await loop.sock_recv(theirs, 1 << 20):
+            taken += len(some)
+        assert taken == _MUCH
+        await asyncio.wait_for(door.ended, 30)
+        theirs.close()
+
+    asyncio.run(run())

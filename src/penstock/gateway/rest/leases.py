@@ -95,8 +95,11 @@ async def lease(call: RestCall) -> Leased:
     convert_to = call.conversion  # refused before anything is leased
     served = await call.api.groups.get(name, of)
     seconds = _seconds(call, wanted.lease_seconds)
-    most = call.room(wanted.max_bytes)  # refused before anything is leased
-    found = await served.lease(wanted.max_records, max_bytes=most, wait=wanted.wait_seconds, seconds=seconds)
+    call.room(wanted.max_bytes)  # refused before it waits
+    await served.ready(wanted.wait_seconds)
+    most = call.room(wanted.max_bytes)  # and now: others that waited may have taken what there was
+    found = served.take(wanted.max_records, max_bytes=most, seconds=seconds)
+    call.count(sum(len(each.data or b"") for each in found.records))
     try:
         call.allow_still(AccessRight.READ, group(name), topic(of))  # it may have waited for a minute
     except Error:
@@ -106,7 +109,6 @@ async def lease(call: RestCall) -> Leased:
         _give_back(served, found)
         return Leased(None, seconds, [])
     call.charge(of, found.records)
-    call.count(sum(len(each.data or b"") for each in found.records))
     show = partial(call.shown, delivered=True)
     work = asyncio.get_running_loop().run_in_executor
     if convert_to:  # it may ask the store

@@ -86,7 +86,7 @@ def _found(conn: sqlite3.Connection, names: Names, checked: tuple[str | None, ..
 
 def _lost_behind(directory: Path) -> str | None:
     """Return what is wrong with the write-ahead log, unless a writer elsewhere has looked at it already."""
-    if writer_pid(directory) not in (None, os.getpid()):  # its own may be that of one that was killed
+    if writer_pid(directory) not in (None, os.getpid()):
         return None
     return write_ahead_damage(directory / f"{NAME}{WRITE_AHEAD}")
 

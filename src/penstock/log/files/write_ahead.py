@@ -1,11 +1,14 @@
 """Whether SQLite's write-ahead log is whole: SQLite takes a damaged frame for its end, and forgets the rest.
 
-After a kill commits stand in that file alone. Each frame has a checksum over itself and all before it; a
-crash may leave a torn one at the end, which was never acknowledged. What is committed is on disk before the
-next transaction writes (`synchronous=FULL`), so a torn frame has no whole transaction and a frame of another
-behind it: where there is such a thing, the frame is damaged, and what stands behind it would be lost without
-a word. Damage within the last transaction cannot be told from a crash. The format:
-https://www.sqlite.org/walformat.html
+After a kill commits stand in that file alone. Each frame has a checksum over itself and all before it, and
+SQLite ends the log at the first one that does not follow the frame before. That is right for a transaction
+that a crash has torn. It is also right where transactions came to nothing: one that was rolled back after its
+pages had left the cache, or whose commit failed, leaves frames with the salt of today, even the one that ends
+it, and a shorter transaction is written over the first of them. But nothing was ever written behind those:
+the next transaction begins behind the last that is committed, and on disk (`synchronous=FULL`). So where the
+log seems to end, and farther on a frame follows, by its checksum, one that ends a transaction, there was a
+commit between them; a frame before it is damaged, and the commits would be lost without a word. Damage within
+the last transaction cannot be told from a crash. The format: https://www.sqlite.org/walformat.html
 
 | bytes of the header | field    | of a frame | field                                     |
 |---------------------|----------|------------|-------------------------------------------|
@@ -13,23 +16,23 @@ https://www.sqlite.org/walformat.html
 | 8-11                | page size| 4-7        | size of the file if it ends a transaction |
 | 16-23               | salt     | 8-15       | salt, as in the header                    |
 | 24-31               | checksum | 16-23      | checksum                                  |
+
+The file is read in pieces. It has 4 MB as a rule, but it grows while somebody reads the tables for long.
 """
 
+import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO
 
 _HEADER_BYTES, _FRAME_BYTES = 32, 24
 _HEADER, _FRAME = struct.Struct(">IIII8sII"), struct.Struct(">II8sII")
 _MAGIC = 0x377F0682  # the lowest bit: whether checksums are of big-endian numbers
+_PAGE_BYTES = frozenset(1 << power for power in range(9, 17))
+_PIECE_BYTES = 256 * 1024
 _LOOKS = 3
 FrameSums = tuple[int, int]
-
-
-class _Frame(NamedTuple):
-    ends: bool  # a transaction
-    follows: bool  # by its checksum, the frame before
 
 
 def write_ahead_damage(path: Path) -> str | None:
@@ -40,42 +43,51 @@ def write_ahead_damage(path: Path) -> str | None:
     before = None
     for _ in range(_LOOKS):
         try:
-            content = path.read_bytes()
             with path.open("rb") as file:
-                is_same = file.read(_HEADER_BYTES) == content[:_HEADER_BYTES]
+                header = file.read(_HEADER_BYTES)
+                found = _damage(header, file)
+            with path.open("rb") as file:
+                is_same = file.read(_HEADER_BYTES) == header
         except FileNotFoundError:
             return None
-        found = _damage(content)
         if found is None or (is_same and found == before):
             return found
         before = found  # believed when it is found twice: one read is not of one moment
     return None
 
 
-def _damage(content: bytes) -> str | None:
-    if len(content) < _HEADER_BYTES + _FRAME_BYTES:
+def _damage(header: bytes, file: BinaryIO) -> str | None:
+    """Return what is wrong with a file that is read up to the end of its header."""
+    if os.fstat(file.fileno()).st_size < _HEADER_BYTES + _FRAME_BYTES or len(header) < _HEADER_BYTES:
         return None
-    magic, _, page_bytes, _, salt, first, second = _HEADER.unpack_from(content)
+    magic, _, page_bytes, _, salt, first, second = _HEADER.unpack(header)
     order = ">" if magic & 1 else "<"
-    if magic & ~1 != _MAGIC or _sums(content[:24], order, (0, 0)) != (first, second):
+    is_known = magic & ~1 == _MAGIC and page_bytes in _PAGE_BYTES
+    if not is_known or _sums(header[:24], order, (0, 0)) != (first, second):
         return "its header is damaged, and the commits in it would be lost"
-    frames = list(_frames(content, order, page_bytes, salt, (first, second)))
-    broken = next((number for number, each in enumerate(frames) if not each.follows), len(frames))
-    ended = next((number for number in range(broken, len(frames)) if frames[number].ends), len(frames))
-    if not any(each.follows for each in frames[ended + 1 :]):
-        return None
-    return f"frame {broken} of {len(frames)} is damaged, and the commits behind it would be lost"
+    broken, followed = None, [(first, second)]  # the checksums that a frame here may go on from
+    for number, frame in enumerate(_frames(file, _FRAME_BYTES + page_bytes)):
+        _, size, own, first, second = _FRAME.unpack_from(frame)
+        made = [_frame_sums(frame, order, each) for each in followed] if own == salt else []
+        if (first, second) in made:
+            if broken is not None:
+                return f"frame {broken} is damaged, and the commits behind it would be lost"
+            followed = [(first, second)]
+            continue
+        if broken is None:
+            broken = number
+        else:
+            made = []
+        # Of the broken one: what it says, or what it should say, if that is what is damaged.
+        followed = [(first, second), *made] if size and _is_one_bit_off(own, salt) else []
+    return None
 
 
-def _frames(content: bytes, order: str, page_bytes: int, salt: bytes, before: FrameSums) -> Iterator[_Frame]:
-    """Yield the frames of the present salt; behind the last of them stand older ones."""
-    for at in range(_HEADER_BYTES, len(content) - _FRAME_BYTES - page_bytes + 1, _FRAME_BYTES + page_bytes):
-        _, size, own, first, second = _FRAME.unpack_from(content, at)
-        page, sums = at + _FRAME_BYTES, None
-        if own == salt:
-            sums = _sums(content[page : page + page_bytes], order, _sums(content[at : at + 8], order, before))
-        before = first, second  # what it says, so that those behind a damaged one are told apart
-        yield _Frame(bool(size) and _is_one_bit_off(own, salt), sums == before)
+def _frames(file: BinaryIO, frame_bytes: int) -> Iterator[bytes]:
+    """Yield what is whole of the rest of the file, frame by frame."""
+    while piece := file.read(max(1, _PIECE_BYTES // frame_bytes) * frame_bytes):
+        for at in range(0, len(piece) - frame_bytes + 1, frame_bytes):
+            yield piece[at : at + frame_bytes]
 
 
 def _is_one_bit_off(own: bytes, salt: bytes) -> bool:
@@ -83,11 +95,14 @@ def _is_one_bit_off(own: bytes, salt: bytes) -> bool:
     return (int.from_bytes(own) ^ int.from_bytes(salt)).bit_count() <= 1
 
 
+def _frame_sums(frame: bytes, order: str, before: FrameSums) -> FrameSums:
+    return _sums(frame[_FRAME_BYTES:], order, _sums(frame[:8], order, before))
+
+
 def _sums(data: bytes, order: str, before: FrameSums) -> FrameSums:
     """Return SQLite's checksum over some bytes, going on from another."""
     first, second = before
-    numbers = struct.unpack(f"{order}{len(data) // 4}I", data)
-    for at in range(0, len(numbers), 2):
-        first = (first + numbers[at] + second) & 0xFFFFFFFF
-        second = (second + numbers[at + 1] + first) & 0xFFFFFFFF
+    for one, other in struct.iter_unpack(f"{order}II", data):
+        first = (first + one + second) & 0xFFFFFFFF
+        second = (second + other + first) & 0xFFFFFFFF
     return first, second

@@ -24,14 +24,14 @@ def located(option: str, given: str) -> Location:
     """Return what a path or an address names: `file://` or `s3://`. Raises InvalidOption for others."""
     parts = urlsplit(given)
     if given.startswith(_BUCKETS):
-        if not parts.netloc or "@" in parts.netloc or ".." in parts.path.split("/"):
+        if not parts.netloc or set("@:") & set(parts.netloc) or ".." in parts.path.split("/"):
             raise InvalidOption(option, f"{_BUCKETS}…", f"{_BUCKETS}BUCKET/FOLDER, and nothing else")
         return location(given)
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
         return Path(unquote(parts.path))
     if not given or "://" in given:
         wanted = f"a path that the driver and all executors see, or {_BUCKETS}BUCKET/FOLDER"
-        shown = f"{parts.scheme}://…" if "@" in parts.netloc else given  # it may hold a key
+        shown = f"{parts.scheme}://…" if "@" in given else given  # it may hold a key, and that a slash
         raise InvalidOption(option, shown, wanted)
     return Path(given).absolute()
 

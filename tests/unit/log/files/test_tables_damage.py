@@ -4,6 +4,8 @@ import os
 import random
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import StoreDamaged
-from penstock.log.files import tables
+from penstock.log.files import lock, tables
 from penstock.log.files.log import FileLog
 from penstock.log.files.verify import check_tables
 from penstock.log.files.write_ahead import write_ahead_damage
@@ -306,3 +308,19 @@ def test_a_write_ahead_log_that_was_cut_or_begun_anew_is_not_damaged(
         assert anew[:32] != content[:32]
         assert write_ahead_damage(log) is None
     assert names_in(path.parent)
+
+
+@pytest.mark.parametrize("is_living", [False, True], ids=["of nobody", "of another program"])
+def test_a_number_that_a_killed_writer_left_keeps_nobody_from_looking(
+    killed: tuple[Path, list[list[str]]], is_living: bool
+) -> None:
+    """The number in the file of the lock may be any program's by now; the lock itself is nobody's."""
+    path, _ = killed
+    log = path.with_name(f"{path.name}{tables.WRITE_AHEAD}")
+    log.write_bytes(flipped(log.read_bytes(), 2000, 0))
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    (path.parent / lock.NAME).write_text(f"{os.getppid() if is_living else ended.pid}\n")
+    with pytest.raises(StoreDamaged, match="would be lost"):
+        names_in(path.parent)
+    assert [each.file for each in check_tables(path.parent)] == [tables.NAME]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -258,6 +259,28 @@ def test_of_very_many_producers_those_are_known_that_were_heard_of_last(tmp_path
         assert most <= 101
         assert {7, *range(1_930, 2_000)} <= states.keys()
         assert opened.partition.has_open(7)
+
+
+def test_which_producers_were_heard_of_last_is_told_by_the_log_not_by_the_clock(tmp_path: Path) -> None:
+    """A clock that is set back makes the latest seem the oldest; after a crash all seem of one moment."""
+    clock, options = FakeClock(), dict[str, Any](producers=100)
+
+    def plain(opened: OpenPartition, id: int) -> None:
+        batch = a_batch(b"x", producer_id=id, producer_epoch=0, base_sequence=0)
+        (found,) = opened.write([PartitionWrite(opened.partition, batch, [(0, read_header(batch))])])
+        assert found.error is None
+
+    with open_partition(tmp_path, clean=False, clock=clock, **options) as opened:
+        for id in range(2_000, 2_060):
+            plain(opened, id)
+        clock._now_ms -= 3_600_000
+        for id in range(1_000, 1_041):  # the last of them is one too many
+            plain(opened, id)
+        assert sorted(opened.partition.producers.states) == [*range(1_000, 1_041), *range(2_026, 2_060)]
+    with open_partition(tmp_path, clock=clock, **options) as opened:
+        for id in range(500, 526):
+            plain(opened, id)
+        assert {*range(500, 526), *range(1_000, 1_041)} <= opened.partition.producers.states.keys()
 
 
 def test_a_reader_elsewhere_keeps_no_producers_but_those_with_something_open(tmp_path: Path) -> None:
