@@ -31,7 +31,7 @@ COUNTED: Table = {
     "gateway/__init__.py": (1, "an extra: the room can be imported without Starlette, and says so when used"),
     "cli/reload.py": (1, "an extra: only who develops has the package that watches files"),
     "django/joining.py": (1, "only a project on PostgreSQL has its driver"),
-    "operate/kafka_cluster.py": (2, "an extra: only who asks a Kafka cluster needs a client of it"),
+    "operate/kafka_cluster.py": (3, "an extra: only who asks a Kafka cluster needs a client of it"),
     "log/open_batches.py": (
         3,
         "an extra: only who serves Kafka clients has the codec, and each engine its own",
@@ -48,6 +48,7 @@ COUNTED: Table = {
     "pipeline/__init__.py": (5, "a task of Spark imports the room, and needs no part of its face"),
     "pipeline/committing.py": (2, "how tables take rows: each way knows the contract that stands here"),
     "pipeline/fetch/__init__.py": (4, "a fetcher brings its driver; the address says which one"),
+    "pipeline/iceberg/catalog.py": (2, "only a catalog in PostgreSQL needs its driver"),
     "pipeline/kinds.py": (1, "pyiceberg is optional"),
     "pipeline/routing.py": (1, "where typed rows go: it knows the contract that stands here"),
     "pipeline/sink.py": (1, "pyiceberg is optional"),

@@ -141,7 +141,7 @@ def job_of(given: dict[str, Any], topic: str | None = None) -> Job:
     if given["format"] != ICEBERG and (given["catalog"] or given["namespace"]):
         raise click.UsageError("--catalog and --namespace are for --format iceberg")
     if given["format"] == ICEBERG:
-        check_catalog(given["to"])
+        check_catalog(given["to"], given["catalog"])
     return Job(
         url=url,
         topic=given["topic"],

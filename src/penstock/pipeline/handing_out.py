@@ -18,6 +18,7 @@ from penstock.errors import InvalidPipeline, MissingExtra
 from penstock.log.contract import DEFAULT_MAX_BYTES, OffsetRange
 from penstock.log.entry import Entry, record_of
 from penstock.log.kafka_form import entries_of
+from penstock.log.kafka_settings import KafkaSettings
 from penstock.log.sql.naming import Names
 from penstock.log.store import open_store
 from penstock.model.limits import ERASED
@@ -25,7 +26,6 @@ from penstock.model.outcome import Done, outcome_of
 from penstock.model.record import Record
 
 from .declared import Pipeline
-from .kafka_settings import KafkaSettings
 from .kafka_topic import KafkaTopicReader, is_kafka
 from .offsets import Piece
 from .places import PLACE

@@ -18,6 +18,7 @@ from penstock.errors import Damaged, InvalidBatch, InvalidUrl, StoreError, Store
 from penstock.log.contract import Bounds, LogIdentity, Position, Topic
 from penstock.log.entry import Entry
 from penstock.log.kafka_form import entries_of
+from penstock.log.kafka_settings import KafkaSettings, kafka_settings
 from penstock.log.sql.address import without_password
 from penstock.model.partition import KAFKA
 from penstock.wire.kafka.apis.records import FETCH, LIST_OFFSETS
@@ -27,7 +28,6 @@ from penstock.wire.kafka.layout import Message
 from penstock.wire.kafka.record_batch import BatchHeader, check_batch, headers_in
 
 from .kafka_connection import BrokerConnection
-from .kafka_settings import KafkaSettings, kafka_settings
 
 SCHEME = "kafka://"
 INCARNATION = 0

@@ -8,12 +8,12 @@ from penstock.errors import InvalidOption, RecordsRemoved, StoreUnsupported, Unk
 from penstock.log.contract import Bounds, Growth, LogIdentity, OffsetRange, Position, Topic
 from penstock.log.entry import Entry
 from penstock.log.kafka_form import entries_of
+from penstock.log.kafka_settings import KafkaSettings
 from penstock.log.sql.naming import Names
 from penstock.log.store import open_store
 
 from .admission import AdmittedPiece
 from .history import LogNow, mark_of
-from .kafka_settings import KafkaSettings
 from .kafka_topic import FETCH_BYTES, KafkaTopicReader, is_kafka
 from .offsets import Ends, Piece, said
 from .options import LATEST, ReadingPlace
