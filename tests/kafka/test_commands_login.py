@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from penstock.errors import Error
+from penstock.testing.records import a_record
 from tests.access.house import PASSWORD, House
 from tests.kafka.test_commands import run, tailed
 
@@ -83,6 +84,7 @@ def test_a_lock_that_is_met_in_another_way_says_what_to_give(
 
 
 def test_nothing_of_a_login_is_said(url: str, house: House, capfd: pytest.CaptureFixture[str]) -> None:
+    house.store.log.append("orders-secret", [a_record()])
     done = run("tail", "orders-secret", "--no-follow", "--url", url)
-    assert done.exit_code != 0
+    assert "TopicAuthorizationFailed" in str(done.exception)
     assert PASSWORD not in f"{done.output}{done.exception}{''.join(capfd.readouterr())}"
