@@ -16,7 +16,7 @@ from penstock.log.sql.address import short_name
 from penstock.log.sql.naming import Names
 from penstock.log.sql.url import plain_url
 from penstock.pipeline.declared import Pipeline
-from penstock.pipeline.kafka_topic import is_kafka
+from penstock.pipeline.kafka_address import is_kafka
 from penstock.pipeline.kinds import ICEBERG
 from penstock.pipeline.lake_state import finish_reset
 from penstock.pipeline.modes import APPEND, Mode, check_lake

@@ -21,7 +21,6 @@ from penstock.errors import (
     shown,
 )
 from penstock.log.entry import content_of, key_bytes
-from penstock.log.kafka_form import kafka_headers, record_of_kafka
 from penstock.log.kafka_settings import kafka_settings
 from penstock.log.sql.address import without_password
 from penstock.model.record import Record
@@ -68,6 +67,8 @@ class KafkaCluster:
             import aiokafka.conn
         except ImportError as exc:
             raise MissingExtra("a Kafka cluster", "kafka") from exc
+        from penstock.log import kafka_form  # it needs that extra, too
+
         host, found, port = url.removeprefix(SCHEME).rstrip("/").rpartition(":")
         if not (found and host and port.isdecimal() and 0 < int(port) < 65_536):
             raise InvalidUrl(without_password(url), (), f"it is not {FORM}")
@@ -75,6 +76,7 @@ class KafkaCluster:
             remedy = "the login is PENSTOCK_KAFKA_SASL_USERNAME and PENSTOCK_KAFKA_SASL_PASSWORD"
             raise InvalidUrl(without_password(url), (), f"it has a login, and must be {FORM}; {remedy}")
         self._kafka: Any = aiokafka
+        self.form = kafka_form
         self.address, self._place = f"{host}:{port}", (host.strip("[]"), int(port))
         self._settings = kafka_settings({})
         self.security = self._security()
@@ -222,7 +224,7 @@ class KafkaCluster:
                 key=key_bytes(each.key),
                 partition=partition,
                 timestamp_ms=each.timestamp_ms,
-                headers=kafka_headers(content_of(each)),
+                headers=self.form.kafka_headers(content_of(each)),
             )
             for each in records
         ]
@@ -276,7 +278,7 @@ class KafkaTail:
             silent_ms = 0 if found or moved else silent_ms + _POLL_MS
             for each in found:
                 if each.offset < ends[self._kafka.TopicPartition(each.topic, each.partition)]:
-                    yield _record(each)
+                    yield self._record(each)
             if silent_ms >= _SILENCE_MS:
                 raise _silent(self._cluster.address, *next(iter(behind.items())))
 
@@ -287,6 +289,11 @@ class KafkaTail:
     def close(self) -> None:
         """End."""
         self._cluster.run(self._consumer.stop())
+
+    def _record(self, message: Any) -> Record:
+        place = message.partition, message.offset
+        said = message.timestamp, message.key, message.value, list(message.headers)
+        return self._cluster.form.record_of_kafka(message.topic, place, *said)
 
     async def _behind(self, ends: Any) -> dict[Any, int]:
         """Return the next offset of every partition that is not at its end."""
@@ -304,9 +311,3 @@ def _silent(address: str, part: Any, offset: int) -> StoreError:
         f"on, though there are some: for {_SILENCE_MS // 1000} seconds nothing came; its own log says why, "
         "and of a log in files penstock log verify; --partition and --from read what is elsewhere"
     )
-
-
-def _record(message: Any) -> Record:
-    place = message.partition, message.offset
-    said = message.timestamp, message.key, message.value, list(message.headers)
-    return record_of_kafka(message.topic, place, *said)

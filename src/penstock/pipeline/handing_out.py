@@ -17,7 +17,6 @@ import msgspec
 from penstock.errors import InvalidPipeline, MissingExtra
 from penstock.log.contract import DEFAULT_MAX_BYTES, OffsetRange
 from penstock.log.entry import Entry, record_of
-from penstock.log.kafka_form import entries_of
 from penstock.log.kafka_settings import KafkaSettings
 from penstock.log.sql.naming import Names
 from penstock.log.store import open_store
@@ -26,7 +25,7 @@ from penstock.model.outcome import Done, outcome_of
 from penstock.model.record import Record
 
 from .declared import Pipeline
-from .kafka_topic import KafkaTopicReader, is_kafka
+from .kafka_address import is_kafka
 from .offsets import Piece
 from .places import PLACE
 from .python_worker import settle_in
@@ -67,6 +66,10 @@ class TopicRecords:
                     start = entries[-1].offset + 1 if entries else end
 
     def _of_cluster(self, pieces: Iterator[Piece]) -> Iterator[Entry]:
+        from penstock.log.kafka_form import entries_of
+
+        from .kafka_topic import KafkaTopicReader
+
         with closing(KafkaTopicReader(self.url, self.topic, self.kafka)) as reader:
             number = reader.known().topic.id
             for piece in pieces:

@@ -17,7 +17,7 @@ from penstock.log.sql.naming import DEFAULT_PREFIX, Names
 from penstock.log.sql.url import plain_url
 
 from .columns import COLUMNS
-from .kafka_topic import is_kafka, kafka_address
+from .kafka_address import is_kafka, kafka_address
 
 EARLIEST, LATEST = "earliest", "latest"
 _DEFAULT_TOPIC = "events"
