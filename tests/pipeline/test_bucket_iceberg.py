@@ -33,7 +33,7 @@ from penstock.pipeline.failure import failure
 from penstock.pipeline.iceberg.catalog import begin, catalog_of
 from penstock.pipeline.iceberg.table import IcebergTable
 from penstock.pipeline.kinds import kind_of, table_at
-from penstock.pipeline.lake_state import reset
+from penstock.pipeline.lake_state import remember, reset
 from penstock.pipeline.paths import is_table, tables_in
 from penstock.pipeline.sink import IcebergSink, check_delta
 from penstock.pipeline.storage import Location, location, storage_of
@@ -296,6 +296,7 @@ def test_a_lake_of_the_same_namespace_keeps_its_tables(table: Location, catalog:
     begin(other, catalog, None)
     with pytest.raises(InvalidOption, match="another one than my_lake_é, where table orders is s3://"):
         appended(other / "orders", 0, 10)
+    remember(other, ["orders"])  # as if it were its own
     reset(other, rebuild=True)
     assert offsets(table) == list(range(10)), "it is in the catalog still"
     begin(other, catalog, "elsewhere")

@@ -293,7 +293,8 @@ class KafkaTail:
     def _record(self, message: Any) -> Record:
         place = message.partition, message.offset
         said = message.timestamp, message.key, message.value, list(message.headers)
-        return self._cluster.form.record_of_kafka(message.topic, place, *said)
+        found: Record = self._cluster.form.record_of_kafka(message.topic, place, *said)
+        return found
 
     async def _behind(self, ends: Any) -> dict[Any, int]:
         """Return the next offset of every partition that is not at its end."""
