@@ -180,11 +180,11 @@ def _rest_catalog(uri: str, options: Mapping[str, str]) -> RestCatalog:
         raise CatalogAway(short_name(uri)) from None
     assert isinstance(catalog, RestCatalog)
     for scheme in _REST:
-        catalog._session.mount(f"{scheme}://", _Asking(uri))
+        catalog._session.mount(f"{scheme}://", _CatalogAdapter(uri))
     return catalog
 
 
-class _Asking(HTTPAdapter):
+class _CatalogAdapter(HTTPAdapter):
     """Says in our words that a REST catalog is away: it is not the object store that does not answer."""
 
     def __init__(self, uri: str) -> None:
