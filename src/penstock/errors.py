@@ -147,6 +147,7 @@
     │   ├── BucketMissing           no bucket of that name
     │   ├── StorageRefused          an object store does not know who asks, or does not allow it
     │   ├── StorageAway             an object store does not answer: tried again
+    │   ├── CatalogAway             a catalog of Iceberg tables does not answer: tried again
     │   ├── LakeTakenOver           another driver goes on with a lake, with a checkpoint of its own
     │   ├── PipelineFailed          what Spark says, in one line
     │   └── PipelineInterrupted     something that passes: tried again on the same checkpoint
@@ -1816,6 +1817,16 @@ class StorageAway(PipelineError):
             f"the object store of bucket {shown(bucket)} cannot be reached: {why}; look at AWS_ENDPOINT_URL, "
             "and at AWS_ALLOW_HTTP if it begins with http://"
         )
+
+
+class CatalogAway(PipelineError):
+    """A catalog of Iceberg tables does not answer, or does not let us in."""
+
+    code = "catalog_away"
+    fault, retryable = Fault.OUTSIDE, True
+
+    def __init__(self, catalog: str, why: str = "it does not answer") -> None:
+        super().__init__(f"the catalog of Iceberg tables at {shown(catalog)} cannot be reached: {why}")
 
 
 class LakeTakenOver(PipelineError):

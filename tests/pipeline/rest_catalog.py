@@ -85,6 +85,10 @@ class _Handler(BaseHTTPRequestHandler):
             wanted = json.loads(body)
             self.catalog.create_namespace(tuple(wanted["namespace"]))
             return 200, json.dumps({"namespace": wanted["namespace"], "properties": {}})
+        if parts[3:] == ["register"]:
+            given = json.loads(body)
+            name = parts[2], given["name"]
+            return 200, _loaded(self.catalog.register_table(name, given["metadata-location"]))
         if len(parts) == 4:
             made = CreateTableRequest.model_validate_json(body)
             assert made.stage_create, "it is made with its properties, in one commit"
@@ -110,9 +114,10 @@ def _error(exc: Exception, code: int) -> str:
 
 
 @contextmanager
-def rest_catalog(folder: Path) -> Iterator[str]:
-    """Give the address of a REST catalog that lives in a folder."""
-    catalog = SqlCatalog("server", uri=f"sqlite:///{folder}/server.db", warehouse=f"file://{folder}")
+def rest_catalog(folder: Path, **options: str) -> Iterator[str]:
+    """Give the address of a REST catalog that lives in a folder; `options`: how it reaches tables."""
+    uri = f"sqlite:///{folder}/server.db"
+    catalog = SqlCatalog("server", uri=uri, warehouse=f"file://{folder}", **options)
     handler = type("Handler", (_Handler,), {"catalog": catalog, "lock": Lock()})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = Thread(target=server.serve_forever, name="rest-catalog")

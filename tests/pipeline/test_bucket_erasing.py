@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow.parquet as pq
 import pytest
 
@@ -14,6 +15,7 @@ from penstock import points
 from penstock.errors import StorageRefused
 from penstock.pipeline.committing import BEFORE_COMMIT, AppendFiles
 from penstock.pipeline.erasing import ErasedRows
+from penstock.pipeline.iceberg.catalog import begin
 from penstock.pipeline.lake_state import ErasedPlaces, erased_places, note_erased
 from penstock.pipeline.offsets import Piece
 from penstock.pipeline.storage import location
@@ -26,10 +28,12 @@ from tests.pipeline.test_table import Query, all_places, ends, rows_of
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(params=["append", "upsert"])
+@pytest.fixture(params=["append", "upsert", "iceberg append", "iceberg upsert"])
 def shop(request: pytest.FixtureRequest, bucket: str, tmp_path: Path) -> Iterator[Shop]:
-    committing = AppendFiles() if request.param == "append" else Upsert(("key",), (1,))
-    shop = Shop(tmp_path, committing, location(f"{bucket}/shop/lake"))
+    committing, to = Upsert(("key",), (1,)), location(f"{bucket}/shop/lake")
+    if request.param.startswith("iceberg"):
+        begin(to, request.getfixturevalue("postgres_url"), None)
+    shop = Shop(tmp_path, AppendFiles() if request.param.endswith("append") else committing, to)
     yield shop
     shop.outbox.close()
 
@@ -40,6 +44,8 @@ def traces(shop: Shop, text: str) -> list[str]:
 
 
 def _said(name: str, content: bytes) -> str:
+    if name.endswith(".avro"):
+        return repr((content, list(fastavro.reader(BytesIO(content)))))
     if not name.endswith(".parquet"):
         return content.decode()
     file = pq.ParquetFile(BytesIO(content))
@@ -92,13 +98,17 @@ def test_whoever_may_see_no_more_than_the_table_can_commit_to_it(
     bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a rule of the bucket allows it; the server of these tests knows no rules."""
-    to, read = BucketPath.parse(f"{bucket}/shop/table"), BucketPath.read
+    to = BucketPath.parse(f"{bucket}/shop/table")
 
-    def refused_elsewhere(self: BucketPath) -> Any:
-        if not self.key.startswith(f"{to.key}/"):
-            raise StorageRefused(self.bucket)
-        return read(self)
+    def refused_elsewhere(ask: Callable[[BucketPath], Any]) -> Callable[[BucketPath], Any]:
+        def asked(self: BucketPath) -> Any:
+            if not self.key.startswith(f"{to.key}/"):
+                raise StorageRefused(self.bucket)
+            return ask(self)
 
-    monkeypatch.setattr(BucketPath, "read", refused_elsewhere)
+        return asked
+
+    monkeypatch.setattr(BucketPath, "read", refused_elsewhere(BucketPath.read))
+    monkeypatch.setattr(BucketPath, "stat", refused_elsewhere(BucketPath.stat))
     Query(tmp_path / "one", to).run(ends(0), ends(10))
     assert rows_of(to) == all_places(10)

@@ -206,7 +206,7 @@ def test_a_checkpoint_belongs_to_its_lake(to: Location, tmp_path: Path) -> None:
 def test_what_a_bucket_cannot_hold_is_refused(
     sqlite_store: LogStore, to: Location, penstock: Command, tmp_path: Path
 ) -> None:
-    with pytest.raises(InvalidOption, match="delta in an object store"):
+    with pytest.raises(InvalidOption, match="cannot keep the catalog"):
         begin_iceberg(to, None, None)
     line = ["pipeline", "lake", "--url", sqlite_store.url, "--topic", TOPIC, "--once", "--to", str(to)]
     for more, said in (

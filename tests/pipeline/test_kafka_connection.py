@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from penstock.errors import Damaged, InvalidOption, StoreError, StoreUnreachable
+from penstock.log.kafka_settings import KafkaSettings
 from penstock.pipeline import kafka_connection
-from penstock.pipeline.kafka_settings import KafkaSettings
 from penstock.pipeline.kafka_topic import KafkaTopicReader
 from penstock.pipeline.options import read_options
 from penstock.pipeline.source import BatchReader

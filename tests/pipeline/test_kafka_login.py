@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from penstock.errors import Error, InvalidOption, StoreError, UnknownTopic
+from penstock.log.kafka_settings import KafkaSettings
 from penstock.pipeline.kafka_connection import BrokerConnection
-from penstock.pipeline.kafka_settings import KafkaSettings
 from penstock.pipeline.kafka_topic import KafkaTopicReader
 from penstock.pipeline.options import read_options
 from penstock.pipeline.source import BatchReader

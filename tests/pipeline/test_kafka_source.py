@@ -21,7 +21,7 @@ from penstock.errors import (
 )
 from penstock.log.contract import Keep
 from penstock.operate.retention import retain
-from penstock.pipeline import view
+from penstock.pipeline import kafka_view
 from penstock.pipeline.kafka_topic import KafkaTopicReader
 from penstock.pipeline.modes import Mode, lake_rows
 from penstock.pipeline.options import read_options
@@ -178,8 +178,8 @@ def test_another_record_in_the_same_place_is_seen(kafka: KafkaStore, monkeypatch
     kafka.fill(30)
     reader = StreamReader(kafka.options())
     place = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
-    told = view._told
-    monkeypatch.setattr(view, "_told", lambda entry: told(entry._replace(value=b"another")))
+    told = kafka_view._told
+    monkeypatch.setattr(kafka_view, "_told", lambda entry: told(entry._replace(value=b"another")))
     with pytest.raises(HistoryTakenBack, match="another record stands"):
         StreamReader(kafka.options()).latestOffset(place, ReadAllAvailable())
 

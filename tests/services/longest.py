@@ -16,6 +16,7 @@ Item = TypeVar("Item", bound=pytest.Item)
 LONGEST_SECONDS = {
     "tests/pipeline/test_cluster.py": 129,
     "tests/pipeline/test_iceberg_command.py": 120,
+    "tests/pipeline/test_bucket_iceberg_command.py": 110,
     "tests/pipeline/test_write_back_spark.py": 71,
     "tests/compat/test_install_lines.py": 59,
     "tests/pipeline/test_upsert_lake.py": 50,

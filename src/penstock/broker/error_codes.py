@@ -20,6 +20,7 @@ ERROR_NUMBERS: dict[str, E] = {
     "body_too_large": E.MESSAGE_TOO_LARGE,
     "bucket_missing": _ODD,
     "buffer_full": _AWAY,
+    "catalog_away": _ODD,
     "commit_outcome_unknown": _AWAY,
     "connection_refused": _ODD,
     "cursor_beyond_end": _AWAY,

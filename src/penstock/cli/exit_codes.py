@@ -155,6 +155,7 @@ EXIT_CODES = {
     "bucket_missing": FAILED,
     "storage_refused": FAILED,
     "storage_away": UNREACHABLE,
+    "catalog_away": UNREACHABLE,
     "lake_taken_over": FAILED,
     "pipeline_failed": FAILED,
     "pipeline_interrupted": UNREACHABLE,

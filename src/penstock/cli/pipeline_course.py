@@ -16,7 +16,7 @@ from penstock.log.sql.address import short_name
 from penstock.log.sql.naming import Names
 from penstock.log.sql.url import plain_url
 from penstock.pipeline.declared import Pipeline
-from penstock.pipeline.kafka_topic import is_kafka
+from penstock.pipeline.kafka_address import is_kafka
 from penstock.pipeline.kinds import ICEBERG
 from penstock.pipeline.lake_state import finish_reset
 from penstock.pipeline.modes import APPEND, Mode, check_lake
@@ -141,7 +141,7 @@ def job_of(given: dict[str, Any], topic: str | None = None) -> Job:
     if given["format"] != ICEBERG and (given["catalog"] or given["namespace"]):
         raise click.UsageError("--catalog and --namespace are for --format iceberg")
     if given["format"] == ICEBERG:
-        check_catalog(given["to"])
+        check_catalog(given["to"], given["catalog"])
     return Job(
         url=url,
         topic=given["topic"],

@@ -108,7 +108,7 @@ _WRITING: list[Decorator] = [
     click.option(
         "--catalog",
         metavar="URL",
-        help="Of Iceberg tables: a REST catalog.  [default: a file in the folder]",
+        help="Of Iceberg tables: a REST catalog, or a PostgreSQL database.  [default: a file in the folder]",
     ),
     click.option(
         "--namespace",

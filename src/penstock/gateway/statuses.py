@@ -30,6 +30,7 @@ STATUSES: dict[str, int] = {
     "body_too_large": _TOO_LARGE,
     "bucket_missing": _ODD,
     "buffer_full": _AWAY,
+    "catalog_away": _ODD,
     "commit_outcome_unknown": _AWAY,
     "connection_refused": _ODD,
     "cursor_beyond_end": _AWAY,

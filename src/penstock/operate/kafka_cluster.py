@@ -1,6 +1,11 @@
-"""A cluster that speaks Kafka's protocol, ours or another's, as commands see it: `kafka://host:port`."""
+"""A cluster that speaks Kafka's protocol, ours or another's, as commands see it: `kafka://host:port`.
+
+Encrypted and logged in as the settings `[kafka]` say, which pipelines have, too. aiokafka says of a first
+connection that fails only that it failed, so one is made before it is asked anything.
+"""
 
 import asyncio
+import ssl
 from collections.abc import Coroutine, Iterator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
@@ -13,9 +18,10 @@ from penstock.errors import (
     StoreUnreachable,
     UnknownPartition,
     UnknownTopic,
+    shown,
 )
 from penstock.log.entry import content_of, key_bytes
-from penstock.log.kafka_form import kafka_headers, record_of_kafka
+from penstock.log.kafka_settings import kafka_settings
 from penstock.log.sql.address import without_password
 from penstock.model.record import Record
 
@@ -27,6 +33,8 @@ T = TypeVar("T")
 _ANSWER_MS = 20_000
 _POLL_MS = 500
 _SILENCE_MS = 10_000  # of a cluster that has more records than it gives
+_CLOSE_SECONDS = 1.0
+_PROTOCOL = "PENSTOCK_KAFKA_SECURITY_PROTOCOL"
 
 
 class KafkaTopic(NamedTuple):
@@ -52,24 +60,91 @@ class KafkaCluster:
     """A connection to a cluster, for one thread, between `with` and its end."""
 
     def __init__(self, url: str) -> None:
-        """Raises InvalidUrl, MissingExtra."""
+        """Raises InvalidUrl, InvalidOption, MissingExtra."""
         try:
             import aiokafka
             import aiokafka.admin
+            import aiokafka.conn
         except ImportError as exc:
             raise MissingExtra("a Kafka cluster", "kafka") from exc
+        from penstock.log import kafka_form  # it needs that extra, too
+
         host, found, port = url.removeprefix(SCHEME).rstrip("/").rpartition(":")
         if not (found and host and port.isdecimal() and 0 < int(port) < 65_536):
             raise InvalidUrl(without_password(url), (), f"it is not {FORM}")
         if "@" in host:  # a client would take it for a part of the host's name, and print it
-            raise InvalidUrl(without_password(url), (), f"it has a login, and must be {FORM}")
+            remedy = "the login is PENSTOCK_KAFKA_SASL_USERNAME and PENSTOCK_KAFKA_SASL_PASSWORD"
+            raise InvalidUrl(without_password(url), (), f"it has a login, and must be {FORM}; {remedy}")
         self._kafka: Any = aiokafka
-        self.address = f"{host}:{port}"
+        self.form = kafka_form
+        self.address, self._place = f"{host}:{port}", (host.strip("[]"), int(port))
+        self._settings = kafka_settings({})
+        self.security = self._security()
         self._loop = asyncio.new_event_loop()
         self._producer: Any = None
 
+    def _security(self) -> dict[str, Any]:
+        """Return how a client of this cluster is told to encrypt and to log in."""
+        said = self._settings
+        found: dict[str, Any] = {"security_protocol": said.security_protocol}
+        if said.encrypts:
+            found |= {"ssl_context": said.context()}
+        if said.logs_in:
+            found |= {"sasl_mechanism": said.sasl_mechanism, "sasl_plain_username": said.sasl_username}
+            found |= {"sasl_plain_password": said.sasl_password}
+        return found
+
     def __enter__(self) -> "KafkaCluster":
+        """Raises StoreUnreachable, StoreError."""
+        try:
+            self._loop.run_until_complete(self._connected())
+        except BaseException:
+            self._loop.close()
+            raise
         return self
+
+    async def _connected(self) -> None:
+        """Connect once, and say what is wrong if that fails."""
+        errors = self._kafka.errors
+        try:
+            await self._connect_once()
+        except ssl.SSLCertVerificationError as exc:
+            raise StoreError(
+                f"the certificate of the Kafka cluster {self.address} does not hold: {exc.verify_message}; "
+                "name its authority by PENSTOCK_KAFKA_SSL_CA_LOCATION"
+            ) from exc
+        except ssl.SSLError as exc:
+            why = exc.reason or str(exc)
+            raise StoreError(f"no TLS with {self.address}: {why}; see {_PROTOCOL}") from exc
+        except (errors.KafkaConnectionError, asyncio.IncompleteReadError) as exc:
+            raise self._closed(str(exc)) from exc
+        except TimeoutError as exc:
+            raise self._closed(f"it says nothing for {_ANSWER_MS // 1000} s") from exc
+        except OSError as exc:
+            raise StoreUnreachable(self.address, str(exc)) from exc
+        except (errors.KafkaError, ValueError) as exc:  # the latter: it does not know the password itself
+            said = self._settings
+            if not said.logs_in:
+                raise self._closed(str(exc)) from exc
+            raise StoreError(
+                f"the Kafka cluster {self.address} refuses the login of {shown(said.sasl_username)} by "
+                f"{said.sasl_mechanism}: {exc}"
+            ) from exc
+
+    async def _connect_once(self) -> None:
+        made = self._kafka.conn.AIOKafkaConnection(
+            *self._place, request_timeout_ms=_ANSWER_MS, **self.security
+        )
+        try:
+            await made.connect()
+        finally:
+            ended = made.close()
+            if made._protocol is not None:  # it was connected: the loop must not be closed before it is
+                await asyncio.wait([ended], timeout=_CLOSE_SECONDS)
+
+    def _closed(self, why: str) -> StoreUnreachable:
+        used = self._settings.security_protocol
+        return StoreUnreachable(self.address, f"{why}; it may want another {_PROTOCOL} than {used}")
 
     def __exit__(self, *_: object) -> None:
         if self._producer is not None:
@@ -82,7 +157,7 @@ class KafkaCluster:
         try:
             return self._loop.run_until_complete(work)
         except errors.KafkaConnectionError as exc:
-            raise StoreUnreachable(self.address, str(exc)) from exc
+            raise self._closed(str(exc)) from exc
         except errors.KafkaError as exc:
             raise StoreError(f"the Kafka cluster {self.address} refuses it: {exc}") from exc
 
@@ -99,7 +174,7 @@ class KafkaCluster:
 
     async def _asked(self, question: str, *arguments: Any) -> Any:
         admin = self._kafka.admin.AIOKafkaAdminClient(
-            bootstrap_servers=self.address, request_timeout_ms=_ANSWER_MS
+            bootstrap_servers=self.address, request_timeout_ms=_ANSWER_MS, **self.security
         )
         try:
             await admin.start()
@@ -139,6 +214,7 @@ class KafkaCluster:
                 acks="all",
                 enable_idempotence=True,
                 request_timeout_ms=_ANSWER_MS,
+                **self.security,
             )
             await self._producer.start()
         sent = [
@@ -148,7 +224,7 @@ class KafkaCluster:
                 key=key_bytes(each.key),
                 partition=partition,
                 timestamp_ms=each.timestamp_ms,
-                headers=kafka_headers(content_of(each)),
+                headers=self.form.kafka_headers(content_of(each)),
             )
             for each in records
         ]
@@ -172,6 +248,7 @@ class KafkaTail:
             isolation_level="read_committed",
             auto_offset_reset="earliest",
             request_timeout_ms=_ANSWER_MS,
+            **self._cluster.security,
         )
         await consumer.start()
         consumer.assign(self._parts)
@@ -201,7 +278,7 @@ class KafkaTail:
             silent_ms = 0 if found or moved else silent_ms + _POLL_MS
             for each in found:
                 if each.offset < ends[self._kafka.TopicPartition(each.topic, each.partition)]:
-                    yield _record(each)
+                    yield self._record(each)
             if silent_ms >= _SILENCE_MS:
                 raise _silent(self._cluster.address, *next(iter(behind.items())))
 
@@ -212,6 +289,12 @@ class KafkaTail:
     def close(self) -> None:
         """End."""
         self._cluster.run(self._consumer.stop())
+
+    def _record(self, message: Any) -> Record:
+        place = message.partition, message.offset
+        said = message.timestamp, message.key, message.value, list(message.headers)
+        found: Record = self._cluster.form.record_of_kafka(message.topic, place, *said)
+        return found
 
     async def _behind(self, ends: Any) -> dict[Any, int]:
         """Return the next offset of every partition that is not at its end."""
@@ -229,9 +312,3 @@ def _silent(address: str, part: Any, offset: int) -> StoreError:
         f"on, though there are some: for {_SILENCE_MS // 1000} seconds nothing came; its own log says why, "
         "and of a log in files penstock log verify; --partition and --from read what is elsewhere"
     )
-
-
-def _record(message: Any) -> Record:
-    place = message.partition, message.offset
-    said = message.timestamp, message.key, message.value, list(message.headers)
-    return record_of_kafka(message.topic, place, *said)

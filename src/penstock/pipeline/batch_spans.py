@@ -15,7 +15,7 @@ from penstock.log.store import open_store
 from penstock.model.context import context_of
 from penstock.wire.kafka.headers import decode_headers
 
-from .kafka_topic import is_kafka
+from .kafka_address import is_kafka
 from .query import Job, Progress
 
 logger = logging.getLogger("penstock.pipeline")

@@ -18,7 +18,7 @@ import msgspec
 from penstock.errors import InvalidPipeline, MissingExtra
 from penstock.log.contract import DEFAULT_MAX_BYTES, Bounds, OffsetRange
 from penstock.log.entry import Entry, record_of
-from penstock.log.kafka_form import entries_of
+from penstock.log.kafka_settings import KafkaSettings
 from penstock.log.sql.naming import Names
 from penstock.log.store import open_store
 from penstock.model.limits import ERASED
@@ -26,8 +26,7 @@ from penstock.model.outcome import Done, outcome_of
 from penstock.model.record import Record
 
 from .declared import Pipeline
-from .kafka_settings import KafkaSettings
-from .kafka_topic import KafkaTopicReader, is_kafka
+from .kafka_address import is_kafka
 from .offsets import Piece
 from .places import PLACE
 from .python_worker import settle_in
@@ -73,6 +72,10 @@ class TopicRecords:
                     at = entries[-1].offset + 1 if entries else end
 
     def _of_cluster(self, pieces: Iterator[Piece]) -> Iterator[Entry]:
+        from penstock.log.kafka_form import entries_of
+
+        from .kafka_topic import KafkaTopicReader
+
         with closing(KafkaTopicReader(self.url, self.topic, self.kafka)) as reader:
             number = reader.known().topic.id
             for partition, start, end in pieces:

@@ -12,14 +12,13 @@ from contextlib import contextmanager
 
 from penstock.clock import SYSTEM
 from penstock.errors import InvalidRequest, StoreError, StoreUnreachable, Unauthenticated, shown
+from penstock.log.kafka_settings import KafkaSettings
 from penstock.wire.kafka.apis.records import FETCH, LIST_OFFSETS
 from penstock.wire.kafka.apis.security import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from penstock.wire.kafka.apis.topics import METADATA
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
 from penstock.wire.kafka.layout import Api, Message
 from penstock.wire.kafka.sasl_client import sasl_exchange
-
-from .kafka_settings import KafkaSettings
 
 # Of Apache Kafka 3.0 and later, and ours.
 _VERSIONS = {METADATA.key: 12, LIST_OFFSETS.key: 7, FETCH.key: 12}

@@ -14,11 +14,11 @@ from hashlib import blake2b
 from typing import Any
 from uuid import UUID
 
-from penstock.errors import Damaged, InvalidBatch, InvalidUrl, StoreError, StoreUnreachable, UnknownTopic
+from penstock.errors import Damaged, InvalidBatch, StoreError, StoreUnreachable, UnknownTopic
 from penstock.log.contract import Bounds, LogIdentity, Position, Topic
 from penstock.log.entry import Entry
 from penstock.log.kafka_form import entries_of
-from penstock.log.sql.address import without_password
+from penstock.log.kafka_settings import KafkaSettings, kafka_settings
 from penstock.model.partition import KAFKA
 from penstock.wire.kafka.apis.records import FETCH, LIST_OFFSETS
 from penstock.wire.kafka.apis.topics import METADATA
@@ -26,38 +26,16 @@ from penstock.wire.kafka.error_numbers import ErrorNumber as E
 from penstock.wire.kafka.layout import Message
 from penstock.wire.kafka.record_batch import BatchHeader, check_batch, headers_in
 
+from .kafka_address import kafka_address
 from .kafka_connection import BrokerConnection
-from .kafka_settings import KafkaSettings, kafka_settings
 
-SCHEME = "kafka://"
 INCARNATION = 0
-_FORM = "kafka://host:port"
 _WAIT_MS = 500
 _SILENT_TIMES = 40
 FETCH_BYTES = 8 << 20
 _EARLIEST, _LATEST, _COMMITTED = -2, -1, 1
 _NO_UUID = UUID(int=0)
 _PASSES = {E.LEADER_NOT_AVAILABLE, E.NOT_LEADER_OR_FOLLOWER, E.REQUEST_TIMED_OUT}
-
-
-def is_kafka(url: str) -> bool:
-    """Return whether an address means a Kafka cluster."""
-    return url.startswith(SCHEME)
-
-
-def kafka_address(url: str) -> tuple[str, int]:
-    """Return host and port of a cluster. Raises InvalidUrl."""
-    host, found, port = url.removeprefix(SCHEME).rstrip("/").rpartition(":")
-    if "@" in host:
-        raise InvalidUrl(
-            without_password(url),
-            (),
-            f"it has a login, and must be {_FORM}; the login is PENSTOCK_KAFKA_SASL_USERNAME and "
-            "PENSTOCK_KAFKA_SASL_PASSWORD",
-        )
-    if not (found and host and port.isdecimal() and 0 < int(port) < 65_536):
-        raise InvalidUrl(without_password(url), (), f"it is not {_FORM}")
-    return host.strip("[]"), int(port)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from penstock.errors import MissingExtra
 
 from .contract import Table
-from .paths import catalog_root
+from .paths import catalog_root, is_delta
 from .storage import Location
 from .table import LakeTable
 
@@ -34,7 +34,7 @@ def opened(
 
 def kind_of(path: Location) -> type[Table]:
     """Return the kind of table that a folder is, or is to be."""
-    if catalog_root(path) is None:
+    if is_delta(path) or catalog_root(path) is None:  # in this order: a bucket is asked less often
         return LakeTable
     from .iceberg.table import IcebergTable
 

@@ -12,12 +12,12 @@ import msgspec
 
 from penstock.clock import to_ms
 from penstock.errors import InvalidOption
+from penstock.log.kafka_settings import KafkaSettings, kafka_settings
 from penstock.log.sql.naming import DEFAULT_PREFIX, Names
 from penstock.log.sql.url import plain_url
 
 from .columns import COLUMNS
-from .kafka_settings import KafkaSettings, kafka_settings
-from .kafka_topic import is_kafka, kafka_address
+from .kafka_address import is_kafka, kafka_address
 
 EARLIEST, LATEST = "earliest", "latest"
 OTHERS = -1  # as a partition: all that are not named, also those that come when the topic grows

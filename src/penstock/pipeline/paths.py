@@ -1,11 +1,13 @@
 """Folders of tables: which paths are taken, and the folder that an event type's table has in a lake."""
 
+from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
 
-from penstock.errors import InvalidOption
+from penstock.errors import InvalidOption, StorageRefused
 
 from .storage import Location, located, storage_of
 
@@ -53,7 +55,12 @@ def folder_of(type_name: str) -> str:
 
 def is_table(path: Location) -> bool:
     """Return whether a folder is a table, of Delta or of Iceberg."""
-    return is_delta(path) or (catalog_root(path) is not None and any(path.glob("metadata/*.metadata.json")))
+    return is_delta(path) or (any(descriptions(path)) and catalog_root(path) is not None)
+
+
+def descriptions(path: At) -> Iterator[At]:
+    """Yield the files that describe an Iceberg table as a whole, one for each of its last commits."""
+    return (path / "metadata").glob("*.metadata.json")
 
 
 def is_delta(path: Location) -> bool:
@@ -63,19 +70,20 @@ def is_delta(path: Location) -> bool:
     return (log / _LAST_CHECKPOINT).is_file() or log.is_dir()
 
 
-def check_catalog(path: Location) -> None:
-    """Refuse Iceberg tables where their catalog cannot be. Raises InvalidOption."""
-    if not storage_of(path).keeps_catalogs:
-        raise InvalidOption(
-            "format", "iceberg", f"delta in an object store, as {path} is, or a folder on a disk"
-        )
+def check_catalog(path: Location, catalog: str | None) -> None:
+    """Refuse Iceberg tables without a catalog where one cannot be beside them. Raises InvalidOption."""
+    if catalog is None and not storage_of(path).keeps_catalogs and not (path / CONTROL / CATALOG).is_file():
+        why = f"for the object store of {path} cannot keep the catalog"
+        raise InvalidOption("catalog", "", f"postgresql://HOST/DATABASE or https://…, {why}")
 
 
 def catalog_root(path: Location) -> Location | None:
     """Return the folder whose catalog knows the Iceberg table at a path, if there is one."""
-    if not storage_of(path).keeps_catalogs:
-        return None
-    return next((each for each in (path, path.parent) if (each / CONTROL / CATALOG).is_file()), None)
+    if (path / CONTROL / CATALOG).is_file():
+        return path
+    with suppress(PermissionError, StorageRefused):  # whoever may only see the table has no lake around it
+        return path.parent if (path.parent / CONTROL / CATALOG).is_file() else None
+    return None
 
 
 def tables_in(path: At) -> list[At]:

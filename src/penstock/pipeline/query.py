@@ -65,7 +65,7 @@ class Job:
     partition_by: str | None = None
     mode: Mode = Mode()
     format: str = DELTA
-    catalog: str | None = None  # of Iceberg tables: the address of a REST catalog
+    catalog: str | None = None  # of Iceberg tables: the address of their catalog
     namespace: str | None = None
     kept_at: Path | None = None
 

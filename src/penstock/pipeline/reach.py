@@ -4,7 +4,7 @@ from penstock.errors import InvalidOption
 from penstock.log.files.url import directory_in
 from penstock.log.sql.url import plain_url
 
-from .kafka_topic import is_kafka
+from .kafka_address import is_kafka
 
 
 def without_token(server: str) -> str:

@@ -13,7 +13,7 @@ from penstock.errors import Error, UnknownTopic
 from penstock.log.store import open_store
 
 from .batch_spans import tell_progress
-from .kafka_topic import is_kafka
+from .kafka_address import is_kafka
 from .lake_state import check_tables, known_tables, reader_name
 from .offsets import Ends
 from .options import read_options

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 
 from penstock.errors import InvalidOption, RecordsRemoved, StoreUnsupported, UnknownTopic
 from penstock.log.contract import Bounds, Growth, LogIdentity, OffsetRange, Position, Topic
-from penstock.log.entry import ENTRY_BYTES, Entry
-from penstock.log.kafka_form import entries_of
+from penstock.log.entry import ENTRY_BYTES
+from penstock.log.kafka_settings import KafkaSettings
 from penstock.log.sql.naming import Names
 from penstock.log.store import open_store
 
 from .admission import AdmittedPiece
 from .history import LogNow, mark_of
-from .kafka_settings import KafkaSettings
-from .kafka_topic import FETCH_BYTES, KafkaTopicReader, is_kafka
+from .kafka_address import is_kafka
 from .offsets import Ends, Piece, said
 from .options import LATEST, OTHERS, ReadingPlace
 
@@ -139,72 +138,19 @@ class TopicView:
         self._store.close()
 
 
-class KafkaView(TopicView):
-    """One topic of a Kafka cluster. Nobody holds retention back there, and no growth has a barrier."""
-
-    def __init__(self, url: str, topic: str, settings: KafkaSettings | None = None) -> None:
-        self._reader = KafkaTopicReader(url, topic, settings)
-
-    def log_id(self) -> str:
-        """Return the id of the cluster."""
-        return self.identity().id
-
-    def identity(self) -> LogIdentity:
-        """Return the id of the cluster; it has no incarnation, so it is always the same one."""
-        return self._reader.known().identity
-
-    def heads(self) -> Heads:
-        """Return the topic's bounds. Raises UnknownTopic."""
-        return Heads(self._reader.known().topic, self._reader.bounds())
-
-    def present(self, heads: Heads, places: Collection[Position]) -> LogNow:
-        """Return what the topic is now, with marks of all that the records at some places say."""
-        held = [place for place in places if _holds(heads, place)]
-        marks = {place: mark_of(_told(each)) for place, each in self._reader.entries_at(held).items()}
-        return LogNow(self.identity(), heads.topic, heads.bounds, marks)
-
-    def fitting(self, topic: Topic, pieces: Sequence[Piece], share: int | None) -> dict[int, AdmittedPiece]:
-        """Return how much of each piece has at most so many bytes: a cluster tells by the records alone."""
-        return {piece.partition: self._fitting(topic, piece, share) for piece in pieces}
-
-    def _fitting(self, topic: Topic, piece: Piece, share: int | None) -> AdmittedPiece:
-        size = 0
-        for _, batch in self._reader.batches(*piece, max_bytes=min(share or 1, FETCH_BYTES)):
-            for each in entries_of(batch, topic.id, piece.partition):
-                if not piece.start <= each.offset < piece.end:
-                    continue
-                if share is None:
-                    return AdmittedPiece(each.offset + 1, each.size)
-                if size + each.size > share:
-                    return AdmittedPiece(each.offset, size)
-                size += each.size
-        return AdmittedPiece(piece.end, size)
-
-    def held(self, topic: Topic, reader: str) -> Ends:
-        """Return nothing."""
-        return {}
-
-    def _offsets_at(self, topic: Topic, timestamp_ms: int) -> Ends:
-        return self._reader.offsets_at(timestamp_ms)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._reader.close()
-
-
 def open_view(url: str, names: Names, topic: str, kafka: KafkaSettings | None = None) -> TopicView:
     """Return a topic as planning sees it, of a store or of a Kafka cluster, reached as `kafka` says."""
-    return KafkaView(url, topic, kafka) if is_kafka(url) else TopicView(url, names, topic)
+    if not is_kafka(url):
+        return TopicView(url, names, topic)
+    from .kafka_view import KafkaView
+
+    return KafkaView(url, topic, kafka)
 
 
-def _holds(heads: Heads, place: Position) -> bool:
+def holds(heads: Heads, place: Position) -> bool:
+    """Return whether a place is between what a topic has removed and its end."""
     bounds = heads.bounds.get(place.partition)
     return bounds is not None and bounds.start <= place.offset < bounds.end
-
-
-def _told(entry: Entry) -> str:
-    """Return all that a record says: its place alone would not tell it from another one there."""
-    return repr((entry.id, entry.type, entry.timestamp_ms, entry.key, entry.value, entry.headers))
 
 
 def removed(starts: Mapping[int, int], ends: Mapping[int, int], kept: Mapping[int, int]) -> list[Piece]:

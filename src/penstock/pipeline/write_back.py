@@ -16,20 +16,19 @@ from typing import Any
 from penstock.clock import SYSTEM
 from penstock.errors import InvalidColumn, InvalidOption, MissingExtra, StoreUnsupported, ValueTooLarge
 from penstock.log.contract import Topic
-from penstock.log.sql.incoming import event_names
+from penstock.log.event_names import event_names
 from penstock.log.sql.naming import DEFAULT_PREFIX, Names
 from penstock.log.sql.parted_writes import PartedWrite, PartedWrites, PartRecords, WritePart
 from penstock.log.sql.url import plain_url
 from penstock.log.store import Store, open_store
 from penstock.model.ids import new_id
-from penstock.model.limits import ERASED, LimitsSettings, check_topic, check_type
+from penstock.model.limits import ERASED, LAST_TIME_MS, LimitsSettings, check_topic, check_type
 from penstock.model.partition import partition_for
 from penstock.model.record import TOKEN
 from penstock.wire.kafka.headers import encode_headers
-from penstock.wire.kafka.record_batch import LAST_TIME_MS
 
 from .checkpoint import read_batch
-from .kafka_topic import is_kafka
+from .kafka_address import is_kafka
 from .options import check_known
 from .python_worker import settle_in
 from .versions import StreamArrowWriter, arrow_schema_of

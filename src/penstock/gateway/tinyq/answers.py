@@ -20,6 +20,7 @@ ANSWERS: dict[str, C] = {
     "body_too_large": _SIZE,
     "bucket_missing": _ODD,
     "buffer_full": _BUSY,
+    "catalog_away": _ODD,
     "commit_outcome_unknown": _ODD,
     "connection_refused": _ODD,
     "cursor_beyond_end": _ODD,

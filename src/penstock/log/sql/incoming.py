@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from penstock.errors import BatchTooLarge, Error, ForeignPartition, InvalidBatch
 from penstock.model.ids import new_id
-from penstock.model.limits import ERASED, NAME_CHARACTERS
+from penstock.model.limits import ERASED
 from penstock.model.partition import MURMUR3, partition_of
 from penstock.wire.kafka.compression import TooManyBytes, unpacked
 from penstock.wire.kafka.headers import encode_headers
@@ -19,6 +19,7 @@ from penstock.wire.kafka.records import KafkaRecord, decode_records
 
 from ..batches import Write
 from ..entry import Content
+from ..event_names import event_names
 from .appending import columns
 from .contract import Row
 
@@ -103,23 +104,3 @@ def _content(record: KafkaRecord, now_ms: int) -> Content:
     time_ms = timestamp_ms if timestamp_ms >= 0 else now_ms
     framed = encode_headers(headers) if headers else None  # type: ignore[arg-type]
     return Content(id or new_id(now_ms), key, None if type == ERASED else type, value, framed, time_ms)
-
-
-def event_names(headers: Sequence[tuple[str, bytes | None]]) -> tuple[str | None, str | None]:
-    """Return the id and the type that headers give a record as a CloudEvent."""
-    id = type = None
-    for name, said in headers:
-        if name == "ce_id":
-            id = _name(said)
-        elif name == "ce_type":
-            type = _name(said)
-    return id, type
-
-
-def _name(said: bytes | None) -> str | None:
-    """Return a header as a name, if it can be one."""
-    try:
-        text = (said or b"").decode()
-    except UnicodeDecodeError:
-        return None
-    return text if 0 < len(text) <= NAME_CHARACTERS and text.isprintable() else None

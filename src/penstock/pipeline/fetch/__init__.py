@@ -2,10 +2,10 @@
 
 from penstock.errors import StoreUnsupported
 from penstock.log.files.url import directory_in
+from penstock.log.kafka_settings import KafkaSettings
 from penstock.log.sql.naming import Names
 
-from ..kafka_settings import KafkaSettings
-from ..kafka_topic import is_kafka
+from ..kafka_address import is_kafka
 from .contract import Fetcher
 
 

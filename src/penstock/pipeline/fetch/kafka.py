@@ -7,9 +7,9 @@ import pyarrow as pa
 
 from penstock.errors import Damaged, InvalidBatch
 from penstock.log.kafka_form import UNPACKED_BYTES
+from penstock.log.kafka_settings import KafkaSettings
 from penstock.wire.kafka.record_batch import BatchHeader
 
-from ..kafka_settings import KafkaSettings
 from ..kafka_topic import KafkaTopicReader
 from ..offsets import Piece
 from .columns_of_batches import BatchChunk, columns

@@ -1,37 +1,46 @@
-"""Where the Iceberg tables of a lake are known by name: a catalog in a file beside them, or a REST catalog.
+"""Where the Iceberg tables of a lake are known by name: in a file beside them, in PostgreSQL, or by REST.
 
 `_penstock/catalog.json` says which: it is written before the first table, and makes the folder a lake of
-Iceberg tables. What a REST catalog wants to know of us (a token) is pyiceberg's own matter: its settings for
-a catalog of the name `penstock`, as in `PYICEBERG_CATALOG__PENSTOCK__TOKEN`.
+Iceberg tables. It stands there for all who read the lake, so it holds no password. One of PostgreSQL is found
+as libpq finds it (`PGPASSWORD`, `PGPASSFILE`); what a REST catalog wants to know of us (a token) is a matter
+of pyiceberg: its settings for a catalog of the name `penstock`, as in `PYICEBERG_CATALOG__PENSTOCK__TOKEN`.
 """
 
 import re
-from pathlib import Path
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
-from penstock.errors import InvalidOption, MissingExtra
-from penstock.log.sql.address import without_password
+from penstock.errors import CatalogAway, InvalidOption, MissingExtra
+from penstock.log.sql.address import short_name, without_password
 
-from ..on_disk import bring_to_disk
 from ..paths import CATALOG, CATALOG_DATABASE, CONTROL, catalog_root, check_catalog, is_delta
 from ..storage import Location, storage_of
+from .files import address_of, at
 
 try:
     from pyiceberg.catalog import Catalog, load_catalog
+    from pyiceberg.catalog.rest import RestCatalog
     from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.exceptions import NamespaceAlreadyExistsError
     from pyiceberg.io import FileIO
     from pyiceberg.table.metadata import TableMetadata
-    from sqlalchemy import create_engine
+    from requests.adapters import HTTPAdapter
+    from requests.exceptions import ConnectionError as NoConnection
+    from requests.exceptions import Timeout
+    from sqlalchemy import Engine, create_engine, event
+    from sqlalchemy.exc import IntegrityError
     from sqlalchemy.pool import NullPool
 except ImportError as exc:
     raise MissingExtra("a lake of Iceberg tables", "iceberg") from exc
 
 NAME = "penstock"
 _WAIT_SECONDS = 60
+_CONNECT_SECONDS = 10
+_REST, _POSTGRES = ("http", "https"), ("postgresql", "postgres")
 
 
 class LakeCatalog(msgspec.Struct, frozen=True):
@@ -42,60 +51,82 @@ class LakeCatalog(msgspec.Struct, frozen=True):
 
 
 def begin(root: Location, uri: str | None, namespace: str | None) -> None:
-    """Let a folder be a lake of Iceberg tables, or see that it is one of this catalog.
+    """Let a folder be a lake of Iceberg tables, or see that it is one of this catalog, if one is named.
 
-    Raises InvalidOption.
+    Raises InvalidOption, CatalogAway.
     """
-    if uri is not None and urlsplit(uri).scheme not in ("http", "https"):
-        raise InvalidOption("catalog", without_password(uri), "the address of a REST catalog: https://…")
-    if uri is not None and "@" in urlsplit(uri).netloc:  # it would stand in the lake, for all who read it
-        remedy = f"an address without a login; give it as PYICEBERG_CATALOG__{NAME.upper()}__CREDENTIAL"
-        raise InvalidOption("catalog", without_password(uri), remedy)
-    check_catalog(root)
+    _check(uri)
+    check_catalog(root, uri)
     if any(sign in str(root) for sign in "?#"):
         raise InvalidOption("path", str(root), "a path without ? and #: readers of Iceberg tables decode it")
-    if is_delta(root) or any(is_delta(each) for each in (root.iterdir() if root.is_dir() else ())):
-        raise InvalidOption("format", "iceberg", f"delta, as the tables in {root} are, or another folder")
-    wanted = LakeCatalog(namespace or re.sub(r"\W+", "_", root.name) or "lake", uri)
     file = root / CONTROL / CATALOG
     if file.is_file():
         known = _read(file)
-        if known.uri != uri or namespace not in (None, known.namespace):
+        if uri not in (None, known.uri) or namespace not in (None, known.namespace):
             said = f"{known.uri or 'the file beside the lake'}, namespace {known.namespace}"
             raise InvalidOption("catalog", uri or "none", f"what the lake {root} was made with: {said}")
         return
+    if is_delta(root) or any(is_delta(each) for each in (root.iterdir() if root.is_dir() else ())):
+        raise InvalidOption("format", "iceberg", f"delta, as the tables in {root} are, or another folder")
+    wanted = LakeCatalog(namespace or re.sub(r"\W+", "_", root.name) or "lake", uri)
+    if uri is not None:  # one that cannot be used is said now, and not after Spark has started
+        make_namespace(_catalog(root, uri), wanted.namespace)
     storage_of(root).replace(file, msgspec.json.encode(wanted))
 
 
+def _check(uri: str | None) -> None:
+    """Refuse what is no address of a catalog, or holds a password. Raises InvalidOption."""
+    if uri is None:
+        return
+    scheme, shown = urlsplit(uri).scheme, without_password(uri)
+    if scheme not in _REST + _POSTGRES:
+        wanted = "the address of a REST catalog, https://…, or of a database, postgresql://HOST/DATABASE"
+        raise InvalidOption("catalog", shown, wanted)
+    if scheme in _REST and "@" in urlsplit(uri).netloc:  # it would stand in the lake, for all who read it
+        remedy = f"an address without a login; give it as PYICEBERG_CATALOG__{NAME.upper()}__CREDENTIAL"
+        raise InvalidOption("catalog", shown, remedy)
+    if shown != uri:
+        raise InvalidOption("catalog", shown, "an address without a password; give it as PGPASSWORD")
+
+
 def catalog_of(path: Location) -> tuple[Catalog, tuple[str, str]]:
-    """Return the catalog that knows the table at a path, and its name there."""
+    """Return the catalog that knows the table at a path, and its name there. Raises CatalogAway."""
     root = catalog_root(path)
     assert root is not None, "it was asked for as an Iceberg table"
     known = _read(root / CONTROL / CATALOG)
-    catalog = _FileCatalog(root) if known.uri is None else load_catalog(NAME, type="rest", uri=known.uri)
-    return catalog, (known.namespace, path.name)
+    return _catalog(root, known.uri), (known.namespace, path.name)
+
+
+def is_beside(catalog: Catalog) -> bool:
+    """Return whether a catalog is a file: what it reports as failed has failed."""
+    return isinstance(catalog, _SqlCatalog) and catalog.engine.dialect.name == "sqlite"
+
+
+def _catalog(root: Location, uri: str | None) -> Catalog:
+    options = {"warehouse": address_of(root), **storage_of(root).iceberg_options}
+    if uri is None:
+        return _SqlCatalog(_file_engine(root / CONTROL / CATALOG_DATABASE), options)
+    if urlsplit(uri).scheme in _POSTGRES:
+        return _SqlCatalog(_postgres_engine(uri), options)
+    return _rest_catalog(uri, storage_of(root).iceberg_options)
 
 
 def make_namespace(catalog: Catalog, namespace: str) -> None:
     """Make a namespace, if it is not there."""
-    try:
+    with suppress(NamespaceAlreadyExistsError, IntegrityError):  # or another driver makes it just now
         catalog.create_namespace(namespace)
-    except NamespaceAlreadyExistsError:
-        return
 
 
 def _read(file: Location) -> LakeCatalog:
     return msgspec.json.decode(file.read_bytes(), type=LakeCatalog)
 
 
-class _FileCatalog(SqlCatalog):
-    """A catalog in an SQLite file, which points to nothing that is not on the disk."""
+class _SqlCatalog(SqlCatalog):
+    """A catalog in a database, which points to nothing that does not last."""
 
-    def __init__(self, root: Location) -> None:
-        uri = f"sqlite:///{root / CONTROL / CATALOG_DATABASE}"
-        # pyiceberg's own pool keeps connections open, which do not survive a fork.
-        self._unpooled = create_engine(uri, poolclass=NullPool, connect_args={"timeout": _WAIT_SECONDS})
-        super().__init__(NAME, uri=uri, warehouse=f"file://{root}")
+    def __init__(self, engine: Engine, options: Mapping[str, str]) -> None:
+        self._unpooled = engine
+        super().__init__(NAME, uri=f"{engine.dialect.name}+{engine.driver}://", **options)
 
     @property
     def engine(self) -> Any:
@@ -109,4 +140,59 @@ class _FileCatalog(SqlCatalog):
     @staticmethod
     def _write_metadata(metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:
         SqlCatalog._write_metadata(metadata, io, metadata_path)
-        bring_to_disk(Path(urlsplit(metadata_path).path))
+        file = at(metadata_path)
+        storage_of(file).bring_to_disk(file)
+
+
+# Without a pool in both: pyiceberg's own keeps connections open, which do not survive a fork.
+def _file_engine(file: Location) -> Engine:
+    return create_engine(f"sqlite:///{file}", poolclass=NullPool, connect_args={"timeout": _WAIT_SECONDS})
+
+
+def _postgres_engine(uri: str) -> Engine:
+    try:
+        import psycopg
+        from psycopg.conninfo import conninfo_to_dict
+    except ImportError as exc:
+        raise MissingExtra("a catalog in PostgreSQL", "postgres") from exc
+    try:
+        given: dict[str, Any] = {"connect_timeout": _CONNECT_SECONDS, **conninfo_to_dict(uri)}
+    except psycopg.ProgrammingError as exc:
+        why = str(exc).partition("\n")[0]
+        raise InvalidOption("catalog", without_password(uri), f"as libpq reads it ({why})") from None
+    engine = create_engine(
+        "postgresql+psycopg://", creator=lambda: psycopg.connect(**given), poolclass=NullPool
+    )
+
+    @event.listens_for(engine, "handle_error")
+    def say(context: Any) -> None:
+        error = context.original_exception
+        if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
+            raise CatalogAway(short_name(uri), str(error).strip().partition("\n")[0]) from None
+
+    return engine
+
+
+def _rest_catalog(uri: str, options: Mapping[str, str]) -> RestCatalog:
+    try:
+        catalog = load_catalog(NAME, type="rest", uri=uri, **options)
+    except (NoConnection, Timeout):
+        raise CatalogAway(short_name(uri)) from None
+    assert isinstance(catalog, RestCatalog)
+    for scheme in _REST:
+        catalog._session.mount(f"{scheme}://", _CatalogAdapter(uri))
+    return catalog
+
+
+class _CatalogAdapter(HTTPAdapter):
+    """Says in our words that a REST catalog is away: it is not the object store that does not answer."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__()
+        self._uri = uri
+
+    def send(self, *given: Any, **named: Any) -> Any:
+        try:
+            return super().send(*given, **named)
+        except (NoConnection, Timeout):
+            raise CatalogAway(short_name(self._uri)) from None

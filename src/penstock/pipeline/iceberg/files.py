@@ -1,10 +1,10 @@
 """Which files an Iceberg table needs: those that its snapshots point to, and its own descriptions."""
 
 from collections.abc import Collection, Iterator
-from pathlib import Path
-from urllib.parse import urlsplit
 
 from penstock.errors import MissingExtra
+
+from ..storage import Location, location
 
 try:
     from pyiceberg.table import Table as Loaded
@@ -13,22 +13,27 @@ except ImportError as exc:
     raise MissingExtra("a lake of Iceberg tables", "iceberg") from exc
 
 
-def local(location: str) -> Path:
-    """Return the path of a file:// address, or of a path."""
-    return Path(urlsplit(location).path) if location.startswith("file:") else Path(location)
+def at(address: str) -> Location:
+    """Return the place that an address in a table names."""
+    return location(address.removeprefix("file://"))
 
 
-def metadata_files(table: Loaded, snapshot: Snapshot) -> Iterator[Path]:
+def address_of(path: Location) -> str:
+    """Return the address that tables have for a place."""
+    return str(path) if "://" in str(path) else f"file://{path}"
+
+
+def metadata_files(table: Loaded, snapshot: Snapshot) -> Iterator[Location]:
     """Yield the files that describe a snapshot."""
-    yield local(snapshot.manifest_list)
+    yield at(snapshot.manifest_list)
     for manifest in snapshot.manifests(table.io):
-        yield local(manifest.manifest_path)
+        yield at(manifest.manifest_path)
 
 
-def needed(table: Loaded, snapshots: Collection[Snapshot]) -> set[Path]:
+def needed(table: Loaded, snapshots: Collection[Snapshot]) -> set[Location]:
     """Return all files that a table with these snapshots needs."""
-    found = {local(table.metadata_location)}
-    found |= {local(each.metadata_file) for each in table.metadata.metadata_log}
+    found = {at(table.metadata_location)}
+    found |= {at(each.metadata_file) for each in table.metadata.metadata_log}
     seen = set[str]()
     for snapshot in snapshots:
         found.update(metadata_files(table, snapshot))
@@ -36,5 +41,5 @@ def needed(table: Loaded, snapshots: Collection[Snapshot]) -> set[Path]:
             if manifest.manifest_path not in seen:
                 seen.add(manifest.manifest_path)
                 entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
-                found.update(local(entry.data_file.file_path) for entry in entries)
+                found.update(at(entry.data_file.file_path) for entry in entries)
     return found

@@ -1,16 +1,15 @@
 """Small files of a table are joined, those of each part on their own, a bounded number of rows at a time."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from penstock.errors import MissingExtra
 
 from ..rewriting import Rewritten, fitting
+from ..storage import Location, storage_of
 from ..writing import OpenFile
 
 try:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
@@ -18,7 +17,7 @@ _ROWS = 1 << 13
 
 
 def joined(
-    path: Path, schema: pa.Schema, parts: Sequence[Sequence[tuple[str, int]]], file_bytes: int
+    path: Location, schema: pa.Schema, parts: Sequence[Sequence[tuple[str, int]]], file_bytes: int
 ) -> Rewritten:
     """Write the files of each part, given by name and bytes, into files of about a size; commit nothing."""
     done = Rewritten()
@@ -45,11 +44,11 @@ def _bins(files: Sequence[tuple[str, int]], file_bytes: int) -> list[list[str]]:
     return [names for names in bins if len(names) > 1]
 
 
-def _one(path: Path, schema: pa.Schema, names: Sequence[str]) -> OpenFile:
+def _one(path: Location, schema: pa.Schema, names: Sequence[str]) -> OpenFile:
     file = OpenFile(path, schema)
     try:
         for name in names:
-            with pq.ParquetFile(path / name) as source:
+            with storage_of(path).parquet(path / name) as source:
                 for batch in source.iter_batches(_ROWS):
                     for rows in fitting(pa.Table.from_batches([batch]), schema).to_batches():
                         file.add(rows)

@@ -9,14 +9,13 @@ a commit of the same batch by somebody else: that is turned off for our commits,
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Self
 from uuid import UUID
 
 import msgspec
 
 from penstock.clock import SYSTEM
-from penstock.errors import MissingExtra, PipelineFailed, TableDamaged
+from penstock.errors import InvalidOption, MissingExtra, PipelineFailed, TableDamaged
 
 from ..contract import (
     FILES,
@@ -34,13 +33,12 @@ from ..contract import (
 )
 from ..identity import BatchIdentity, Source, Transactions
 from ..offsets import Ends
-from ..on_disk import bring_to_disk
-from ..paths import CONTROL
+from ..paths import CONTROL, descriptions
 from ..rewriting import without
 from ..storage import Location, storage_of
-from .catalog import catalog_of, make_namespace
+from .catalog import catalog_of, is_beside, make_namespace
 from .columns import arrow_of, form_of, kept
-from .files import local, metadata_files, needed
+from .files import address_of, at, metadata_files, needed
 from .joining import joined
 
 try:
@@ -48,7 +46,12 @@ try:
     import pyarrow.compute as pc
     from deltalake.exceptions import CommitFailedError
     from pyiceberg.catalog import Catalog
-    from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
+    from pyiceberg.exceptions import (
+        CommitFailedException,
+        NoSuchTableError,
+        ServerError,
+        TableAlreadyExistsError,
+    )
     from pyiceberg.io.pyarrow import parquet_files_to_data_files
     from pyiceberg.table import FileScanTask, TableProperties, Transaction
     from pyiceberg.table import Table as Loaded
@@ -84,8 +87,8 @@ class IcebergTable(Table):
 
     @property
     def settles_late(self) -> bool:  # type: ignore[override]
-        """Whether a commit may count after it was reported as failed: by a REST catalog behind a proxy."""
-        return type(self._catalog).__name__ == "RestCatalog"
+        """Whether a commit may count after it was reported as failed: by a catalog behind a connection."""
+        return not is_beside(self._catalog) or storage_of(self.folder).settles_late
 
     @property
     def _table(self) -> Loaded:
@@ -94,15 +97,26 @@ class IcebergTable(Table):
         return self._loaded
 
     def _load(self) -> Loaded:
+        """Return it as the catalog has it. Raises TableDamaged, InvalidOption."""
         try:
-            return self._catalog.load_table(self._name)
+            return self._known()
         except NoSuchTableError as exc:
-            first = list(Path(self.path).glob("metadata/*.metadata.json"))
-            if len(first) == 1 and first[0].name.startswith("00000-"):  # a crash before it was known: no rows
-                return self._catalog.register_table(self._name, f"file://{first[0]}")
+            first = list(descriptions(self.folder))
+            if first and all(each.name.startswith("00000-") for each in first):  # a crash before it was known
+                with suppress(TableAlreadyExistsError):  # now it is, by another driver
+                    self._catalog.register_table(self._name, address_of(first[0]))
+                return self._known()
             raise TableDamaged(self.path, f"its catalog knows no table {'.'.join(self._name)}") from exc
+
+    def _known(self) -> Loaded:
+        try:
+            found = self._catalog.load_table(self._name)
         except FileNotFoundError as exc:
             raise TableDamaged(self.path, str(exc).partition("\n")[0]) from exc
+        if at(found.location()) != self.folder:
+            wanted = f"another one than {self._name[0]}, where table {self._name[1]} is {found.location()}"
+            raise InvalidOption("namespace", self._name[0], wanted)
+        return found
 
     def _forget(self) -> None:
         """Look again the next time: the table was committed to."""
@@ -118,9 +132,14 @@ class IcebergTable(Table):
     ) -> Self:
         """Return the table at a path, made with these columns if there is none."""
         table = cls(path)
-        if not table._catalog.table_exists(table._name):
-            (path / "metadata").mkdir(parents=True, exist_ok=True)
+        try:
+            table._loaded = table._known()
+        except NoSuchTableError:
             make_namespace(table._catalog, table._name[0])
+            if any(descriptions(path)):  # a new one would take the place of what is there
+                table._loaded = table._load()
+                return table
+            (path / "metadata").mkdir(parents=True, exist_ok=True)
             with suppress(TableAlreadyExistsError, CommitFailedException):  # another driver made it just now
                 _create(table._catalog, table._name, path, schema, dict(configuration or {}), partition_by)
             storage_of(path).bring_to_disk(path / "metadata", path)
@@ -129,6 +148,9 @@ class IcebergTable(Table):
     def drop(self) -> None:
         """Let the catalog forget the table."""
         with suppress(NoSuchTableError):
+            with suppress(FileNotFoundError, ServerError):  # its files were removed by hand
+                if at(self._catalog.load_table(self._name).location()) != self.folder:
+                    return  # it is another lake's
             self._catalog.drop_table(self._name)
 
     def moment(self) -> str:
@@ -196,7 +218,7 @@ class IcebergTable(Table):
         ]
 
     def _below(self, location: str) -> str:
-        return local(location).relative_to(self.path).as_posix()
+        return _below(at(location), self.path)
 
     def file_sizes(self) -> list[int]:
         """Return the bytes of each file that the table points to."""
@@ -213,8 +235,9 @@ class IcebergTable(Table):
         wanted = self.arrow_schema()
         schema = pa.schema([wanted.field(name) for name in names])
         for each in self._tasks():
-            if not local(each.file.file_path).is_file():
-                raise TableDamaged(self.path, f"its file {local(each.file.file_path).name} is not there")
+            file = at(each.file.file_path)
+            if not file.is_file():
+                raise TableDamaged(self.path, f"its file {file.name} is not there")
         try:
             for batch in self._table.scan(selected_fields=tuple(names)).to_arrow_batch_reader():
                 rows = pa.Table.from_batches([batch]).select(list(names)).cast(schema)
@@ -321,7 +344,7 @@ class IcebergTable(Table):
 
     def _drop_descriptions(self, commit: UUID) -> None:
         """Remove what describes the files of a commit that came to nothing: it holds bounds of columns."""
-        for file in (Path(self.path) / "metadata").glob(f"*{commit}*.avro"):
+        for file in (self.folder / "metadata").glob(f"*{commit}*.avro"):
             file.unlink(missing_ok=True)
 
     def _finish(self, transaction: Transaction) -> None:
@@ -329,9 +352,9 @@ class IcebergTable(Table):
         made = transaction.table_metadata.current_snapshot()
         before = self._table.metadata.current_snapshot()
         if made is not None and (before is None or made.snapshot_id != before.snapshot_id):
-            described = [file for file in metadata_files(self._table, made) if file.is_file()]
             known = set() if before is None else set(metadata_files(self._table, before))
-            bring_to_disk(*(file for file in described if file not in known))
+            new = [file for file in metadata_files(self._table, made) if file not in known]
+            storage_of(self.folder).bring_to_disk(*new)
             old = sorted(transaction.table_metadata.snapshots, key=lambda each: each.timestamp_ms)
             named = {made.snapshot_id, *_named(transaction.table_metadata)}
             old = [each for each in old if each.snapshot_id not in named][: -_KEPT_SNAPSHOTS + 1]
@@ -358,7 +381,7 @@ class IcebergTable(Table):
                 small.setdefault(part, []).append(
                     (self._below(each.file.file_path), each.file.file_size_in_bytes)
                 )
-        done = joined(Path(self.path), self.arrow_schema(), list(small.values()), file_bytes)
+        done = joined(self.folder, self.arrow_schema(), list(small.values()), file_bytes)
         if not done.removed:
             return 0, 0
         notes = {ROWS: "0", FILES: str(len(done.added))}
@@ -407,8 +430,7 @@ class IcebergTable(Table):
         gone = [each for each in was - is_now if each.is_file()]
         for each in gone:
             each.unlink(missing_ok=True)
-        root = Path(self.path)
-        names = [each.relative_to(root).as_posix() for each in gone]
+        names = [_below(each, self.path) for each in gone]
         gone_since = self.vacuum(older_than_hours, dry_run=False)
         return sorted(name for name in {*names, *gone_since} if name.endswith(".parquet"))
 
@@ -437,12 +459,13 @@ class IcebergTable(Table):
         ]
         if not dry_run:
             self._expire({each.snapshot_id for each in stay})
-        held, root = needed(self._table, stay), Path(self.path)
-        files = [each for each in root.rglob("*") if each.is_file() and _is_ours(each.relative_to(root))]
-        left = [each for each in files if each not in held and each.stat().st_mtime * 1000 < before_ms]
+        held = needed(self._table, stay)
+        files = storage_of(self.folder).files_below(self.folder)
+        files = (each for each in files if each not in held and _is_ours(_below(each, self.path)))
+        left = [each for each in files if each.stat().st_mtime * 1000 < before_ms]
         for each in [] if dry_run else left:
             each.unlink(missing_ok=True)
-        return sorted(each.relative_to(root).as_posix() for each in left)
+        return sorted(_below(each, self.path) for each in left)
 
 
 class _Remembering(Transaction):
@@ -461,9 +484,14 @@ class _Remembering(Transaction):
         return self._worked_out[1]
 
 
-def _is_ours(below: Path) -> bool:
+def _below(file: Location, table: str) -> str:
+    """Return the path of a file below a table's folder."""
+    return str(file).removeprefix(f"{table}/")
+
+
+def _is_ours(below: str) -> bool:
     """Return whether a file below a table is one of Iceberg's: not our own state beside it."""
-    return below.parts[0] != CONTROL and below.suffix in (".parquet", ".avro", ".json")
+    return not below.startswith(f"{CONTROL}/") and below.endswith((".parquet", ".avro", ".json"))
 
 
 def _named(metadata: TableMetadata) -> set[int]:
@@ -485,7 +513,7 @@ def _create(
 ) -> None:
     """Make a table: cut by columns that it has, or by a unit of time of one: `timestamp_day`."""
     making = catalog.create_table_transaction(
-        name, schema, location=f"file://{path}", properties=_PROPERTIES | configuration
+        name, schema, location=address_of(path), properties=_PROPERTIES | configuration
     )
     with making as transaction:
         if partition_by:

@@ -171,6 +171,8 @@ class BucketStorage(Storage[BucketPath]):
     keeps_checkpoints = keeps_catalogs = False
     settles_late = True  # a put may be on its way when its connection is given up
     delta_options = _OPTIONS  # where and as whom to ask, delta-rs reads from the environment
+    # pyiceberg's own ways to a bucket read other variables, and repeat what a store answers.
+    iceberg_options: Mapping[str, str] = {"py-io-impl": "penstock.pipeline.iceberg.bucket_io.BucketIO"}
 
     def check(self, option: str, path: BucketPath) -> None:
         """Ask for the bucket. Raises BucketMissing, StorageRefused, StorageAway, InvalidOption."""
@@ -272,9 +274,19 @@ class BucketStorage(Storage[BucketPath]):
                 store.delete([each["path"] for each in chunk])
             store.delete(path.key)
 
+    def files_below(self, path: BucketPath) -> Iterator[BucketPath]:
+        """Yield the objects below."""
+        with _asking(path):
+            for chunk in store_of(path.bucket).list(path.key, chunk_size=1000):
+                yield from (BucketPath(path.bucket, each["path"]) for each in chunk)
+
     def parquet(self, file: BucketPath) -> Any:
         """Open a Parquet object; only what is asked for is fetched."""
-        return pq.ParquetFile(pa.PythonFile(_Download(file), mode="r"))
+        return pq.ParquetFile(self.opened(file))
+
+    def opened(self, file: BucketPath) -> pa.PythonFile:
+        """Open an object to read; only what is asked for is fetched. Raises FileNotFoundError."""
+        return pa.PythonFile(_Download(file), mode="r")
 
 
 class _Upload:

@@ -77,13 +77,14 @@ class Storage(ABC, Generic[At]):
 
     `keeps_checkpoints`: whether Spark's checkpoint can be inside a lake. `keeps_catalogs`: whether a catalog
     of Iceberg tables can. `settles_late`: whether a file may come to be after its making was reported as
-    failed. `delta_options`: what delta-rs must know to reach tables.
+    failed. `delta_options` and `iceberg_options`: what delta-rs and pyiceberg must know to reach tables.
     """
 
     keeps_checkpoints: bool
     keeps_catalogs: bool
     settles_late: bool
     delta_options: Mapping[str, str] | None
+    iceberg_options: Mapping[str, str]
 
     @abstractmethod
     def check(self, option: str, path: At) -> None:
@@ -134,6 +135,10 @@ class Storage(ABC, Generic[At]):
     @abstractmethod
     def remove(self, path: At) -> None:
         """Remove a file, or a folder with all that is in it."""
+
+    @abstractmethod
+    def files_below(self, path: At) -> Iterator[Location]:
+        """Yield the files in a folder and in all folders below it."""
 
     @abstractmethod
     def parquet(self, file: At) -> Any:

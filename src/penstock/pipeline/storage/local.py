@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -19,6 +20,7 @@ class LocalStorage(Storage[Path]):
     keeps_checkpoints = keeps_catalogs = True
     settles_late = False
     delta_options = None
+    iceberg_options: Mapping[str, str] = {}
 
     def check(self, option: str, path: Path) -> None:
         """Refuse a file, or what is below one. Raises InvalidOption."""
@@ -97,6 +99,10 @@ class LocalStorage(Storage[Path]):
     def remove(self, path: Path) -> None:
         """Remove a file or a folder."""
         shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def files_below(self, path: Path) -> Iterator[Path]:
+        """Yield the files below."""
+        return (each for each in path.rglob("*") if each.is_file())
 
     def parquet(self, file: Path) -> Any:
         """Open a Parquet file."""

@@ -27,6 +27,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from penstock.errors import InvalidBatch, InvalidTime, MissingExtra
+from penstock.model.limits import LAST_TIME_MS
 
 from .buffer import Buffer
 
@@ -45,7 +46,7 @@ NO_PRODUCER = -1
 NO_SEQUENCE = -1
 LAST_SEQUENCE = (1 << 31) - 1  # after it comes 0
 CODEC_BITS = 0x07  # of the attributes
-NO_TIME_MS, LAST_TIME_MS = -1, 253_402_300_799_999  # the end of the year 9999
+NO_TIME_MS = -1
 
 _PLACE = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")

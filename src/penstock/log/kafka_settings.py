@@ -1,6 +1,6 @@
-"""How a Kafka cluster is reached: encrypted or not, and as whom.
+"""How a Kafka cluster is reached, by pipelines and by commands: encrypted or not, and as whom.
 
-Each setting is an option of the source, too, under the name that Kafka's own clients have for it:
+Each setting is an option of a pipeline's source, too, under the name that Kafka's own clients have for it:
 `kafka.security.protocol` is `security_protocol` of `[kafka]`, and `PENSTOCK_KAFKA_SECURITY_PROTOCOL`. An
 option wins. The driver reads them and hands them to its tasks; nothing of them is ever in a checkpoint.
 """
@@ -19,7 +19,7 @@ _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class KafkaSettings(Settings, room="kafka"):
-    """How pipelines reach a Kafka cluster."""
+    """How pipelines and commands reach a Kafka cluster (`kafka://host:port`)."""
 
     security_protocol: str = setting(
         "PLAINTEXT", "Whether connections are encrypted (SSL) and show a login (SASL).", choices=_PROTOCOLS

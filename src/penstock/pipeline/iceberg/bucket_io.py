@@ -1,0 +1,100 @@
+"""pyiceberg's way to the files of tables in a bucket: by the store that tasks and commands have, too.
+
+So one set of variables says where and as whom, a role counts for both, and what a store answers is said in
+our words. An object that must be new is put with `If-None-Match`. Credentials that a REST catalog hands out
+are not used: tasks, which never see the catalog, could not.
+"""
+
+from io import BytesIO
+from typing import Any
+
+from penstock.errors import MissingExtra
+
+from ..storage.bucket import BUCKETS, BucketPath
+
+try:
+    from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStream
+except ImportError as exc:
+    raise MissingExtra("a lake of Iceberg tables", "iceberg") from exc
+
+_IN_PARTS = ".parquet"
+
+
+class BucketIO(FileIO):
+    """Reads and writes objects for pyiceberg, which makes one for each table."""
+
+    def new_input(self, location: str) -> "BucketFile":
+        """Return an object to read."""
+        return BucketFile(location)
+
+    def new_output(self, location: str) -> "BucketFile":
+        """Return an object to write."""
+        return BucketFile(location)
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        """Delete an object; one that is not there is gone."""
+        BucketPath.parse(location if isinstance(location, str) else location.location).unlink()
+
+
+class BucketFile(InputFile, OutputFile):
+    """One object, to read or to write."""
+
+    @property
+    def _path(self) -> BucketPath:
+        return BucketPath.parse(self.location)
+
+    def __len__(self) -> int:
+        return self._path.stat().st_size
+
+    def exists(self) -> bool:
+        """Return whether there is such an object."""
+        return self._path.is_file()
+
+    def open(self, seekable: bool = True) -> InputStream:
+        """Open it: data in the parts that are asked for, a description as a whole.
+
+        Raises FileNotFoundError.
+        """
+        opened: Any = (
+            BUCKETS.opened(self._path)
+            if self.location.endswith(_IN_PARTS)
+            else BytesIO(self._path.read_bytes())
+        )
+        return opened  # type: ignore[no-any-return]
+
+    def to_input_file(self) -> "BucketFile":
+        """Return the object to read."""
+        return self
+
+    def create(self, overwrite: bool = False) -> OutputStream:
+        """Begin it. Without `overwrite` its end raises FileExistsError if there is one by then."""
+        return _Description(self._path, overwrite)
+
+
+class _Description(OutputStream):
+    """What becomes an object when it is closed, unless an error has come between."""
+
+    def __init__(self, path: BucketPath, overwrite: bool) -> None:
+        self._path, self._put = path, BUCKETS.replace if overwrite else BUCKETS.put_new
+        self._content, self._closed = BytesIO(), False
+
+    def write(self, b: bytes) -> int:
+        """Add to it."""
+        return self._content.write(b)
+
+    def tell(self) -> int:
+        """Return how long it is so far."""
+        return self._content.tell()
+
+    def close(self) -> None:
+        """Put it. Raises FileExistsError."""
+        if not self._closed:
+            self._closed = True
+            self._put(self._path, self._content.getvalue())
+
+    def __enter__(self) -> "_Description":
+        return self
+
+    def __exit__(self, kind: Any, error: Any, at: Any) -> None:
+        self._closed = self._closed or kind is not None
+        self.close()

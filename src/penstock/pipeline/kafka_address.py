@@ -1,0 +1,27 @@
+"""The address of a Kafka cluster. All of the room asks for it; only who has one needs what reads it."""
+
+from penstock.errors import InvalidUrl
+from penstock.log.sql.address import without_password
+
+_SCHEME = "kafka://"
+_FORM = "kafka://host:port"
+
+
+def is_kafka(url: str) -> bool:
+    """Return whether an address means a Kafka cluster."""
+    return url.startswith(_SCHEME)
+
+
+def kafka_address(url: str) -> tuple[str, int]:
+    """Return host and port of a cluster. Raises InvalidUrl."""
+    host, found, port = url.removeprefix(_SCHEME).rstrip("/").rpartition(":")
+    if "@" in host:
+        raise InvalidUrl(
+            without_password(url),
+            (),
+            f"it has a login, and must be {_FORM}; the login is PENSTOCK_KAFKA_SASL_USERNAME and "
+            "PENSTOCK_KAFKA_SASL_PASSWORD",
+        )
+    if not (found and host and port.isdecimal() and 0 < int(port) < 65_536):
+        raise InvalidUrl(without_password(url), (), f"it is not {_FORM}")
+    return host.strip("[]"), int(port)
