@@ -1,7 +1,7 @@
 """Commands one after another in a process of its own, which keeps its Spark: to start one takes long.
 
-`python -m tests.pipeline.commands CONF COMMAND…`: the settings of Spark and the words of each command, as JSON.
-After each command its exit code is said.
+`python -m tests.pipeline.commands MASTER CONF COMMAND…`: the settings of Spark and the words of each command
+are JSON. After each command its exit code is said.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from tests.pipeline.stores import TOPIC, LogStore
 
 TABLES = 12
 ROWS = 20 * TABLES
-OF_A_BATCH = re.compile(r"(?P<query>.+)<br/>id = .+<br/>runId = .+<br/>batch = (?P<batch>\d+)")
+OF_A_BATCH = re.compile(r"(?P<query>.+)\nid = .+\nrunId = .+\nbatch = (?P<batch>\d+)")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
 
