@@ -34,7 +34,11 @@ class JobsPage:
         self._context.listenerBus().waitUntilEmpty()
         jobs = self._context.statusStore().jobsList(None)
         listed = [jobs.apply(place) for place in range(jobs.size())]
-        return [(each.jobId(), each.description().getOrElse(None) or "") for each in listed]
+        return [(each.jobId(), _said(each.description())) for each in listed]
+
+
+def _said(description: Any) -> str:
+    return description.get() if description.isDefined() else ""
 
 
 @pytest.fixture
