@@ -27,6 +27,11 @@ _MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 _EXECUTOR = "CoarseGrainedExecutorBackend"
 
 
+def java_options() -> str:
+    """Return how the Javas of a cluster start fast: as those of the drivers do."""
+    return os.environ.get("SPARK_SUBMIT_OPTS", SHORT_LIVED)
+
+
 class SparkCluster:
     """One master and its workers. `stop` ends them, and what they have started."""
 
@@ -89,7 +94,7 @@ class SparkCluster:
             "JAVA_HOME": str(find_java().home),
             "SPARK_LOCAL_DIRS": str(own / "local"),
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED,
+            "SPARK_DAEMON_JAVA_OPTS": java_options(),
             "SPARK_LOCAL_IP": LOOPBACK,
         }
         with log.open("wb") as said:

@@ -1,4 +1,7 @@
-"""Classes that every Java of Spark would load anew, kept for all of them: half of its start is loading them.
+"""Classes that every Java of Spark would load anew, kept for all: a third of its start is loading them.
+
+To make the archive takes 41 s of CPU, once in a new clone; a command of its own then takes 14 s instead of
+20 s, and `--slow` starts more than ten.
 
 Java writes what it has loaded into an archive when it ends, and another one maps the archive (class data
 sharing). It belongs to the environment; one that does not fit is passed over by Java itself. Run as a

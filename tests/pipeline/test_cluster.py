@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,9 +14,9 @@ from penstock.errors import InvalidOption
 from penstock.pipeline.paths import tables_in
 from penstock.pipeline.reach import check_reach
 from tests.crash.waiting import wait_until
-from tests.pipeline.cluster import LOOPBACK, SparkCluster
-from tests.pipeline.conftest import ROOT, WORKERS_PATH, Command, need_java
-from tests.pipeline.shared_classes import SHORT_LIVED
+from tests.pipeline import commands
+from tests.pipeline.cluster import LOOPBACK, SparkCluster, java_options
+from tests.pipeline.conftest import WORKERS_PATH, Command, need_java
 from tests.pipeline.stores import TOPIC, LogStore
 from tests.pipeline.test_continue import places
 
@@ -45,17 +42,19 @@ def test_a_database_is_taken_there_and_a_file_here() -> None:
         check_reach("sqlite:///shop.db", "local-cluster[2,1,1024]")
 
 
-@pytest.fixture(scope="module")
-def unseen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def unseen(tmp_path: Path) -> Path:
     """Give a folder that one worker does not see."""
-    return tmp_path_factory.mktemp("unseen")
+    folder = tmp_path / "unseen"
+    folder.mkdir()
+    return folder
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory, unseen: Path) -> Iterator[SparkCluster]:
+@pytest.fixture
+def cluster(tmp_path: Path, unseen: Path) -> Iterator[SparkCluster]:
     """Give a master and two workers."""
     need_java()
-    cluster = SparkCluster(tmp_path_factory.mktemp("cluster"))
+    cluster = SparkCluster(tmp_path / "cluster")
     try:
         cluster.add_workers(one=None, two=unseen)
         yield cluster
@@ -63,72 +62,66 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, unseen: Path) -> Iterator[
         cluster.stop()
 
 
-def begin(cluster: SparkCluster, store: LogStore, to: Path) -> subprocess.Popen[str]:
-    """Start the command as a user does, with the cluster's master."""
+def begin(cluster: SparkCluster, store: LogStore, said: Path, *folders: Path) -> subprocess.Popen[bytes]:
+    """Start a driver as a user does, with the cluster's master; it fills one lake after the other."""
     conf = {
         "spark.driver.host": LOOPBACK,
         "spark.driver.bindAddress": LOOPBACK,
         "spark.executor.memory": "512m",
-        "spark.executor.extraJavaOptions": SHORT_LIVED,
+        "spark.executor.extraJavaOptions": java_options(),
         "spark.executorEnv.PYTHONPATH": WORKERS_PATH,
         "spark.cores.max": "2",
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # nothing begins before both are there
         "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
     }
-    where = ["--url", store.url, "--topic", TOPIC, "--to", str(to), "--master", cluster.url]
-    words = ["pipeline", "lake", *where, "--once", "--batch-records", str(BATCH)]
-    words += [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
-    return subprocess.Popen(
-        [sys.executable, "-c", "from penstock.cli import main; main()", *words],
-        env=os.environ | {"PYTHONPATH": WORKERS_PATH},
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    line = ["pipeline", "lake", "--url", store.url, "--topic", TOPIC]
+    line += ["--once", "--batch-records", str(BATCH)]
+    return commands.begin(cluster.url, conf, [[*line, "--to", str(to)] for to in folders], said)
 
 
-def ended(command: subprocess.Popen[str]) -> tuple[int, str, str]:
-    with command:
-        out, err = command.communicate(timeout=300)
-    return command.returncode, out, err
-
-
-def kill_driver(command: subprocess.Popen[str]) -> None:
-    root = psutil.Process(command.pid)
+def kill_driver(driver: subprocess.Popen[bytes]) -> None:
+    root = psutil.Process(driver.pid)
     for process in [*root.children(recursive=True), root]:
         with suppress(psutil.NoSuchProcess):
-            process.send_signal(signal.SIGKILL)
+            process.kill()
+    driver.wait()
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_executors_and_drivers_that_are_killed_lose_and_double_nothing(
-    cluster: SparkCluster, postgres_url: str, tmp_path: Path
+def test_killed_executors_and_drivers_lose_and_double_nothing_and_a_folder_not_seen_by_all_is_refused(
+    cluster: SparkCluster, postgres_url: str, tmp_path: Path, unseen: Path
 ) -> None:
+    """In one test: each driver with its executors takes a core for half a minute."""
     store = LogStore(postgres_url)
     try:
-        _kill_and_count(cluster, store, tmp_path / "lake")
+        store.fill(RECORDS)
+        _refuse_kill_and_count(cluster, store, tmp_path, unseen / "lake")
     finally:
         store.close()
 
 
-def _kill_and_count(cluster: SparkCluster, store: LogStore, to: Path) -> None:
-    store.fill(RECORDS)
-    command = begin(cluster, store, to)
+def _refuse_kill_and_count(cluster: SparkCluster, store: LogStore, folder: Path, unseen: Path) -> None:
+    to, said = folder / "lake", folder / "said"
+    driver = begin(cluster, store, said, unseen, to)
     try:
-        _wait(command, lambda: commits(to) >= 1)
+        _wait(driver, lambda: commits(to) >= 1, said)
         running = cluster.executors()
         assert len(running) == 2, "both workers run tasks"
         running[0].kill()
         before = commits(to)
-        _wait(command, lambda: commits(to) > before)  # with what is left, and the one that comes for it
+        # With what is left, and the one that comes for it.
+        _wait(driver, lambda: commits(to) > before, said)
     finally:
-        kill_driver(command)
-        ended(command)
+        kill_driver(driver)
+    assert said.read_text().count(commands.ended(1)) == 1
+    assert "are not there for the driver" in said.read_text()
+    assert tables_in(unseen) == []
+
     assert len(places(to)) == len(set(places(to))) < RECORDS
-    code, _, err = ended(begin(cluster, store, to))
-    assert code == 0, err
+    driver = begin(cluster, store, said, to)
+    assert driver.wait(300) == 0, said.read_text()
+    assert said.read_text().endswith(commands.ended(0))
     found = places(to)
     assert found == sorted(store.records())
     assert len(found) == len(set(found)) == RECORDS
@@ -139,23 +132,7 @@ def commits(to: Path) -> int:
     return min((len(list(each.glob("_delta_log/*.json"))) for each in tables_in(to)), default=0)
 
 
-def _wait(command: subprocess.Popen[str], met: Callable[[], bool]) -> None:
-    """Wait for something that a command brings about."""
-    wait_until(lambda: met() or command.poll() is not None, "the pipeline comes so far", seconds=500)
-    assert command.poll() is None, command.communicate()
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_a_worker_that_does_not_see_the_folder_is_refused_before_anything_is_committed(
-    cluster: SparkCluster, postgres_url: str, unseen: Path
-) -> None:
-    store = LogStore(postgres_url)
-    try:
-        store.fill(BATCH)
-        code, _, err = ended(begin(cluster, store, unseen / "lake"))
-    finally:
-        store.close()
-    assert code == 1
-    assert "are not there for the driver" in err, err
-    assert tables_in(unseen / "lake") == []
+def _wait(driver: subprocess.Popen[bytes], met: Callable[[], bool], said: Path) -> None:
+    """Wait for something that a driver brings about."""
+    wait_until(lambda: met() or driver.poll() is not None, "the pipeline comes so far", seconds=500)
+    assert driver.poll() is None, said.read_text()

@@ -145,6 +145,12 @@ def test_the_metrics_of_a_source_are_those_of_each_topic_and_can_be_read() -> No
         ("x\npenstock.errors.StoreLocked: the store p is locked", True, "is locked"),
         ("Task 0 failed: ExecutorLostFailure (executor 3 exited", True, "an executor was lost"),
         ("SparkException: Python worker failed to connect back.", True, "did not start in time"),
+        (
+            "Traceback ...\npyspark.errors.exceptions.base.PySparkRuntimeError: [CANNOT_OPEN_SOCKET] "
+            "Can not open socket: [\"tried to connect to ('127.0.0.1', 1), but … timed out\"].",
+            True,
+            "did not connect in time",
+        ),
         ("SparkException: Python worker exited unexpectedly (crashed)", True, "worker was lost"),
         ("psycopg: Connection refused", True, "refused"),
         ("IO: [libpq] COPY failed: server closed the connection unexpectedly", True, "lost"),

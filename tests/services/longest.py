@@ -14,12 +14,13 @@ import pytest
 
 Item = TypeVar("Item", bound=pytest.Item)
 LONGEST_SECONDS = {
-    "tests/pipeline/test_cluster.py": 129,
-    "tests/pipeline/test_iceberg_command.py": 120,
-    "tests/pipeline/test_bucket_iceberg_command.py": 110,
+    "tests/pipeline/test_iceberg_command.py": 90,
+    "tests/pipeline/test_bucket_iceberg_command.py": 90,
     "tests/pipeline/test_write_back_spark.py": 71,
+    "tests/pipeline/test_bucket_command.py": 65,
     "tests/compat/test_install_lines.py": 59,
     "tests/pipeline/test_upsert_lake.py": 50,
+    "tests/pipeline/test_cluster.py": 48,
     "tests/pipeline/test_kill.py": 45,
     "tests/pipeline/test_lake_command.py": 45,
     "tests/faults/test_faults.py": 35,

@@ -24,6 +24,10 @@ _PASSES = (
         re.compile(r"Python worker failed to connect back", re.IGNORECASE),
         "a Python worker did not start in time",
     ),
+    (
+        re.compile(r"CANNOT_OPEN_SOCKET|Accept timed out"),
+        "Spark's Java and Python did not connect in time",
+    ),
     (re.compile(r"Python worker exited unexpectedly", re.IGNORECASE), "a Python worker was lost"),
     (
         re.compile(r"ExecutorLostFailure|executor \S+ (?:was )?lost|Lost executor", re.IGNORECASE),

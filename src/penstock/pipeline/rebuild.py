@@ -4,14 +4,15 @@ Then the stream goes on with all of them. The commit has the identity that the s
 crash before it leaves files that no one points to, and after it the table is found to be there.
 """
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 import msgspec
 
 from penstock.errors import MissingExtra
 
-from .lake_state import known_tables, made_again
+from .lake_state import known_tables, made_again, reader_name
 from .modes import lake_rows
 from .offsets import Range
 from .options import written_offsets
@@ -38,9 +39,21 @@ def make_again(spark: SparkSession, job: Job) -> list[str]:
         rows, how = lake_rows(frame, job.mode)
         writer = rows.write.format(job.sink).mode("append").options(**how, **job.sink_options())
         writer = writer.option("onlyTables", "/".join(names))
-        writer.option("batchRange", msgspec.json.encode(batch.to_json()).decode()).save()
+        writer = writer.option("batchRange", msgspec.json.encode(batch.to_json()).decode())
+        with _described(spark, f"{reader_name(job.to)}: {', '.join(names)} again from the log"):
+            writer.save()
     made_again(job.to)
     return list(names)
+
+
+@contextmanager
+def _described(spark: SparkSession, said: str) -> Iterator[None]:
+    """Let Spark's pages show what the jobs of the block are for; of a stream's they show it by themselves."""
+    spark.sparkContext.setJobDescription(said)
+    try:
+        yield
+    finally:
+        spark.sparkContext.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]
 
 
 def _range(job: Job) -> Range:
