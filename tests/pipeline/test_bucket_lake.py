@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -264,14 +265,14 @@ def test_a_store_that_goes_away_while_a_table_is_read_is_no_damage(
 ) -> None:
     sqlite_store.fill(30)
     Driver(sqlite_store, to, tmp_path / "one").step()
-    row_bytes = LakeTable._row_bytes
+    looked_at = LakeTable._looked_at
 
-    def then_away(self: LakeTable) -> int:
-        found = row_bytes(self)
+    def then_away(self: LakeTable, names: Sequence[str]) -> tuple[int, bool]:
+        found = looked_at(self, names)
         away.enter_context(object_store.out_of_order(r"GET .*\.parquet"))
         return found
 
-    monkeypatch.setattr(LakeTable, "_row_bytes", then_away)
+    monkeypatch.setattr(LakeTable, "_looked_at", then_away)
     where = ["reconcile", "--url", sqlite_store.url, "--topic", TOPIC, "--lake", str(to)]
     with ExitStack() as away:
         done = penstock(*where)

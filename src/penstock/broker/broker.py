@@ -231,13 +231,14 @@ class Broker:
         """Count a connection, if there is room for one more."""
         address = session.peer.address
         settings = self.settings
-        if (
-            self.is_stopping
-            or len(self.sessions) >= settings.connections
+        full = (
+            len(self.sessions) >= settings.connections
             or self._addresses[address] >= settings.connections_per_address
-        ):
+        )
+        if full or self.is_stopping:
             self.measures.refused()
-            logger.warning("a connection of %s is refused: there are as many as may be", address)
+            if not self.is_stopping:
+                logger.warning("a connection of %s is refused: there are as many as may be", address)
             return False
         self.sessions.add(session)
         self._addresses[address] += 1
