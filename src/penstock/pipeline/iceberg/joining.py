@@ -5,6 +5,7 @@ from pathlib import Path
 
 from penstock.errors import MissingExtra
 
+from ..file_rows import file_rows
 from ..rewriting import Rewritten, fitting
 from ..writing import OpenFile
 
@@ -13,8 +14,6 @@ try:
     import pyarrow.parquet as pq
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
-
-_ROWS = 1 << 13
 
 
 def joined(
@@ -50,7 +49,7 @@ def _one(path: Path, schema: pa.Schema, names: Sequence[str]) -> OpenFile:
     try:
         for name in names:
             with pq.ParquetFile(path / name) as source:
-                for batch in source.iter_batches(_ROWS):
+                for batch in file_rows(source):
                     for rows in fitting(pa.Table.from_batches([batch]), schema).to_batches():
                         file.add(rows)
     except BaseException:
