@@ -20,6 +20,7 @@ from deltalake import DeltaTable
 
 from penstock import Outbox, Record, points
 from penstock.errors import AnotherLog
+from penstock.log.contract import Position
 from penstock.model.retry import Fixed
 from penstock.operate.dead import dead_letters
 from penstock.operate.erase import erase
@@ -28,6 +29,7 @@ from penstock.pipeline import erasing
 from penstock.pipeline.committing import BEFORE_COMMIT, AppendFiles, Committing, TablePart, commit
 from penstock.pipeline.erased_ahead import left_out
 from penstock.pipeline.erasing import ErasedRows, erase_in_tables
+from penstock.pipeline.history import mark_of
 from penstock.pipeline.iceberg.catalog import begin
 from penstock.pipeline.identity import ByEpoch, ByOffsets
 from penstock.pipeline.kinds import table_at
@@ -106,7 +108,9 @@ class Shop:
             for n, name in enumerate(names)
         ]
         end = self._end + len(names)
+        (last,) = log.at(log.topic("orders"), [Position(0, end - 1)])
         batch = Range(log.identity().id, "orders", log.topic("orders").id, {0: self._end}, {0: end})
+        batch = replace(batch, incarnation=log.identity().incarnation, marks={0: mark_of(last.id)})
         self._end = end
         return a_part(self.to / "order", rows, SCHEMA), ByOffsets((batch,))
 
@@ -459,6 +463,9 @@ def test_rows_of_a_topic_that_feeds_the_tables_no_more_go_too(folder: Path) -> N
     shop.publish("ab")
     log = shop.outbox.log
     log.create_topic("visits", partitions=1)
+    with shop.outbox.transaction() as conn:
+        shop.outbox.publish(conn, "t", {}, key="k", topic="visits", owner=BOB)
+    shop.outbox.drain()
     row = {"key": b"k", "name": BOB, "topic": "visits", "partition": 0, "offset": 0, "deleted": False}
     visits = Range(log.identity().id, "visits", log.topic("visits").id, {0: 0}, {0: 1})
     part = a_part(shop.to / "order", [row | {"bucket": 0}], SCHEMA)
