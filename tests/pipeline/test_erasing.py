@@ -410,6 +410,30 @@ def test_a_dry_run_counts_and_files_of_a_batch_under_way_stay(shop: Shop) -> Non
     assert not young.exists()
 
 
+def test_files_count_once_as_removed_and_are_named_below_the_lake(shop: Shop, penstock: Command) -> None:
+    shop.publish("ab")
+    shop.publish("ba")
+    before = data_files(shop.to)
+    (done,) = erased(shop, ADA)
+    assert done.files == len(before - data_files(shop.to)) > 0
+    how = "pipeline", "vacuum", str(shop.to), "--older-than", "0"
+    assert penstock(*how, "--dry-run").out.splitlines()[-1] == "0 files would go"
+    assert penstock(*how, "--yes").out.splitlines()[-1] == "0 files removed"
+    shop.publish("b")
+    penstock("pipeline", "optimize", str(shop.to))
+    before = data_files(shop.to)
+    *foreseen, _ = penstock(*how, "--dry-run").out.splitlines()
+    *named, said = penstock(*how, "--yes").out.splitlines()
+    gone = before - data_files(shop.to)
+    assert {name for name in named if name.endswith(".parquet")} == gone
+    assert gone <= {*foreseen}
+    assert said == f"{len(named)} files removed"
+
+
+def data_files(lake: Path) -> set[str]:
+    return {each.relative_to(lake).as_posix() for each in lake.glob("order/**/part-*.parquet")}
+
+
 @pytest.mark.parametrize("folder", ["delta"], indirect=True)
 def test_rows_in_files_that_another_engine_wrote_are_erased(shop: Shop) -> None:
     """delta-rs notes types in its files that Arrow can neither compare nor filter."""

@@ -254,13 +254,22 @@ class LakeTable(Table):
 
     def vacuum(self, older_than_hours: int, *, dry_run: bool) -> list[str]:
         """Remove files that no commit points to and that are older than an age; return their names."""
-        return self._table.vacuum(
-            older_than_hours, dry_run=dry_run, enforce_retention_duration=False, full=True
-        )
+        return self._vacuum(older_than_hours, dry_run=dry_run, full=True)
+
+    def _vacuum(self, older_than_hours: int, *, dry_run: bool, full: bool) -> list[str]:
+        """Return names of files that are there: delta-rs names all that its log remembers as removed."""
+        named = self._table.vacuum(older_than_hours, enforce_retention_duration=False, full=full)  # a dry run
+        found = [self._at / name for name in named]
+        folders = [each for each in {file.parent for file in found} if each.is_dir()]
+        standing = {file for each in folders for file in each.iterdir()}
+        gone = [file for file in found if file in standing]
+        if gone and not dry_run:
+            self._table.vacuum(older_than_hours, dry_run=False, enforce_retention_duration=False, full=full)
+        return [str(file).removeprefix(f"{self._at}/") for file in gone]
 
     def purge(self, older_than_hours: int) -> list[str]:
         """Remove all that was, and is not any more: older versions, their files and descriptions."""
-        gone = self._table.vacuum(0, dry_run=False, enforce_retention_duration=False, full=False)
+        gone = self._vacuum(0, dry_run=False, full=False)
         gone += self.vacuum(older_than_hours, dry_run=False)
         self._forget()
         version, log = self._table.version(), self._at / "_delta_log"
