@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +23,7 @@ PLAIN = pa.schema(
         pa.field("offset", pa.int64(), nullable=False),
     ]
 )
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {
         "topic": "orders",
         "key": b"k",
