@@ -30,7 +30,7 @@ from .delta_log import LogState, add_files, read_log
 from .identity import BatchIdentity, Source, Transactions
 from .offsets import Ends
 from .paths import is_delta
-from .storage import Location, location, storage_of
+from .storage import Location, storage_of
 
 try:
     import pyarrow as pa
@@ -199,10 +199,9 @@ class LakeTable(Table):
 
         Raises TableDamaged; StorageAway if it is the storage that does not answer.
         """
-        for uri in self._table.file_uris():
-            file = location(uri)
-            if not file.is_file():
-                raise TableDamaged(self.path, f"its file {file.name} is not there")
+        for name in sorted(self.file_names()):
+            if not (self._at / name).is_file():
+                raise TableDamaged(self.path, f"its file {name} is not there")
         try:
             with self._storage.asking(self._at):
                 rows = self._table.to_pyarrow_dataset()
@@ -218,8 +217,8 @@ class LakeTable(Table):
     def _row_bytes(self) -> int:
         """Return the bytes of a row, of the file with the largest ones, before it was compressed."""
         most = 1
-        for uri in self._table.file_uris():
-            with self._storage.parquet(location(uri)) as source:
+        for name in self.file_names():
+            with self._storage.parquet(self._at / name) as source:
                 file = source.metadata
             size = sum(file.row_group(number).total_byte_size for number in range(file.num_row_groups))
             most = max(most, size // max(1, file.num_rows))
