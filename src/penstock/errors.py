@@ -1667,8 +1667,9 @@ class RangesDiffer(PipelineError):
     def __init__(self, table: str, ranges: str) -> None:
         super().__init__(
             f"table {table} does not end where this batch begins, so nothing was written: {ranges}; either "
-            "another pipeline feeds the table, or a new checkpoint began elsewhere (let it begin where the "
-            "table ends: option continueFrom)"
+            "another pipeline feeds the table, or the checkpoint is an old one or another's. To go on where "
+            "the table ends, forget the checkpoint: penstock pipeline reset (for a query of your own: give "
+            "it a new checkpoint and the option continueFrom)"
         )
 
 

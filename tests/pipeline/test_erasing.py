@@ -16,9 +16,11 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 from penstock import Outbox, Record, points
 from penstock.errors import AnotherLog
+from penstock.log.contract import Position
 from penstock.model.retry import Fixed
 from penstock.operate.dead import dead_letters
 from penstock.operate.erase import erase
@@ -27,6 +29,7 @@ from penstock.pipeline import erasing
 from penstock.pipeline.committing import BEFORE_COMMIT, AppendFiles, Committing, TablePart, commit
 from penstock.pipeline.erased_ahead import left_out
 from penstock.pipeline.erasing import ErasedRows, erase_in_tables
+from penstock.pipeline.history import mark_of
 from penstock.pipeline.iceberg.catalog import begin
 from penstock.pipeline.identity import ByEpoch, ByOffsets
 from penstock.pipeline.kinds import table_at
@@ -105,7 +108,9 @@ class Shop:
             for n, name in enumerate(names)
         ]
         end = self._end + len(names)
+        (last,) = log.at(log.topic("orders"), [Position(0, end - 1)])
         batch = Range(log.identity().id, "orders", log.topic("orders").id, {0: self._end}, {0: end})
+        batch = replace(batch, incarnation=log.identity().incarnation, marks={0: mark_of(last.id)})
         self._end = end
         return a_part(self.to / "order", rows, SCHEMA), ByOffsets((batch,))
 
@@ -405,6 +410,49 @@ def test_a_dry_run_counts_and_files_of_a_batch_under_way_stay(shop: Shop) -> Non
     assert not young.exists()
 
 
+def test_files_count_once_as_removed_and_are_named_below_the_lake(shop: Shop, penstock: Command) -> None:
+    shop.publish("ab")
+    shop.publish("ba")
+    before = data_files(shop.to)
+    (done,) = erased(shop, ADA)
+    assert done.files == len(before - data_files(shop.to)) > 0
+    how = "pipeline", "vacuum", str(shop.to), "--older-than", "0"
+    assert penstock(*how, "--dry-run").out.splitlines()[-1] == "0 files would go"
+    assert penstock(*how, "--yes").out.splitlines()[-1] == "0 files removed"
+    shop.publish("b")
+    penstock("pipeline", "optimize", str(shop.to))
+    before = data_files(shop.to)
+    *foreseen, _ = penstock(*how, "--dry-run").out.splitlines()
+    *named, said = penstock(*how, "--yes").out.splitlines()
+    gone = before - data_files(shop.to)
+    assert {name for name in named if name.endswith(".parquet")} == gone
+    assert gone <= {*foreseen}
+    assert said == f"{len(named)} files removed"
+
+
+def data_files(lake: Path) -> set[str]:
+    return {each.relative_to(lake).as_posix() for each in lake.glob("order/**/part-*.parquet")}
+
+
+@pytest.mark.parametrize("folder", ["delta"], indirect=True)
+def test_rows_in_files_that_another_engine_wrote_are_erased(shop: Shop) -> None:
+    """delta-rs notes types in its files that Arrow can neither compare nor filter."""
+    shop.publish("ababbbb")
+    table = DeltaTable(str(shop.to / "order"))
+    table.delete('"offset" = 3')
+    assert pa.string_view() in {pq.read_schema(file).field("topic").type for file in table.file_uris()}
+    erase(shop.outbox, ADA)
+    (dry,) = erase_in_tables(shop.to, shop.outbox.log, dry_run=True)
+    assert (dry.rows, shop.names()) == (2, [ADA] * 2 + [BOB] * 4)
+    (done,) = erase_in_tables(shop.to, shop.outbox.log, older_than_hours=0)
+    assert (done.rows, shop.names()) == (2, [BOB] * 4)
+    assert traces(shop.to, ADA) == set()
+    files = [shop.to / "order" / name for name in table_at(shop.to / "order").file_names()]
+    assert {pq.read_schema(file).field("topic").type for file in files} == {pa.string()}
+    shop.publish("b")
+    assert shop.names() == [BOB] * 5
+
+
 def test_rows_of_another_topic_in_the_same_place_stay(folder: Path, penstock: Command) -> None:
     outbox, to, topics = Outbox(f"sqlite:///{folder / 'shop.db'}"), folder / "lake", ("orders", "visits")
     outbox.migrate()
@@ -439,6 +487,9 @@ def test_rows_of_a_topic_that_feeds_the_tables_no_more_go_too(folder: Path) -> N
     shop.publish("ab")
     log = shop.outbox.log
     log.create_topic("visits", partitions=1)
+    with shop.outbox.transaction() as conn:
+        shop.outbox.publish(conn, "t", {}, key="k", topic="visits", owner=BOB)
+    shop.outbox.drain()
     row = {"key": b"k", "name": BOB, "topic": "visits", "partition": 0, "offset": 0, "deleted": False}
     visits = Range(log.identity().id, "visits", log.topic("visits").id, {0: 0}, {0: 1})
     part = a_part(shop.to / "order", [row | {"bucket": 0}], SCHEMA)

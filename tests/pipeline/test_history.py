@@ -11,12 +11,15 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from penstock.errors import AnotherLog, HistoryTakenBack
+from penstock.operate.erase import erase
 from penstock.operate.restored import restored
 from penstock.pipeline.figures import lake_figures
 from penstock.pipeline.offsets import Range
+from penstock.pipeline.paths import folder_of
 from penstock.pipeline.source import StreamReader
 from penstock.pipeline.taken_back import cut_back
-from tests.pipeline.stores import TOPIC, LogStore
+from tests.pipeline.conftest import Command
+from tests.pipeline.stores import TOPIC, TYPES, LogStore
 from tests.pipeline.test_continue import Driver, places
 
 
@@ -66,6 +69,24 @@ def test_nor_is_a_batch_repeated_that_was_planned_before(
     new = StreamReader(driver.reader._options)
     with pytest.raises(HistoryTakenBack):
         new.partitions({}, driver.place)
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+@pytest.mark.parametrize("below", ["", folder_of(TYPES[0])])
+def test_nor_are_rows_erased_in_whose_places_other_records_stand(
+    restored_store: tuple[LogStore, Driver], tmp_path: Path, penstock: Command, dry_run: bool, below: str
+) -> None:
+    store, _ = restored_store
+    held = places(tmp_path / "lake")
+    store.run("UPDATE penstock_log SET owner = 'ada' WHERE \"offset\" >= 12")
+    assert erase(store.outbox, "ada").logged
+    how = "--dry-run" if dry_run else "--yes"
+    done = penstock("pipeline", "erase", str(tmp_path / "lake" / below), "--url", store.url, how)
+    assert done.code == 1
+    assert f"the history of topic {TOPIC} was taken back" in done.err
+    assert "another record stands at" in done.err
+    assert "penstock pipeline reset --from-table" in done.err
+    assert places(tmp_path / "lake") == held
 
 
 def test_a_log_that_only_grew_is_gone_on_with(sqlite_store: LogStore, tmp_path: Path) -> None:

@@ -141,6 +141,15 @@ def test_if_the_mark_moved_first_the_same_crash_would_lose(
     assert len(lake_rows(to)) < len(all_places(20))
 
 
+def test_a_checkpoint_of_before_is_refused_with_the_command_that_forgets_it(lake: Query, to: Path) -> None:
+    """The command that runs a lake has no option continueFrom: it always goes on where the tables end."""
+    lake.run(ends(0), ends(10), ["a"])
+    with pytest.raises(RangesDiffer, match=r"forget the checkpoint: penstock pipeline reset\b") as refused:
+        lake.run(ends(0), ends(15), ["a"])
+    remedy = str(refused.value).partition("penstock pipeline reset")[2]
+    assert remedy.startswith(" (for a query of your own: ")
+
+
 def test_a_batch_that_begins_elsewhere_is_refused_even_if_its_table_is_new(
     lake: Query, to: Path, tmp_path: Path
 ) -> None:

@@ -5,17 +5,32 @@ Nothing is written then, and no place in the log moves.
 
 from __future__ import annotations
 
+import datetime as dt
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from penstock.errors import InvalidOption
+from penstock.model.event_types import EventTypes
 from penstock.pipeline.lake_state import remember, reset
+from penstock.pipeline.modes import Mode, check_lake
 from penstock.pipeline.offsets import Range
 from penstock.pipeline.paths import tables_in
 from tests.pipeline.conftest import Command, Done
 from tests.pipeline.stores import TOPIC, TYPES, LogStore
 from tests.pipeline.test_continue import Driver, places
+
+
+class OrderPlaced(msgspec.Struct):
+    customer: str
+    placed_at: dt.datetime
+    at: dt.datetime
+
+
+class OrderPaid(msgspec.Struct):
+    at: str
 
 
 class Lake:
@@ -50,6 +65,36 @@ class Lake:
 @pytest.fixture
 def lake(sqlite_store: LogStore, tmp_path: Path, penstock: Command) -> Lake:
     return Lake(sqlite_store, tmp_path, penstock)
+
+
+@pytest.mark.parametrize("command", ["lake", "replay"])
+@pytest.mark.parametrize("column", ["type", "placed_at"])
+def test_parts_by_the_time_of_a_column_that_has_none(
+    sqlite_store: LogStore, tmp_path: Path, penstock: Command, command: str, column: str
+) -> None:
+    sqlite_store.fill(10)
+    where = ["--url", sqlite_store.url, "--topic", TOPIC, "--to", str(tmp_path / "lake")]
+    done = penstock("pipeline", command, *where, "--partition-by", f"day({column})")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        f"error: option --partition-by='day({column})': it must be year, month, day or hour of a column of "
+        "timestamps: timestamp\n"
+    )
+    log = sqlite_store.outbox.log
+    assert log.holds(log.topic(TOPIC)) == {}
+    assert not (tmp_path / "lake").exists()
+
+
+def test_parts_by_the_time_of_a_field_of_typed_events() -> None:
+    types = EventTypes()
+    types.register(OrderPlaced, "order.placed")
+    types.register(OrderPaid, "order.paid")
+    mode = Mode(types=types)
+    for column in ("timestamp", "placed_at"):
+        check_lake(mode, f"day({column})")
+    for column in ("customer", "at"):
+        with pytest.raises(InvalidOption, match=r"of a column of timestamps: timestamp, placed_at$"):
+            check_lake(mode, f"day({column})")
 
 
 def test_a_foreign_database(lake: Lake, tmp_path: Path) -> None:

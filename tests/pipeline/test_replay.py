@@ -72,6 +72,32 @@ def test_a_dry_run_says_the_ranges_and_changes_nothing(
     assert "partition" in said.out
 
 
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        ("5000", "10"),
+        ("5000", "4000"),
+        ("latest", "10"),
+        ("2026-02-01", "2026-01-01"),
+        (json.dumps({TOPIC: {"0": 3}}), json.dumps({TOPIC: {"0": 2}})),
+    ],
+)
+def test_a_range_that_ends_before_it_begins_is_refused(
+    filled: LogStore, penstock: Command, tmp_path: Path, first: str, last: str
+) -> None:
+    where = ["--url", filled.url, "--topic", TOPIC, "--to", str(tmp_path / "again")]
+    done = penstock("pipeline", "replay", *where, "--from", first, "--until", last, "--dry-run")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"error: option --from={first!r}: it must be a place before --until {last}\n"
+
+
+def test_a_range_with_nothing_in_it_is_no_mistake(
+    filled: LogStore, penstock: Command, tmp_path: Path
+) -> None:
+    for words in (("--from", "5", "--until", "5"), ("--from", "latest"), ("--from", "5000")):
+        assert dry(penstock, filled, tmp_path / "again", *words)["records"] == 0
+
+
 def test_a_range_is_given_by_offsets_or_times(filled: LogStore, penstock: Command, tmp_path: Path) -> None:
     to = tmp_path / "again"
     by_offset = dry(penstock, filled, to, "--from", "3", "--until", "5")

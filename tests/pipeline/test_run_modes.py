@@ -85,3 +85,17 @@ def test_a_table_is_what_the_query_says_after_every_run(
         )
         assert done.code == 0, done.err
         check(sqlite_store, to)
+
+
+def test_parts_by_the_time_of_a_column_that_has_none_are_refused_and_nothing_is_held(
+    sqlite_store: LogStore, command: Command, tmp_path: Path
+) -> None:
+    sqlite_store.fill(10)
+    words = ["--url", sqlite_store.url, "--topic", TOPIC, "--to", str(tmp_path / "table"), "--once"]
+    target = "tests.pipeline.test_run_modes:latest"
+    done = command("pipeline", "run", target, *words, "--partition-by", "day(timestamp)")
+    assert done.code == 2
+    assert "option --partition-by='day(timestamp)': it must be" in done.err
+    assert "of a column of timestamps: here is none" in done.err
+    log = sqlite_store.outbox.log
+    assert log.holds(log.topic(TOPIC)) == {}

@@ -17,7 +17,14 @@ from deltalake.schema import PrimitiveType
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from penstock import points
-from penstock.errors import FilesUnseen, InvalidOption, RangesDiffer, StateWithoutPast, TableDiffers
+from penstock.errors import (
+    FilesUnseen,
+    InvalidOption,
+    RangesDiffer,
+    StateWithoutPast,
+    TableDamaged,
+    TableDiffers,
+)
 from penstock.pipeline.committing import AFTER_COMMIT
 from penstock.pipeline.offsets import Range
 from penstock.pipeline.paths import folder_of, tables_in
@@ -426,6 +433,18 @@ def test_any_type_has_a_folder_of_its_own(name: str, lake: Query, to: Path) -> N
 
 
 # Care of the tables.
+
+
+def test_a_folder_may_have_a_name_that_urls_encode(tmp_path: Path) -> None:
+    """delta-rs gives the addresses of files as parts of a URL."""
+    to = tmp_path / "my lake ü"
+    query = Query(tmp_path / "one", to)
+    query.run(ends(0), ends(10))
+    assert sum(batch.num_rows for batch in LakeTable(to).batches(["offset"])) == len(all_places(10))
+    for file in data_files(to):
+        (to / file).unlink()
+    with pytest.raises(TableDamaged, match="is not there"):
+        list(LakeTable(to).batches(["offset"]))
 
 
 def test_vacuum_removes_orphans_of_a_safe_age_and_nothing_else(query: Query, to: Path) -> None:

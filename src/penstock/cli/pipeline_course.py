@@ -52,7 +52,7 @@ PipelineStart = Callable[[Any, Job], Running]
 
 def run_lake(given: dict[str, Any]) -> None:
     """Put a topic into one table for each event type, as the options say."""
-    check_lake(_mode(given, ()))  # before Spark starts
+    check_lake(_mode(given, ()), given["partition_by"])  # before Spark starts
     _run("lake", start_lake, given)
 
 

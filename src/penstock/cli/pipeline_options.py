@@ -32,7 +32,7 @@ def _partitioning(ctx: click.Context, param: click.Parameter, given: str | None)
     """Return what was given if it can be read."""
     from penstock.pipeline.partitioning import Partitioning
 
-    Partitioning.parse(given)
+    Partitioning.parse(given, "--partition-by")
     return given
 
 

@@ -64,9 +64,10 @@ def run_replay(ctx: click.Context, target: str | None, given: dict[str, Any]) ->
     start, conf = _start(target, found), spark_conf(given["conf"])
     job = job_of(given, given["to_topic"])
     if found is None:
-        check_lake(job.mode)
+        check_lake(job.mode, job.partition_by)
     words = given["first"], given["last"]
-    range_ = planned(job, _place("--from", words[0], job.topic), _place("--until", words[1], job.topic))
+    first, last = _place("--from", words[0], job.topic), _place("--until", words[1], job.topic)
+    range_ = planned(job, first, last, words)
     asked = Replayed(target or _LAKE, words, range_.to_json())
     batch = begun(job.to, asked)
     pieces = [_ReplayedPiece(*each, each.end - each.start) for each in batch.pieces()]

@@ -28,6 +28,7 @@ COLUMNS: dict[str, tuple[str, pa.DataType]] = {
     "offset": ("BIGINT", pa.int64()),
     "timestamp": ("TIMESTAMP", pa.timestamp("us", tz="UTC")),
 }
+TIMES = tuple(name for name, (_, kind) in COLUMNS.items() if pa.types.is_timestamp(kind))
 _MILLISECONDS = pa.timestamp("ms", tz="UTC")  # not a scalar to multiply by: the first one imports pandas
 
 

@@ -244,14 +244,15 @@ def declared(source: Source, ends: Ends, marks: Mapping[int, int]) -> tuple[Tran
 
 def pasts_of(table: Table, topic: str) -> list[Past]:
     """Return what a table knows of the logs it has a topic of that name from."""
-    found = []
-    for each in table.sources():
-        if each.topic == topic:
-            ends = table.ends(each)
-            marks = marks_in(table, each.log_id, each.topic_id, ends)
-            keeper = f"table {table.path}"
-            found.append(Past(keeper, each.log_id, topic, each.topic_id, each.incarnation, ends, marks))
-    return found
+    return [past_of(table, each) for each in table.sources() if each.topic == topic]
+
+
+def past_of(table: Table, source: Source) -> Past:
+    """Return what a table knows of a topic that feeds it, or has done so once."""
+    ends = table.ends(source)
+    marks = marks_in(table, source.log_id, source.topic_id, ends)
+    named = source.log_id, source.topic, source.topic_id, source.incarnation
+    return Past(f"table {table.path}", *named, ends, marks)
 
 
 def _columns(schema: Mapping[str, Any]) -> dict[str, str]:

@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.errors import AnotherLog, MissingExtra
-from penstock.log.contract import Log, OffsetRange, Topic
+from penstock.log.contract import Log, OffsetRange, Position, Topic
 from penstock.model.limits import ERASED
 
-from .contract import Table
+from .contract import Table, past_of
 from .erased_ahead import goes_at, places_ahead
+from .history import LogNow, check_past, mark_of
 from .identity import Source, Unmoved
 from .kinds import table_at
 from .lake import Lake
@@ -53,10 +54,12 @@ def erase_in_tables(
 ) -> list[ErasedRows]:
     """Erase from the tables at a path what is erased in the log; a dry run only counts.
 
-    Safe beside the pipeline, and to run again. Raises AnotherLog, InvalidOption, TableDamaged.
+    Safe beside the pipeline, and to run again. Raises AnotherLog, HistoryTakenBack, InvalidOption,
+    TableDamaged.
     """
     existing_tables(path)
     lake, sources = Lake(path), _mine(path, log)
+    _check_history(_whole(lake), log, sources)
     erased = {source.topic: _erased(log, log.topic(source.topic)) for source in sources}
     erased = {topic: places for topic, places in erased.items() if places.rows}
     # Rows of several topics may have the same partition and offset.
@@ -88,6 +91,25 @@ def _whole(lake: Lake) -> Lake:
     """Return the lake that a table is of: batches follow the lake's mark, where it ends or not."""
     is_part = any(table.is_of_lake() for table in lake.tables) and not lake.has_mark()
     return Lake(lake.root.parent) if is_part else lake
+
+
+def _check_history(lake: Lake, log: Log, sources: Sequence[Source]) -> None:
+    """Refuse a log that is not as it was read: other records stand in the places of rows.
+
+    Raises HistoryTakenBack.
+    """
+    for source in sources:
+        topic = log.topic(source.topic)
+        known = [
+            each
+            for each in lake.pasts(topic.name)
+            if (each.log_id, each.topic_id) == (source.log_id, source.topic_id)
+        ]
+        once = (past_of(each, replace(source, incarnation=None)) for each in lake.fed_by(source))
+        for past in known or once:
+            found = log.at(topic, past.places(), bare=True) if past.places() else ()
+            marks = {Position(each.partition, each.offset): mark_of(each.id) for each in found}
+            check_past(past, LogNow(log.identity(), topic, log.all_bounds(topic), marks))
 
 
 def _unplaced(table: Table, needed: Sequence[str], sources: Sequence[Source]) -> str | None:

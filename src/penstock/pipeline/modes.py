@@ -8,6 +8,8 @@ import msgspec
 from penstock.errors import InvalidOption, MissingExtra
 from penstock.model.event_types import EventTypes
 
+from .columns import TIMES
+from .partitioning import Partitioning
 from .typed.lake import TypedLake
 from .typed.routing import Layout
 from .upsert.frame import NO_KEY, RECORD_KEY, by_record_key, raw_rows, with_bucket
@@ -38,7 +40,7 @@ class Mode:
         return self.name != APPEND
 
 
-def check_lake(mode: Mode) -> TypedLake | None:
+def check_lake(mode: Mode, partition_by: str | None = None) -> TypedLake | None:
     """Refuse what a lake cannot be; return how its types have columns. Raises InvalidOption, NoColumns."""
     if mode.name == COMPLETE:
         raise InvalidOption(
@@ -49,7 +51,9 @@ def check_lake(mode: Mode) -> TypedLake | None:
         raise InvalidOption(
             "--key", named, "key, that of the record; other columns are for a pipeline of your own"
         )
-    return TypedLake.of(mode.types) if mode.types is not None else None
+    typed = TypedLake.of(mode.types) if mode.types is not None else None
+    Partitioning.parse(partition_by).check([*TIMES, *(typed.times() if typed else ())])
+    return typed
 
 
 def lake_rows(events: DataFrame, mode: Mode) -> tuple[DataFrame, dict[str, str]]:

@@ -5,7 +5,7 @@ Readers that ask for some days then open the files of these days alone. The part
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from penstock.errors import InvalidOption, MissingExtra
@@ -29,14 +29,21 @@ class Partitioning:
     unit: str = ""
 
     @classmethod
-    def parse(cls, said: str | None) -> "Partitioning":
+    def parse(cls, said: str | None, option: str = "partitionBy") -> "Partitioning":
         """Read `day(timestamp)`. Raises InvalidOption."""
         if not said:
             return cls()
         found = _SAID.fullmatch(said.strip().replace(" ", ""))
         if found is None:
-            raise InvalidOption("partitionBy", said, "year, month, day or hour of a column: day(timestamp)")
+            raise InvalidOption(option, said, "year, month, day or hour of a column: day(timestamp)")
         return cls(found["column"], found["unit"])
+
+    def check(self, times: Collection[str]) -> None:
+        """Refuse a column that is none of those with times. Raises InvalidOption."""
+        if self.column is not None and self.column not in times:
+            said, those = f"{self.unit}({self.column})", ", ".join(times) or "here is none"
+            wanted = f"year, month, day or hour of a column of timestamps: {those}"
+            raise InvalidOption("--partition-by", said, wanted)
 
     def columns(self, schema: pa.Schema) -> list[str]:
         """Return the columns that stand in the log and not in files, of a table with these columns."""

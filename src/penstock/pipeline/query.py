@@ -25,6 +25,7 @@ from .lake_state import begin_checkpoint, check_tables, reader_name
 from .modes import Mode, function_rows, lake_rows
 from .offsets import Ends, Piece
 from .options import read_options
+from .partitioning import Partitioning
 from .paths import CONTROL, local_path
 from .places import PLACE
 from .settings import PipelineSettings
@@ -38,9 +39,11 @@ try:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql.types import TimestampNTZType, TimestampType
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
+_TIMES = (TimestampType, TimestampNTZType)
 FrameFunction = Callable[[DataFrame], DataFrame]
 
 
@@ -154,6 +157,9 @@ def start_function(spark: SparkSession, job: Job, name: str, function: FrameFunc
     with asking():
         made = function(source)
     made = _checked(name, made)
+    with asking():
+        times = [each.name for each in made.schema if isinstance(each.dataType, _TIMES)]
+    Partitioning.parse(job.partition_by).check(times)
     with asking():
         rows, options = function_rows(made, job.mode)
     return _start(rows, job, options, each_batch=job.mode.upserts)

@@ -21,15 +21,36 @@ from .view import Heads, TopicView, open_view, removed, report_removed
 ReplayPlace = ReadingPlace | int  # an offset of every partition, or what the source understands
 
 
-def planned(job: Job, first: ReplayPlace, last: ReplayPlace) -> Range:
-    """Return the range that two places mean now. Raises UnknownTopic, InvalidOption, RecordsRemoved."""
+def planned(job: Job, first: ReplayPlace, last: ReplayPlace, words: tuple[str, str]) -> Range:
+    """Return the range that two places mean now; `words`: how they were given.
+
+    Raises UnknownTopic, InvalidOption, RecordsRemoved.
+    """
     with closing(open_view(job.url, job.names, job.topic)) as view:
         heads = view.heads()
         starts, ends = _offsets(view, heads, first, "--from"), _offsets(view, heads, last, "--until")
         log_id, incarnation = view.identity()
+    if _is_turned(first, last, starts, ends):
+        raise InvalidOption("--from", words[0], f"a place before --until {words[1]}")
     ends = {partition: max(end, starts[partition]) for partition, end in ends.items()}
     report_removed(job.topic, removed(starts, ends, heads.starts()), fail=job.fail_on_loss)
     return Range(log_id, job.topic, heads.topic.id, starts, ends, incarnation=incarnation)
+
+
+def _is_turned(first: ReplayPlace, last: ReplayPlace, starts: Ends, ends: Ends) -> bool:
+    """Return whether a range ends before it begins.
+
+    Where one place is an offset and the other a time, some partitions may have nothing of it.
+    """
+    if isinstance(first, int) and isinstance(last, int):
+        return first > last
+    turned = [partition for partition, end in ends.items() if starts[partition] > end]
+    if isinstance(first, ReadingPlace) and isinstance(last, ReadingPlace):
+        if first.timestamp_ms is not None and last.timestamp_ms is not None:
+            return first.timestamp_ms > last.timestamp_ms
+        if first.offsets and last.offsets:
+            return bool(turned)
+    return bool(turned) and all(starts[partition] >= end for partition, end in ends.items())
 
 
 def _offsets(view: TopicView, heads: Heads, place: ReplayPlace, option: str) -> Ends:

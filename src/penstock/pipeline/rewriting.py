@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from penstock.errors import MissingExtra, StorageAway
 
 from .contract import DataFile, PartOf, Table
+from .file_rows import file_rows, file_schema
 from .storage import Location, location, storage_of
 from .writing import OpenFile
 
@@ -16,7 +17,6 @@ try:
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
-_ROWS = 1 << 13
 Goes = Callable[[pa.RecordBatch], pa.Array]  # for some rows, which of them go
 
 
@@ -91,13 +91,12 @@ def _file(
 ) -> tuple[int, list[DataFile]]:
     """Return how many rows of a file go, and the file that has the others; none if there are none."""
     with storage_of(path).parquet(path / name) as source:
-        seen = source.iter_batches(_ROWS, columns=list(columns))
-        count = sum(pc.sum(_mask(goes, batch)).as_py() or 0 for batch in seen)
+        count = sum(pc.sum(_mask(goes, batch)).as_py() or 0 for batch in file_rows(source, columns))
         if dry_run or count in (0, source.metadata.num_rows):
             return count, []
-        file = OpenFile(path, source.schema_arrow)
+        file = OpenFile(path, file_schema(source))
         try:
-            for batch in source.iter_batches(_ROWS):
+            for batch in file_rows(source):
                 file.add(batch.filter(pc.invert(_mask(goes, batch.select(list(columns))))))
             return count, [file.finish()]
         except BaseException:

@@ -30,7 +30,7 @@ from .delta_log import LogState, add_files, read_log
 from .identity import BatchIdentity, Source, Transactions
 from .offsets import Ends
 from .paths import is_delta
-from .storage import Location, location, storage_of
+from .storage import Location, storage_of
 
 try:
     import pyarrow as pa
@@ -199,10 +199,9 @@ class LakeTable(Table):
 
         Raises TableDamaged; StorageAway if it is the storage that does not answer.
         """
-        for uri in self._table.file_uris():
-            file = location(uri)
-            if not file.is_file():
-                raise TableDamaged(self.path, f"its file {file.name} is not there")
+        for name in sorted(self.file_names()):
+            if not (self._at / name).is_file():
+                raise TableDamaged(self.path, f"its file {name} is not there")
         try:
             with self._storage.asking(self._at):
                 row_bytes, plain = self._looked_at(names)
@@ -217,8 +216,8 @@ class LakeTable(Table):
             raise TableDamaged(self.path, self._storage.told(exc)) from None
 
     def _file_batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        for uri in self._table.file_uris():
-            with self._storage.parquet(location(uri)) as source:
+        for name in sorted(self.file_names()):
+            with self._storage.parquet(self._at / name) as source:
                 for batch in source.iter_batches(rows, columns=list(names), use_threads=False):
                     yield batch.select(list(names))
 
@@ -230,8 +229,8 @@ class LakeTable(Table):
         """
         most, plain, schema = 1, not self._table.protocol().reader_features, self.arrow_schema()
         wanted = [schema.field(name) for name in names]
-        for uri in self._table.file_uris():
-            with self._storage.parquet(location(uri)) as source:
+        for name in sorted(self.file_names()):
+            with self._storage.parquet(self._at / name) as source:
                 file, there = source.metadata, source.schema_arrow
             size = sum(file.row_group(number).total_byte_size for number in range(file.num_row_groups))
             most = max(most, size // max(1, file.num_rows))
@@ -269,13 +268,22 @@ class LakeTable(Table):
 
     def vacuum(self, older_than_hours: int, *, dry_run: bool) -> list[str]:
         """Remove files that no commit points to and that are older than an age; return their names."""
-        return self._table.vacuum(
-            older_than_hours, dry_run=dry_run, enforce_retention_duration=False, full=True
-        )
+        return self._vacuum(older_than_hours, dry_run=dry_run, full=True)
+
+    def _vacuum(self, older_than_hours: int, *, dry_run: bool, full: bool) -> list[str]:
+        """Return names of files that are there: delta-rs names all that its log remembers as removed."""
+        named = self._table.vacuum(older_than_hours, enforce_retention_duration=False, full=full)  # a dry run
+        found = [self._at / name for name in named]
+        folders = [each for each in {file.parent for file in found} if each.is_dir()]
+        standing = {file for each in folders for file in each.iterdir()}
+        gone = [file for file in found if file in standing]
+        if gone and not dry_run:
+            self._table.vacuum(older_than_hours, dry_run=False, enforce_retention_duration=False, full=full)
+        return [str(file).removeprefix(f"{self._at}/") for file in gone]
 
     def purge(self, older_than_hours: int) -> list[str]:
         """Remove all that was, and is not any more: older versions, their files and descriptions."""
-        gone = self._table.vacuum(0, dry_run=False, enforce_retention_duration=False, full=False)
+        gone = self._vacuum(0, dry_run=False, full=False)
         gone += self.vacuum(older_than_hours, dry_run=False)
         self._forget()
         version, log = self._table.version(), self._at / "_delta_log"

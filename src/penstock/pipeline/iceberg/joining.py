@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from penstock.errors import MissingExtra
 
+from ..file_rows import file_rows
 from ..rewriting import Rewritten, fitting
 from ..storage import Location, storage_of
 from ..writing import OpenFile
@@ -12,8 +13,6 @@ try:
     import pyarrow as pa
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
-
-_ROWS = 1 << 13
 
 
 def joined(
@@ -49,7 +48,7 @@ def _one(path: Location, schema: pa.Schema, names: Sequence[str]) -> OpenFile:
     try:
         for name in names:
             with storage_of(path).parquet(path / name) as source:
-                for batch in source.iter_batches(_ROWS):
+                for batch in file_rows(source):
                     for rows in fitting(pa.Table.from_batches([batch]), schema).to_batches():
                         file.add(rows)
     except BaseException:

@@ -19,6 +19,7 @@ from ..columns import COLUMNS
 from ..paths import folder_of
 from .decoding import REJECTED, TypedColumns, parsed, typed_columns
 from .routing import DELETED, REASON, TABLE, Layout
+from .shapes import is_time
 
 try:
     from pyspark.sql import Column, DataFrame
@@ -72,6 +73,15 @@ class TypedLake:
         return frame.select(
             *_ENVELOPE, kept.alias("value"), table.alias(TABLE), reason.alias(REASON), *structs
         )
+
+    def times(self) -> list[str]:
+        """Return the columns of fields that are times, in all types that have them."""
+        found = dict[str, bool]()
+        for _, columns in self.types:
+            for each in columns.shape.members:
+                name = columns.names[each.name]
+                found[name] = found.get(name, True) and is_time(each.shape)
+        return [name for name, times in found.items() if times]
 
     def layout(self) -> str:
         """Return what the sink must know of it, as an option."""

@@ -128,6 +128,11 @@ class FieldsShape(Shape):
     tag: tuple[str, Any] | None = None
 
 
+def is_time(shape: Shape) -> bool:
+    """Return whether a column of such values is one of timestamps."""
+    return isinstance(shape, ScalarShape) and shape.kind in (ScalarKind.INSTANT, ScalarKind.LOCAL)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonText(Shape):
     """Anything of these kinds of JSON, kept as JSON text."""

@@ -13,6 +13,7 @@ from typing import Self
 
 from penstock.errors import MissingExtra
 
+from ..file_rows import file_rows
 from ..storage import Location, storage_of
 from . import BUCKET
 
@@ -23,7 +24,6 @@ except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
 HELD_BYTES = 64 << 20
-_ROWS = 1 << 13
 
 
 class KeyBuckets:
@@ -49,7 +49,7 @@ class KeyBuckets:
         """Take the rows of some files."""
         for file in files:
             with storage_of(file).parquet(file) as source:
-                for batch in source.iter_batches(_ROWS):
+                for batch in file_rows(source):
                     self.add(batch)
 
     def add(self, rows: pa.RecordBatch) -> None:

@@ -13,6 +13,7 @@ from penstock.errors import InvalidOption, MissingExtra, RowWithoutKey
 
 from ..committing import TablePart, discard, remove
 from ..contract import DataFile, PartOf, Table
+from ..file_rows import file_rows
 from ..identity import BatchIdentity, ByOffsets
 from ..kinds import opened, table_at
 from ..rewriting import fitting
@@ -171,7 +172,7 @@ class _Files:
 def _batches(files: Sequence[Location]) -> Iterator[pa.RecordBatch]:
     for file in files:
         with storage_of(file).parquet(file) as source:
-            yield from source.iter_batches(_ROWS)
+            yield from file_rows(source)
 
 
 def _is_rejected(part: TablePart) -> bool:
