@@ -6,8 +6,8 @@ blocks, however many rows there are. Only what both hold is compared; what is mi
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
-from zlib import crc32
 
 from penstock.errors import MissingExtra
 from penstock.log.contract import Bounds, Log, OffsetRange, Topic
@@ -116,7 +116,7 @@ class Compared:
                 for each in entries:
                     if each.type != ERASED:
                         said = each if self.values else each._replace(value=None)
-                        yield (each.partition, each.offset), _of_entry(said)
+                        yield (each.partition, each.offset), entry_checksum(said)
                 low = entries[-1].offset + 1 if cut and entries else wanted.high
 
     def _ranges(self, blocks: Collection[BlockNumber] | None) -> Iterator[OffsetRange]:
@@ -145,7 +145,8 @@ class Compared:
                         yield place, _of_row(*row)
 
 
-def _of_entry(entry: Entry) -> int:
+def entry_checksum(entry: Entry) -> int:
+    """Return the checksum that a row of this record has."""
     headers = list(decode_headers(entry.headers)) if entry.headers else []
     said = entry.type or "", entry.key, entry.value, headers, entry.timestamp_ms * 1000
     return _checksum(entry.offset, *said)
@@ -172,9 +173,15 @@ def _checksum(
     headers: list[tuple[str, bytes | None]],
     moment_us: int | None,
 ) -> int:
-    """Return a number that another content has only by chance; a null is not an empty value."""
-    parts = repr((offset, type, key is None, value is None, headers, moment_us)).encode()
-    return crc32(value or b"", crc32(key or b"", crc32(parts)))
+    """Return a number that another content has only by chance; a null is not an empty value.
+
+    The numbers of a block are added: those of a plain CRC would cancel each other when rows are swapped.
+    """
+    lengths = None if key is None else len(key), None if value is None else len(value)
+    parts = blake2b(repr((offset, type, lengths, headers, moment_us)).encode(), digest_size=8)
+    parts.update(key or b"")
+    parts.update(value or b"")
+    return int.from_bytes(parts.digest(), "little")
 
 
 def _joined(pieces: list[Piece]) -> list[Piece]:
