@@ -172,8 +172,7 @@ def rewritten(
     change(rows)
     parts = table.metadata().partition_columns or None
     made = pa.Table.from_pylist(rows, schema=found.schema)
-    schema_mode = "overwrite" if without else None
-    write_deltalake(path, made, mode="overwrite", schema_mode=schema_mode, partition_by=parts)
+    write_deltalake(path, made, mode="overwrite", schema_mode="overwrite", partition_by=parts)
 
 
 def a_keyed(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -245,6 +244,17 @@ def test_records_without_a_type_belong_into_the_table_of_their_topic(
     sqlite_store.fill(20, type="")
     driver = Driver(sqlite_store, tmp_path / "lake", tmp_path / "checkpoint")
     driver.sink.options["tableOtherwise"] = "topic"
+    driver.step()
+    done = run(sqlite_store, tmp_path / "lake")
+    assert done.exit_code == 0, done.output
+
+
+def test_a_lake_of_ones_own_with_a_table_for_each_topic_agrees(
+    sqlite_store: LogStore, tmp_path: Path
+) -> None:
+    sqlite_store.fill(20)
+    driver = Driver(sqlite_store, tmp_path / "lake", tmp_path / "checkpoint")
+    driver.sink.options["tableBy"] = "topic"
     driver.step()
     done = run(sqlite_store, tmp_path / "lake")
     assert done.exit_code == 0, done.output

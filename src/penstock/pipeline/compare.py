@@ -4,7 +4,7 @@ Both sides pass by once, in batches, and leave one number for each block of offs
 blocks, however many rows there are. Only what both hold is compared; what is missing is counted elsewhere.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
@@ -133,7 +133,7 @@ class Compared:
             while low < wanted.high:
                 part = OffsetRange(wanted.partition, low, wanted.high)
                 entries, cut = self.log.read_ranges(self.topic, [part], max_bytes=_READ_BYTES)
-                there = held.has(*_numbers([(each.partition, each.offset) for each in entries]))
+                there = held.has(*_numbers(entries))
                 for each, is_there in zip(entries, there.tolist(), strict=True):
                     if is_there and each.type != ERASED:
                         yield (each.partition, each.offset), entry_checksum(each, *self._compared)
@@ -216,9 +216,8 @@ def _noted(checksums: Iterator[tuple[RowPlace, int]], held: Places) -> Iterator[
         yield from some
 
 
-def _numbers(places: list[RowPlace]) -> tuple[Numbers, Numbers]:
-    both = np.array(places, np.int64).reshape(-1, 2)
-    return both[:, 0], both[:, 1]
+def _numbers(places: Sequence[RowPlace] | Sequence[Entry]) -> Iterator[Numbers]:
+    return (np.array([place[n] for place in places], np.int64) for n in range(2))
 
 
 def _joined(pieces: list[Piece]) -> list[Piece]:
