@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
+from collections.abc import Callable, Collection
+from itertools import combinations
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pyarrow as pa
@@ -15,10 +19,12 @@ from penstock import Record
 from penstock.cli import group
 from penstock.clock import to_ms
 from penstock.errors import TableDamaged
-from penstock.log.contract import Position
+from penstock.log.contract import OffsetRange, Position
+from penstock.pipeline.compare import entry_checksum
+from penstock.pipeline.erasing import erase_in_tables
 from penstock.pipeline.paths import tables_in
 from penstock.testing.records import a_record
-from tests.pipeline.stores import TOPIC, LogStore
+from tests.pipeline.stores import TOPIC, TYPES, LogStore
 from tests.pipeline.test_continue import Driver
 
 
@@ -154,3 +160,121 @@ def test_a_lake_that_is_behind_does_not_agree_yet(store: LogStore, lake: Path) -
     done = run(store, lake)
     assert done.exit_code == 1
     assert "NOT reconciled: logged=210 table=200" in done.output
+
+
+def rewritten(
+    path: Path, change: Callable[[list[dict[str, Any]]], object], without: Collection[str] = ()
+) -> None:
+    """Change the rows of a table as a stranger does, and leave columns out."""
+    table = DeltaTable(path)
+    found = table.to_pyarrow_table().drop_columns(list(without))
+    rows = found.to_pylist()
+    change(rows)
+    parts = table.metadata().partition_columns or None
+    made = pa.Table.from_pylist(rows, schema=found.schema)
+    write_deltalake(path, made, mode="overwrite", schema_mode="overwrite", partition_by=parts)
+
+
+def a_keyed(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return next(row for row in rows if row["key"] and row["value"])
+
+
+def test_bytes_that_went_from_the_key_to_the_value_are_seen(store: LogStore, lake: Path) -> None:
+    def move(rows: list[dict[str, Any]]) -> None:
+        row = a_keyed(rows)
+        row["key"], row["value"] = row["key"][:-1], row["key"][-1:] + row["value"]
+
+    rewritten(lake / TYPES[0], move)
+    done = run(store, lake)
+    assert done.exit_code == 1
+    assert "differs from the log" in done.output
+
+
+def test_the_values_of_any_two_rows_that_are_swapped_are_seen(sqlite_store: LogStore, tmp_path: Path) -> None:
+    log, values = sqlite_store.outbox.log, random.Random(1)
+    records = [a_record(key="k", data=values.randbytes(8)) for _ in range(300)]
+    log.append(TOPIC, records, partition=0)
+    entries, _ = log.read_ranges(log.topic(TOPIC), [OffsetRange(0, 0, 300)], max_bytes=1 << 20)
+    sums = {each.offset: entry_checksum(each) for each in entries}
+    for one, other in combinations(entries, 2):
+        swapped = one._replace(value=other.value), other._replace(value=one.value)
+        assert sum(map(entry_checksum, swapped)) != sums[one.offset] + sums[other.offset]
+
+
+def test_a_row_without_an_offset_is_told_in_words(store: LogStore, lake: Path) -> None:
+    rewritten(lake / TYPES[0], lambda rows: rows.append(rows[0] | {"offset": None}))
+    done = run(store, lake)
+    assert done.exit_code == 1
+    assert "table: 1 rows without a place" in done.output
+
+
+@pytest.mark.parametrize("column", ["value", "key", "type", "headers", "timestamp", "topic"])
+def test_a_column_that_a_table_has_lost_is_named(sqlite_store: LogStore, lake: Path, column: str) -> None:
+    rewritten(lake / TYPES[0], lambda rows: None, without=[column])
+    done = run(sqlite_store, lake)
+    assert done.exit_code == 1
+    assert f"table: {TYPES[0]} has lost its column {column}" in done.output
+
+
+@pytest.mark.parametrize("column", ["value", "key", "offset"])
+def test_a_column_of_another_type_is_named(sqlite_store: LogStore, lake: Path, column: str) -> None:
+    path = lake / TYPES[0]
+    rows = DeltaTable(path).to_pyarrow_table()
+    number = rows.column_names.index(column)
+    text = rows.set_column(number, column, rows[column].cast(pa.string()))
+    write_deltalake(path, text, mode="overwrite", schema_mode="overwrite")
+    done = run(sqlite_store, lake)
+    assert done.exit_code == 1
+    assert f"table: {TYPES[0]} has a column {column} of type string, not " in done.output
+
+
+def test_a_row_in_the_table_of_another_type_is_told(store: LogStore, lake: Path) -> None:
+    moved = list[dict[str, Any]]()
+    rewritten(lake / TYPES[0], lambda rows: moved.append(rows.pop()))
+    rewritten(lake / TYPES[1], lambda rows: rows.extend(moved))
+    done = run(store, lake)
+    assert done.exit_code == 1
+    assert f"table: 1 rows of type {TYPES[0]} stand in {TYPES[1]}" in done.output
+
+
+def test_records_without_a_type_belong_into_the_table_of_their_topic(
+    sqlite_store: LogStore, tmp_path: Path
+) -> None:
+    sqlite_store.fill(20)
+    sqlite_store.fill(20, type="")
+    driver = Driver(sqlite_store, tmp_path / "lake", tmp_path / "checkpoint")
+    driver.sink.options["tableOtherwise"] = "topic"
+    driver.step()
+    done = run(sqlite_store, tmp_path / "lake")
+    assert done.exit_code == 0, done.output
+
+
+def test_a_lake_of_ones_own_with_a_table_for_each_topic_agrees(
+    sqlite_store: LogStore, tmp_path: Path
+) -> None:
+    sqlite_store.fill(20)
+    driver = Driver(sqlite_store, tmp_path / "lake", tmp_path / "checkpoint")
+    driver.sink.options["tableBy"] = "topic"
+    driver.step()
+    done = run(sqlite_store, tmp_path / "lake")
+    assert done.exit_code == 0, done.output
+
+
+def test_erased_records_that_are_still_in_the_tables_are_told(store: LogStore, lake: Path) -> None:
+    log = store.outbox.log
+    log.erase(log.topic(TOPIC), [Position(3, 2), Position(4, 0)])
+    done = run(store, lake)
+    assert done.exit_code == 0
+    assert (
+        "table: 2 erased records are still in the tables; `penstock pipeline erase` removes them"
+        in done.output
+    )
+    erase_in_tables(lake, log)
+    assert "still in the tables" not in run(store, lake).output
+
+
+def test_a_lake_that_has_lost_its_mark_does_not_agree(store: LogStore, lake: Path) -> None:
+    rmtree(lake / "_penstock" / "mark")
+    done = run(store, lake)
+    assert done.exit_code == 1
+    assert "has lost its mark, the folder _penstock/mark" in done.output

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock import Record
+from penstock.errors import TableDamaged
 from penstock.log.contract import Position
 from penstock.pipeline.columns import COLUMNS, arrow_schema
 from penstock.pipeline.committing import Committing, TablePart
@@ -19,12 +21,13 @@ from penstock.pipeline.identity import ByOffsets
 from penstock.pipeline.lake import Lake
 from penstock.pipeline.offsets import Range
 from penstock.pipeline.paths import folder_of
+from penstock.pipeline.typed.evolving import Evolve
 from penstock.pipeline.upsert import BUCKETS, superseded
 from penstock.pipeline.upsert.merging import Upsert
 from penstock.pipeline.upsert.reading import forget_deleted
 from penstock.testing.records import a_record
 from tests.pipeline.stores import PARTITIONS, TOPIC, TYPES, LogStore, row_of
-from tests.pipeline.test_reconcile import run
+from tests.pipeline.test_reconcile import rewritten, run
 from tests.pipeline.test_upsert_merging import a_part
 
 RAW = pa.schema([*arrow_schema(tuple(COLUMNS)), ("deleted", pa.bool_()), ("bucket", pa.int32())])
@@ -219,3 +222,62 @@ def test_the_table_of_a_function_says_what_is_not_checked(sqlite_store: LogStore
     assert done.output.endswith("reconciled: logged=2 table=1\n")
     sqlite_store.fill(1)
     assert run(sqlite_store, tmp_path / "orders").exit_code == 1
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+def test_a_deletion_that_is_none_and_one_that_is_taken_back_are_seen(
+    lake: WrittenLake, deleted: bool
+) -> None:
+    def flip(rows: list[dict[str, Any]]) -> None:
+        next(row for row in rows if row["deleted"] == deleted)["deleted"] = not deleted
+
+    rewritten(lake.to / TYPES[0], flip)
+    done = run(lake.store, lake.to)
+    assert done.exit_code == 1
+    assert "differs from the log" in done.output
+
+
+def test_tables_of_upserts_that_lost_what_tells_their_rows_apart_are_damaged(lake: WrittenLake) -> None:
+    rewritten(lake.to / TYPES[0], lambda rows: None, without=["key"])
+    with pytest.raises(TableDamaged, match="key is gone, or something else"):
+        run(lake.store, lake.to)
+
+
+@pytest.fixture(params=[UPSERT, Evolve()], ids=["upsert", "append"])
+def typed_lake(request: pytest.FixtureRequest, sqlite_store: LogStore, tmp_path: Path) -> WrittenLake:
+    """Give a lake with two typed tables, a raw one, and rejected rows."""
+    typed = [folder_of(type) for type in TYPES[:2]]
+    lake = WrittenLake(sqlite_store, tmp_path / "lake", typed, committing=request.param)
+    for _ in range(2):
+        sqlite_store.fill(150)
+        lake.step()
+    done = run(sqlite_store, lake.to)
+    assert done.exit_code == 0, done.output
+    return lake
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda row: {"key": row["key"] + b"x"},
+        lambda row: {"type": "nonsense"},
+        lambda row: {"headers": [{"key": "q", "value": b"1"}]},
+        lambda row: {"timestamp": row["timestamp"] + timedelta(days=1)},
+        lambda row: {"deleted": not row["deleted"]},
+    ],
+    ids=["key", "type", "headers", "time", "deleted"],
+)
+def test_what_a_typed_row_says_beside_its_fields_is_compared(
+    typed_lake: WrittenLake, change: Callable[[dict[str, Any]], dict[str, Any]]
+) -> None:
+    rewritten(typed_lake.to / TYPES[0], lambda rows: rows[3].update(change(rows[3])))
+    done = run(typed_lake.store, typed_lake.to)
+    assert done.exit_code == 1
+    assert "differs from the log" in done.output
+
+
+def test_the_value_of_a_rejected_row_of_a_typed_lake_is_compared(typed_lake: WrittenLake) -> None:
+    rewritten(typed_lake.to / "rejected", lambda rows: rows[3].update(value=b"x"))
+    done = run(typed_lake.store, typed_lake.to)
+    assert done.exit_code == 1
+    assert "differs from the log" in done.output

@@ -8,6 +8,7 @@ first, and nothing after them counts. What retention has deleted lies before the
 `erased` are records that kept their offset and lost their content.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -116,7 +117,7 @@ def reconcile(
     excused = counted.erased.keys() | counted.void
     figures += _delivered(store, found, bounds, groups, excused)
     for each in tables:
-        figures += _table(each, bounds, excused)
+        figures += _table(each, bounds, excused, counted.erased)
     if counted.erased:
         runs = [Gap(*run) for run in _runs(counted.erased)]
         figures.append(Figure("erased", len(counted.erased), notes=_said("is erased", runs)))
@@ -280,11 +281,17 @@ def _delivered(
     return figures + [Figure(f"delivered[{name}]", 0, ["no such group reads this topic"]) for name in missing]
 
 
-def _table(table: TableFigures, bounds: dict[int, Bounds], erased: Iterable[tuple[int, int]]) -> list[Figure]:
+def _table(
+    table: TableFigures,
+    bounds: dict[int, Bounds],
+    absent: Iterable[tuple[int, int]],
+    erased: Collection[tuple[int, int]],
+) -> list[Figure]:
+    """Compare what tables hold; `absent` are places that they need not hold, of which some are erased."""
     within = [(p, start, end) for p, start, end in table.held if p in bounds]
     distinct = sum(end - start for _, start, end in table.held)
     excused = [*within, *((p, start, end) for p, start, end in table.superseded if p in bounds)]
-    faults = [*table.faults, *_said("is not in the tables", gaps([*excused, *_runs(erased)], bounds))]
+    faults = [*table.faults, *_said("is not in the tables", gaps([*excused, *_runs(absent)], bounds))]
     if table.rows != distinct:
         faults.append(f"{table.rows - distinct} rows are doubled")
     ends = {partition: each.end for partition, each in bounds.items()}
@@ -293,10 +300,24 @@ def _table(table: TableFigures, bounds: dict[int, Bounds], erased: Iterable[tupl
     ]
     faults += _said("is in the tables and not in the log", beyond)
     faults += _said("differs from the log", [Gap(*each) for each in table.changed])
-    figures = [Figure(table.name, distinct, faults, list(table.notes))]
+    figures = [Figure(table.name, distinct, faults, [*table.notes, *_left(table, erased)])]
     if table.superseded and not table.notes:
         figures.append(Figure("superseded", sum(end - start for _, start, end in table.superseded)))
     return figures
+
+
+def _left(table: TableFigures, erased: Collection[tuple[int, int]]) -> list[str]:
+    """Say how many erased records tables still hold, if there are some."""
+    gone: dict[int, list[int]] = {}
+    for partition, offset in sorted(erased):
+        gone.setdefault(partition, []).append(offset)
+    count = sum(
+        bisect_left(gone[partition], end) - bisect_left(gone[partition], start)
+        for partition, start, end in table.held
+        if partition in gone
+    )
+    said = f"{count} erased records are still in the tables; `penstock pipeline erase` removes them"
+    return [said] * bool(count)
 
 
 def _committed(store: Store, counted: _Counted, bounds: dict[int, Bounds], against: str, by: str) -> Figure:

@@ -8,13 +8,17 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from penstock.errors import MissingExtra
+from penstock.errors import MissingExtra, TableDamaged
 
+from .contract import Table
 from .identity import Source
 from .lake import Lake
 from .offsets import Ends, Piece
+from .paths import folder_of
 from .places import PLACE, Places
+from .record_columns import fit, is_by_type, types_in
 from .storage import Location
+from .typed.routing import REJECTED
 
 try:
     import pyarrow as pa
@@ -31,7 +35,8 @@ class Account:
 
     `held`: runs of offsets that are there, without gaps or doubles; `rows` minus `distinct` are doubled.
     `ends`: how far all of the tables have come, by their own transactions. `strays`: rows of topics that do
-    not feed the tables, or of none (the empty name).
+    not feed the tables, or of none (the empty name). `misplaced`: rows in a table that is not that of their
+    type, by table and type.
     """
 
     rows: int
@@ -39,6 +44,7 @@ class Account:
     held: tuple[Piece, ...]
     ends: Ends
     strays: Mapping[str, int] = field(default_factory=dict)
+    misplaced: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
 def sources(path: Location) -> list[Source]:
@@ -54,34 +60,60 @@ def account(path: Location, source: Source) -> Account:
     lake = Lake(path)
     fed = lake.fed_by(source)
     topics = {each.topic for each in lake.sources()}
-    places, strays = Places(), Counter[str]()
+    places, strays, seen = Places(), Counter[str](), Counter[tuple[str, str]]()
     gathered = list[pa.RecordBatch]()
     for table in fed:
         if table.has_columns(PLACE):
-            named = table.has_columns(["topic"])
-            for batch in table.batches([*PLACE, "topic"] if named else PLACE):
-                gathered.append(_of_topic(batch, source.topic, topics, strays) if named else batch)
+            columns = types_in(table)
+            named, by_type = fit(columns, ["topic"]), is_by_type(table, columns)
+            names = [*PLACE, *["topic"] * named, *["type"] * by_type]
+            for batch in table.batches(names):
+                mine = _of_topic(batch, source.topic, topics, strays) if named else batch
+                if by_type:
+                    _see(mine.column("type"), table, seen)
+                gathered.append(mine.select(list(PLACE)))
                 if sum(each.num_rows for each in gathered) >= _GATHERED_ROWS:
-                    _add(places, gathered, strays)
-        _add(places, gathered, strays)
-    return Account(places.rows, places.distinct, tuple(places.runs()), lake.ends(source), dict(strays))
+                    _add(table, places, gathered, strays)
+            _add(table, places, gathered, strays)
+    held = places.rows, places.distinct, tuple(places.runs())
+    return Account(*held, lake.ends(source), dict(strays), _misplaced(seen, source.topic))
 
 
 def _of_topic(batch: pa.RecordBatch, topic: str, topics: set[str], strays: Counter[str]) -> pa.RecordBatch:
-    """Return the rows of a topic, without its name; count those of topics that should not be there."""
+    """Return the rows of a topic; count those of topics that should not be there."""
     for each in pc.value_counts(batch.column("topic")).to_pylist():
         if each["values"] not in topics:
             strays[each["values"] or ""] += each["counts"]
-    return batch.filter(pc.equal(batch.column("topic"), topic)).select(list(PLACE))
+    return batch.filter(pc.equal(batch.column("topic"), topic))
 
 
-def _add(places: Places, gathered: list[pa.RecordBatch], strays: Counter[str]) -> None:
-    """Add the rows gathered so far; one without a place is a stray."""
+def _see(types: pa.Array, table: Table, seen: Counter[tuple[str, str]]) -> None:
+    for each in pc.value_counts(types).to_pylist():
+        seen[table.folder.name, each["values"] or ""] += each["counts"]
+
+
+def _misplaced(seen: Mapping[tuple[str, str], int], topic: str) -> dict[tuple[str, str], int]:
+    """Return what is not in the table of its type, or of the topic for none."""
+    found = {}
+    for (table, type), count in seen.items():
+        homes = {folder_of(type or topic)} | ({f"~{REJECTED}"} if (type or topic) == REJECTED else set())
+        # A query of the user's own may have one table for each topic.
+        is_by_topic = table == folder_of(topic) and not any((home, type) in seen for home in homes)
+        if table not in homes and not is_by_topic:
+            found[table, type] = count
+    return found
+
+
+def _add(table: Table, places: Places, gathered: list[pa.RecordBatch], strays: Counter[str]) -> None:
+    """Add the rows gathered so far; one without a place is a stray. Raises TableDamaged."""
     for schema in {each.schema for each in gathered}:
         rows = pa.Table.from_batches([each for each in gathered if each.schema == schema])
         placed = rows.drop_null()
         if placed.num_rows < rows.num_rows:
             strays[""] += rows.num_rows - placed.num_rows
-        columns = (placed.column(name).cast(pa.int64()).to_numpy() for name in PLACE)
+        try:
+            columns = [placed.column(name).cast(pa.int64()).to_numpy() for name in PLACE]
+        except pa.ArrowException as exc:
+            raise TableDamaged(table.path, f"partition or offset is no number: {exc}") from exc
         places.add(*columns)
     gathered.clear()

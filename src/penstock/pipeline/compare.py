@@ -4,10 +4,11 @@ Both sides pass by once, in batches, and leave one number for each block of offs
 blocks, however many rows there are. Only what both hold is compared; what is missing is counted elsewhere.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import islice
 from typing import Any
-from zlib import crc32
 
 from penstock.errors import MissingExtra
 from penstock.log.contract import Bounds, Log, OffsetRange, Topic
@@ -19,10 +20,13 @@ from .contract import Table
 from .identity import Source
 from .lake import Lake
 from .offsets import Ends, Piece
-from .places import PLACE
+from .places import PLACE, Numbers, Places
+from .record_columns import ENVELOPE, fit, has_values, says_deletions, types_in
 from .storage import Location
+from .upsert import DELETED
 
 try:
+    import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 except ImportError as exc:
@@ -31,9 +35,9 @@ except ImportError as exc:
 _BLOCK = 4096  # offsets
 _READ_BYTES = 16 << 20
 _ROWS = 2048
+_NOTED = 1 << 14  # rows whose places are noted together
 _TOGETHER = 64  # blocks that are compared row by row at a time
-_COLUMNS = (*PLACE, "topic", "type", "key", "value", "headers", "timestamp")
-_TYPED_COLUMNS = tuple(name for name in _COLUMNS if name != "value")
+_COLUMNS = (*PLACE, "type", "key", "value", "headers", "timestamp", DELETED)
 
 BlockNumber = tuple[int, int]  # partition, and offset // _BLOCK
 Sums = dict[BlockNumber, int]
@@ -49,6 +53,7 @@ class Compared:
     tables: list[Table]
     within: Mapping[int, Bounds]  # what both should hold
     values: bool = True
+    deletions: frozenset[str] = frozenset()  # tables whose column `deleted` says what the log says
 
     @classmethod
     def of(cls, path: Location, source: Source, log: Log, topic: Topic, *, values: bool = True) -> "Compared":
@@ -57,17 +62,23 @@ class Compared:
         Without `values`: those that have all of them but the value, whose fields are columns.
         """
         lake = Lake(path)
-        fed = [
-            table
-            for table in lake.fed_by(source)
-            if table.has_columns(_TYPED_COLUMNS) and table.has_columns(["value"]) == values
-        ]
+        fed, deletions = list[Table](), set[str]()
+        for table in lake.fed_by(source):
+            columns = types_in(table)
+            if has_values(columns) == values and fit(columns, (*ENVELOPE, "value") if values else ENVELOPE):
+                fed.append(table)
+                deletions |= {table.path} if says_deletions(table, columns) else set()
         ends = lake.ends(source)
         within = {
             p: Bounds(start, max(start, min(end, ends.get(p, 0))))
             for p, (start, end) in log.all_bounds(topic).items()
         }
-        return cls(log, topic, fed, within, values)
+        return cls(log, topic, fed, within, values, frozenset(deletions))
+
+    @property
+    def are_typed(self) -> bool:
+        """Whether all of the tables have the fields of events instead of values."""
+        return not self.values and len(self.deletions) == len(self.tables)
 
     def changed(self, at_most: int) -> list[Piece]:
         """Return places whose rows say something else than the log, up to so many. Raises TableDamaged."""
@@ -89,15 +100,22 @@ class Compared:
 
     def _differing(self) -> Iterator[list[RowPlace]]:
         """Yield places that both hold and that differ, of some blocks at a time, in order."""
-        ours, theirs = self._sums(self._logged()), self._sums(self._rows())
+        held = Places()
+        theirs = self._sums(_noted(self._rows(), held))
+        ours = self._sums(self._logged(held))
         blocks = sorted(
             block for block in ours.keys() | theirs.keys() if ours.get(block) != theirs.get(block)
         )
         for first in range(0, len(blocks), _TOGETHER):
             wanted = set(blocks[first : first + _TOGETHER])
-            logged = dict(self._logged(wanted))
+            logged = dict(self._logged(held, wanted))
             rows = list(self._rows(wanted))
             yield sorted({place for place, sum in rows if place in logged and logged[place] != sum})
+
+    @property
+    def _compared(self) -> tuple[bool, bool]:
+        """Whether values are compared, and whether records have one."""
+        return self.values, self.values or self.are_typed
 
     def _sums(self, checksums: Iterator[tuple[RowPlace, int]]) -> Sums:
         found: Sums = {}
@@ -106,17 +124,19 @@ class Compared:
             found[block] = found.get(block, 0) + checksum
         return found
 
-    def _logged(self, blocks: Collection[BlockNumber] | None = None) -> Iterator[tuple[RowPlace, int]]:
-        """Yield place and checksum of records in the log; erased ones say nothing."""
+    def _logged(
+        self, held: Places, blocks: Collection[BlockNumber] | None = None
+    ) -> Iterator[tuple[RowPlace, int]]:
+        """Yield place and checksum of records in the log that tables hold; erased ones say nothing."""
         for wanted in self._ranges(blocks):
             low = wanted.low
             while low < wanted.high:
                 part = OffsetRange(wanted.partition, low, wanted.high)
                 entries, cut = self.log.read_ranges(self.topic, [part], max_bytes=_READ_BYTES)
-                for each in entries:
-                    if each.type != ERASED:
-                        said = each if self.values else each._replace(value=None)
-                        yield (each.partition, each.offset), _of_entry(said)
+                there = held.has(*_numbers(entries))
+                for each, is_there in zip(entries, there.tolist(), strict=True):
+                    if is_there and each.type != ERASED:
+                        yield (each.partition, each.offset), entry_checksum(each, *self._compared)
                 low = entries[-1].offset + 1 if cut and entries else wanted.high
 
     def _ranges(self, blocks: Collection[BlockNumber] | None) -> Iterator[OffsetRange]:
@@ -127,41 +147,46 @@ class Compared:
 
     def _rows(self, blocks: Collection[BlockNumber] | None = None) -> Iterator[tuple[RowPlace, int]]:
         """Yield place and checksum of the topic's rows in the tables."""
-        names = _COLUMNS if self.values else _TYPED_COLUMNS
+        values, deletions = self._compared
         for table in self.tables:
-            for batch in table.batches(names, _ROWS):
+            says = deletions and table.path in self.deletions
+            read = {"value": values, DELETED: says}
+            names = [name for name in _COLUMNS if read.get(name, True)]
+            for batch in table.batches(["topic", *names], _ROWS):
                 mine = batch.filter(pc.equal(batch.column("topic"), self.topic.name))
-                columns = [
-                    mine.column(name) if name in names else pa.nulls(mine.num_rows)
-                    for name in _COLUMNS
-                    if name != "topic"
-                ]
-                columns[-1] = columns[-1].cast(pa.int64())  # the moment, in microseconds
-                for row in zip(*(column.to_pylist() for column in columns), strict=True):
-                    place = row[:2]
-                    bounds = self.within.get(place[0])
-                    inside = bounds is not None and bounds.start <= (place[1] or 0) < bounds.end
-                    if inside and (blocks is None or (place[0], place[1] // _BLOCK) in blocks):
-                        yield place, _of_row(*row)
+                columns = {name: mine.column(name) for name in names}
+                columns["timestamp"] = columns["timestamp"].cast(pa.int64())  # the moment, in microseconds
+                if not values:
+                    columns["value"] = pa.nulls(mine.num_rows)
+                if not says:
+                    columns[DELETED] = pc.is_null(columns["value"]) if deletions else columns["value"]
+                lists = (columns[name].to_pylist() for name in _COLUMNS)
+                for partition, offset, *said in zip(*lists, strict=True):
+                    bounds = self.within.get(partition)
+                    inside = bounds and offset is not None and bounds.start <= offset < bounds.end
+                    if inside and (blocks is None or (partition, offset // _BLOCK) in blocks):
+                        yield (partition, offset), _of_row(offset, *said)
 
 
-def _of_entry(entry: Entry) -> int:
+def entry_checksum(entry: Entry, with_value: bool = True, with_deletion: bool = True) -> int:
+    """Return the checksum that a row of this record has."""
     headers = list(decode_headers(entry.headers)) if entry.headers else []
-    said = entry.type or "", entry.key, entry.value, headers, entry.timestamp_ms * 1000
-    return _checksum(entry.offset, *said)
+    value = entry.value if with_value else None
+    said = entry.type or "", entry.key, value, headers, entry.timestamp_ms * 1000
+    return _checksum(entry.offset, *said, entry.value is None if with_deletion else None)
 
 
 def _of_row(
-    partition: int,
     offset: int,
     type: str | None,
     key: bytes | None,
     value: bytes | None,
     headers: list[dict[str, Any]] | None,
     moment_us: int | None,
+    is_deleted: bool | None,
 ) -> int:
     pairs = [(each["key"], each["value"]) for each in headers or ()]
-    return _checksum(offset, type or "", key, value, pairs, moment_us)
+    return _checksum(offset, type or "", key, value, pairs, moment_us, is_deleted)
 
 
 def _checksum(
@@ -171,10 +196,28 @@ def _checksum(
     value: bytes | None,
     headers: list[tuple[str, bytes | None]],
     moment_us: int | None,
+    is_deleted: bool | None,
 ) -> int:
-    """Return a number that another content has only by chance; a null is not an empty value."""
-    parts = repr((offset, type, key is None, value is None, headers, moment_us)).encode()
-    return crc32(value or b"", crc32(key or b"", crc32(parts)))
+    """Return a number that another content has only by chance; a null is not an empty value.
+
+    The numbers of a block are added: those of a plain CRC would cancel each other when rows are swapped.
+    """
+    lengths = None if key is None else len(key), None if value is None else len(value)
+    parts = blake2b(repr((offset, type, lengths, headers, moment_us, is_deleted)).encode(), digest_size=8)
+    parts.update(key or b"")
+    parts.update(value or b"")
+    return int.from_bytes(parts.digest(), "little")
+
+
+def _noted(checksums: Iterator[tuple[RowPlace, int]], held: Places) -> Iterator[tuple[RowPlace, int]]:
+    """Yield the same, and note the places."""
+    while some := list(islice(checksums, _NOTED)):
+        held.add(*_numbers([place for place, _ in some]))
+        yield from some
+
+
+def _numbers(places: Sequence[RowPlace] | Sequence[Entry]) -> Iterator[Numbers]:
+    return (np.array([place[n] for place in places], np.int64) for n in range(2))
 
 
 def _joined(pieces: list[Piece]) -> list[Piece]:

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from penstock.errors import AnotherLog, HistoryTakenBack
-from penstock.log.contract import Log, Position
+from penstock.errors import AnotherLog, HistoryTakenBack, MarkMissing
+from penstock.log.contract import Log, Position, Topic
 
 from .account import account, sources
 from .compare import Compared
@@ -11,6 +11,8 @@ from .history import LogNow, Past, check_past, mark_of
 from .identity import Source
 from .lake import Lake
 from .offsets import Piece, said
+from .paths import is_table
+from .record_columns import lost_columns
 from .storage import Location, asks_storage
 from .upsert.superseded import Superseded, superseded
 
@@ -50,6 +52,17 @@ def _figures(path: Location, log: Log, source: Source, values: bool) -> LakeFigu
         else f"{count} rows without a place"
         for topic, count in sorted(counted.strays.items())
     ]
+    faults += [
+        f"{count} rows of type {type or '(none)'} stand in {table}, which is not the table of that type"
+        for (table, type), count in sorted(counted.misplaced.items())
+    ]
+    lake = Lake(path)
+    if not is_table(path) and _has_lost_mark(lake):
+        faults.append(
+            f"{path} has lost its mark, the folder _penstock/mark, which says up to where all of its tables "
+            "hold the log: its pipeline would stop"
+        )
+    faults += lost_columns(lake, lake.fed_by(source))
     wrong = _wrong_past(path, log, source)
     changed, replaced = list[Piece](), Superseded()
     if wrong:
@@ -57,12 +70,27 @@ def _figures(path: Location, log: Log, source: Source, values: bool) -> LakeFigu
     if not isinstance(wrong, _Another):
         topic = log.topic(source.topic)
         replaced = superseded(path, source, log, topic)
-        changed = Compared.of(path, source, log, topic).changed(_SHOWN + 1) if values else []
+        changed = _changed(path, source, log, topic) if values else []
     if replaced.stale:
         faults.append(f"{said(replaced.stale)}: superseded by later records of the log, and still there")
     notes = [] if replaced.unchecked is None else [replaced.unchecked]
     figures = counted.rows, counted.held, tuple(changed), tuple(faults)
     return LakeFigures(*figures, replaced.places, tuple(notes))
+
+
+def _changed(path: Location, source: Source, log: Log, topic: Topic) -> list[Piece]:
+    """Return places whose rows say something else; of typed tables all but the fields is compared."""
+    found = Compared.of(path, source, log, topic).changed(_SHOWN + 1)
+    typed = Compared.of(path, source, log, topic, values=False)
+    return sorted(found + (typed.changed(_SHOWN + 1) if typed.are_typed else []))[: _SHOWN + 1]
+
+
+def _has_lost_mark(lake: Lake) -> bool:
+    try:
+        lake.check_mark()
+    except MarkMissing:
+        return True
+    return False
 
 
 class _Another(str):

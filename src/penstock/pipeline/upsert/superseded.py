@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO
 
-from penstock.errors import MissingExtra
+from penstock.errors import MissingExtra, TableDamaged
 from penstock.log.contract import LAST_OFFSET, Bounds, Log, OffsetRange, Position, Topic
 from penstock.log.entry import Entry
 from penstock.model.limits import ERASED
@@ -23,6 +23,7 @@ from ..lake import Lake
 from ..offsets import Ends, Piece
 from ..paths import folder_of, is_table
 from ..places import Places
+from ..record_columns import fit, types_in
 from ..storage import Location
 from ..typed.routing import REASON, REJECTED
 from . import KEY_PROPERTY
@@ -36,6 +37,7 @@ try:
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
+_NEEDED = (*PLACE, "topic", "type", "key")
 _READ = 1000  # records of the log looked at together
 _FILE_ROWS = 500_000
 _MOST_FILES = 256
@@ -56,7 +58,10 @@ class Superseded:
 
 
 def superseded(path: Location, source: Source, log: Log, topic: Topic) -> Superseded:
-    """Return what the tables at a path need not hold of a topic; nothing, if they are appended to."""
+    """Return what the tables at a path need not hold of a topic; nothing, if they are appended to.
+
+    Raises TableDamaged.
+    """
     lake = Lake(path)
     upserted = [table for table in lake.fed_by(source) if _key_of(table)]
     if not upserted:
@@ -64,6 +69,10 @@ def superseded(path: Location, source: Source, log: Log, topic: Topic) -> Supers
     bounds, ends = log.all_bounds(topic), lake.ends(source)
     if is_table(path):
         return _of_function(upserted[0], bounds, ends)
+    for table in lake.fed_by(source):
+        if not fit(types_in(table), _NEEDED):
+            why = f"one of its columns {', '.join(_NEEDED)} is gone, or something else"
+            raise TableDamaged(table.path, why)
     return _LatestSearch(log, topic, _UpsertTables.of(lake, upserted, source, ends), bounds).run()
 
 
