@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 from typing import Any
 
 import pytest
 
 from penstock import Outbox, Record
 from penstock.errors import SchemaBehind, SchemaMissing, SchemaTooNew
+from penstock.log.sql import bell_listener
 from tests.conformance.engines import connect
 from tests.crash.waiting import wait_until
 from tests.upgrade.kept import chain
@@ -174,3 +175,23 @@ def test_tables_that_are_found_late_are_checked_then(
                 ended.result(60)
         finally:
             until.set()
+
+
+def test_a_worker_that_is_refused_while_it_starts_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The refusal comes from a thread of its own, perhaps before the last part of the worker has begun."""
+    with closing(Outbox(f"sqlite:///{tmp_path}/shop.db")) as outbox, ThreadPoolExecutor(1) as other:
+        outbox.migrate()
+        worker, refused = outbox._worker(None, dedicated=False), list[Future[None]]()
+
+        class LateThread(Thread):
+            def start(self) -> None:
+                refused.append(other.submit(worker._end_refused, SchemaTooNew(99, KNOWN)))
+                wait(refused, 0.3)  # it waits for this one, if it is right
+                super().start()
+
+        monkeypatch.setattr(bell_listener, "Thread", LateThread)
+        worker.start()
+        refused[0].result(60)
+        worker.stop()

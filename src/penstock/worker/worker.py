@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Sequence
-from threading import Event
+from threading import Event, Lock
 
 from penstock.backoff import PollingSettings
 from penstock.clock import Clock, steady
@@ -120,6 +120,7 @@ class Worker:
             groups=sorted({each.group for each in handlers.subscriptions()}),
             polling=polling,
         )
+        self._starting = Lock()
         self._listener = BellListener(database, polling, self._heard) if BellSettings.load().enabled else None
         self._handlers = handlers
         subscriptions = list(handlers.subscriptions())
@@ -167,14 +168,15 @@ class Worker:
             )
         begin_series(self._store.name, self._subscriptions)
         self._handlers.is_served = True
-        self._membership.start()
-        self._delivery.start()
-        self._sequencing.start()
-        self._retention.start()
-        if self._listener is not None:
-            self._listener.start()
-        if self._ticking is not None:
-            self._ticking.start()
+        with self._starting:
+            self._membership.start()
+            self._delivery.start()
+            self._sequencing.start()
+            self._retention.start()
+            if self._listener is not None:
+                self._listener.start()
+            if self._ticking is not None:
+                self._ticking.start()
 
     def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let async handlers run in this event loop; before `start`."""
@@ -264,6 +266,8 @@ class Worker:
     def _end_refused(self, error: SchemaError) -> None:
         """End: this code cannot use the tables, so it writes nothing more, not even that it leaves."""
         logger.error("this worker ends: %s", error)
+        with self._starting:  # what has not begun yet could not be ended
+            pass
         if self._ticking is not None:
             self._ticking.stop()
         self._delivery.abandon(self._processing.shutdown_timeout.total_seconds())
