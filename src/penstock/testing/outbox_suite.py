@@ -214,7 +214,7 @@ class PublishingSuite:
         moments = [1_000_000_000, 999_999_999, 1_000_000_000, 999_999_998]
         with engine.connect() as conn:
             for number, seconds in enumerate(moments):
-                outbox.publish(conn, "t", number, at=datetime.fromtimestamp(seconds, UTC))
+                outbox.publish(conn, "t", number, key="k", at=datetime.fromtimestamp(seconds, UTC))
             conn.commit()
         clock.advance(timedelta(days=1))
         outbox.drain()
