@@ -1,6 +1,5 @@
 """What clients should not do: others are served all the same, and memory stays bounded."""
 
-import contextlib
 import random
 import socket
 import struct
@@ -8,7 +7,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from penstock.wire.kafka.apis import APIS
@@ -17,10 +15,10 @@ from penstock.wire.kafka.apis.records import FETCH, PRODUCE
 from penstock.wire.kafka.apis.topics import METADATA
 from penstock.wire.kafka.record_batch import Compression
 from penstock.wire.kafka.records import NewRecord, encode_records
+from tests.kafka.fuzzing import broker_to_feed, feed, memory
 from tests.kafka.raw import RawClient, frame
-from tests.kafka.served import Served, ServedProcess
+from tests.kafka.served import Served
 from tests.services.budget import Budget
-from tests.unit.wire.kafka.samples import a_message
 
 MB = 1024 * 1024
 SOFTWARE = {"client_software_name": "raw", "client_software_version": "1"}
@@ -65,59 +63,20 @@ def produced(client: RawClient, data: bytes, version: int = 7) -> int:
     return number
 
 
-def mutated(draw: random.Random) -> tuple[bytes, bool]:
-    """Return a request of any API with some bytes changed, and whether its size is still the right one."""
-    api = draw.choice(list(APIS.values()))
-    version = draw.randint(*api.versions)
-    body = api.encode_request(a_message(api.request, version, draw.randrange(50)), version)
-    data = bytearray(frame(api, version, body, id=draw.randrange(1 << 31)))
-    size = bytes(data[:4])
-    for _ in range(draw.randrange(4)):
-        data[draw.randrange(4 if draw.random() < 0.9 else 0, len(data))] = draw.randrange(256)
-    return bytes(data), data[:4] == size
-
-
-def is_answered(client: RawClient, data: bytes) -> bool:
-    """Send a frame and a good request after it; return whether that is answered, or else the end has come."""
-    try:
-        client.send(data + frame(API_VERSIONS, 0, b"", id=-7))
-        while answer := client.receive():
-            if answer.startswith(b"\xff\xff\xff\xf9"):
-                return True
-    except ConnectionError:
-        pass
-    return False
-
-
 @pytest.mark.slow
 def test_mutated_frames_end_connections_and_nothing_else(sqlite_store: str, budget: Budget) -> None:
-    with Served(sqlite_store) as made:
-        made.topic("name", 2)
     # What grows is not what Python holds. By hand, with 3.3 million frames: heap and anonymous memory grew by
     # 1.0 MB in the first 200,000 and by 1.0 MB in all others, with as many objects and the same 23.0 MB in
     # Python's blocks. Of these 2.0 MB 0.6 are SQLite's cache, up to 2 MB for each connection as rows
     # come (each id given to a producer is one), the rest is room that malloc keeps. It was 8.8 MB in 1.4
     # million frames while refused requests made groups: each list of them took more for a moment, and that
-    # room was kept. One thread: fewer caches.
-    env = {"PENSTOCK_BROKER_FETCH_WAIT": "0.01", "PENSTOCK_BROKER_THREADS": "1"}
-    with ServedProcess(sqlite_store, env=env) as served:
-        process = psutil.Process(served.process.pid)
+    # room was kept.
+    with broker_to_feed(sqlite_store) as served:
         before, answered = 0, 0
         for turn in budget("kafka.fuzz"):
-            draw = random.Random(turn.seed)
-            client = RawClient(served.address)
-            for _ in range(10_000):
-                data, is_whole = mutated(draw)
-                if is_whole and is_answered(client, data):
-                    answered += 1
-                    continue
-                with contextlib.suppress(ConnectionError):  # what waits for more bytes is not waited for
-                    client.send(b"" if is_whole else data)
-                client.socket.close()
-                client = RawClient(served.address)
-            client.socket.close()
+            answered += feed(served.address, turn.seed)
             assert is_served(served.address), f"after round {turn.number}, seed {turn.seed}"
-            used = process.memory_info().rss
+            used = memory(served.process.pid)
             before = before or used
             assert used - before < 10 * MB, f"{(used - before) / MB:.1f} MB more in round {turn.number}"
         assert answered > 1000

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.kafka.maven import jars
 from tests.pipeline.conftest import ROOT, WORKERS_PATH, need_java
 from tests.pipeline.stores import LogStore
 from tests.pipeline.version_smoke import several
@@ -36,10 +37,10 @@ def installed(version: str, folder: Path) -> Path:
     return folder
 
 
-def smoke(pyspark: Path, folder: Path, *package: str) -> subprocess.CompletedProcess[str]:
+def smoke(pyspark: Path, folder: Path, delta_spark: Path) -> subprocess.CompletedProcess[str]:
     folder.mkdir()
     return subprocess.run(
-        [sys.executable, "-m", "tests.pipeline.version_smoke", str(folder), *package],
+        [sys.executable, "-m", "tests.pipeline.version_smoke", str(folder), str(delta_spark)],
         env=os.environ | {"PYTHONPATH": f"{pyspark}{os.pathsep}{WORKERS_PATH}"},
         cwd=ROOT,
         capture_output=True,
@@ -54,14 +55,10 @@ def test_several_topics_are_one_stream(sqlite_store: LogStore, spark: Any, tmp_p
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_older_spark_does_the_same(version: str, tmp_path: Path) -> None:
+def test_an_older_spark_does_the_same_and_delta_spark_reads_it(version: str, tmp_path: Path) -> None:
     need_java()
-    pyspark = installed(version, tmp_path / "pyspark")
-    package = DELTA_SPARK.get(version)
-    done = smoke(pyspark, tmp_path / "work", *([package] if package else []))
-    if package and any(
-        word in done.stdout + done.stderr for word in ("unresolved dependency", "download failed")
-    ):
-        done = smoke(pyspark, tmp_path / "without")  # no jar can be had here: the rest is checked
+    delta_spark = jars(f"delta-spark-{version}", DELTA_SPARK[version], with_scala=False)
+    done = smoke(installed(version, tmp_path / "pyspark"), tmp_path / "work", delta_spark)
     assert done.returncode == 0, done.stderr[-3000:]
     assert f"all right on Spark {version}" in done.stdout
+    assert "delta-spark has read" in done.stdout

@@ -1,7 +1,7 @@
 """What must work on every Spark that is supported: a program, run with the pyspark of another version first.
 
-`python -m tests.pipeline.version_smoke FOLDER [PACKAGE]`. With the coordinates of delta-spark's package, its
-reader reads the tables, too, and its writer takes a topic. Ends with 0 if all is right.
+`python -m tests.pipeline.version_smoke FOLDER [JARS]`. With the folder of delta-spark's jars, its reader reads
+the tables, too, and its writer takes a topic. Ends with 0 if all is right.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ OTHER = "others"
 DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    "spark.jars.excludes": "com.google.code.findbugs:jsr305",  # annotations, which some mirrors do not have
 }
 Place = tuple[str, int, int]
 
@@ -90,24 +89,27 @@ def several(spark: Any, store: LogStore, folder: Path) -> None:
 
 def by_delta_spark(spark: Any, store: LogStore, folder: Path) -> None:
     """delta-spark reads what we wrote, appended and upserted, and takes a topic by its own sink."""
-    for table in [*(folder / "raw").iterdir(), *(folder / "latest").iterdir(), folder / "both"]:
-        if not (table / "_delta_log").is_dir():
-            continue
+    made = [each for lake in ("raw", "latest", "typed") for each in (folder / lake).iterdir()]
+    tables = [each for each in [*made, folder / "both"] if (each / "_delta_log").is_dir()]
+    for table in tables:
         theirs = spark.read.format("delta").load(str(table)).select("topic", "partition", "offset").collect()
         assert sorted(tuple(row) for row in theirs) == places_in(table), table
     frame = spark.readStream.format("penstock").options(url=store.url, topic=TOPIC).load()
     writer = frame.writeStream.format("delta").option("checkpointLocation", str(folder / "theirs_checkpoint"))
     writer.trigger(availableNow=True).start(str(folder / "theirs")).awaitTermination()
     assert places_in(folder / "theirs") == places_of(store)
+    print(f"delta-spark has read {len(tables)} tables")
 
 
-def main(folder: Path, package: str | None) -> None:
-    conf = {} if package is None else {"spark.jars.packages": package, **DELTA}
+def main(folder: Path, delta_spark: Path | None) -> None:
+    conf = {}
+    if delta_spark is not None:
+        conf = {"spark.jars": ",".join(str(each) for each in sorted(delta_spark.glob("*.jar"))), **DELTA}
     spark = spark_session("smoke", master="local[2]", conf=conf)
     store = LogStore(f"sqlite:///{folder}/shop.db")
     lakes(store, folder)
     several(spark, store, folder)
-    if package is not None:
+    if delta_spark is not None:
         by_delta_spark(spark, store, folder)
     spark.stop()
     store.close()
@@ -115,4 +117,4 @@ def main(folder: Path, package: str | None) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None)
+    main(Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else None)
