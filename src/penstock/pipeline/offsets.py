@@ -157,6 +157,12 @@ def split(pieces: Iterable[Piece], tasks: int, *, cut: bool) -> list[list[Piece]
     return [sorted(given) for _, _, given in by_number if given]
 
 
+def before_starts(pieces: Iterable[Piece], starts: Mapping[int, int]) -> list[Piece]:
+    """Return what of some pieces lies before the start of its partition."""
+    kept = ((piece, starts.get(piece.partition, 0)) for piece in pieces)
+    return [piece._replace(end=min(piece.end, start)) for piece, start in kept if piece.start < start]
+
+
 def _cut(piece: Piece, size: int) -> list[Piece]:
     return [
         Piece(piece.partition, start, min(start + size, piece.end))
