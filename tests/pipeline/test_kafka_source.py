@@ -251,7 +251,7 @@ def test_of_a_range_that_retention_enters_the_rest_is_read_and_the_loss_is_named
 def test_a_loss_in_the_middle_of_reading_is_named_as_it_was(
     kafka: KafkaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kafka.fill(300, **{"batch.num.messages": 10})
+    kafka.fill(300, **{"batch.num.messages": 10})  # type: ignore[arg-type]
     asked, fetched = list[int](), KafkaTopicReader._fetched
 
     def fetched_slowly(self: KafkaTopicReader, partition: int, offset: int, max_bytes: int) -> Any:
