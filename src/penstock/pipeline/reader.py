@@ -8,13 +8,21 @@ goes on without.
 
 import logging
 from contextlib import closing, suppress
+from functools import cached_property
 
 from penstock.errors import Error, UnknownTopic
 from penstock.log.store import open_store
 
 from .batch_spans import tell_progress
 from .kafka_address import is_kafka
-from .lake_state import check_tables, known_tables, reader_name
+from .lake_state import (
+    check_tables,
+    forget_reader,
+    is_unnamed,
+    known_reader,
+    known_tables,
+    reader_name,
+)
 from .offsets import Ends
 from .options import read_options
 from .query import Job, Progress, source_options
@@ -29,11 +37,18 @@ class PipelineReader:
     """The reader of one job. Its place is written by the driver."""
 
     def __init__(self, job: Job) -> None:
-        self.name = reader_name(job.to)
         self._job = job
+        self._keeps_folder: bool | None = None  # whether it was there before the name, if that was made here
         self._holds = PipelineSettings.load().hold_retention
         self._warned = False
         self._new: bool | None = None  # whether nothing was held, and nothing read, when it began
+
+    @cached_property
+    def name(self) -> str:
+        """The name, made when it is first asked for: a start that is refused leaves no folder behind."""
+        if is_unnamed(self._job.to):
+            self._keeps_folder = self._job.to.exists()
+        return reader_name(self._job.to)
 
     def begin(self) -> None:
         """Hold what the pipeline will read, before it reads.
@@ -46,13 +61,15 @@ class PipelineReader:
         with closing(open_view(job.url, job.names, job.topic)) as view:
             heads = view.heads()
             found = continued(job.to, view, heads)
-            held = {} if found else view.held(heads.topic, self.name)
+            named = known_reader(job.to)
+            held = {} if found or named is None else view.held(heads.topic, named)
             if self._new is None:
                 self._new = not found and not held
             starting = read_options(source_options(job)).starting
             ends = found.starts if found else held or view.resolve(starting, heads, "startingOffsets")
         lost = removed(ends, heads.ends(), heads.starts())
         report_removed(job.topic, lost, fail=job.fail_on_loss)
+        _ = self.name
         self.moved(ends)
 
     def tell(self, batch: Progress) -> None:
@@ -64,10 +81,15 @@ class PipelineReader:
         self._new = False
 
     def withdraw(self) -> None:
-        """Hold nothing any more, if the pipeline never was more than a start that failed."""
-        if self._new and not is_kafka(self._job.url):
+        """Hold nothing any more and leave no folder, if the pipeline was no more than a start that failed."""
+        if not self._new:
+            return
+        if not is_kafka(self._job.url):
             with suppress(Error), closing(open_store(self._job.url, self._job.names)) as store:
                 store.log.hold(self.name, store.log.topic(self._job.topic), {})
+        if self._keeps_folder is not None:
+            with suppress(Error, OSError):
+                forget_reader(self._job.to, keep_folder=self._keeps_folder)
 
     def waiting(self, batch: Progress) -> int | None:
         """Return how many records wait behind a batch; None if nobody can tell now.
