@@ -78,7 +78,8 @@ class WrittenLake:
         moment = row["timestamp"] * 1000
         bucket = sum(row["key"] or b"") % BUCKETS
         said = {"timestamp": moment, "deleted": record.data is None, "bucket": bucket, "reason": "no"}
-        value = json.loads(record.data) if (record.data or b"")[-1:] == b"}" else {}
+        data = record.data or b""
+        value = json.loads(data) if data.endswith(b"}") else {}
         return row | said | {"n": value.get("n")}
 
     def _part(self, name: str, rows: list[dict[str, Any]]) -> TablePart:

@@ -23,7 +23,7 @@ from .lake_state import (
     known_tables,
     reader_name,
 )
-from .offsets import Ends
+from .offsets import Ends, Piece, before_starts
 from .options import read_options
 from .query import Job, Progress, source_options
 from .settings import PipelineSettings
@@ -41,6 +41,7 @@ class PipelineReader:
         self._keeps_folder: bool | None = None  # whether it was there before the name, if that was made here
         self._holds = PipelineSettings.load().hold_retention
         self._warned = False
+        self._told: Ends = {}  # up to where it was said what retention has removed
         self._new: bool | None = None  # whether nothing was held, and nothing read, when it began
 
     @cached_property
@@ -67,14 +68,30 @@ class PipelineReader:
                 self._new = not found and not held
             starting = read_options(source_options(job)).starting
             ends = found.starts if found else held or view.resolve(starting, heads, "startingOffsets")
-        lost = removed(ends, heads.ends(), heads.starts())
-        report_removed(job.topic, lost, fail=job.fail_on_loss)
+        self._tell_loss(removed(ends, heads.ends(), heads.starts()))
         _ = self.name
         self.moved(ends)
 
     def tell(self, batch: Progress) -> None:
-        """Let traces say that a batch is in the tables, while spans are recorded."""
-        tell_progress(self._job, self.name, batch)
+        """Let traces say that a batch is in the tables, while spans are recorded; say what it lacks.
+
+        Whoever reads for Spark says so, too, but in a file: here it comes to the user, who has allowed it.
+        """
+        job = self._job
+        tell_progress(job, self.name, batch)
+        wanted = sum(piece.end - piece.start for piece in batch.pieces)
+        if job.fail_on_loss or batch.rows >= wanted:
+            return
+        with suppress(Error), closing(open_view(job.url, job.names, job.topic)) as view:
+            self._tell_loss(before_starts(batch.pieces, view.heads().starts()))
+
+    def _tell_loss(self, lost: list[Piece]) -> None:
+        """Say what retention has removed, once. Raises RecordsRemoved, unless that is allowed."""
+        new = [piece._replace(start=max(piece.start, self._told.get(piece.partition, 0))) for piece in lost]
+        report_removed(
+            self._job.topic, [each for each in new if each.start < each.end], fail=self._job.fail_on_loss
+        )
+        self._told |= {piece.partition: piece.end for piece in lost}
 
     def stays(self) -> None:
         """Say that the query has started: what it holds is held until somebody deletes it."""
