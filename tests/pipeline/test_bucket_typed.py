@@ -62,3 +62,26 @@ def test_typed_delta_tables_and_the_results_of_a_query_as_an_iceberg_table(
         done = command("pipeline", "run", *words, *where)
         assert done.code == 0, done.err
         assert dict(rows(counted, ["who", "many"])) == counts(sqlite_store)
+
+
+def test_a_declared_pipeline_into_a_delta_table_in_a_bucket(
+    sqlite_store: LogStore, command: Command, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bucket_pipelines.py").write_text(
+        "from penstock.pipeline import pipeline\n\n\n"
+        f'@pipeline(source="{TOPIC}", sink="{bucket}/placed", partition_by="day(timestamp)")\n'
+        "def placed(events):\n"
+        "    return events.where(\"type = 'order.placed'\").selectExpr('partition', 'offset', 'timestamp')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    words = ["pipeline", "run", "bucket_pipelines:placed", "--url", sqlite_store.url, "--once"]
+    bare = command(*words)
+    assert bare.code == 2
+    assert "Missing option '--checkpoint'" in bare.err
+    for checkpoint in ("one", "two"):  # the first is lost, and the table says where it goes on
+        sqlite_store.fill(30)
+        done = command(*words, "--checkpoint", str(tmp_path / checkpoint))
+        assert done.code == 0, done.err
+        placed = [place for place, each in sqlite_store.records().items() if each.type == "order.placed"]
+        assert rows(location(f"{bucket}/placed"), ["partition", "offset"]) == sorted(placed, key=repr)
+    assert table_at(location(f"{bucket}/placed")).partition_columns() == ["timestamp_day"]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from penstock.errors import (
@@ -15,15 +17,21 @@ from penstock.errors import (
     HistoryTakenBack,
     InvalidUrl,
     RecordsRemoved,
+    StoreError,
     StoreUnreachable,
     StoreUnsupported,
     UnknownTopic,
 )
 from penstock.log.contract import Keep
+from penstock.log.sql.naming import Names
 from penstock.operate.retention import retain
 from penstock.pipeline import kafka_view
+from penstock.pipeline.fetch.contract import Request
+from penstock.pipeline.fetch.kafka import KafkaFetcher
+from penstock.pipeline.handing_out import TopicRecords
 from penstock.pipeline.kafka_topic import KafkaTopicReader
 from penstock.pipeline.modes import Mode, lake_rows
+from penstock.pipeline.offsets import Piece, Range
 from penstock.pipeline.options import read_options
 from penstock.pipeline.paths import tables_in
 from penstock.pipeline.source import BatchReader, PenstockSource, StreamReader
@@ -213,4 +221,84 @@ def test_a_range_may_end_where_compaction_has_left_nothing(
 
     monkeypatch.setattr(KafkaTopicReader, "_fetched", fetched)
     reader = KafkaTopicReader("kafka://localhost:9092", "orders")
-    assert [header.base_offset for header, _ in reader.batches(0, low, high)] == found
+    assert [each.header.base_offset for each in reader.batches(0, low, high)] == found
+
+
+def forget(kafka: KafkaStore, before: dict[int, int]) -> None:
+    """Remove what a topic holds before some offsets, as retention does."""
+    admin = AdminClient({"bootstrap.servers": kafka.served.address})
+    places = [TopicPartition("orders", partition, offset) for partition, offset in before.items()]
+    for done in admin.delete_records(places).values():
+        done.result(30)
+
+
+def test_of_a_range_that_retention_enters_the_rest_is_read_and_the_loss_is_named(
+    kafka: KafkaStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    kafka.fill(200)
+    reader = StreamReader(kafka.options(failOnDataLoss="false"))
+    start = reader.initialOffset()
+    ends = kafka.served.store.log.all_bounds(kafka.served.store.log.topic("orders"))
+    end = reader.latestOffset(start, ReadAllAvailable())
+    tasks = reader.partitions(start, end)
+    forget(kafka, {0: 7, 2: ends[2].end})  # into the middle of one partition, and all of another
+    found = sorted((row["partition"], row["offset"]) for row in read_all(reader, tasks))
+    kept = {0: 7, 1: 0, 2: ends[2].end, 3: 0}
+    assert found == [(p, offset) for p, low in kept.items() for offset in range(low, ends[p].end)]
+    assert f"partition 0: 0 to before 7, partition 2: 0 to before {ends[2].end}" in caplog.text
+
+
+def test_a_loss_in_the_middle_of_reading_is_named_as_it_was(
+    kafka: KafkaStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka.fill(300, **{"batch.num.messages": 10})  # type: ignore[arg-type]
+    asked, fetched = list[int](), KafkaTopicReader._fetched
+
+    def fetched_slowly(self: KafkaTopicReader, partition: int, offset: int, max_bytes: int) -> Any:
+        if asked:
+            forget(kafka, {0: 45})
+        asked.append(offset)
+        return fetched(self, partition, offset, 1)
+
+    monkeypatch.setattr(KafkaTopicReader, "_fetched", fetched_slowly)
+    request = Request(1, [Piece(0, 3, 50)], ["offset"])
+    with closing(KafkaFetcher(kafka.url, "orders")) as fetcher:
+        found = [offset for batch in fetcher.batches(request) for offset in batch["offset"].to_pylist()]
+        assert fetcher.lost(request) == [Piece(0, asked[1], 45)]
+    assert found == [*range(3, asked[1]), *range(45, 50)]
+    assert 3 < asked[1] < 45
+
+
+def test_a_handler_over_a_range_that_retention_enters_gets_the_rest(
+    kafka: KafkaStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    kafka.fill(100)
+    forget(kafka, {1: 5})
+    pieces = [Piece(1, 0, 12), Piece(1, 13, 15)]
+    records = TopicRecords(kafka.url, Names(), "orders", fail_on_loss=False)
+    assert [each.offset for each in records.read(iter(pieces))] == [*range(5, 12), 13, 14]
+    assert "partition 1: 0 to before 5;" in caplog.text
+    with pytest.raises(RecordsRemoved):
+        list(TopicRecords(kafka.url, Names(), "orders").read(iter(pieces)))
+
+
+def test_a_batch_bounded_in_bytes_counts_what_retention_has_left(kafka: KafkaStore) -> None:
+    kafka.fill(200)
+    reader = StreamReader(kafka.options(failOnDataLoss="false", maxBytesPerTrigger="600"))
+    start = reader.initialOffset()
+    forget(kafka, dict.fromkeys(range(PARTITIONS), 4))
+    ends = Range.from_json(reader.latestOffset(start, ReadAllAvailable())).ends
+    assert all(4 < end < 15 for end in ends.values())
+
+
+def test_a_cluster_that_ends_earlier_than_it_said_is_refused(
+    kafka: KafkaStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an election that lost records, while a batch is read."""
+
+    kafka.fill(40)
+    with closing(KafkaTopicReader(kafka.url, "orders")) as reader:
+        end = reader.bounds()[0].end
+        monkeypatch.setattr(reader, "_fetched", lambda *_: None)
+        with pytest.raises(StoreError, match=f"ends orders/0 at offset {end}, and said that it goes to 1000"):
+            list(reader.batches(0, end + 1, 1000))

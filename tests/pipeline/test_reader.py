@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from penstock.cli import pipeline_course
 from penstock.errors import AnotherLog, SparkNotStarted, TableMissing
 from penstock.pipeline.lake_state import reader_name, remember, reset
+from penstock.pipeline.offsets import Piece
 from penstock.pipeline.query import Job, Progress
 from penstock.pipeline.reader import PipelineReader
 from tests.pipeline.conftest import Command
@@ -132,3 +134,25 @@ def test_what_waits_behind_a_batch_is_asked_where_spark_does_not_say_it(
     assert reader.waiting(Progress(0, 16, 1.0, 1.0, 7, ends)) == 7
     away = PipelineReader(Job(url="sqlite:////nowhere/shop.db", topic=TOPIC, to=tmp_path / "lake"))
     assert away.waiting(Progress(0, 16, 1.0, 1.0, None, ends)) is None
+
+
+def test_what_a_batch_lacks_is_told_once_if_loss_is_allowed(
+    store: LogStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.fill(100)
+    reader = PipelineReader(replace(a_job(store, tmp_path), fail_on_loss=False))
+    reader.begin()
+    store.expire(0, 2)
+    pieces = Piece(0, 0, 4), Piece(1, 0, 4)
+    with caplog.at_level(logging.WARNING, "penstock.pipeline"):
+        reader.tell(Progress(0, 8, 1.0, 1.0, None, pieces=pieces))
+        assert caplog.records == [], "it was there when the batch was read"
+        for _ in range(2):
+            reader.tell(Progress(0, 6, 1.0, 1.0, None, pieces=pieces))
+        store.expire(0, 3)
+        reader.tell(Progress(0, 5, 1.0, 1.0, None, pieces=pieces))
+    ranges = ("partition 0: 0 to before 2", "partition 0: 2 to before 3")
+    assert [record.message for record in caplog.records] == [
+        f"topic {TOPIC} no longer holds {each}; going on without them (failOnDataLoss=false)"
+        for each in ranges
+    ]

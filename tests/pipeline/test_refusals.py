@@ -12,8 +12,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from penstock.errors import InvalidOption
+from penstock.errors import InvalidOption, NoJava
 from penstock.model.event_types import EventTypes
+from penstock.pipeline import session
 from penstock.pipeline.lake_state import remember, reset
 from penstock.pipeline.modes import Mode, check_lake
 from penstock.pipeline.offsets import Range
@@ -176,3 +177,39 @@ def test_a_deleted_checkpoint_is_made_anew_where_the_tables_end(lake: Lake, tmp_
     lake.store.fill(40)
     assert Driver(lake.store, lake.to, lake.to / "_penstock" / "checkpoint").step().count() == 40
     assert len(places(lake.to)) == len(held) + 40
+
+
+@pytest.mark.parametrize("words", [["lake"], ["lake", "--format", "iceberg"], ["run", "builtins:len"]])
+def test_a_topic_that_is_not_there_leaves_nothing_behind(
+    sqlite_store: LogStore, penstock: Command, tmp_path: Path, words: list[str]
+) -> None:
+    where = ["--url", sqlite_store.url, "--topic", "nope", "--to", f"{tmp_path}/lake", "--once"]
+    done = penstock("pipeline", *words, *where)
+    assert (done.code, done.err.count("\n")) == (1, 1)
+    assert "nope" in done.err
+    assert not (tmp_path / "lake").exists()
+
+
+@pytest.mark.parametrize("was_there", [False, True])
+def test_a_spark_that_does_not_start_leaves_no_reader_and_no_folder(
+    sqlite_store: LogStore,
+    penstock: Command,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    was_there: bool,
+) -> None:
+    def no_java() -> None:
+        raise NoJava("none", 17)
+
+    monkeypatch.setattr(session, "find_java", no_java)
+    sqlite_store.fill(10)
+    if was_there:
+        (tmp_path / "lake").mkdir()
+    where = ["--url", sqlite_store.url, "--topic", TOPIC, "--to", f"{tmp_path}/lake", "--once"]
+    done = penstock("pipeline", "lake", *where)
+    assert done.code != 0
+    assert "found none" in done.err
+    log = sqlite_store.outbox.log
+    assert log.holds(log.topic(TOPIC)) == {}
+    assert (tmp_path / "lake").exists() == was_there
+    assert not list(tmp_path.glob("lake/*"))

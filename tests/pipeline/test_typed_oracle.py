@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import NoColumns
 from penstock.pipeline import decode
+from penstock.pipeline.typed.agreeing import agrees
 from penstock.pipeline.typed.decoding import typed_columns
 from tests.pipeline.typed_events import REJECTED, Closed, Everything, Model, Placed, oracle
 from tests.services.budget import Budget
@@ -95,6 +96,7 @@ def check(spark: Any, cls: type, data: list[bytes]) -> None:
         if rejected is None:
             found = {name: _plain(each) for name, each in row.items() if name not in ("value", "rejected")}
             assert {name: _alike(found[name], each) for name, each in wanted.items()} == wanted, value
+            assert agrees(value, {name: row[name] for name in found}), "what reconcile says of it"
         else:
             assert all(each is None for name, each in row.items() if name not in ("value", "rejected"))
 

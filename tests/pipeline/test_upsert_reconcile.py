@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Collection
 from datetime import timedelta
@@ -31,7 +32,7 @@ from tests.pipeline.test_reconcile import rewritten, run
 from tests.pipeline.test_upsert_merging import a_part
 
 RAW = pa.schema([*arrow_schema(tuple(COLUMNS)), ("deleted", pa.bool_()), ("bucket", pa.int32())])
-TYPED = pa.schema([field for field in RAW if field.name != "value"])
+TYPED = pa.schema([*(field for field in RAW if field.name != "value"), ("n", pa.int64())])
 REJECTED = pa.schema([*arrow_schema(tuple(COLUMNS)), ("reason", pa.string())])
 UPSERT = Upsert(("key",), (PARTITIONS,))
 TableOf = Callable[[Record], str]
@@ -76,7 +77,10 @@ class WrittenLake:
         row = row_of(record)
         moment = row["timestamp"] * 1000
         bucket = sum(row["key"] or b"") % BUCKETS
-        return row | {"timestamp": moment, "deleted": record.data is None, "bucket": bucket, "reason": "no"}
+        said = {"timestamp": moment, "deleted": record.data is None, "bucket": bucket, "reason": "no"}
+        data = record.data or b""
+        value = json.loads(data) if data.endswith(b"}") else {}
+        return row | said | {"n": value.get("n")}
 
     def _part(self, name: str, rows: list[dict[str, Any]]) -> TablePart:
         schema = REJECTED if name == "rejected" else TYPED if name in self._typed else RAW
@@ -281,3 +285,30 @@ def test_the_value_of_a_rejected_row_of_a_typed_lake_is_compared(typed_lake: Wri
     done = run(typed_lake.store, typed_lake.to)
     assert done.exit_code == 1
     assert "differs from the log" in done.output
+
+
+def test_a_changed_field_of_a_typed_row_turns_it_red_with_its_place(typed_lake: WrittenLake) -> None:
+    changed = dict[str, Any]()
+
+    def change(rows: list[dict[str, Any]]) -> None:
+        row = next(row for row in rows if row["n"] is not None)
+        row["n"] += 1
+        changed.update(row)
+
+    rewritten(typed_lake.to / TYPES[0], change)
+    done = run(typed_lake.store, typed_lake.to)
+    assert done.exit_code == 1
+    (fault, _) = [line for line in done.output.splitlines() if "superseded" not in line.split(":")[0]]
+    place = f"partition {changed['partition']}, {changed['offset']} to before {changed['offset'] + 1}"
+    assert fault == f"table: {place}, differs from the log"
+    assert run(typed_lake.store, typed_lake.to, "--no-values").exit_code == 0
+
+
+@pytest.mark.parametrize("column", ["value", "n"])
+def test_a_table_that_has_lost_its_values_or_all_of_its_fields_is_told(
+    typed_lake: WrittenLake, column: str
+) -> None:
+    rewritten(typed_lake.to / folder_of(TYPES[2 if column == "value" else 0]), lambda _: None, [column])
+    done = run(typed_lake.store, typed_lake.to)
+    assert done.exit_code == 1
+    assert "has lost its column value" in done.output

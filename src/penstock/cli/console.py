@@ -20,7 +20,7 @@ from .listen_address import ListenAddress, ListenAddressType
 from .lock_options import lock_options, lock_settings
 from .logs import set_up
 from .options import store_options
-from .remedies import naming_the_command
+from .remedies import naming_the_command, refuse_memory
 from .stopping import stop_heard
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ def command(
     refuse_open_console("--listen", listen, locking)
     set_up(log_level, log_format)
     names = Names(prefix, schema)
+    refuse_memory(url)
     store = open_store(url, names)
     try:
         with naming_the_command(url, names), stop_heard() as stopped:

@@ -12,7 +12,7 @@ from penstock.operate.store_doctor import examine_store
 from penstock.outbox.bell import BellSettings
 
 from .output import cell, print_json
-from .remedies import naming_the_command
+from .remedies import naming_the_command, refuse_memory
 from .tables import print_table
 
 _SIGNS = {
@@ -64,6 +64,7 @@ def _of_store(url: str | None) -> tuple[Path, list[DoctorFinding]]:
     """Return the folder whose disk the store needs, and what is said of the store."""
     if url is None:
         return Path.cwd(), []
+    refuse_memory(url)
     store = open_store(url, listen_url=BellSettings.load().listen_url)
     try:
         with naming_the_command(url, store.database.names):

@@ -11,6 +11,7 @@ from penstock.operate.restored import restored
 
 from .options import prefix_option, schema_option, url_option
 from .output import print_json
+from .remedies import refuse_memory
 
 
 @click.command("migrate")
@@ -46,6 +47,7 @@ def command(
     store = open_store(url, Names(prefix, schema))
     database = store.database
     try:
+        refuse_memory(url)
         if as_sql:
             click.echo("\n".join(step.script for step in pending(database)))
         elif check:

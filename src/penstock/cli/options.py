@@ -12,7 +12,7 @@ from penstock.log.sql.naming import DEFAULT_PREFIX, Names
 from penstock.log.store import Store, open_store
 from penstock.operate.paging import PAGE_ROWS
 
-from .remedies import naming_the_command
+from .remedies import naming_the_command, refuse_memory
 from .units import past_moment
 
 TIMEOUT_SECONDS = 20.0  # a person waits no longer for a lock, a worker does
@@ -59,9 +59,10 @@ def store_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def opened(url: str, prefix: str, schema: str | None) -> Iterator[Store]:
     """Open the store that those options mean; a file is not made by it.
 
-    Raises StoreMissing, SchemaMissing, SchemaBehind, SchemaTooNew.
+    Raises StoreUnsupported, StoreMissing, SchemaMissing, SchemaBehind, SchemaTooNew.
     """
     names = Names(prefix, schema)
+    refuse_memory(url)
     store = open_store(url, names)
     store.database.timeout_seconds = TIMEOUT_SECONDS
     try:

@@ -186,13 +186,14 @@ def _kept_at(given: dict[str, Any]) -> Path | None:
 def _looked_at(given: dict[str, Any]) -> tuple[int, ...]:
     """Say what is wrong with the store before anything is looked at, in the words of commands.
 
-    Return how many partitions the topic had and has, where it matters.
+    Return how many partitions the topic had and has, where it matters. Raises UnknownTopic.
     """
     if is_kafka(given["url"]):
         with closing(open_view(given["url"], Names(), given["topic"])) as view:
             return (view.heads().topic.partitions,)
     with opened(given["url"], given["prefix"], given["schema"]) as store:
-        return _partition_counts(store.log, given["topic"]) if given["mode"] != APPEND else ()
+        counts = _partition_counts(store.log, given["topic"])
+        return counts if given["mode"] != APPEND else ()
 
 
 def _mode(given: dict[str, Any], counts: tuple[int, ...]) -> Mode:

@@ -5,9 +5,19 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from penstock.errors import NotMigrated
+from penstock.errors import NotMigrated, StoreUnsupported
 from penstock.log.sql.address import without_password
 from penstock.log.sql.naming import DEFAULT_PREFIX, Names
+
+
+def refuse_memory(url: str) -> None:
+    """Refuse a store in memory: a command would make an empty one. Raises StoreUnsupported."""
+    if url.startswith("memory://"):
+        raise StoreUnsupported(
+            "a command",
+            f"a store that it shares with your program, and {url} lives only in the process that opened it; "
+            "name one in a database or in files, as in sqlite:///shop.db",
+        )
 
 
 @contextmanager

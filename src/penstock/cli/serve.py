@@ -24,7 +24,7 @@ from .listen_address import ListenAddress, ListenAddressType, insecure_option, r
 from .lock_options import lock_options, lock_settings
 from .logs import set_up
 from .options import store_options
-from .remedies import naming_the_command
+from .remedies import naming_the_command, refuse_memory
 from .spans import send_spans
 from .stopping import stop_heard
 
@@ -100,6 +100,7 @@ def command(
     send_spans()
     names = Names(prefix, schema)
     settings = BrokerSettings.load()
+    refuse_memory(url)
     store = open_store(url, names)
     try:
         with naming_the_command(url, names), stop_heard() as stopped:

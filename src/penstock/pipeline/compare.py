@@ -19,7 +19,7 @@ from penstock.wire.kafka.headers import decode_headers
 from .contract import Table
 from .identity import Source
 from .lake import Lake
-from .offsets import Ends, Piece
+from .offsets import Ends, Piece, joined
 from .places import PLACE, Numbers, Places
 from .record_columns import ENVELOPE, fit, has_values, says_deletions, types_in
 from .storage import Location
@@ -88,7 +88,7 @@ class Compared:
                 found += [Piece(partition, offset, offset + 1) for partition, offset in places]
                 if len(found) >= at_most:
                     break
-        return _joined(found[:at_most])
+        return joined(found[:at_most])
 
     def parted(self) -> Ends:
         """Return where log and tables part in each partition: the first place at which they differ."""
@@ -218,13 +218,3 @@ def _noted(checksums: Iterator[tuple[RowPlace, int]], held: Places) -> Iterator[
 
 def _numbers(places: Sequence[RowPlace] | Sequence[Entry]) -> Iterator[Numbers]:
     return (np.array([place[n] for place in places], np.int64) for n in range(2))
-
-
-def _joined(pieces: list[Piece]) -> list[Piece]:
-    found = list[Piece]()
-    for piece in sorted(pieces):
-        if found and (found[-1].partition, found[-1].end) == (piece.partition, piece.start):
-            found[-1] = found[-1]._replace(end=piece.end)
-        else:
-            found.append(piece)
-    return found

@@ -7,10 +7,11 @@ from penstock.log.contract import Log, Position, Topic
 
 from .account import account, sources
 from .compare import Compared
+from .compare_fields import changed_fields
 from .history import LogNow, Past, check_past, mark_of
 from .identity import Source
 from .lake import Lake
-from .offsets import Piece, said
+from .offsets import Piece, joined, said
 from .paths import is_table
 from .record_columns import lost_columns
 from .storage import Location, asks_storage
@@ -79,10 +80,14 @@ def _figures(path: Location, log: Log, source: Source, values: bool) -> LakeFigu
 
 
 def _changed(path: Location, source: Source, log: Log, topic: Topic) -> list[Piece]:
-    """Return places whose rows say something else; of typed tables all but the fields is compared."""
-    found = Compared.of(path, source, log, topic).changed(_SHOWN + 1)
+    """Return places whose rows say something else; of typed tables, by their fields."""
+    most = _SHOWN + 1
+    found = Compared.of(path, source, log, topic).changed(most)
     typed = Compared.of(path, source, log, topic, values=False)
-    return sorted(found + (typed.changed(_SHOWN + 1) if typed.are_typed else []))[: _SHOWN + 1]
+    if typed.are_typed:
+        found += typed.changed(most)
+        found += changed_fields(typed, most)
+    return joined(found)[:most]
 
 
 def _has_lost_mark(lake: Lake) -> bool:

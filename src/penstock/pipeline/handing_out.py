@@ -79,24 +79,19 @@ class TopicRecords:
         with closing(KafkaTopicReader(self.url, self.topic, self.kafka)) as reader:
             number = reader.known().topic.id
             for partition, start, end in pieces:
-                at = start
-                while at < end:
-                    for _, batch in reader.batches(partition, at, end):
-                        for each in entries_of(batch, number, partition):
-                            if at <= each.offset < end:
-                                yield each
-                                at = each.offset + 1
-                    if at < end:  # a cluster gives nothing of a range whose beginning is gone
-                        bounds = reader.bounds()
-                        self._report(Piece(partition, at, end), bounds)
-                        kept = bounds[partition].start
-                        at = kept if at < kept else end
+                for low, _, batch in reader.batches(partition, start, end, removed=self._removed):
+                    for each in entries_of(batch, number, partition):
+                        if low <= each.offset < end:
+                            yield each
 
     def _report(self, piece: Piece, bounds: Mapping[int, Bounds]) -> None:
         """Say what of a piece that did not come was taken by retention; what else is missing is skipped."""
         partition, start, end = piece
-        lost = removed({partition: start}, {partition: end}, {partition: bounds[partition].start})
-        report_removed(self.topic, lost, fail=self.fail_on_loss)
+        for lost in removed({partition: start}, {partition: end}, {partition: bounds[partition].start}):
+            self._removed(lost)
+
+    def _removed(self, piece: Piece) -> None:
+        report_removed(self.topic, [piece], fail=self.fail_on_loss)
 
 
 def hand_out(batch: DataFrame, topic: TopicRecords, declared: Pipeline, *, redelivered: bool) -> None:

@@ -8,10 +8,10 @@ that it says.
 """
 
 import ssl
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from penstock.errors import Damaged, InvalidBatch, StoreError, StoreUnreachable, UnknownTopic
@@ -28,6 +28,7 @@ from penstock.wire.kafka.record_batch import BatchHeader, check_batch, headers_i
 
 from .kafka_address import kafka_address
 from .kafka_connection import BrokerConnection
+from .offsets import Piece
 
 INCARNATION = 0
 _WAIT_MS = 500
@@ -45,6 +46,14 @@ class _KnownTopic:
     identity: LogIdentity
     topic: Topic
     leaders: Mapping[int, tuple[str, int]]
+
+
+class FetchedBatch(NamedTuple):
+    """A batch of records as the cluster has it; those before `low` were not asked for, or are removed."""
+
+    low: int
+    header: BatchHeader
+    data: memoryview
 
 
 class KafkaTopicReader:
@@ -131,22 +140,34 @@ class KafkaTopicReader:
         """Return the records at some places, those that there are."""
         topic, found = self.known().topic, dict[Position, Entry]()
         for place in places:
-            for _, batch in self.batches(place.partition, place.offset, place.offset + 1, max_bytes=1):
+            for low, _, batch in self.batches(place.partition, place.offset, place.offset + 1, max_bytes=1):
                 for each in entries_of(batch, topic.id, place.partition):
-                    if each.offset == place.offset:
+                    if each.offset == place.offset == low:
                         found[place] = each
         return found
 
     def batches(
-        self, partition: int, low: int, high: int, *, max_bytes: int = FETCH_BYTES
-    ) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Yield the batches of a range whose records count. Raises Damaged, StoreError."""
+        self,
+        partition: int,
+        low: int,
+        high: int,
+        *,
+        max_bytes: int = FETCH_BYTES,
+        removed: Callable[[Piece], None] = lambda _: None,
+    ) -> Iterator[FetchedBatch]:
+        """Yield the batches of a range whose records count. Raises Damaged, StoreError.
+
+        Where retention was faster it goes on with what is left; `removed` is called with what is gone.
+        """
         at, silent = low, 0
         while at < high:
             part = self._fetched(partition, at, max_bytes)
             if part is None:
-                return  # retention was faster: whoever asks sees it by the start
-            following = yield from _counting(part, partition, at, high)
+                kept = min(self._kept(partition, at, high), high)
+                removed(Piece(partition, at, kept))
+                low = at = kept
+                continue
+            following = yield from _counting(part, partition, low, at, high)
             silent = silent + 1 if following == at else 0
             if silent == _SILENT_TIMES:
                 raise StoreError(
@@ -154,6 +175,16 @@ class KafkaTopicReader:
                     f"{at} on, and said that it goes to {high}"
                 )
             at = following
+
+    def _kept(self, partition: int, at: int, high: int) -> int:
+        """Return where a partition begins that does not hold an offset. Raises StoreError at an early end."""
+        start, end = self.bounds()[partition]
+        if start <= at:
+            raise StoreError(
+                f"the Kafka cluster {self._where} ends {self._name}/{partition} at offset {end}, and said "
+                f"that it goes to {high}: records were lost there"
+            )
+        return start
 
     def _fetched(self, partition: int, offset: int, max_bytes: int) -> Message | None:
         wanted = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": max_bytes}
@@ -207,8 +238,8 @@ class KafkaTopicReader:
 
 
 def _counting(
-    part: Message, partition: int, at: int, high: int
-) -> Generator[tuple[BatchHeader, memoryview], None, int]:
+    part: Message, partition: int, low: int, at: int, high: int
+) -> Generator[FetchedBatch, None, int]:
     """Yield what counts of an answer: no marker, nothing that was taken back; return where it goes on."""
     records: Any = part["records"]
     view = memoryview(records if records is not None else b"")
@@ -229,5 +260,5 @@ def _counting(
         if header.is_control:
             taken_back.discard(header.producer_id)
         elif header.record_count and not (header.is_transactional and header.producer_id in taken_back):
-            yield header, view[position : position + header.size]
+            yield FetchedBatch(low, header, view[position : position + header.size])
     return at

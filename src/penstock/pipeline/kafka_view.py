@@ -44,9 +44,9 @@ class KafkaView(TopicView):
 
     def _fitting(self, topic: Topic, piece: Piece, share: int | None) -> AdmittedPiece:
         size = 0
-        for _, batch in self._reader.batches(*piece, max_bytes=min(share or 1, FETCH_BYTES)):
+        for low, _, batch in self._reader.batches(*piece, max_bytes=min(share or 1, FETCH_BYTES)):
             for each in entries_of(batch, topic.id, piece.partition):
-                if not piece.start <= each.offset < piece.end:
+                if not low <= each.offset < piece.end:
                     continue
                 if share is None:
                     return AdmittedPiece(each.offset + 1, each.size)

@@ -188,6 +188,22 @@ def reader_name(root: Location) -> str:
     return known.name
 
 
+@asks_storage
+def is_unnamed(root: Location) -> bool:
+    """Return whether no pipeline has got its name here yet."""
+    return known_reader(root) is None
+
+
+@asks_storage
+def forget_reader(root: Location, *, keep_folder: bool) -> None:
+    """Remove the name of a pipeline, and its folder, unless something else has come there meanwhile."""
+    control = root / CONTROL
+    if [each.name for each in control.iterdir()] == [_READER]:
+        storage_of(control).remove(control)
+    if not keep_folder and root.is_dir() and not any(root.iterdir()):
+        storage_of(root).remove(root)
+
+
 def known_reader(root: Location) -> str | None:
     """Return the name of the pipeline that writes here, if it has one yet."""
     known = _read(root / CONTROL / _READER, _Reader)

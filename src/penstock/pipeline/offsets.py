@@ -157,6 +157,23 @@ def split(pieces: Iterable[Piece], tasks: int, *, cut: bool) -> list[list[Piece]
     return [sorted(given) for _, _, given in by_number if given]
 
 
+def before_starts(pieces: Iterable[Piece], starts: Mapping[int, int]) -> list[Piece]:
+    """Return what of some pieces lies before the start of its partition."""
+    kept = ((piece, starts.get(piece.partition, 0)) for piece in pieces)
+    return [piece._replace(end=min(piece.end, start)) for piece, start in kept if piece.start < start]
+
+
+def joined(pieces: Iterable[Piece]) -> list[Piece]:
+    """Return pieces sorted, those that overlap or touch as one."""
+    found = list[Piece]()
+    for piece in sorted(pieces):
+        if found and found[-1].partition == piece.partition and piece.start <= found[-1].end:
+            found[-1] = found[-1]._replace(end=max(piece.end, found[-1].end))
+        else:
+            found.append(piece)
+    return found
+
+
 def _cut(piece: Piece, size: int) -> list[Piece]:
     return [
         Piece(piece.partition, start, min(start + size, piece.end))

@@ -8,14 +8,22 @@ goes on without.
 
 import logging
 from contextlib import closing, suppress
+from functools import cached_property
 
 from penstock.errors import Error, UnknownTopic
 from penstock.log.store import open_store
 
 from .batch_spans import tell_progress
 from .kafka_address import is_kafka
-from .lake_state import check_tables, known_tables, reader_name
-from .offsets import Ends
+from .lake_state import (
+    check_tables,
+    forget_reader,
+    is_unnamed,
+    known_reader,
+    known_tables,
+    reader_name,
+)
+from .offsets import Ends, Piece, before_starts
 from .options import read_options
 from .query import Job, Progress, source_options
 from .settings import PipelineSettings
@@ -29,11 +37,19 @@ class PipelineReader:
     """The reader of one job. Its place is written by the driver."""
 
     def __init__(self, job: Job) -> None:
-        self.name = reader_name(job.to)
         self._job = job
+        self._keeps_folder: bool | None = None  # whether it was there before the name, if that was made here
         self._holds = PipelineSettings.load().hold_retention
         self._warned = False
+        self._told: Ends = {}  # up to where it was said what retention has removed
         self._new: bool | None = None  # whether nothing was held, and nothing read, when it began
+
+    @cached_property
+    def name(self) -> str:
+        """The name, made when it is first asked for: a start that is refused leaves no folder behind."""
+        if is_unnamed(self._job.to):
+            self._keeps_folder = self._job.to.exists()
+        return reader_name(self._job.to)
 
     def begin(self) -> None:
         """Hold what the pipeline will read, before it reads.
@@ -46,28 +62,51 @@ class PipelineReader:
         with closing(open_view(job.url, job.names, job.topic)) as view:
             heads = view.heads()
             found = continued(job.to, view, heads)
-            held = {} if found else view.held(heads.topic, self.name)
+            named = known_reader(job.to)
+            held = {} if found or named is None else view.held(heads.topic, named)
             if self._new is None:
                 self._new = not found and not held
             starting = read_options(source_options(job)).starting
             ends = found.starts if found else held or view.resolve(starting, heads, "startingOffsets")
-        lost = removed(ends, heads.ends(), heads.starts())
-        report_removed(job.topic, lost, fail=job.fail_on_loss)
+        self._tell_loss(removed(ends, heads.ends(), heads.starts()))
+        _ = self.name
         self.moved(ends)
 
     def tell(self, batch: Progress) -> None:
-        """Let traces say that a batch is in the tables, while spans are recorded."""
-        tell_progress(self._job, self.name, batch)
+        """Let traces say that a batch is in the tables, while spans are recorded; say what it lacks.
+
+        Whoever reads for Spark says so, too, but in a file: here it comes to the user, who has allowed it.
+        """
+        job = self._job
+        tell_progress(job, self.name, batch)
+        wanted = sum(piece.end - piece.start for piece in batch.pieces)
+        if job.fail_on_loss or batch.rows >= wanted:
+            return
+        with suppress(Error), closing(open_view(job.url, job.names, job.topic)) as view:
+            self._tell_loss(before_starts(batch.pieces, view.heads().starts()))
+
+    def _tell_loss(self, lost: list[Piece]) -> None:
+        """Say what retention has removed, once. Raises RecordsRemoved, unless that is allowed."""
+        new = [piece._replace(start=max(piece.start, self._told.get(piece.partition, 0))) for piece in lost]
+        report_removed(
+            self._job.topic, [each for each in new if each.start < each.end], fail=self._job.fail_on_loss
+        )
+        self._told |= {piece.partition: piece.end for piece in lost}
 
     def stays(self) -> None:
         """Say that the query has started: what it holds is held until somebody deletes it."""
         self._new = False
 
     def withdraw(self) -> None:
-        """Hold nothing any more, if the pipeline never was more than a start that failed."""
-        if self._new and not is_kafka(self._job.url):
+        """Hold nothing any more and leave no folder, if the pipeline was no more than a start that failed."""
+        if not self._new:
+            return
+        if not is_kafka(self._job.url):
             with suppress(Error), closing(open_store(self._job.url, self._job.names)) as store:
                 store.log.hold(self.name, store.log.topic(self._job.topic), {})
+        if self._keeps_folder is not None:
+            with suppress(Error, OSError):
+                forget_reader(self._job.to, keep_folder=self._keeps_folder)
 
     def waiting(self, batch: Progress) -> int | None:
         """Return how many records wait behind a batch; None if nobody can tell now.

@@ -67,6 +67,15 @@ def has_values(columns: Mapping[str, pa.DataType]) -> bool:
     return "value" in names and (DELETED not in names or names.index("value") < names.index(DELETED))
 
 
+def field_names(table: Table) -> list[str]:
+    """Return the columns of a typed table that are fields of its class, of which it has one at least."""
+    names = list(types_in(table))
+    if DELETED not in names:
+        return []
+    others = {BUCKET, *table.partition_columns()}
+    return [name for name in names[names.index(DELETED) + 1 :] if name not in others]
+
+
 def says_deletions(table: Table, columns: Mapping[str, pa.DataType]) -> bool:
     """Return whether `deleted` says that the record has no value: not in the table of a user's function."""
     if DELETED not in columns or not table.is_of_lake():
@@ -88,14 +97,16 @@ def lost_columns(lake: Lake, tables: Sequence[Table]) -> list[str]:
     """
     if is_table(lake.root):
         return []
-    found = {table.folder.name: types_in(table) for table in tables if table.is_of_lake()}
+    ours = [table for table in tables if table.is_of_lake()]
+    found = {table.folder.name: types_in(table) for table in ours}
+    typed = {table.folder.name for table in ours if field_names(table) and not has_values(types_in(table))}
     whole = known_reader(lake.root) is not None
     wanted = [name for name in COLUMNS if whole or any(fit(each, [name]) for each in found.values())]
     return [
         _lost(table, name, columns)
         for table, columns in found.items()
         for name in wanted
-        if not fit(columns, [name]) and (name != "value" or has_values(columns) or DELETED not in columns)
+        if not fit(columns, [name]) and not (name == "value" and table in typed)
     ]
 
 

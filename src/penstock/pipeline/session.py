@@ -10,6 +10,8 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from socketserver import BaseServer
+from typing import Any
 
 from penstock.errors import MissingExtra, SparkNotStarted
 
@@ -78,9 +80,25 @@ def _start(name: str, master: str, conf: Mapping[str, str], log_file: Path | Non
     with log_file.open("ab") as said:
         try:
             gateway = launch_gateway(settings, popen_kwargs={"stdout": said, "stderr": said})  # type: ignore[no-untyped-call]
-            return SparkSession(SparkContext(conf=settings, gateway=gateway))
+            context = SparkContext(conf=settings, gateway=gateway)
+            end_quietly(context._accumulatorServer)
+            return SparkSession(context)
         except (PySparkException, Py4JError, OSError) as exc:
             raise SparkNotStarted(_reason(log_file) or str(exc).partition("\n")[0], str(log_file)) from exc
+
+
+def end_quietly(server: BaseServer) -> None:
+    """Let the thread that Java sends figures to pass over that Java has ended, as when all are sent SIGTERM.
+
+    PySpark would show a traceback of it, after or before our last words.
+    """
+    said = server.handle_error
+
+    def handle(request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], EOFError | ConnectionError):
+            said(request, client_address)
+
+    server.handle_error = handle  # type: ignore[method-assign]
 
 
 def _connect(name: str, server: str, conf: Mapping[str, str], log_file: Path | None) -> SparkSession:

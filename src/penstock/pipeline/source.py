@@ -103,15 +103,13 @@ def read_task(options: SourceOptions, task: Task) -> Iterator[pa.RecordBatch]:
     """
     settle_in()
     with closing(open_fetcher(options.url, options.names, task.topic, options.kafka)) as fetcher:
+        request = Request(task.topic_id, task.pieces, options.columns)
         wanted = sum(piece.end - piece.start for piece in task.pieces)
-        for batch in fetcher.batches(Request(task.topic_id, task.pieces, options.columns)):
+        for batch in fetcher.batches(request):
             wanted -= batch.num_rows
             yield record_batch(batch, task.topic, options.columns)
         if wanted:
-            starts = {piece.partition: piece.start for piece in reversed(task.pieces)}
-            ends = {piece.partition: piece.end for piece in task.pieces}
-            lost = removed(starts, ends, fetcher.starts(task.topic_id))
-            report_removed(task.topic, lost, fail=options.fail_on_loss)
+            report_removed(task.topic, fetcher.lost(request), fail=options.fail_on_loss)
 
 
 def plan(options: SourceOptions, batch: Range) -> list[InputPartition]:

@@ -14,7 +14,7 @@ from penstock.log.store import open_store
 from .admission import AdmittedPiece
 from .history import LogNow, mark_of
 from .kafka_address import is_kafka
-from .offsets import Ends, Piece, said
+from .offsets import Ends, Piece, before_starts, said
 from .options import LATEST, OTHERS, ReadingPlace
 
 logger = logging.getLogger("penstock.pipeline")
@@ -155,14 +155,13 @@ def holds(heads: Heads, place: Position) -> bool:
 
 def removed(starts: Mapping[int, int], ends: Mapping[int, int], kept: Mapping[int, int]) -> list[Piece]:
     """Return what of a range is no longer kept."""
-    return [
-        Piece(partition, start, min(kept[partition], ends[partition]))
-        for partition, start in sorted(starts.items())
-        if partition in kept and start < kept[partition] and start < ends[partition]
-    ]
+    pieces = (
+        Piece(partition, start, ends.get(partition, start)) for partition, start in sorted(starts.items())
+    )
+    return before_starts((piece for piece in pieces if piece.start < piece.end), kept)
 
 
-def report_removed(topic: str, lost: list[Piece], *, fail: bool) -> None:
+def report_removed(topic: str, lost: Sequence[Piece], *, fail: bool) -> None:
     """Raise RecordsRemoved, or say in the log that a query goes on without them."""
     if lost and fail:
         raise RecordsRemoved(topic, said(lost))

@@ -101,6 +101,19 @@ def test_a_missing_store_is_one_sentence_and_stays_missing(
         assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["migrate", *sorted(ARGUMENTS)])
+def test_a_store_in_memory_is_said_to_live_in_its_process(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    left = refusal(SystemExit, main, [*name.split(), *ARGUMENTS.get(name, ()), "--url", "memory://shop"])
+    printed = capsys.readouterr()
+    assert (left.code, printed.out) == (1, "")
+    assert "memory://shop lives only in the process that opened it" in printed.err
+    assert "penstock migrate" not in printed.err
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("option", ["--check", "--sql"])
 def test_looking_at_what_migrate_would_do_makes_nothing(
     option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -34,8 +34,8 @@ class Fetcher(Protocol):
     def batches(self, request: Request) -> Iterator[Any]:
         """Yield the records asked for, piece by piece and in order within a piece."""
 
-    def starts(self, topic_id: int) -> dict[int, int]:
-        """Return the first offset kept of each partition, as it is now."""
+    def lost(self, request: Request) -> Sequence[Piece]:
+        """Return what retention took of a request that was read to its end, and of which rows are missing."""
 
     def close(self) -> None:
         """Close it."""

@@ -19,7 +19,7 @@ from penstock.log.files.settings import FilesSettings
 from penstock.log.topic_uuid import topic_uuid
 from penstock.wire.kafka.record_batch import BatchHeader
 
-from ..offsets import Piece
+from ..offsets import Piece, before_starts
 from .columns_of_batches import BatchChunk, columns
 from .contract import Request
 
@@ -42,8 +42,11 @@ class FilesFetcher:
         for piece in request.pieces:
             yield from self._piece(topic, request, piece)
 
-    def starts(self, topic_id: int) -> dict[int, int]:
-        """Return the first offset kept of each partition."""
+    def lost(self, request: Request) -> list[Piece]:
+        """Return what of a request lies before the start of its partition."""
+        return before_starts(request.pieces, self._starts(request.topic_id))
+
+    def _starts(self, topic_id: int) -> dict[int, int]:
         return {number: head.start for number, head in self._topic(topic_id).heads.all().items()}
 
     def close(self) -> None:

@@ -23,14 +23,15 @@ class KafkaFetcher:
 
     def __init__(self, url: str, topic: str, settings: KafkaSettings | None = None) -> None:
         self._reader = KafkaTopicReader(url, topic, settings)
+        self._lost: list[Piece] = []
 
     def batches(self, request: Request) -> Iterator[pa.RecordBatch]:
         """Yield the records asked for."""
         return chain.from_iterable(self._piece(request, piece) for piece in request.pieces)
 
-    def starts(self, topic_id: int) -> dict[int, int]:
-        """Return the first offset kept of each partition."""
-        return {number: bounds.start for number, bounds in self._reader.bounds().items()}
+    def lost(self, request: Request) -> list[Piece]:
+        """Return what was gone when it was asked for: of a compacted topic, too, rows are always missing."""
+        return self._lost
 
     def close(self) -> None:
         """Close the connections."""
@@ -39,7 +40,11 @@ class KafkaFetcher:
     def _piece(self, request: Request, piece: Piece) -> Iterator[pa.RecordBatch]:
         wants = request.wants("headers") or request.wants("type")
         group, records, size = list[tuple[BatchHeader, memoryview]](), 0, 0
-        for header, batch in self._reader.batches(*piece):
+        for low, header, batch in self._reader.batches(*piece, removed=self._lost.append):
+            if low > piece.start:  # what lies before it in a batch is removed
+                if group:
+                    yield from _columns(group, request.topic_id, piece, wants)
+                group, records, size, piece = [], 0, 0, piece._replace(start=low)
             group.append((header, batch))
             records, size = records + header.record_count, size + len(batch)
             if records >= _CHUNK_RECORDS or size >= _CHUNK_BYTES:

@@ -8,6 +8,7 @@ from penstock.log.sql.address import without_password
 from penstock.log.sql.naming import Names
 from penstock.log.sql.statements import statement
 
+from ..offsets import Piece, before_starts
 from .contract import WANTED, Request
 
 try:
@@ -38,8 +39,11 @@ class PostgresFetcher:
                     yield batch
         self._conn.rollback()
 
-    def starts(self, topic_id: int) -> dict[int, int]:
-        """Return the first offset kept of each partition."""
+    def lost(self, request: Request) -> list[Piece]:
+        """Return what of a request lies before the start of its partition."""
+        return before_starts(request.pieces, self._starts(request.topic_id))
+
+    def _starts(self, topic_id: int) -> dict[int, int]:
         self._ask(Request(topic_id, (), ()))
         with closing(self._conn.cursor()) as cursor:
             cursor.execute(self._sql("starts"))

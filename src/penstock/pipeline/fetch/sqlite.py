@@ -15,6 +15,7 @@ from penstock.log.sql.sqlite.dialect import SqliteDialect
 from penstock.log.sql.statements import statement
 from penstock.log.store import open_store
 
+from ..offsets import Piece, before_starts
 from .contract import WANTED, Request
 from .sqlite_drivers import open_driver
 
@@ -45,8 +46,11 @@ class SqliteFetcher:
         for batches in _grouped(self._driver.batches(self._sql("fetch"), asked)):
             yield _with_nulls(pa.concat_batches(batches) if len(batches) > 1 else batches[0])
 
-    def starts(self, topic_id: int) -> dict[int, int]:
-        """Return the first offset kept of each partition."""
+    def lost(self, request: Request) -> list[Piece]:
+        """Return what of a request lies before the start of its partition."""
+        return before_starts(request.pieces, self._starts(request.topic_id))
+
+    def _starts(self, topic_id: int) -> dict[int, int]:
         return dict(self._driver.rows(self._sql("starts"), (topic_id,)))
 
     def close(self) -> None:

@@ -1,0 +1,132 @@
+"""Do the fields of a typed row say what the JSON of its record says? Told without the class, for `reconcile`.
+
+The columns themselves tell how a field was read. Only what is certain counts as a difference: a field that
+the JSON does not have may have a default, and a column that is NULL may be younger than the row, or its field
+is gone. One with the prefix `event_` is passed over: whether the prefix is ours only the class knows.
+"""
+
+import base64
+import datetime as dt
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+PREFIX = "event_"
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def agrees(value: bytes, fields: Mapping[str, Any]) -> bool:
+    """Return whether the fields of a row, as Arrow gives them to Python, may come from a value."""
+    there = {name: each for name, each in fields.items() if each is not None and not name.startswith(PREFIX)}
+    if not there:
+        return True
+    try:
+        said = json.loads(value, parse_float=Decimal)
+    except (ValueError, RecursionError):
+        return True  # Spark could read it, Python cannot
+    return _is_object(said, there)
+
+
+def _is(said: Any, found: Any) -> bool:
+    judge = _BY_PYTHON.get(type(found))  # none for NULL
+    try:
+        return judge is None or judge(said, found)
+    except (ValueError, OverflowError, InvalidOperation):
+        return True  # a form that Spark reads and Python does not
+
+
+def _is_object(said: Any, found: Mapping[str, Any]) -> bool:
+    if not isinstance(said, dict):
+        return False
+    return all(_is(said[name], each) for name, each in found.items() if name in said)
+
+
+def _is_bool(said: Any, found: bool) -> bool:
+    return said is found
+
+
+def _is_integer(said: Any, found: int) -> bool:
+    return type(said) is int and said == found
+
+
+def _is_float(said: Any, found: float) -> bool:
+    return _is_number(said) and float(said) == found
+
+
+def _is_decimal(said: Any, found: Decimal) -> bool:
+    return (_is_number(said) or isinstance(said, str)) and Decimal(said) == found
+
+
+def _is_text(said: Any, found: str) -> bool:
+    """A text as it is, a UUID in another form, or the JSON text of a field with several types."""
+    if said == found:
+        return True
+    if isinstance(said, str) and _UUID.fullmatch(found):
+        return said.replace("-", "").lower() == found.replace("-", "")
+    with suppress(ValueError):
+        return _is_same(said, json.loads(found))
+    return False
+
+
+def _is_day(said: Any, found: dt.date) -> bool:
+    return isinstance(said, str) and dt.date.fromisoformat(said) == found
+
+
+def _is_moment(said: Any, found: dt.datetime) -> bool:
+    if not isinstance(said, str):
+        return False
+    moment = dt.datetime.fromisoformat(said.upper())
+    return (moment.tzinfo is None) != (found.tzinfo is None) or moment == found
+
+
+def _is_bytes(said: Any, found: bytes) -> bool:
+    """Base64, or the bytes of the text, as pydantic has them."""
+    return isinstance(said, str) and (said.encode() == found or base64.b64decode(said) == found)
+
+
+def _is_list(said: Any, found: Sequence[Any]) -> bool:
+    """An array, whose equal items may be one; or a map, which Arrow gives as pairs."""
+    if isinstance(said, dict):
+        named = {str(name): each for name, each in found}
+        return named.keys() == said.keys() and all(_is(said[name], each) for name, each in named.items())
+    if not isinstance(said, list):
+        return False
+    if len(said) == len(found) and all(map(_is, said, found)):
+        return True
+    if len(said) <= len(found):
+        return False
+    return all(any(_is(one, each) for each in found) for one in said) and all(
+        any(_is(one, each) for one in said) for each in found
+    )
+
+
+def _is_same(said: Any, found: Any) -> bool:
+    """Return whether two values of JSON are one; digits beyond those of a double do not count."""
+    if _is_number(said) and _is_number(found):
+        return float(said) == float(found)
+    if isinstance(said, list) and isinstance(found, list):
+        return len(said) == len(found) and all(map(_is_same, said, found))
+    if isinstance(said, dict) and isinstance(found, dict):
+        return said.keys() == found.keys() and all(_is_same(said[name], found[name]) for name in said)
+    return type(said) is type(found) and bool(said == found)
+
+
+def _is_number(said: Any) -> bool:
+    return isinstance(said, int | float | Decimal) and not isinstance(said, bool)
+
+
+_BY_PYTHON: dict[type, Callable[[Any, Any], bool]] = {
+    bool: _is_bool,
+    int: _is_integer,
+    float: _is_float,
+    Decimal: _is_decimal,
+    str: _is_text,
+    dt.date: _is_day,
+    dt.datetime: _is_moment,
+    bytes: _is_bytes,
+    list: _is_list,
+    dict: _is_object,
+}
