@@ -44,7 +44,12 @@ class TopicFiles:
         self.views: dict[int, PartitionReader] = {}
         self.partitions: dict[int, PartitionLog] = {}
         self.maps = 0  # rises when it grows: what was placed by an older map is placed again
-        self.is_growing = False
+        self.settled_maps = 0  # up to here the growths have ended: who reads the tables finds them there
+
+    @property
+    def is_growing(self) -> bool:
+        """Whether a growth has begun whose transaction may not have ended."""
+        return self.maps != self.settled_maps
 
     def folder(self, partition: int) -> PartitionFolder:
         """Return where a partition is."""
