@@ -38,8 +38,8 @@ TOPICS = "topics"
 class TopicFiles:
     """The files of one topic."""
 
-    def __init__(self, disk: Disk, path: Path, uuid: UUID, id: int) -> None:
-        self.path, self.uuid, self.id = path, uuid, id
+    def __init__(self, disk: Disk, path: Path, uuid: UUID, id: int, name: str = "") -> None:
+        self.path, self.uuid, self.id, self._name = path, uuid, id, name
         self.heads = HeadsFile(disk, path)
         self.views: dict[int, PartitionReader] = {}
         self.partitions: dict[int, PartitionLog] = {}
@@ -53,7 +53,7 @@ class TopicFiles:
 
     def folder(self, partition: int) -> PartitionFolder:
         """Return where a partition is."""
-        return PartitionFolder(self.path / str(partition), self.uuid, partition)
+        return PartitionFolder(self.path / str(partition), self.uuid, partition, self._name)
 
 
 class LogDirectory:
@@ -163,13 +163,13 @@ class LogDirectory:
         """Return the files of a topic that was asked for before."""
         return self._topics.get(id)
 
-    def topic(self, id: int, uuid: UUID) -> TopicFiles:
+    def topic(self, id: int, uuid: UUID, name: str) -> TopicFiles:
         """Return the files of a topic, whether there are any yet or not."""
         found = self._topics.get(id)
         if found is None:
             with self._lock:
                 path = self.path / TOPICS / str(uuid)
-                found = self._topics.setdefault(id, TopicFiles(self.disk, path, uuid, id))
+                found = self._topics.setdefault(id, TopicFiles(self.disk, path, uuid, id, name))
         return found
 
     def partition(

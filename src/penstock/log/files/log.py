@@ -264,7 +264,7 @@ class FileLog(Log):
             return known
         if self._log_id is None:
             self._log_id = self.tables.identity().id
-        return self.directory.topic(topic.id, topic_uuid(self._log_id, topic.id))
+        return self.directory.topic(topic.id, topic_uuid(self._log_id, topic.id), topic.name)
 
     def held(self, topic: Topic, number: int) -> PartitionLog | None:
         """Return a partition for writing, if it is known already."""
