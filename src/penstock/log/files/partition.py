@@ -234,8 +234,8 @@ class PartitionLog(PartitionView):
         self.files.disk.make_folder(self.folder.path)
         write_shortened(self.files.disk, self.folder.path, self.next_offset, passed)
         logger.error(
-            "%s ends at offset %s, and a group stands at %s: records were lost; new ones begin there, and the "
-            "group is stopped until you accept that: penstock restored",
+            "%s ends at offset %s, and a group stands at %s: records were lost; new ones begin there, and "
+            "the group is stopped until you accept that: penstock restored",
             self.folder.said,
             self.next_offset,
             passed,
