@@ -122,7 +122,9 @@ class TransactionStore:
         if row.state.is_decided:
             return E.CONCURRENT_TRANSACTIONS
         if row.state is _S.OPEN:
-            row, _ = self._decide(tx, row._replace(epoch=row.epoch + 1), committed=False)
+            # Another start of the producer fences the one before; the same one is to ask again by its epoch.
+            fenced = row if known is not None else row._replace(epoch=row.epoch + 1)
+            row, _ = self._decide(tx, fenced, committed=False)
             if row.state.is_decided:
                 return E.CONCURRENT_TRANSACTIONS
         if row.epoch >= _LAST_EPOCH:
