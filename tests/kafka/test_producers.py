@@ -178,5 +178,7 @@ def test_a_producer_that_asks_for_a_later_epoch_amid_its_transaction_is_not_fenc
         assert (said["error_code"], said["producer_id"], said["producer_epoch"]) == (0, producer, epoch + 1)
         late = send(client, batch(producer, epoch, 2, transactional=True), "tx")[0]
         assert late in (OLD_EPOCH, WRONG_STATE)
-        assert client.ask(INIT_PRODUCER_ID, who | {"transaction_timeout_ms": 60_000}, 4)["error_code"] == FENCED
+        assert (
+            client.ask(INIT_PRODUCER_ID, who | {"transaction_timeout_ms": 60_000}, 4)["error_code"] == FENCED
+        )
     assert served.store.log.read("t", 0) == []
