@@ -68,6 +68,7 @@ ON_FILES = tuple(
         "conformance/test_topics",
         "kafka/test_confluent",
         "kafka/test_conversation",
+        "kafka/test_growing",
         "kafka/test_kills",
         "kafka/test_producers",
     )

@@ -647,7 +647,9 @@ class StoreFull(StoreError):
     retryable = True
 
     def __init__(self, where: str) -> None:
-        super().__init__(f"no space is left for {where}; free some, then the work goes on by itself")
+        super().__init__(
+            f"no space is left for {where}; free some, then try again: a service that waits goes on by itself"
+        )
 
 
 class StoreReadOnly(StoreError):

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -58,6 +59,18 @@ def test_a_full_disk_refuses_a_migration_and_leaves_none_of_it(small: tuple[Smal
         migrate(database)
     dialect.pages = None
     assert migrate(database) == chain(database)
+
+
+def test_a_disk_without_room_for_the_files_beside_a_database_is_full_and_not_away(
+    small: tuple[SmallDisk, Database], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite says so of its database file only; of the others it says that there was an error."""
+    dialect, _ = small
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
+    assert isinstance(dialect.translate(error), StoreUnreachable)
+    monkeypatch.setattr("penstock.log.sql.sqlite.dialect.disk_usage", lambda _: SimpleNamespace(free=0))
+    assert isinstance(dialect.translate(error), StoreFull)
 
 
 def test_a_full_disk_refuses_an_append_and_the_log_stays_dense(small: tuple[SmallDisk, Database]) -> None:

@@ -17,6 +17,7 @@ from tests.kafka.raw import RawClient
 from tests.kafka.served import Served
 
 OUT_OF_ORDER, OLD_EPOCH, NOT_MAPPED, WRONG_STATE = 45, 47, 49, 48
+BEING_ENDED, FENCED = 51, 90
 
 
 def batch(producer: int, epoch: int, sequence: int, count: int = 2, *, transactional: bool = False) -> bytes:
@@ -155,4 +156,29 @@ def test_transactional_records_need_a_transaction(served: Served, client: RawCli
         again, later = given(client, "tx")
         assert (again, later) == (producer, epoch + 1)
         assert client.ask(END_TXN, ended, 3)["error_code"] == 90
+    assert served.store.log.read("t", 0) == []
+
+
+def test_a_producer_that_asks_for_a_later_epoch_amid_its_transaction_is_not_fenced(
+    served: Served, client: RawClient
+) -> None:
+    """What it left open is taken back first, as Apache Kafka does; meanwhile it is told to ask again."""
+    with client:
+        producer, epoch = given(client, "tx")
+        who = {"transactional_id": "tx", "producer_id": producer, "producer_epoch": epoch}
+        opened = {f"v3_and_below_{name}": value for name, value in who.items()}
+        client.ask(
+            ADD_PARTITIONS_TO_TXN, opened | {"v3_and_below_topics": [{"name": "t", "partitions": [0]}]}, 2
+        )
+        assert send(client, batch(producer, epoch, 0, transactional=True), "tx")[0] == 0
+        answers = [client.ask(INIT_PRODUCER_ID, who | {"transaction_timeout_ms": 60_000}, 4)]
+        while answers[-1]["error_code"] == BEING_ENDED:
+            answers.append(client.ask(INIT_PRODUCER_ID, who | {"transaction_timeout_ms": 60_000}, 4))
+        said = answers[-1]
+        assert (said["error_code"], said["producer_id"], said["producer_epoch"]) == (0, producer, epoch + 1)
+        late = send(client, batch(producer, epoch, 2, transactional=True), "tx")[0]
+        assert late in (OLD_EPOCH, WRONG_STATE)
+        assert (
+            client.ask(INIT_PRODUCER_ID, who | {"transaction_timeout_ms": 60_000}, 4)["error_code"] == FENCED
+        )
     assert served.store.log.read("t", 0) == []

@@ -122,7 +122,9 @@ class TransactionStore:
         if row.state.is_decided:
             return E.CONCURRENT_TRANSACTIONS
         if row.state is _S.OPEN:
-            row = self._decide(tx, row._replace(epoch=row.epoch + 1), committed=False)
+            # Another start of the producer fences the one before; the same one is to ask again by its epoch.
+            fenced = row if known is not None else row._replace(epoch=row.epoch + 1)
+            row, _ = self._decide(tx, fenced, committed=False)
             if row.state.is_decided:
                 return E.CONCURRENT_TRANSACTIONS
         if row.epoch >= _LAST_EPOCH:
@@ -191,32 +193,33 @@ class TransactionStore:
                 return ()  # its answer was lost
             if row.state is not _S.OPEN:
                 raise Refused(E.INVALID_TXN_STATE)
-            self._decide(tx, row, committed=committed)
-            return row.partitions
+            return self._decide(tx, row, committed=committed)[1]
 
-        places = self._database.run(change)
+        risen = self._database.run(change)
         points.reach(DECIDED)
         try:
-            self.finish(transactional_id, places)
+            self.finish(transactional_id, risen)
         except StoreError as exc:
             logger.warning("transaction of %s is decided and has no marks yet: %s", transactional_id, exc)
             raise Refused(E.CONCURRENT_TRANSACTIONS) from exc
 
-    def _decide(self, tx: Transaction, row: _ProducerRow, *, committed: bool) -> _ProducerRow:
-        """Write down what becomes of a transaction, and what follows from it in the database."""
-        self._batches.settle(tx, row.id, committed=committed)
+    def _decide(
+        self, tx: Transaction, row: _ProducerRow, *, committed: bool
+    ) -> tuple[_ProducerRow, Sequence[LogPlace]]:
+        """Write down what becomes of a transaction, and what follows from it; return what has risen, too."""
+        risen = self._batches.settle(tx, row.id, committed=committed)
         settle_places(tx, row.id, committed=committed)
         if self._batches.holds_back or not row.partitions:
             decided = row._replace(state=_S.COMMITTED if committed else _S.ABORTED, partitions=())
         else:
             decided = row._replace(state=_S.COMMITTING if committed else _S.ABORTING)
         self._put(tx, decided)
-        return decided
+        return decided, risen
 
-    def finish(self, transactional_id: str, places: Sequence[LogPlace] = ()) -> None:
-        """Write the marks of a decision that has none yet; may be called again. `places`: known to be its."""
+    def finish(self, transactional_id: str, risen: Sequence[LogPlace] = ()) -> None:
+        """Write the marks of a decision that has none yet; may be called again. `risen`: what it added to."""
         if self._batches.holds_back:
-            self._batches.mark(-1, -1, places, committed=True)
+            self._batches.mark(-1, -1, risen, committed=True)
             return
         with self._finishing[hash(transactional_id) % _FINISHING]:
             self._finish(transactional_id)

@@ -160,11 +160,11 @@ class BatchLog(ABC):
         """
 
     @abstractmethod
-    def settle(self, tx: Transaction, producer_id: int, *, committed: bool) -> None:
+    def settle(self, tx: Transaction, producer_id: int, *, committed: bool) -> Sequence[LogPlace]:
         """Decide a transaction where records of open ones are held back: add them to the log, or drop them.
 
-        In the transaction of the database that writes the decision down. Nothing where batches are in the log
-        from the start: `mark` follows.
+        In the transaction of the database that writes the decision down. Returns the partitions that have
+        risen, for `mark`. Nothing where batches are in the log from the start: `mark` follows.
         """
 
     @abstractmethod

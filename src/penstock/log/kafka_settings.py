@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from penstock.errors import InvalidOption
+from penstock.errors import InvalidOption, StoreError
 from penstock.settings import Settings, setting
 from penstock.wire.kafka.sasl_client import CLIENT_MECHANISMS
 
@@ -68,6 +68,19 @@ def _reading(option: str, path: str) -> Iterator[None]:
     except OSError as exc:  # which the errors of TLS are, too
         why = exc.strerror or type(exc).__name__
         raise InvalidOption(f"{_PREFIX}{option}", path, f"a PEM file that can be read ({why})") from exc
+
+
+def tls_refusal(where: str, error: ssl.SSLError) -> StoreError:
+    """Return what is said of a cluster with which there is no encrypted connection."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return StoreError(
+            f"the certificate of the Kafka cluster {where} does not hold: {error.verify_message}; "
+            "name its authority by PENSTOCK_KAFKA_SSL_CA_LOCATION, or a pipeline's kafka.ssl.ca.location"
+        )
+    return StoreError(
+        f"no TLS with {where}: {error.reason or error}; see PENSTOCK_KAFKA_SECURITY_PROTOCOL, or a "
+        "pipeline's kafka.security.protocol"
+    )
 
 
 def kafka_settings(given: Mapping[str, str]) -> KafkaSettings:

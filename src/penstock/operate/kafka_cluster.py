@@ -21,7 +21,7 @@ from penstock.errors import (
     shown,
 )
 from penstock.log.entry import content_of, key_bytes
-from penstock.log.kafka_settings import kafka_settings
+from penstock.log.kafka_settings import kafka_settings, tls_refusal
 from penstock.log.sql.address import without_password
 from penstock.model.record import Record
 
@@ -108,14 +108,8 @@ class KafkaCluster:
         errors = self._kafka.errors
         try:
             await self._connect_once()
-        except ssl.SSLCertVerificationError as exc:
-            raise StoreError(
-                f"the certificate of the Kafka cluster {self.address} does not hold: {exc.verify_message}; "
-                "name its authority by PENSTOCK_KAFKA_SSL_CA_LOCATION"
-            ) from exc
         except ssl.SSLError as exc:
-            why = exc.reason or str(exc)
-            raise StoreError(f"no TLS with {self.address}: {why}; see {_PROTOCOL}") from exc
+            raise tls_refusal(self.address, exc) from exc
         except (errors.KafkaConnectionError, asyncio.IncompleteReadError) as exc:
             raise self._closed(str(exc)) from exc
         except TimeoutError as exc:

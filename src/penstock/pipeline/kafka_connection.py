@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from penstock.clock import SYSTEM
 from penstock.errors import InvalidRequest, StoreError, StoreUnreachable, Unauthenticated, shown
-from penstock.log.kafka_settings import KafkaSettings
+from penstock.log.kafka_settings import KafkaSettings, tls_refusal
 from penstock.wire.kafka.apis.records import FETCH, LIST_OFFSETS
 from penstock.wire.kafka.apis.security import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from penstock.wire.kafka.apis.topics import METADATA
@@ -107,14 +107,8 @@ class BrokerConnection:
         """Translate what goes wrong on the way."""
         try:
             yield
-        except ssl.SSLCertVerificationError as exc:
-            raise StoreError(
-                f"the certificate of the Kafka cluster {self._where} does not hold: {exc.verify_message}; "
-                "name its authority by kafka.ssl.ca.location"
-            ) from exc
         except ssl.SSLError as exc:
-            why = exc.reason or str(exc)
-            raise StoreError(f"no TLS with {self._where}: {why}; see {_PROTOCOL}") from exc
+            raise tls_refusal(self._where, exc) from exc
         except TimeoutError as exc:
             raise StoreUnreachable(
                 self._where, f"it says nothing for {_SECONDS:g} s; a Kafka port answers at once"

@@ -20,9 +20,9 @@ def configs(talk: Talk) -> None:
         for each in talk.answers[f"configs/{step}"]["results"]:
             each["configs"].sort(key=lambda one: one["name"])
 
-    def settled(value: str) -> None:
-        """Wait until the policy is what it was set to: Apache Kafka's broker hears of it later."""
-        keys = {"resource_type": _TOPIC, "resource_name": "set", "configuration_keys": ["cleanup.policy"]}
+    def settled(value: str, name: str = "cleanup.policy") -> None:
+        """Wait until something is what it was set to: Apache Kafka's broker hears of it later."""
+        keys = {"resource_type": _TOPIC, "resource_name": "set", "configuration_keys": [name]}
         asked = {"resources": [keys], "include_synonyms": False}
         talk.until(
             DESCRIBE_CONFIGS, 4, asked, lambda said: said["results"][0]["configs"][0]["value"] == value
@@ -75,6 +75,7 @@ def configs(talk: Talk) -> None:
     show("shown as in the beginning", "cleanup.policy", "retention.bytes")
     whole = resource([{"name": "retention.bytes", "value": "12345"}])
     talk.ask("configs/set as a whole", ALTER_CONFIGS, 2, {"resources": [whole], "validate_only": False})
+    settled("12345", "retention.bytes")
     show("shown as set")
     twice = {"resources": [whole, whole], "validate_only": False}
     talk.ask("configs/a topic twice in one request", ALTER_CONFIGS, 2, twice)

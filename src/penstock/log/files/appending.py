@@ -109,10 +109,7 @@ class Appending:
         check_topic(name)
         known = self._placed_by.get(name)
         files = self._log.files_of(self._log.tables.topic(name)) if known is None else known[0]
-        maps = files.maps  # before the topic is read: a growth in between is then noticed
-        if files.is_growing:  # a transaction that writes begins when the growing one has ended
-            self._log.database.run(lambda tx: tx.rows("log", "topic_list"))
-            files.is_growing = False
+        maps = self._log.settled_map(files)  # before the topic is read: a growth in between is then noticed
         topic = self._log.tables.topic(name)
         if self._log.files_of(topic) is not files:  # another has the name now
             self._placed_by.pop(name, None)

@@ -24,6 +24,7 @@ from penstock.wire.kafka.compression import TooManyBytes, unpacked
 from penstock.wire.kafka.control_batch import Marker, encode_marker
 from penstock.wire.kafka.record_batch import (
     HEADER,
+    NO_PRODUCER,
     BatchHeader,
     batches_in,
     check_batch,
@@ -111,8 +112,7 @@ class FileBatchLog(BatchLog):
                 check_produced(header)
             if len(headers) > 1 and any(header.producer_id >= 0 for _, header in headers):
                 raise InvalidBatch("an idempotent producer sends one at a time to a partition")
-            if write.topic.partitioner == MURMUR3:
-                self._check_keys(write, headers)
+            check, refusal = self._placed(write, headers)
         except Error as exc:
             return PartitionWrite(None, write.batches, (), error=exc)
         except OSError as exc:  # a partition is looked at when it is asked for first
@@ -120,7 +120,7 @@ class FileBatchLog(BatchLog):
             refusal = PartitionUnwritable(where, exc.strerror or str(exc))
             return PartitionWrite(None, write.batches, (), error=refusal)
         verify = self._verify if any(header.is_transactional for _, header in headers) else None
-        return PartitionWrite(partition, write.batches, headers, verify=verify)
+        return PartitionWrite(partition, write.batches, headers, check=check, verify=verify, refusal=refusal)
 
     def _partition(self, topic: Topic, number: int) -> PartitionLog:
         check_partition(topic, number)
@@ -132,10 +132,27 @@ class FileBatchLog(BatchLog):
             raise UnknownTopic(topic.name)
         return self._log.partition(topic, number)
 
-    def _check_keys(self, write: Write, headers: Sequence[tuple[int, BatchHeader]]) -> None:
-        """Refuse keys that the topic itself would put elsewhere, unless it allows them."""
+    def _placed(
+        self, write: Write, headers: Sequence[tuple[int, BatchHeader]]
+    ) -> tuple[Callable[[], bool] | None, Error | None]:
+        """Return what is asked of keys when it is their turn, and why they are refused unless sent before."""
+        if write.topic.partitioner != MURMUR3:
+            return None, None
+        files = self._log.files_of(write.topic)
+        maps = self._log.settled_map(files)
+        partitions = self._log.topic(write.topic.name).partitions  # it may have grown since it was looked up
+        refusal = self._foreign(write, headers, partitions)
+        if refusal is None:
+            return lambda: files.maps == maps, None
+        if headers[0][1].producer_id == NO_PRODUCER:
+            raise refusal
+        return None, refusal
+
+    def _foreign(
+        self, write: Write, headers: Sequence[tuple[int, BatchHeader]], partitions: int
+    ) -> ForeignPartition | None:
+        """Return what is said of a key that the topic itself would put elsewhere, unless it allows that."""
         topic, left = write.topic, self._batch_bytes
-        partitions = self._log.topic(topic.name).partitions  # it may have grown since it was looked up
         for position, header in headers:
             whole = memoryview(write.batches)[position : position + header.size]
             try:
@@ -148,7 +165,8 @@ class FileBatchLog(BatchLog):
             for each in decode_records(plain):
                 own = write.partition if each.key is None else partition_of(each.key, partitions)
                 if own != write.partition and not self._allows_foreign(topic):
-                    raise ForeignPartition(topic.name, write.partition, own)
+                    return ForeignPartition(topic.name, write.partition, own)
+        return None
 
     def _allows_foreign(self, topic: Topic) -> bool:
         rows = self._log.database.look(lambda tx: tx.rows("log", "topic_configs", topics=[topic.id]))
@@ -210,8 +228,9 @@ class FileBatchLog(BatchLog):
 
     # -- transactions
 
-    def settle(self, tx: Transaction, producer_id: int, *, committed: bool) -> None:
+    def settle(self, tx: Transaction, producer_id: int, *, committed: bool) -> Sequence[LogPlace]:
         """Do nothing: the records are in the log, and markers follow."""
+        return ()
 
     def mark(self, producer_id: int, epoch: int, places: Sequence[LogPlace], *, committed: bool) -> None:
         """Append a marker where the transaction is still open, and wait until the disk has it."""

@@ -38,17 +38,22 @@ TOPICS = "topics"
 class TopicFiles:
     """The files of one topic."""
 
-    def __init__(self, disk: Disk, path: Path, uuid: UUID, id: int) -> None:
-        self.path, self.uuid, self.id = path, uuid, id
+    def __init__(self, disk: Disk, path: Path, uuid: UUID, id: int, name: str = "") -> None:
+        self.path, self.uuid, self.id, self._name = path, uuid, id, name
         self.heads = HeadsFile(disk, path)
         self.views: dict[int, PartitionReader] = {}
         self.partitions: dict[int, PartitionLog] = {}
         self.maps = 0  # rises when it grows: what was placed by an older map is placed again
-        self.is_growing = False
+        self.settled_maps = 0  # up to here the growths have ended: who reads the tables finds them there
+
+    @property
+    def is_growing(self) -> bool:
+        """Whether a growth has begun whose transaction may not have ended."""
+        return self.maps != self.settled_maps
 
     def folder(self, partition: int) -> PartitionFolder:
         """Return where a partition is."""
-        return PartitionFolder(self.path / str(partition), self.uuid, partition)
+        return PartitionFolder(self.path / str(partition), self.uuid, partition, self._name)
 
 
 class LogDirectory:
@@ -158,13 +163,13 @@ class LogDirectory:
         """Return the files of a topic that was asked for before."""
         return self._topics.get(id)
 
-    def topic(self, id: int, uuid: UUID) -> TopicFiles:
+    def topic(self, id: int, uuid: UUID, name: str) -> TopicFiles:
         """Return the files of a topic, whether there are any yet or not."""
         found = self._topics.get(id)
         if found is None:
             with self._lock:
                 path = self.path / TOPICS / str(uuid)
-                found = self._topics.setdefault(id, TopicFiles(self.disk, path, uuid, id))
+                found = self._topics.setdefault(id, TopicFiles(self.disk, path, uuid, id, name))
         return found
 
     def partition(

@@ -29,6 +29,13 @@ class PartitionFolder(NamedTuple):
     path: Path
     topic: UUID
     partition: int
+    topic_name: str = ""
+
+    @property
+    def said(self) -> str:
+        """The partition as people know it."""
+        where = f"of topic {self.topic_name}" if self.topic_name else f"in {self.path.parent}"
+        return f"partition {self.partition} {where}"
 
     def segment_path(self, base_offset: int) -> Path:
         """Return where the segment that begins at an offset is."""

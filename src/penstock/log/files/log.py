@@ -194,13 +194,21 @@ class FileLog(Log):
 
     def _grown(self, files: TopicFiles, change: Callable[[Transaction], Topic]) -> Topic:
         grown = self.database.run(change)
+        files.settled_maps = files.maps + 1
         files.maps += 1  # after the commit: who reads the number from now on finds the new map, too
         return grown
 
     def _begin_to_grow(self, files: TopicFiles) -> None:
         """Let everybody who places by key wait until the growing transaction has ended."""
         files.maps += 1
-        files.is_growing = True
+
+    def settled_map(self, files: TopicFiles) -> int:
+        """Return the number of a topic's map, once no growth is under way; read the topic after it."""
+        maps = files.maps  # a growth that begins now is then noticed
+        if files.is_growing:  # a transaction that writes begins when the growing one has ended
+            self.database.run(lambda tx: tx.rows("log", "topic_list"))
+            files.settled_maps = maps
+        return maps
 
     def growths(self, topic: Topic) -> list[Growth]:
         """Return how a topic has grown."""
@@ -256,7 +264,7 @@ class FileLog(Log):
             return known
         if self._log_id is None:
             self._log_id = self.tables.identity().id
-        return self.directory.topic(topic.id, topic_uuid(self._log_id, topic.id))
+        return self.directory.topic(topic.id, topic_uuid(self._log_id, topic.id), topic.name)
 
     def held(self, topic: Topic, number: int) -> PartitionLog | None:
         """Return a partition for writing, if it is known already."""

@@ -151,9 +151,8 @@ class PartitionLog(PartitionView):
             self.next_offset += 1  # a torn tail and nothing else: the next segment needs a name of its own
         if self.next_offset > self.end:
             logger.warning(
-                "partition %s in %s: offsets %s to before %s were given and hold nothing",
-                self.folder.partition,
-                self.folder.path.parent.name,
+                "%s: offsets %s to before %s were given and hold nothing",
+                self.folder.said,
                 self.end,
                 self.next_offset,
             )
@@ -235,10 +234,9 @@ class PartitionLog(PartitionView):
         self.files.disk.make_folder(self.folder.path)
         write_shortened(self.files.disk, self.folder.path, self.next_offset, passed)
         logger.error(
-            "partition %s in %s ends at offset %s, and a group stands at %s: records were lost; new ones "
-            "begin there, and the group is stopped until you accept that: penstock restored",
-            self.folder.partition,
-            self.folder.path.parent.name,
+            "%s ends at offset %s, and a group stands at %s: records were lost; new ones begin there, and "
+            "the group is stopped until you accept that: penstock restored",
+            self.folder.said,
             self.next_offset,
             passed,
         )
@@ -446,14 +444,14 @@ class PartitionLog(PartitionView):
         return self._refused(exc)
 
     def _refused(self, exc: OSError) -> Error:
-        where = f"partition {self.folder.partition} in {self.folder.path.parent}"
+        where = self.folder.said
         if exc.errno in (errno.ENOSPC, errno.EDQUOT):
             refusal: Error = StoreFull(where)
         else:
             refusal = PartitionUnwritable(where, exc.strerror or str(exc))
         refusal.__cause__ = exc
         if self.refusal is None:
-            logger.error("%s refuses writes: %s", where, exc)
+            logger.error("%s refuses writes: %s (%s)", where, exc.strerror or exc, self.folder.path)
         # Each try may cost offsets and a file, so they become fewer; a disk with room again is soon found.
         self._pause_seconds = min(max(2 * self._pause_seconds, _RETRY_SECONDS), _LONGEST_PAUSE_SECONDS)
         self.refusal, self._retry_at = refusal, self._clock.monotonic() + self._pause_seconds
@@ -483,9 +481,7 @@ class PartitionLog(PartitionView):
     def recovered(self) -> None:
         """Take writes again."""
         if self.refusal is not None:
-            logger.warning(
-                "partition %s in %s takes writes again", self.folder.partition, self.folder.path.parent.name
-            )
+            logger.warning("%s takes writes again", self.folder.said)
             self.refusal, self._pause_seconds = None, 0.0
 
     # -- segments

@@ -48,6 +48,7 @@ class PartitionWrite(NamedTuple):
     marker: Marker | None = None
     check: Callable[[], bool] | None = None  # asked when it is placed: may it still be?
     verify: Callable[[PartitionLog, BatchHeader], None] | None = None  # may a transaction begin here?
+    refusal: Error | None = None  # of what was not sent before
     error: Error | None = None
 
 
@@ -360,6 +361,8 @@ class LogWriter:
                         and not partition.has_open(header.producer_id)
                     ):
                         write.verify(partition, header)
+                    if before is None and write.refusal is not None:
+                        raise write.refusal
                 except Error as exc:
                     return WriteResult(error=exc, start=partition.start)
                 if header.is_control and not partition.has_open(header.producer_id):

@@ -25,9 +25,7 @@ from penstock.redaction import traced
 from penstock.wire.kafka.buffer import Buffer
 
 from ..batches import (
-    ALLOWED,
     BATCH_BYTES,
-    FOREIGN_KEYS,
     HELD_BACK,
     BatchLog,
     Fetched,
@@ -44,7 +42,8 @@ from .appending import COLUMNS
 from .contract import Row, Rows
 from .database import Transaction
 from .head_watch import HeadWatch
-from .heads import HeadKey, Numbering, Raised, lock_heads, mark_times
+from .heads import HeadKey, Numbering, Raised
+from .held_records import allowing_foreign, release_held
 from .incoming import Incoming, TakenWrite, take
 from .log import SqlLog
 from .outgoing import encode_entries
@@ -184,22 +183,11 @@ class SqlBatchLog(BatchLog):
 
     # -- transactions
 
-    def settle(self, tx: Transaction, producer_id: int, *, committed: bool) -> None:
+    def settle(self, tx: Transaction, producer_id: int, *, committed: bool) -> Sequence[LogPlace]:
         """Move what was held back into the log under the locks of the heads, or delete it."""
-        if committed:
-            counts = tx.rows("log", "pending_counts", producer_id=producer_id)
-            keys = [HeadKey(topic_id, partition) for topic_id, partition, _, _ in counts]
-            if keys:
-                heads = lock_heads(tx, keys)
-                tx.change("log", "pending_move", producer_id=producer_id)
-                raised = [
-                    Raised(*key, heads[key].next_offset, added, max(max_ms, heads[key].max_ms))
-                    for key, (_, _, added, max_ms) in zip(keys, counts, strict=True)
-                ]
-                raises = [(one.topic_id, one.partition, one.added, one.max_ms) for one in raised]
-                tx.change("log", "heads_raise", raises=Rows.of("topic_id partition added max_ms", raises))
-                mark_times(tx, raised)
+        risen = release_held(tx, producer_id) if committed else ()
         tx.change("log", "pending_delete", producer_id=producer_id)
+        return risen
 
     def mark(self, producer_id: int, epoch: int, places: Sequence[LogPlace], *, committed: bool) -> None:
         """Wake those who wait for records: the decision itself needs no marks."""
@@ -228,7 +216,9 @@ class _WritingTransaction:
         self._topics = keep_topics(tx, [each.write.topic.name for each in sound]) if sound else {}
         self._taken = [self._judged(each) for each in self._taken]
         sound = [each for each in self._taken if each.error is None and self._problem(each) is None]
-        self._allowed = _allowing(tx, sound)
+        self._allowed = allowing_foreign(
+            tx, {each.write.topic.id for each in sound if each.foreign is not None}
+        )
         self._producers = _locked_producers(tx, sound)
         keys = {_key(each) for each in sound}
         self._numbering = Numbering(tx, keys) if keys else None
@@ -330,13 +320,6 @@ class _WritingTransaction:
 
 def _key(taken: TakenWrite) -> HeadKey:
     return HeadKey(taken.write.topic.id, taken.write.partition)
-
-
-def _allowing(tx: Transaction, taken: Sequence[TakenWrite]) -> set[int]:
-    """Return the topics, of those that got a foreign key, that allow it."""
-    asked = sorted({each.write.topic.id for each in taken if each.foreign is not None})
-    rows = tx.rows("log", "topic_configs", topics=asked) if asked else []
-    return {topic_id for topic_id, name, value in rows if (name, value) == (FOREIGN_KEYS, ALLOWED)}
 
 
 def _locked_producers(tx: Transaction, taken: Sequence[TakenWrite]) -> dict[int, LockedProducer]:

@@ -571,6 +571,29 @@ FROM penstock_pending p
 JOIN penstock_head h ON h.topic_id = p.topic_id AND h.partition = p.partition
 WHERE p.producer_id = :producer_id;
 
+-- name: pending_topics
+-- Some topics by id, kept from growing and from deletion until the transaction ends; walks the primary key.
+SELECT id, name, partitions, partitioner, created_ms, generation, retention_ms, retention_bytes, retention_records
+FROM penstock_topic WHERE id = ANY(:topics::integer[])
+ORDER BY id FOR KEY SHARE;
+
+-- name: pending_keys
+-- Some records with a key that a transaction has for a topic, in order; walks the records of its producer, which is locked.
+SELECT seq, partition, key FROM penstock_pending
+WHERE producer_id = :producer_id AND seq > :after AND topic_id = :topic_id AND key IS NOT NULL
+ORDER BY seq LIMIT :limit;
+
+-- name: pending_place
+-- Put records of a transaction into other partitions; walks the primary key. Their producer is locked already.
+-- without update_from: for_each(places, pending_place_one)
+UPDATE penstock_pending AS p SET partition = w.partition
+FROM rows(:places, seq bigint, partition integer) AS w
+WHERE p.producer_id = :producer_id AND p.seq = w.seq;
+
+-- name: pending_place_one
+-- The second form of pending_place, for one of them; walks the primary key. Its producer is locked already.
+UPDATE penstock_pending SET partition = :partition WHERE producer_id = :producer_id AND seq = :seq;
+
 -- name: pending_delete
 -- Take away the records of a transaction; walks those of its producer, which is locked.
 DELETE FROM penstock_pending WHERE producer_id = :producer_id;

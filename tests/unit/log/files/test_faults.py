@@ -13,9 +13,12 @@ from penstock.errors import PartitionUnwritable, StoreFull
 from penstock.log.entry import Content
 from penstock.log.files.disk import Disk, DiskFile
 from penstock.log.files.erasing import erase
+from penstock.log.files.log import FileLog
 from penstock.log.files.segment_header import HEADER_BYTES
 from penstock.log.files.writer import PartitionWrite
 from penstock.log.kafka_form import encode_contents
+from penstock.log.sql.migrations import migrate
+from penstock.log.store import open_store
 from penstock.testing import FakeClock
 from penstock.wire.kafka.buffer import Buffer
 from penstock.wire.kafka.record_batch import read_header
@@ -288,3 +291,20 @@ def test_before_an_erasure_closes_a_segment_the_disk_has_what_was_acknowledged(t
         finally:
             points.disarm()
     assert seen == [True]
+
+
+def test_a_refusal_names_the_topic(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Its folder bears an id, which nobody knows it by."""
+    store = open_store(f"{tmp_path}/log/")
+    try:
+        migrate(store.database)
+        assert isinstance(store.log, FileLog)
+        partition = store.log.partition(store.log.create_topic("orders", partitions=2), 1)
+        refusal = store.log.writer.call(lambda: partition.fail(OSError(errno.ENOSPC, "No space left")))
+        store.log.writer.call(partition.recovered)
+    finally:
+        store.close()
+    assert str(refusal).startswith("no space is left for partition 1 of topic orders; free some")
+    said = [each.message for each in caplog.records if each.name == "penstock.files"]
+    assert said[0].startswith("partition 1 of topic orders refuses writes: No space left (")
+    assert said[1] == "partition 1 of topic orders takes writes again"

@@ -9,6 +9,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from shutil import disk_usage
 from typing import Any, Self
 
 import msgspec
@@ -278,6 +279,8 @@ class SqliteDialect:
     def translate(self, error: Exception) -> Error | None:
         """Say what a file that is away, full, read-only or damaged, or a missing table means."""
         code = _primary_code(error)
+        if code == sqlite3.SQLITE_IOERR and self._is_full():
+            return StoreFull(self.path)  # the files beside it could not be made longer
         if self.is_away(error):
             return StoreUnreachable(self.path, self._why_away(error))
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
@@ -287,6 +290,12 @@ class SqliteDialect:
         if code == sqlite3.SQLITE_READONLY:
             return StoreReadOnly(self.path)
         return missing_table(error)
+
+    def _is_full(self) -> bool:
+        try:
+            return not disk_usage(os.path.dirname(self.path)).free
+        except OSError:
+            return False
 
     def _why_away(self, error: Exception) -> str:
         folder = os.path.dirname(self.path)

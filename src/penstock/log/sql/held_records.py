@@ -1,0 +1,73 @@
+"""Records of an open transaction: held back, where nobody reads them, until they get their offsets.
+
+A topic that places keys itself may have grown since they came. Then they go where it puts them now: behind
+what its readers have to pass of the old map first, and before what comes of their key later.
+
+Locks, in this order: the producer (held already), topics, heads.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from penstock.model.partition import MURMUR3, partition_of
+
+from ..batches import ALLOWED, FOREIGN_KEYS, LogPlace
+from ..contract import Topic
+from .contract import Rows
+from .database import Transaction
+from .heads import HeadKey, Raised, lock_heads, mark_times
+from .topics import topic_of
+
+_KEYS = 10_000  # that are looked at together
+
+
+def release_held(tx: Transaction, producer_id: int) -> Sequence[LogPlace]:
+    """Move what a producer's transaction holds back into the log; return the partitions that have risen."""
+    counts = tx.rows("log", "pending_counts", producer_id=producer_id)
+    if not counts:
+        return ()
+    if _place_again(tx, producer_id, {row[0] for row in counts}):
+        counts = tx.rows("log", "pending_counts", producer_id=producer_id)
+    keys = [HeadKey(topic_id, partition) for topic_id, partition, _, _ in counts]
+    heads = lock_heads(tx, keys)
+    tx.change("log", "pending_move", producer_id=producer_id)
+    raised = [
+        Raised(*key, heads[key].next_offset, added, max(max_ms, heads[key].max_ms))
+        for key, (_, _, added, max_ms) in zip(keys, counts, strict=True)
+    ]
+    raises = [(one.topic_id, one.partition, one.added, one.max_ms) for one in raised]
+    tx.change("log", "heads_raise", raises=Rows.of("topic_id partition added max_ms", raises))
+    mark_times(tx, raised)
+    return [LogPlace(*key) for key in keys]
+
+
+def allowing_foreign(tx: Transaction, topics: Iterable[int]) -> set[int]:
+    """Return those of some topics that take a key in any partition."""
+    asked = sorted(topics)
+    rows = tx.rows("log", "topic_configs", topics=asked) if asked else []
+    return {topic_id for topic_id, name, value in rows if (name, value) == (FOREIGN_KEYS, ALLOWED)}
+
+
+def _place_again(tx: Transaction, producer_id: int, topics: Iterable[int]) -> bool:
+    """Put keys where their topics, which grow no more until this ends, keep them now. True: some moved."""
+    kept = [topic_of(row) for row in tx.rows("log", "pending_topics", topics=sorted(topics))]
+    grown = {each.id: each for each in kept if each.partitioner == MURMUR3 and each.generation}
+    for id in allowing_foreign(tx, grown):
+        del grown[id]
+    moved = [_place_keys(tx, producer_id, each) for each in grown.values()]
+    return any(moved)
+
+
+def _place_keys(tx: Transaction, producer_id: int, topic: Topic) -> bool:
+    asked: dict[str, Any] = {"producer_id": producer_id, "topic_id": topic.id, "limit": _KEYS}
+    moved, rows = False, tx.rows("log", "pending_keys", after=-1, **asked)
+    while rows:
+        owns = [(seq, partition, partition_of(key, topic.partitions)) for seq, partition, key in rows]
+        places = [(seq, own) for seq, partition, own in owns if partition != own]
+        if places:
+            moved = True
+            tx.change(
+                "log", "pending_place", producer_id=producer_id, places=Rows.of("seq partition", places)
+            )
+        rows = tx.rows("log", "pending_keys", after=rows[-1][0], **asked)
+    return moved
