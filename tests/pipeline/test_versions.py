@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.pipeline.conftest import ROOT, WORKERS_PATH, need_java
+from tests.pipeline.shared_classes import without_home
 from tests.pipeline.stores import LogStore
 from tests.pipeline.version_smoke import several
 from tests.services import missing
@@ -40,7 +41,7 @@ def smoke(pyspark: Path, folder: Path, *package: str) -> subprocess.CompletedPro
     folder.mkdir()
     return subprocess.run(
         [sys.executable, "-m", "tests.pipeline.version_smoke", str(folder), *package],
-        env=os.environ | {"PYTHONPATH": f"{pyspark}{os.pathsep}{WORKERS_PATH}"},
+        env=without_home() | {"PYTHONPATH": f"{pyspark}{os.pathsep}{WORKERS_PATH}"},
         cwd=ROOT,
         capture_output=True,
         text=True,
