@@ -2,12 +2,12 @@
 
 A lake of three batches in a process of its own took 20 s of CPU with neither, and takes 15 s with both.
 
-- Classes. Java writes what it has loaded into an archive when it ends, and another one maps the archive (class
-  data sharing). One that does not fit is passed over by Java itself. To make it takes 41 s of CPU, once in a new
-  clone. Run as a program, this is the Spark whose classes are kept.
-- Modules. Spark has its workers import PySpark from a zip, of which Python keeps nothing compiled: each of the
-  ten processes of a lake would compile it anew. The home that Java gets here has no zip, so they import the
-  same PySpark from the environment.
+- Classes. Java writes what it has loaded into an archive when it ends, and another one maps the archive
+  (class data sharing). One that does not fit is passed over by Java itself. To make it takes 41 s of CPU,
+  once in a new clone. Run as a program, this is the Spark whose classes are kept.
+- Modules. Spark has its workers import PySpark from a zip, of which Python keeps nothing compiled: each of
+  the ten processes of a lake would compile it anew. The home that Java gets here has no zip, so they import
+  the same PySpark from the environment.
 
 Both belong to the environment.
 """
