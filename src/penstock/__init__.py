@@ -1,9 +1,12 @@
 """Penstock: from your database to your lakehouse; every event, in order per key, once in your tables.
 
-This module is the façade: what stands in `__all__` is the public API, and no room imports it.
+This module is the façade: what stands in `__all__` is the public API, and no room imports it. `Outbox` brings
+most of the house with it, so it is imported when it is first asked for: every process of Spark imports this
+package, and none needs it.
 """
 
-from penstock.app import Outbox
+import typing
+
 from penstock.errors import Error
 from penstock.model.avro import Avro
 from penstock.model.connections import AsyncConnection, Connection, Tx
@@ -13,6 +16,9 @@ from penstock.model.partition import partition_of
 from penstock.model.protobuf import Protobuf
 from penstock.model.record import Record
 from penstock.model.retry import Custom, Exponential, Fixed, Linear, PowerOfTwo, RetryPolicy
+
+if typing.TYPE_CHECKING:
+    from penstock.app import Outbox
 
 __all__ = [
     "AsyncConnection",
@@ -36,3 +42,14 @@ __all__ = [
     "context",
     "partition_of",
 ]
+
+if not typing.TYPE_CHECKING:  # a checker of types would believe that every name is there
+
+    def __getattr__(name: str) -> type:
+        """Import `Outbox` when it is first asked for."""
+        if name != "Outbox":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from penstock.app import Outbox
+
+        globals()[name] = Outbox
+        return Outbox

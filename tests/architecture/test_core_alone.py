@@ -49,6 +49,14 @@ def test_importing_penstock_loads_no_heavy_package() -> None:
     assert done.stdout == "[]\n", done.stderr
 
 
+def test_what_a_process_of_spark_imports_loads_no_outbox_and_no_worker() -> None:
+    """There are ten such processes for a pipeline, and each would take a quarter of a second more."""
+    loaded = "sorted({name.split('.')[1] for name in sys.modules if name.startswith('penstock.')})"
+    done = run_alone(f"import penstock.pipeline\nprint({loaded})")
+    assert done.stderr == ""
+    assert not {"app", "worker", "outbox", "delivery", "membership"} & set(eval(done.stdout)), done.stdout
+
+
 def test_the_guard_keeps_an_extra_away() -> None:
     done = run_alone("import pydantic")
     assert done.returncode == 1

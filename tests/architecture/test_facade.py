@@ -2,6 +2,8 @@
 
 from types import ModuleType
 
+import pytest
+
 import penstock
 
 
@@ -25,11 +27,17 @@ def test_all_is_sorted_and_names_each_once() -> None:
 
 
 def test_all_equals_what_is_visible() -> None:
+    assert isinstance(penstock.Outbox, type), "it is there once it was asked for"
     assert set(penstock.__all__) == visible(penstock)
 
 
 def test_every_public_name_has_a_docstring() -> None:
     assert [name for name in penstock.__all__ if undocumented(name, getattr(penstock, name))] == []
+
+
+def test_a_name_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(AttributeError, match=r"module 'penstock' has no attribute 'Outbocks'"):
+        getattr(penstock, "Outbocks")  # noqa: B009 - a checker of types would see it
 
 
 def test_a_planted_name_outside_all_is_seen() -> None:

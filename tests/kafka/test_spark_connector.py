@@ -49,12 +49,14 @@ def _run(served: Served, folder: Path, *arguments: str) -> dict[str, list[list[A
     served.topic("from_spark", 2)
     served.topic("copied", 2)
     program = Path(__file__).parent / "spark_program.py"
+    # A home that other tests have set is that of another Spark.
+    env = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}
     done = subprocess.run(
         [str(python), str(program), served.address, str(folder), named, *arguments],
         capture_output=True,
         text=True,
         timeout=SECONDS,
-        env={**os.environ, "PYSPARK_PYTHON": str(python)},
+        env={**env, "PYSPARK_PYTHON": str(python)},
     )
     assert done.returncode == 0, done.stderr[-3000:]
     said: dict[str, list[list[Any]]] = json.loads(done.stdout.splitlines()[-1])

@@ -15,13 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pyspark
 
 from penstock.pipeline.java import find_java
 from tests.crash.waiting import wait_until
-from tests.pipeline.shared_classes import SHORT_LIVED
+from tests.pipeline.shared_classes import SHORT_LIVED, spark_home
 
-HOME = Path(pyspark.__file__).parent
 LOOPBACK = "127.0.0.1"
 _MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 _EXECUTOR = "CoarseGrainedExecutorBackend"
@@ -83,14 +81,19 @@ class SparkCluster:
         own = self._folder / name
         own.mkdir(parents=True)
         log = own / "said"
-        command = [str(HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", "--webui-port", "0"]
+        command = [
+            str(spark_home() / "bin" / "spark-class"),
+            f"org.apache.spark.deploy.{kind}",
+            "--webui-port",
+            "0",
+        ]
         command += words
         if unseen is not None:
             hidden = f"mount -t tmpfs tmpfs {shlex.quote(str(unseen))} && exec {shlex.join(command)}"
             command = ["unshare", *([] if os.geteuid() == 0 else ["-r"]), "-m", "bash", "-c", hidden]
         env: dict[str, Any] = {
             **os.environ,
-            "SPARK_HOME": str(HOME),
+            "SPARK_HOME": str(spark_home()),
             "JAVA_HOME": str(find_java().home),
             "SPARK_LOCAL_DIRS": str(own / "local"),
             "SPARK_DAEMON_MEMORY": "256m",

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,6 +18,9 @@ from tests.pipeline.shared_classes import SHORT_LIVED, share_classes
 from tests.pipeline.stores import LogStore
 from tests.services import missing
 from tests.services.object_store import ObjectStore, ObjectStoreUnavailable
+
+if TYPE_CHECKING:
+    from tests.pipeline.killed_lakes import KilledLakes
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKERS_PATH = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
@@ -154,6 +157,25 @@ def spark(started_object_store: ObjectStore | None) -> Iterator[Any]:
     session = spark_session("tests", master="local[2]")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def killed_lakes(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    started_object_store: ObjectStore | None,
+) -> Iterator[KilledLakes]:
+    """Give the lakes that tests of this run name by their mark `killed_lake`, after kills of their driver."""
+    from tests.pipeline.killed_lakes import killed
+
+    marks = (mark for item in request.session.items for mark in item.iter_markers("killed_lake"))
+    names, catalog = {mark.args[0] for mark in marks}, ""
+    if started_object_store is None:
+        names = {name for name in names if "bucket" not in name}
+    if any("bucket iceberg" in name for name in names):
+        catalog = request.getfixturevalue("postgres_server").create_database()
+    with killed(names, tmp_path_factory.mktemp("killed"), started_object_store, catalog) as lakes:
+        yield lakes
 
 
 @pytest.fixture

@@ -14,8 +14,9 @@ import psutil
 
 from penstock.pipeline.java import find_java
 from tests.crash.waiting import wait_until
-from tests.pipeline.cluster import HOME, LOOPBACK
+from tests.pipeline.cluster import LOOPBACK
 from tests.pipeline.conftest import WORKERS_PATH
+from tests.pipeline.shared_classes import spark_home
 
 _STARTED = re.compile(r"Spark Connect server started at: \S*:(\d+)")
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -37,14 +38,21 @@ class ConnectServer:
         words = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
         env = {
             **os.environ,
-            "SPARK_HOME": str(HOME),
+            "SPARK_HOME": str(spark_home()),
             "JAVA_HOME": str(find_java().home),
             "SPARK_LOCAL_IP": LOOPBACK,
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": WORKERS_PATH,  # the server's Python has Penstock, as it must
         }
         log = folder / "said"
-        command = [str(HOME / "bin" / "spark-submit"), "--class", _CLASS, "--master", "local[2]", *words]
+        command = [
+            str(spark_home() / "bin" / "spark-submit"),
+            "--class",
+            _CLASS,
+            "--master",
+            "local[2]",
+            *words,
+        ]
         with log.open("wb") as said:
             self._process = subprocess.Popen(command, cwd=folder, env=env, stdout=said, stderr=said)
         try:

@@ -2,13 +2,22 @@
 
 Run as a program it is the command line with the first of them: `python -m tests.pipeline.killing WORDS…`.
 Where to die is in the environment, as `POINT BATCH`.
+
+`python -m tests.pipeline.killing together LINE…`, each line in JSON, is a driver of several lakes: one that
+has come to its point waits there for the others, and then the driver dies. To start one takes long.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import psutil
@@ -21,9 +30,12 @@ from penstock.pipeline.sink import DeltaSink, DeltaStreamWriter, IcebergSink
 from penstock.pipeline.source import PenstockSource
 from penstock.pipeline.upsert.latest import Order
 from penstock.pipeline.write_back import BackStreamWriter
+from tests.crash.waiting import wait_until
 
 RECORDS_PER_BATCH = 100
-WHERE, DRIVER = "PENSTOCK_TEST_KILL", "PENSTOCK_TEST_DRIVER"
+WHERE, DRIVER, MEETING = "PENSTOCK_TEST_KILL", "PENSTOCK_TEST_DRIVER", "PENSTOCK_TEST_MEETING"
+TOGETHER = "together"
+_MEETING_SECONDS = 400.0
 
 
 class KillingSink(DeltaSink):
@@ -38,7 +50,7 @@ class KillingWriter(DeltaStreamWriter):
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
         point, _, batch = os.environ.get(WHERE, "").partition(" ")
         if str(batchId) == batch:
-            points.arm(point, lambda: kill_tree(int(os.environ[DRIVER])))
+            points.arm(point, lambda: end_driver(str(self._target.root)))
         super().commit(messages, batchId)
 
 
@@ -123,6 +135,27 @@ class KillingBackWriter(BackStreamWriter):
             PartedWrites._is_new = checked  # type: ignore[method-assign]
 
 
+def end_driver(lake: str) -> None:
+    """End the driver; if it has several lakes, once all stand at their points. None of them goes on."""
+    if MEETING in os.environ:
+        many, _, folder = os.environ[MEETING].partition(" ")
+        place = Path(folder) / place_of(lake)
+        place.touch()
+        wait_until(
+            lambda: len(os.listdir(folder)) == int(many),
+            f"all {many} lakes have come so far",
+            seconds=_MEETING_SECONDS,
+        )
+        while min(os.listdir(folder)) != place.name:  # one of them ends the driver, and all others with it
+            signal.pause()
+    kill_tree(int(os.environ[DRIVER]))
+
+
+def place_of(lake: str) -> str:
+    """Return by which name a lake is at the meeting."""
+    return sha256(lake.encode()).hexdigest()[:16]
+
+
 def kill_tree(driver: int) -> None:
     """End the driver and all its processes as `kill -9` does, this one last."""
     found = [psutil.Process(driver), *psutil.Process(driver).children(recursive=True)]
@@ -142,7 +175,28 @@ def main(words: list[str]) -> None:
     vars(formats)["IcebergSink"] = killing.KillingIcebergSink
     vars(formats)["PenstockSource"] = killing.KillingBack
     os.environ[DRIVER] = str(os.getpid())
-    command(words)
+    if words[0] == TOGETHER:
+        run_together(command, [json.loads(each) for each in words[1:]])
+    else:
+        command(words)
+
+
+def run_together(command: Callable[[list[str]], None], lines: Sequence[list[str]]) -> None:
+    """Run commands at the same time, with one Spark."""
+    from penstock.pipeline.session import spark_session
+
+    spark: Any = spark_session("together", master="local[2]")
+
+    def run(line: list[str]) -> None:
+        # In Java each thread has a session of its own, and this one has none yet.
+        type(spark)._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
+        command(line)
+
+    threads = [Thread(target=run, args=(line,)) for line in lines]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
 
 
 if __name__ == "__main__":

@@ -22,11 +22,12 @@ from penstock.pipeline.paths import folder_of, tables_in
 from penstock.pipeline.storage import Location, location, storage_of
 from penstock.pipeline.storage.bucket import BucketPath, store_of
 from tests.pipeline.conftest import Command
+from tests.pipeline.histories import a_history, expected
+from tests.pipeline.killed_lakes import KilledLakes, words
 from tests.pipeline.killing import RECORDS_PER_BATCH, UncheckedSink
 from tests.pipeline.stores import TOPIC, TYPES, LogStore
 from tests.pipeline.test_continue import places
-from tests.pipeline.test_kill import AFTER, BATCHES, BEFORE, die, die_at_random, words
-from tests.pipeline.test_upsert_lake import a_history, expected
+from tests.pipeline.test_kill import die_at_random
 from tests.services.budget import Budget
 from tests.services.object_store import SECRET
 
@@ -55,8 +56,9 @@ def read_back(table: Location) -> list[tuple[int, int]]:
     return found
 
 
+@pytest.mark.killed_lake("bucket append")
 def test_a_killed_command_loses_and_doubles_nothing_in_a_bucket_and_without_the_check_it_does(
-    sqlite_store: LogStore,
+    killed_lakes: KilledLakes,
     spark: Any,
     command: Command,
     bucket: str,
@@ -64,37 +66,36 @@ def test_a_killed_command_loses_and_doubles_nothing_in_a_bucket_and_without_the_
     budget: Budget,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sqlite_store.fill(RECORDS_PER_BATCH * BATCHES)
-    kills = 0
+    killed, kills = killed_lakes["bucket append"], 0
+    store = killed.store
+    control = copied(killed.to, "control")  # one of three tables has the batch
+    shutil.copytree(killed.checkpoint, tmp_path / "control")
     for each in budget("pipeline.bucket_kill"):
         to, checkpoint = location(f"{bucket}/{each.number}/lake"), tmp_path / f"checkpoint-{each.number}"
-        more = ["--checkpoint", str(checkpoint)]
-        line = [*words(sqlite_store, to), *more]
         if each.number == 1:
-            die(sqlite_store, to, BEFORE, 1, more)
-            die(sqlite_store, to, AFTER, 1, more)  # one of three tables has the batch
+            to, checkpoint = killed.to, killed.checkpoint
             kills += 2
-            control = copied(to, "control")
-            shutil.copytree(checkpoint, tmp_path / "control")
-        else:
+        more = ["--checkpoint", str(checkpoint)]
+        line = [*words(store, to), *more]
+        if each.number > 1:
             rng = random.Random(each.seed)
             for _ in range(rng.randint(1, 2)):
-                kills += die_at_random(sqlite_store, to, rng, more)
+                kills += die_at_random(store, to, rng, more)
         done = command(*line)
         assert done.code == 0, done.err
-        assert places(to) == sorted(sqlite_store.records())
+        assert places(to) == sorted(store.records())
     assert kills > each.number
 
     with monkeypatch.context() as patch:
         patch.setattr(formats, "DeltaSink", UncheckedSink)
-        unchecked = command(*words(sqlite_store, control), "--checkpoint", str(tmp_path / "control"))
+        unchecked = command(*words(store, control), "--checkpoint", str(tmp_path / "control"))
     formats.register(spark)  # other tests have the same session
     assert unchecked.code == 0, unchecked.err
     found = places(control)
-    assert len(found) > len(sqlite_store.records())
-    assert len(set(found)) == len(sqlite_store.records())
+    assert len(found) > len(store.records())
+    assert len(set(found)) == len(store.records())
 
-    look_after(sqlite_store, to, command, line, tmp_path)
+    look_after(store, to, command, line, tmp_path)
 
 
 def look_after(store: LogStore, to: Location, command: Command, line: list[str], tmp_path: Path) -> None:

@@ -17,12 +17,13 @@ from penstock.pipeline.kinds import table_at
 from penstock.pipeline.paths import tables_in
 from penstock.pipeline.storage import Location, location
 from tests.pipeline.conftest import Command
+from tests.pipeline.histories import TYPES, a_history, expected
+from tests.pipeline.killed_lakes import KilledLake, KilledLakes, words
 from tests.pipeline.killing import RECORDS_PER_BATCH, AppendingIcebergSink, UncheckedIcebergSink
 from tests.pipeline.stores import TOPIC, LogStore
 from tests.pipeline.stores import TYPES as STORE_TYPES
 from tests.pipeline.test_bucket_iceberg import read_back
-from tests.pipeline.test_kill import AFTER, BATCHES, BEFORE, die, die_at_random, words
-from tests.pipeline.test_upsert_lake import TYPES, a_history, expected
+from tests.pipeline.test_kill import die_at_random
 from tests.services.budget import Budget
 from tests.services.object_store import SECRET, ObjectStore
 
@@ -32,24 +33,24 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarn
 class Killed:
     """A lake that a command fills and is killed at: in the first round before and after a commit."""
 
-    def __init__(self, store: LogStore, catalog: str, folder: Path, more: list[str]) -> None:
-        self._store, self._catalog, self._folder, self._more = store, catalog, folder, more
+    def __init__(self, lake: KilledLake, catalog: str, folder: Path) -> None:
+        self._lake, self._catalog, self._folder = lake, catalog, folder
+        self._mode = ["--mode", "upsert"] if "upsert" in lake.more else []
         self.kills = 0
 
     def round(self, bucket: str, number: int, seed: int) -> None:
+        if number == 1:
+            self.to, self.checkpoint, self.line = self._lake.to, self._lake.checkpoint, self._lake.line
+            self.kills += 2
+            return
         self.to = location(f"{bucket}/{number}/lake")
         self.checkpoint = self._folder / f"checkpoint-{number}"
         options = ["--checkpoint", str(self.checkpoint), "--format", "iceberg", "--catalog", self._catalog]
-        options += ["--namespace", f"lake_{number}", *self._more]
-        self.line = [*words(self._store, self.to), *options]
-        if number == 1:
-            die(self._store, self.to, BEFORE, 1, options)
-            die(self._store, self.to, AFTER, 1, options)
-            self.kills += 2
-        else:
-            rng = random.Random(seed)
-            for _ in range(rng.randint(1, 2)):
-                self.kills += die_at_random(self._store, self.to, rng, options)
+        options += ["--namespace", f"lake_{number}", *self._mode]
+        self.line = [*words(self._lake.store, self.to), *options]
+        rng = random.Random(seed)
+        for _ in range(rng.randint(1, 2)):
+            self.kills += die_at_random(self._lake.store, self.to, rng, options)
 
     def other_sink(self, sink: type, spark: Any, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
         """Run the command with a sink that has lost something."""
@@ -71,8 +72,9 @@ def places(to: Location, store: ObjectStore) -> list[tuple[int, int]]:
     )
 
 
+@pytest.mark.killed_lake("bucket iceberg append")
 def test_a_killed_command_loses_and_doubles_nothing_in_iceberg_tables_of_a_bucket(
-    sqlite_store: LogStore,
+    killed_lakes: KilledLakes,
     spark: Any,
     command: Command,
     bucket: str,
@@ -82,17 +84,17 @@ def test_a_killed_command_loses_and_doubles_nothing_in_iceberg_tables_of_a_bucke
     budget: Budget,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sqlite_store.fill(RECORDS_PER_BATCH * BATCHES)
-    killed = Killed(sqlite_store, postgres_url, tmp_path, [])
+    lake = killed_lakes["bucket iceberg append"]
+    store, killed = lake.store, Killed(lake, postgres_url, tmp_path)
     for each in budget("pipeline.bucket_iceberg_kill"):
         killed.round(bucket, each.number, each.seed)
         done = command(*killed.line)
         assert done.code == 0, done.err
-        assert places(killed.to, object_store) == sorted(sqlite_store.records())
+        assert places(killed.to, object_store) == sorted(store.records())
     assert killed.kills > each.number
 
-    look_after(sqlite_store, killed, command)
-    assert places(killed.to, object_store) == sorted(sqlite_store.records())
+    look_after(store, killed, command)
+    assert places(killed.to, object_store) == sorted(store.records())
 
     # As after a crash before Spark knew of its last batch: it comes again.
     commits = killed.checkpoint / "commits"
@@ -100,7 +102,7 @@ def test_a_killed_command_loses_and_doubles_nothing_in_iceberg_tables_of_a_bucke
     (commits / last).unlink()
     (commits / f".{last}.crc").unlink(missing_ok=True)
     killed.other_sink(UncheckedIcebergSink, spark, command, monkeypatch)
-    assert len(rows(killed.to, ["offset"])) > len(sqlite_store.records())
+    assert len(rows(killed.to, ["offset"])) > len(store.records())
 
 
 def look_after(store: LogStore, killed: Killed, command: Command) -> None:
@@ -124,8 +126,9 @@ def look_after(store: LogStore, killed: Killed, command: Command) -> None:
     assert "reconciled" in done.out
 
 
+@pytest.mark.killed_lake("bucket iceberg upsert")
 def test_a_killed_upsert_loses_and_revives_nothing_in_iceberg_tables_of_a_bucket(
-    sqlite_store: LogStore,
+    killed_lakes: KilledLakes,
     spark: Any,
     command: Command,
     bucket: str,
@@ -135,8 +138,8 @@ def test_a_killed_upsert_loses_and_revives_nothing_in_iceberg_tables_of_a_bucket
     budget: Budget,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sqlite_store.outbox.log.append(TOPIC, a_history(RECORDS_PER_BATCH * BATCHES, 3))
-    killed = Killed(sqlite_store, postgres_url, tmp_path, ["--mode", "upsert"])
+    lake = killed_lakes["bucket iceberg upsert"]
+    store, killed = lake.store, Killed(lake, postgres_url, tmp_path)
     for each in budget("pipeline.bucket_iceberg_kill"):
         killed.round(bucket, each.number, each.seed)
         done = command(*killed.line)
@@ -146,12 +149,12 @@ def test_a_killed_upsert_loses_and_revives_nothing_in_iceberg_tables_of_a_bucket
             read = read_back(killed.to / name, ["key", "value", "deleted"], object_store)
             assert len({key for key, _, _ in read}) == len(read), "a key is there twice"
             found[name] = {key.decode(): value for key, value, deleted in read if not deleted}
-        assert found == expected(sqlite_store)
+        assert found == expected(store)
     assert killed.kills > each.number
-    counted = command("reconcile", "--url", sqlite_store.url, "--topic", TOPIC, "--lake", str(killed.to))
+    counted = command("reconcile", "--url", store.url, "--topic", TOPIC, "--lake", str(killed.to))
     assert counted.code == 0, counted.out + counted.err
 
-    sqlite_store.outbox.log.append(TOPIC, a_history(RECORDS_PER_BATCH, 4))
+    store.outbox.log.append(TOPIC, a_history(RECORDS_PER_BATCH, 4))
     killed.other_sink(AppendingIcebergSink, spark, command, monkeypatch)
     twice = rows(killed.to, ["type", "key"])
     assert len({(row["type"], row["key"]) for row in twice}) < len(twice)

@@ -16,15 +16,14 @@ import pytest
 from penstock.pipeline import formats
 from penstock.pipeline.paths import tables_in
 from tests.pipeline.conftest import Command
-from tests.pipeline.killing import RECORDS_PER_BATCH, AppendingIcebergSink, UncheckedIcebergSink
+from tests.pipeline.histories import TYPES, expected
+from tests.pipeline.killed_lakes import KilledLake, KilledLakes, words
+from tests.pipeline.killing import AppendingIcebergSink, UncheckedIcebergSink
 from tests.pipeline.stores import TOPIC, LogStore, row_of
 from tests.pipeline.test_iceberg import loaded, read_back
-from tests.pipeline.test_kill import AFTER, BATCHES, BEFORE, die, die_at_random, words
-from tests.pipeline.test_upsert_lake import TYPES, a_history, expected
+from tests.pipeline.test_kill import die_at_random
 from tests.services.budget import Budget
 
-ICEBERG = ["--format", "iceberg"]
-UPSERT = [*ICEBERG, "--mode", "upsert"]
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
 
@@ -57,14 +56,12 @@ def check_rows(store: LogStore, to: Path) -> None:
         assert {**row, "timestamp": int(row["timestamp"].timestamp() * 1000)} == wanted
 
 
-def killed(store: LogStore, to: Path, number: int, seed: int, more: list[str]) -> int:
-    """Kill the command before and after a commit, in later rounds at random; return how often."""
+def place(killed: KilledLake, folder: Path, number: int, seed: int) -> tuple[Path, int]:
+    """Return the lake of a round and how often its driver was killed; after the first round, at random."""
     if number == 1:
-        die(store, to, BEFORE, 1, more)
-        die(store, to, AFTER, 1, more)
-        return 2
-    rng = random.Random(seed)
-    return sum(die_at_random(store, to, rng, more) for _ in range(rng.randint(1, 2)))
+        return killed.folder, 2
+    rng, to = random.Random(seed), folder / str(number) / "lake"
+    return to, sum(die_at_random(killed.store, to, rng, killed.more) for _ in range(rng.randint(1, 2)))
 
 
 def without(
@@ -83,29 +80,30 @@ def without(
     return found
 
 
+@pytest.mark.killed_lake("iceberg append")
 def test_a_killed_command_loses_and_doubles_nothing_in_iceberg_tables(
-    sqlite_store: LogStore,
+    killed_lakes: KilledLakes,
     spark: Any,
     command: Command,
     tmp_path: Path,
     budget: Budget,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sqlite_store.fill(RECORDS_PER_BATCH * BATCHES)
-    kills = 0
+    killed, kills = killed_lakes["iceberg append"], 0
+    store = killed.store
     for each in budget("pipeline.iceberg_kill"):
-        to = tmp_path / str(each.number) / "lake"
-        line = [*words(sqlite_store, to), *ICEBERG]
-        kills += killed(sqlite_store, to, each.number, each.seed, ICEBERG)
+        to, many = place(killed, tmp_path, each.number, each.seed)
+        line = [*words(store, to), *killed.more]
+        kills += many
         if each.number == 1:
             doubled = without(UncheckedIcebergSink, to, spark, command, line, monkeypatch)
-            assert len(doubled) > len(sqlite_store.records())
+            assert len(doubled) > len(store.records())
         done = command(*line)
         assert done.code == 0, done.err
-        check_rows(sqlite_store, to)
+        check_rows(store, to)
     assert kills > each.number
 
-    look_after(sqlite_store, to, command, line)
+    look_after(store, to, command, line)
 
 
 def look_after(store: LogStore, to: Path, command: Command, line: list[str]) -> None:
@@ -128,26 +126,27 @@ def look_after(store: LogStore, to: Path, command: Command, line: list[str]) -> 
     assert "iceberg, as the tables in" in refused.err
 
 
+@pytest.mark.killed_lake("iceberg upsert")
 def test_a_killed_upsert_loses_and_revives_nothing_in_iceberg_tables(
-    sqlite_store: LogStore,
+    killed_lakes: KilledLakes,
     spark: Any,
     command: Command,
     tmp_path: Path,
     budget: Budget,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sqlite_store.outbox.log.append(TOPIC, a_history(RECORDS_PER_BATCH * BATCHES, 3))
-    kills = 0
+    killed, kills = killed_lakes["iceberg upsert"], 0
+    store = killed.store
     for each in budget("pipeline.iceberg_kill"):
-        to = tmp_path / str(each.number) / "lake"
-        line = [*words(sqlite_store, to), *UPSERT]
-        kills += killed(sqlite_store, to, each.number, each.seed, UPSERT)
+        to, many = place(killed, tmp_path, each.number, each.seed)
+        line = [*words(store, to), *killed.more]
+        kills += many
         if each.number == 1:
             twice = without(AppendingIcebergSink, to, spark, command, line, monkeypatch)
             assert len({(row["type"], row["key"]) for row in twice}) < len(twice)
         done = command(*line)
         assert done.code == 0, done.err
-        assert live(to) == expected(sqlite_store)
+        assert live(to) == expected(store)
     assert kills > each.number
-    counted = command("reconcile", "--url", sqlite_store.url, "--topic", TOPIC, "--lake", str(to))
+    counted = command("reconcile", "--url", store.url, "--topic", TOPIC, "--lake", str(to))
     assert counted.code == 0, counted.out + counted.err

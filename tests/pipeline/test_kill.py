@@ -26,20 +26,14 @@ from penstock.pipeline.storage import Location
 from penstock.pipeline.tables import vacuum
 from tests.crash.waiting import wait_until
 from tests.pipeline.conftest import ROOT, WORKERS_PATH, Command, need_java
-from tests.pipeline.killing import RECORDS_PER_BATCH, WHERE, UncheckedSink
-from tests.pipeline.stores import TOPIC, LogStore
+from tests.pipeline.killed_lakes import KilledLakes, words
+from tests.pipeline.killing import WHERE, UncheckedSink
+from tests.pipeline.stores import LogStore
 from tests.pipeline.test_continue import places
 from tests.services.budget import Budget
 
-BEFORE, AFTER = "pipeline.before_table_commit", "pipeline.after_table_commit"
 BEFORE_MARK, AFTER_MARK = "pipeline.before_mark", "pipeline.after_mark"
-BATCHES = 3
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
-
-
-def words(store: LogStore, to: Location) -> list[str]:
-    where = ["--url", store.url, "--topic", TOPIC, "--to", str(to)]
-    return ["pipeline", "lake", *where, "--once", "--batch-records", str(RECORDS_PER_BATCH)]
 
 
 def begin(
@@ -92,45 +86,44 @@ def check_whole(store: LogStore, to: Path) -> None:
     assert places(to) == sorted(store.records())
 
 
+@pytest.mark.killed_lake("append")
 def test_a_killed_command_loses_and_doubles_nothing_and_without_the_check_it_does(
-    sqlite_store: LogStore,
+    killed_lakes: KilledLakes,
     spark: Any,
     command: Command,
     tmp_path: Path,
     budget: Budget,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sqlite_store.fill(RECORDS_PER_BATCH * BATCHES)
-    kills = 0
+    killed = killed_lakes["append"]
+    store, kills = killed.store, 0
+    assert len(list(killed.left.glob("*/*.parquet"))) > sum(
+        len(DeltaTable(table).file_uris()) for table in tables_in(killed.left)
+    )
+    shutil.copytree(killed.folder, tmp_path / "control")  # one of three tables has the batch
     for each in budget("pipeline.kill"):
-        to = tmp_path / str(each.number) / "lake"
+        to = killed.folder if each.number == 1 else tmp_path / str(each.number) / "lake"
         if each.number == 1:
-            die(sqlite_store, to, BEFORE, 1)
-            assert len(list(to.glob("*/*.parquet"))) > sum(
-                len(DeltaTable(table).file_uris()) for table in tables_in(to)
-            )
-            die(sqlite_store, to, AFTER, 1)  # one of three tables has the batch
             kills += 2
-            shutil.copytree(to, tmp_path / "control")
         elif each.number == 2:
             for point in (BEFORE_MARK, AFTER_MARK):
-                die(sqlite_store, to, point, 1 + (point == AFTER_MARK))
+                die(store, to, point, 1 + (point == AFTER_MARK))
                 kills += 1
         else:
             rng = random.Random(each.seed)
             for _ in range(rng.randint(1, 2)):
-                kills += die_at_random(sqlite_store, to, rng)
-        done = command(*words(sqlite_store, to))
+                kills += die_at_random(store, to, rng)
+        done = command(*words(store, to))
         assert done.code == 0, done.err
-        check_whole(sqlite_store, to)
+        check_whole(store, to)
     assert kills > each.number
 
     with monkeypatch.context() as patch:
         patch.setattr(formats, "DeltaSink", UncheckedSink)
         # A checkpoint belongs to no folder: the batch that was cut short comes again.
-        unchecked = command(*words(sqlite_store, tmp_path / "control"))
+        unchecked = command(*words(store, tmp_path / "control"))
     formats.register(spark)  # other tests have the same session
     assert unchecked.code == 0, unchecked.err
     found = places(tmp_path / "control")
-    assert len(found) > len(sqlite_store.records())
-    assert len(set(found)) == len(sqlite_store.records())
+    assert len(found) > len(store.records())
+    assert len(set(found)) == len(store.records())

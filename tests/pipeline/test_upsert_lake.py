@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 from pathlib import Path
@@ -13,52 +12,22 @@ import polars
 import pytest
 from deltalake import DeltaTable
 
-from penstock import Record
 from penstock.pipeline import formats
 from penstock.testing.records import a_record
 from tests.pipeline.conftest import Command
-from tests.pipeline.killing import RECORDS_PER_BATCH, AppendingSink
+from tests.pipeline.histories import TYPES, a_history, expected
+from tests.pipeline.killed_lakes import KilledLakes
+from tests.pipeline.killed_lakes import words as append_words
+from tests.pipeline.killing import AppendingSink
 from tests.pipeline.stores import TOPIC, LogStore
-from tests.pipeline.test_kill import AFTER, BEFORE, die, die_at_random
-from tests.pipeline.test_kill import words as append_words
+from tests.pipeline.test_kill import die_at_random
 from tests.services.budget import Budget
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
-TYPES = ("order", "item")
 
 
 def words(store: LogStore, to: Path) -> list[str]:
     return [*append_words(store, to), "--mode", "upsert", "--key", "key"]
-
-
-def a_history(many: int, seed: int, first: int = 0) -> list[Record]:
-    """Return changes of some keys, some of which are deleted, perhaps to come again."""
-    rng = random.Random(seed)
-    return [
-        a_record(
-            key=f"k-{rng.randint(0, 30)}",
-            type=rng.choice(TYPES),
-            data=None if rng.random() < 0.2 else json.dumps({"n": n}).encode(),
-        )
-        for n in range(first, first + many)
-    ]
-
-
-def expected(store: LogStore) -> dict[str, dict[str, bytes]]:
-    """Return the latest value of each key by type, computed in the plainest way from the log."""
-    last: dict[tuple[str, str], tuple[int, int, bytes | None]] = {}
-    for (partition, offset), record in store.records().items():
-        if record.key is None:
-            continue  # it is rejected
-        where = (record.type or "", record.key)
-        last[where] = max(
-            last.get(where, (-1, -1, None)), (partition, offset, record.data), key=lambda each: each[:2]
-        )
-    found: dict[str, dict[str, bytes]] = {name: {} for name in TYPES}
-    for (type_name, key), (_, _, data) in last.items():
-        if data is not None and type_name in found:
-            found[type_name][key] = data
-    return found
 
 
 def live(to: Path) -> dict[str, dict[str, bytes]]:
@@ -106,35 +75,35 @@ def test_the_tables_hold_the_latest_row_of_each_key_after_every_run_also_when_th
     assert " superseded=" in counted.out
 
 
+@pytest.mark.killed_lake("upsert")
 def test_a_killed_upsert_loses_nothing_and_revives_nothing_and_without_the_merge_it_does(
-    sqlite_store: LogStore,
+    killed_lakes: KilledLakes,
     spark: Any,
     command: Command,
     tmp_path: Path,
     budget: Budget,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sqlite_store.outbox.log.append(TOPIC, a_history(RECORDS_PER_BATCH * 3, 3))
-    more, kills = ["--mode", "upsert"], 0
+    killed = killed_lakes["upsert"]
+    store, more, kills = killed.store, killed.more, 0
+    shutil.copytree(killed.folder, tmp_path / "control")
     for each in budget("pipeline.upsert_kill"):
-        to = tmp_path / str(each.number) / "lake"
+        to = killed.folder
         if each.number == 1:
-            die(sqlite_store, to, BEFORE, 1, more)
-            die(sqlite_store, to, AFTER, 1, more)
             kills += 2
-            shutil.copytree(to, tmp_path / "control")
         else:
+            to = tmp_path / str(each.number) / "lake"
             rng = random.Random(each.seed)
             for _ in range(rng.randint(1, 2)):
-                kills += die_at_random(sqlite_store, to, rng, more)
-        done = command(*words(sqlite_store, to))
+                kills += die_at_random(store, to, rng, more)
+        done = command(*words(store, to))
         assert done.code == 0, done.err
-        assert live(to) == expected(sqlite_store)
+        assert live(to) == expected(store)
     assert kills > each.number
 
     with monkeypatch.context() as patch:
         patch.setattr(formats, "DeltaSink", AppendingSink)  # files are added, nothing is merged
-        done = command(*words(sqlite_store, tmp_path / "control"))
+        done = command(*words(store, tmp_path / "control"))
     formats.register(spark)
     assert done.code == 0, done.err
     rows = [

@@ -15,6 +15,7 @@ import pytest
 
 from tests.kafka.maven import jars
 from tests.pipeline.conftest import ROOT, WORKERS_PATH, need_java
+from tests.pipeline.shared_classes import without_home
 from tests.pipeline.stores import LogStore
 from tests.pipeline.version_smoke import several
 from tests.services import missing
@@ -41,7 +42,7 @@ def smoke(pyspark: Path, folder: Path, delta_spark: Path) -> subprocess.Complete
     folder.mkdir()
     return subprocess.run(
         [sys.executable, "-m", "tests.pipeline.version_smoke", str(folder), str(delta_spark)],
-        env=os.environ | {"PYTHONPATH": f"{pyspark}{os.pathsep}{WORKERS_PATH}"},
+        env=without_home() | {"PYTHONPATH": f"{pyspark}{os.pathsep}{WORKERS_PATH}"},
         cwd=ROOT,
         capture_output=True,
         text=True,

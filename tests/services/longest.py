@@ -14,15 +14,16 @@ import pytest
 
 Item = TypeVar("Item", bound=pytest.Item)
 LONGEST_SECONDS = {
-    "tests/pipeline/test_iceberg_command.py": 90,
-    "tests/pipeline/test_bucket_iceberg_command.py": 90,
-    "tests/pipeline/test_write_back_spark.py": 71,
-    "tests/pipeline/test_bucket_command.py": 65,
+    # One after another, in one process: the first of them kills the driver of the lakes of all.
+    "tests/pipeline/test_kill.py": 100,
+    "tests/pipeline/test_upsert_lake.py": 99,
+    "tests/pipeline/test_iceberg_command.py": 98,
+    "tests/pipeline/test_bucket_command.py": 97,
+    "tests/pipeline/test_bucket_iceberg_command.py": 96,
     "tests/compat/test_install_lines.py": 59,
-    "tests/pipeline/test_upsert_lake.py": 50,
-    "tests/pipeline/test_cluster.py": 48,
-    "tests/pipeline/test_kill.py": 45,
-    "tests/pipeline/test_lake_command.py": 45,
+    "tests/pipeline/test_write_back_spark.py": 45,
+    "tests/pipeline/test_cluster.py": 40,
+    "tests/pipeline/test_lake_command.py": 36,
     "tests/faults/test_faults.py": 35,
     "tests/pipeline/": 30,  # Spark
     "tests/unit/cli/test_demo.py": 30,
