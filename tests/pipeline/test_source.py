@@ -32,6 +32,7 @@ from penstock.pipeline.columns import arrow_schema
 from penstock.pipeline.offsets import Range
 from penstock.pipeline.options import SourceOptions, read_options, written_offsets
 from penstock.pipeline.source import BatchReader, StreamReader
+from penstock.pipeline.view import TopicView
 from tests.pipeline.stores import PARTITIONS, TOPIC, LogStore, row_of
 
 Rows = list[dict[str, Any]]
@@ -256,6 +257,24 @@ def test_available_now_ends_where_the_log_ended_when_it_began(store: LogStore) -
     assert Range.from_json(end).count() == 100
     assert reader.latestOffset(end, ReadAllAvailable()) == end
     assert sum(reader.reportLatestOffset()["ends"]) == 150
+
+
+def test_one_look_at_the_log_serves_for_the_next_batch_and_for_the_lag(
+    store: LogStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark asks for both every second, also when nothing comes."""
+    store.fill(10)
+    looks, heads = list[int](), TopicView.heads
+    monkeypatch.setattr(TopicView, "heads", lambda view: looks.append(1) or heads(view))
+    reader = stream(store)
+    place = reader.initialOffset()
+    for lag in (10, 25, 25):
+        looks.clear()
+        place = reader.latestOffset(place, ReadAllAvailable())
+        assert (sum(reader.reportLatestOffset()["ends"]), len(looks)) == (lag, 1)
+        if lag == 10:
+            store.fill(15)
+    assert sum(reader.reportLatestOffset()["ends"]) == 25, "asked alone, it looks"
 
 
 def test_a_stream_that_retention_has_overtaken_fails_with_the_range(store: LogStore) -> None:

@@ -19,6 +19,7 @@ from penstock.pipeline.series import PipelineSeries
 from penstock.pipeline.settings import PipelineSettings
 
 _LOOK_SECONDS = 0.2
+_LONGER, _LONGEST = 1.25, 5  # the next pause when nothing has come, and the longest one, in first ones
 _SIGNAL_SECONDS = 1.0
 
 
@@ -83,18 +84,24 @@ class PipelineCourse:
 
     def _follow(self, running: Running) -> None:
         deadline: float | None = None
-        active = True
+        active, pause = True, _LOOK_SECONDS
         while active:
             active = running.active  # read before the progress, so that the last batch is shown, too
-            for each in running.progress():
+            ended = running.progress()
+            for each in ended:
                 self._tell(each)
+            # A look takes both Pythons and Java a millisecond: at rest it was most of what a stream cost.
+            pause = _LOOK_SECONDS if ended else min(pause * _LONGER, _LOOK_SECONDS * _LONGEST)
             if self._asked.is_set() and deadline is None:
                 deadline = SYSTEM.monotonic() + self._stop_seconds
                 self._line.show("stopping after this batch")
             if deadline is not None and (not running.busy or SYSTEM.monotonic() > deadline):
                 with suppress(PipelineFailed):  # Java may be about to end; if it is not, that is told below
                     running.stop()
-            (self._asked if deadline is None else Event()).wait(_LOOK_SECONDS if active else 0)
+            if active and deadline is None:
+                self._asked.wait(pause)
+            elif active:
+                Event().wait(_LOOK_SECONDS)
         self._line.end()
 
     def _tell(self, each: Progress) -> None:

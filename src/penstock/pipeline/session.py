@@ -113,6 +113,7 @@ def _connect(name: str, server: str, conf: Mapping[str, str], log_file: Path | N
 def _ours(master: str) -> dict[str, str]:
     settings = {
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",  # five times a second, into the file of what Spark says
         "spark.sql.session.timeZone": "UTC",
         # Between Java and Python, 10,000 rows at a time by default: too much for rows of a mebibyte.
         "spark.sql.execution.arrow.maxBytesPerBatch": str(_ARROW_BYTES),

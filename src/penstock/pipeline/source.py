@@ -159,6 +159,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._checked: dict[str, Any] | None = None  # the last place that was held against the log
         self._planned: dict[str, Any] | None = None
         self._planned_at: float | None = None
+        self._seen: Heads | None = None  # by the look for the latest offset, until it is reported
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return where a new query begins: where its table ends, or at `startingOffsets`."""
@@ -183,7 +184,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return where the next batch ends; `start` itself when there is nothing new."""
         before = Range.from_json(start)
         with closing(self._view()) as view:
-            heads = view.heads()
+            heads = self._seen = view.heads()
             last = self._last(view, heads)
             there = before_barriers(before.ends, last, heads.growths)
             batch = before.next(self._admitted(before, view, heads.topic, there, limit))
@@ -219,9 +220,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return SYSTEM.monotonic() - last < self._options.wait_seconds
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return the end of the log, so that progress can show the lag."""
-        with closing(self._view()) as view:
-            heads = view.heads()
+        """Return the end of the log, so that progress can show the lag.
+
+        Spark asks right after `latestOffset`, whose look serves for both.
+        """
+        heads, self._seen = self._seen, None
+        if heads is None:
+            with closing(self._view()) as view:
+                heads = view.heads()
         return {"topic": self._options.topic, "ends": [end for _, end in sorted(heads.ends().items())]}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
