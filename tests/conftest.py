@@ -71,6 +71,7 @@ ON_FILES = tuple(
         "kafka/test_growing",
         "kafka/test_kills",
         "kafka/test_producers",
+        "kafka/test_times",
     )
 )
 THREADS_END_SECONDS = 10.0  # a busy machine may be slow to end them

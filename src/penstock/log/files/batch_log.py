@@ -25,11 +25,13 @@ from penstock.wire.kafka.control_batch import Marker, encode_marker
 from penstock.wire.kafka.record_batch import (
     HEADER,
     NO_PRODUCER,
+    NO_TIME_MS,
     BatchHeader,
     batches_in,
     check_batch,
     check_produced,
     read_header,
+    stamp_batch,
 )
 from penstock.wire.kafka.records import decode_records
 
@@ -55,7 +57,7 @@ from .writer import PartitionWrite
 
 logger = logging.getLogger("penstock.files")
 
-
+PlacedHeader = tuple[int, BatchHeader]  # where the batch begins among others
 _MOST_PASSED = 1000  # pieces without a record that a fetch passes over: compaction has emptied their segments
 
 
@@ -98,7 +100,7 @@ class FileBatchLog(BatchLog):
             check_produced(header)
         except Error:
             return None
-        if header.size != len(batch) or header.is_transactional:
+        if header.size != len(batch) or header.is_transactional or header.max_timestamp == NO_TIME_MS:
             return None
         return self._writer.append_one(partition, batch, header)
 
@@ -112,6 +114,7 @@ class FileBatchLog(BatchLog):
                 check_produced(header)
             if len(headers) > 1 and any(header.producer_id >= 0 for _, header in headers):
                 raise InvalidBatch("an idempotent producer sends one at a time to a partition")
+            write, headers = self._timed(write, headers)
             check, refusal = self._placed(write, headers)
         except Error as exc:
             return PartitionWrite(None, write.batches, (), error=exc)
@@ -121,6 +124,17 @@ class FileBatchLog(BatchLog):
             return PartitionWrite(None, write.batches, (), error=refusal)
         verify = self._verify if any(header.is_transactional for _, header in headers) else None
         return PartitionWrite(partition, write.batches, headers, check=check, verify=verify, refusal=refusal)
+
+    def _timed(self, write: Write, headers: list[PlacedHeader]) -> tuple[Write, list[PlacedHeader]]:
+        """Give records without a time the present one, as a database does: retention goes by it."""
+        if all(header.max_timestamp != NO_TIME_MS for _, header in headers):
+            return write, headers
+        data, now_ms = bytearray(write.batches), self._clock.now_ms()
+        timed = [
+            (at, stamp_batch(data, at, header, now_ms) if header.max_timestamp == NO_TIME_MS else header)
+            for at, header in headers
+        ]
+        return write._replace(batches=memoryview(data)), timed
 
     def _partition(self, topic: Topic, number: int) -> PartitionLog:
         check_partition(topic, number)
@@ -133,7 +147,7 @@ class FileBatchLog(BatchLog):
         return self._log.partition(topic, number)
 
     def _placed(
-        self, write: Write, headers: Sequence[tuple[int, BatchHeader]]
+        self, write: Write, headers: Sequence[PlacedHeader]
     ) -> tuple[Callable[[], bool] | None, Error | None]:
         """Return what is asked of keys when it is their turn, and why they are refused unless sent before."""
         if write.topic.partitioner != MURMUR3:
@@ -149,7 +163,7 @@ class FileBatchLog(BatchLog):
         return None, refusal
 
     def _foreign(
-        self, write: Write, headers: Sequence[tuple[int, BatchHeader]], partitions: int
+        self, write: Write, headers: Sequence[PlacedHeader], partitions: int
     ) -> ForeignPartition | None:
         """Return what is said of a key that the topic itself would put elsewhere, unless it allows that."""
         topic, left = write.topic, self._batch_bytes

@@ -206,6 +206,17 @@ def place_batch(buffer: bytearray | memoryview, position: int, base_offset: int,
     _EPOCH.pack_into(buffer, position + _EPOCH_AT, leader_epoch)
 
 
+def stamp_batch(
+    buffer: bytearray | memoryview, position: int, header: BatchHeader, time_ms: int
+) -> BatchHeader:
+    """Give all records of a batch the time at which it is appended, in place; return its new header."""
+    stamped = header._replace(attributes=header.attributes | _APPEND_TIME, max_timestamp=time_ms)
+    HEADER.pack_into(buffer, position, *stamped)
+    crc = crc32c(memoryview(buffer)[position + CRC_START : position + header.size])
+    _CRC.pack_into(buffer, position + _CRC_AT, crc)
+    return stamped._replace(crc=crc)
+
+
 def sealed(header: BatchHeader, records: Buffer) -> bytearray:
     """Return a batch of this header and these records' bytes, with length and checksum made right."""
     buffer = bytearray(HEADER_BYTES + len(records))
