@@ -163,8 +163,8 @@ class LogDirectory:
         """Return the files of a topic that was asked for before."""
         return self._topics.get(id)
 
-    def topic(self, id: int, uuid: UUID, name: str) -> TopicFiles:
-        """Return the files of a topic, whether there are any yet or not."""
+    def topic(self, id: int, uuid: UUID, name: str = "") -> TopicFiles:
+        """Return the files of a topic, whether there are any yet or not; who writes them knows its name."""
         found = self._topics.get(id)
         if found is None:
             with self._lock:
