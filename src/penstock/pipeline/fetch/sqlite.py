@@ -5,6 +5,7 @@ batches that are bounded in rows and in bytes.
 """
 
 from collections.abc import Iterator
+from itertools import chain
 
 import msgspec
 
@@ -42,8 +43,10 @@ class SqliteFetcher:
         """Yield the records asked for."""
         wanted = [int(request.wants(column)) for column in WANTED]
         asked = request.topic_id, _json(request), *wanted
-        for batches in _grouped(self._driver.batches(self._sql("fetch"), asked)):
-            yield _with_nulls(pa.concat_batches(batches) if len(batches) > 1 else batches[0])
+        found = self._driver.batches(self._sql("fetch"), asked)
+        first = next(found).slice(1)  # behind the row that tells the types
+        for batches in _grouped(chain([first] if first.num_rows else [], found)):
+            yield _typed(pa.concat_batches(batches) if len(batches) > 1 else batches[0])
 
     def starts(self, topic_id: int) -> dict[int, int]:
         """Return the first offset kept of each partition."""
@@ -74,18 +77,12 @@ def _json(request: Request) -> str:
     return msgspec.json.encode(list(request.pieces)).decode()
 
 
-def _with_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the batch with NULL where the statement says so in a column of its own."""
-    columns = {name: batch.column(name) for name in ("partition", "offset", "type", "timestamp_ms")}
-    untyped = pc.equal(columns["type"], "")
-    if pc.any(untyped).as_py():
-        columns["type"] = pc.if_else(untyped, pa.scalar(None, pa.string()), columns["type"])
-    for name in WANTED:
-        absent = pc.equal(batch.column(f"{name}_null"), 1)
-        some = pc.any(absent).as_py()
-        columns[name] = (
-            pc.if_else(absent, pa.scalar(None, pa.binary()), batch.column(name))
-            if some
-            else batch.column(name)
-        )
-    return pa.RecordBatch.from_pydict(columns)
+def _typed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the batch with NULL where a record has no type."""
+    types = batch.column("type")
+    untyped = pc.equal(types, "")
+    if not pc.any(untyped).as_py():
+        return batch
+    return batch.set_column(
+        batch.schema.get_field_index("type"), "type", pc.if_else(untyped, pa.scalar(None, pa.string()), types)
+    )

@@ -109,10 +109,12 @@ class PlainDriver:
         """Yield the rows of a query, a few at a time."""
         with self._translated(), closing(self._conn.execute(sql, parameters)) as cursor:
             names = [column[0] for column in cursor.description]
+            types: list[pa.DataType | None] = [None] * len(names)
             while rows := cursor.fetchmany(_ROWS_TOGETHER):
-                yield pa.RecordBatch.from_arrays(
-                    [pa.array(column) for column in zip(*rows, strict=True)], names
-                )
+                columns = zip(*rows, strict=True)
+                arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
+                types = [array.type for array in arrays]  # those of the first rows, as the other driver has it
+                yield pa.RecordBatch.from_arrays(arrays, names)
 
     def rows(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Return the rows of a query."""
