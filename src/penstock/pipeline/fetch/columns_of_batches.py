@@ -147,6 +147,9 @@ class _Walk:
 
     def number(self, where: Any = None) -> Numbers:
         """Read a varint at every place, zigzag; with `where` only there, 0 elsewhere. Raises InvalidBatch."""
+        short = self._short(where)
+        if short is not None:
+            return short
         value = np.zeros(len(self.at), np.int64)
         going = np.ones(len(self.at), bool) if where is None else where.copy()
         at, shift = self.at.copy(), 0
@@ -161,6 +164,17 @@ class _Walk:
         self.at = at
         unsigned = value.view(np.uint64)
         return (unsigned >> np.uint64(1)).view(np.int64) ^ -(value & 1)
+
+    def _short(self, where: Any) -> Numbers | None:
+        """Read a varint that is one byte at every place, as most are; None if it is not."""
+        if not len(self.at) or int(self.at.max()) >= len(self.data) or not (where is None or where.all()):
+            return None
+        bytes_ = self.data[self.at]
+        if int(bytes_.max()) >= 0x80:
+            return None
+        self.at = self.at + 1
+        value = bytes_.astype(np.int64)
+        return (value >> 1) ^ -(value & 1)
 
     def span(self, where: Any = None) -> tuple[Numbers, Numbers]:
         """Read a length and pass over that many bytes: return where they begin and how many, -1 for none."""
@@ -203,24 +217,39 @@ class _Said(NamedTuple):
 
 def _named(walk: _Walk, pieces: bytes, here: Any, names: Any, values: Any) -> _Said:
     """Tell which records have a header of ours here; `odd`: one that must be looked at closely."""
-    taken = _taken(pieces, (names[0], np.where(here, names[1], -1))).dictionary_encode()
-    indices = taken.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    known = taken.dictionary.to_pylist()
     ours, types, odd = np.zeros(len(here), bool), np.zeros(len(here), bool), False
     fixed = {VERSION.encode(): b"1.0", SOURCE.encode(): OUR_SOURCE}
-    for number, name in enumerate(known):
+    for name, mine in _by_name(walk.data, pieces, here, names):
         if name not in _OURS:
             continue
-        mine = indices == number
         odd |= name == RAW.encode() or bool((values[1][mine] <= 0).any())
-        if name in fixed:
-            found = (
-                _taken(pieces, (values[0], np.where(mine, values[1], -1))).drop_null().unique().to_pylist()
-            )
-            odd |= found != [fixed[name]]
+        if name in fixed and not _all_are(fixed[name], walk.data, values[0][mine], values[1][mine]):
+            odd = True
         ours |= mine
         types |= mine & (name == TYPE.encode())
     return _Said(ours, types, odd)
+
+
+def _by_name(data: Any, pieces: bytes, here: Any, names: Any) -> Iterator[tuple[bytes, Any]]:
+    """Yield each name of a header, and which records have it here; all have the same, as a rule."""
+    begin, length = int(names[0][0]), int(names[1][0])
+    first = pieces[begin : begin + max(length, 0)]
+    if here.all() and _all_are(first, data, *names):
+        yield first, here
+        return
+    taken = _taken(pieces, (names[0], np.where(here, names[1], -1))).dictionary_encode()
+    indices = taken.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    for number, name in enumerate(taken.dictionary.to_pylist()):
+        yield name, indices == number
+
+
+def _all_are(wanted: bytes, data: Any, begins: Numbers, lengths: Numbers) -> bool:
+    """Return whether all pieces of some bytes are the same, as wanted."""
+    size = len(wanted)
+    if not size or bool((lengths != size).any()) or int(begins.max()) + size > len(data):
+        return False
+    every = np.ndarray(len(data) - size + 1, f"V{size}", data, strides=(1,))  # so many bytes from every place
+    return every[begins].tobytes() == wanted * len(begins)
 
 
 def _framed(pieces: bytes, rests: Numbers, begins: Numbers, ends: Numbers) -> pa.Array:
