@@ -4,7 +4,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from penstock.pipeline.paths import CONTROL
 _TOPIC, _PARTITIONS = "trickle", 8
 _PATIENCE = 120.0
 _LOOK_SECONDS, _REST_SECONDS = 0.005, 0.25
+_COMPILERS = ("C1 Compiler", "C2 Compiler")  # threads of Java
 
 
 @dataclass
@@ -70,6 +71,15 @@ class Stream:
     def spark_seconds(self) -> float:
         """Return the CPU of its Java and of the Python workers below it."""
         return ProcessTree("spark", self._java()).cpu_seconds() or 0.0
+
+    def compiler_seconds(self) -> float:
+        """Return the CPU that Java has used to compile itself, which goes on for a while after batches."""
+        spent = 0
+        for thread in Path(f"/proc/{self._java()}/task").iterdir():
+            with suppress(OSError):  # it has ended meanwhile
+                if (thread / "comm").read_text().startswith(_COMPILERS):
+                    spent += int((thread / "schedstat").read_text().split()[0])
+        return spent / 1e9
 
     def _java(self) -> int:
         below = psutil.Process(self.command.pid).children(recursive=True)

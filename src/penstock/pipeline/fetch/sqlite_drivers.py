@@ -113,7 +113,7 @@ class PlainDriver:
             while rows := cursor.fetchmany(_ROWS_TOGETHER):
                 columns = zip(*rows, strict=True)
                 arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
-                types = [array.type for array in arrays]  # those of the first rows, as the other driver has it
+                types = [array.type for array in arrays]  # that of the first rows goes for all
                 yield pa.RecordBatch.from_arrays(arrays, names)
 
     def rows(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
