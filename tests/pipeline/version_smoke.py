@@ -1,7 +1,7 @@
 """What must work on every Spark that is supported: a program, run with the pyspark of another version first.
 
-`python -m tests.pipeline.version_smoke FOLDER [JARS]`. With the folder of delta-spark's jars, its reader reads
-the tables, too, and its writer takes a topic. Ends with 0 if all is right.
+`python -m tests.pipeline.version_smoke FOLDER [JARS]`. With the folder of the jars of delta-spark, its reader
+reads the tables, too, and its writer takes a topic. Ends with 0 if all is right.
 """
 
 from __future__ import annotations
