@@ -32,7 +32,7 @@ from penstock.pipeline.columns import arrow_schema
 from penstock.pipeline.offsets import Range
 from penstock.pipeline.options import SourceOptions, read_options, written_offsets
 from penstock.pipeline.source import BatchReader, StreamReader
-from penstock.pipeline.view import TopicView
+from penstock.pipeline.view import Heads, TopicView
 from tests.pipeline.stores import PARTITIONS, TOPIC, LogStore, row_of
 
 Rows = list[dict[str, Any]]
@@ -264,8 +264,13 @@ def test_one_look_at_the_log_serves_for_the_next_batch_and_for_the_lag(
 ) -> None:
     """Spark asks for both every second, also when nothing comes."""
     store.fill(10)
-    looks, heads = list[int](), TopicView.heads
-    monkeypatch.setattr(TopicView, "heads", lambda view: looks.append(1) or heads(view))
+    looks, heads = list[Heads](), TopicView.heads
+
+    def counted(view: TopicView) -> Heads:
+        looks.append(heads(view))
+        return looks[-1]
+
+    monkeypatch.setattr(TopicView, "heads", counted)
     reader = stream(store)
     place = reader.initialOffset()
     for lag in (10, 25, 25):

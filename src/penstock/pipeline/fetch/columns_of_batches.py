@@ -173,7 +173,7 @@ class _Walk:
         if int(bytes_.max()) >= 0x80:
             return None
         self.at = self.at + 1
-        value = bytes_.astype(np.int64)
+        value: Numbers = bytes_.astype(np.int64)
         return (value >> 1) ^ -(value & 1)
 
     def span(self, where: Any = None) -> tuple[Numbers, Numbers]:
