@@ -53,3 +53,7 @@ if not typing.TYPE_CHECKING:  # a checker of types would believe that every name
 
         globals()[name] = Outbox
         return Outbox
+
+    def __dir__() -> list[str]:
+        """Return the names as if `Outbox` were imported."""
+        return sorted({*globals(), *__all__})

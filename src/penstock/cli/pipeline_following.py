@@ -108,8 +108,8 @@ class PipelineCourse:
         self._retrying.went_well()
         lag = self._reader.waiting(each)
         self._series.count(replace(each, lag=lag))
+        self._reader.tell(each)  # before it moves: what a batch has read is held until then
         self._reader.moved(each.ends)
-        self._reader.tell(each)
         self._rows, self._batches = self._rows + each.rows, self._batches + 1
         self._line.show(
             f"batch {each.batch}: {each.rows:,} rows, {each.rows_per_second:,.0f} rows/s, "

@@ -26,12 +26,6 @@ def naming_the_command(url: str, names: Names) -> Iterator[None]:
     try:
         yield
     except NotMigrated as exc:
-        if url.startswith("memory:"):
-            exc.replace_remedy(
-                "a store in memory is one process's own, and this one has just begun: name a file, such as "
-                "sqlite:///shop.db, or a server"
-            )
-            raise
         exc.replace_remedy(f"run `{migrate_command(url, names)}`")
         raise
 

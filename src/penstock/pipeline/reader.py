@@ -75,7 +75,7 @@ class PipelineReader:
     def tell(self, batch: Progress) -> None:
         """Let traces say that a batch is in the tables, while spans are recorded; say what it lacks.
 
-        Whoever reads for Spark says so, too, but in a file: here it comes to the user, who has allowed it.
+        The reading tasks say so in Spark's log file only; here it reaches the user, who has allowed it.
         """
         job = self._job
         tell_progress(job, self.name, batch)

@@ -127,15 +127,3 @@ def test_looking_at_what_migrate_would_do_makes_nothing(
     main_code = refusal(SystemExit, main, ["migrate", "--url", url]).code or 0
     assert main_code == 0
     assert (tmp_path / "shop.db").exists()
-
-
-@pytest.mark.parametrize("command", ["tail", "produce", "topics list", "groups list", "serve"])
-def test_a_store_in_memory_is_said_to_be_of_one_process(
-    command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """`migrate` would make the tables in a memory that ends with it."""
-    with pytest.raises(SystemExit):
-        main([*command.split(), *ARGUMENTS[command], "--url", "memory://"])
-    said = capsys.readouterr().err
-    assert "a store in memory is one process's own" in said
-    assert "migrate" not in said

@@ -118,8 +118,8 @@ SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :table;
 -- name: arrow_fetch
 -- Records of several partitions, a range of offsets each, but for erased ones; CROSS JOIN keeps the order of the tables, so that each range
 -- walks the primary key. ?1 topic, ?2 ranges as JSON, ?3 key, ?4 value, ?5 headers (wanted or not).
--- The first row is none: the driver takes a column's type from its first rows, which could be all NULL.
-SELECT 0 AS partition, 0 AS "offset", '' AS type, 0 AS timestamp_ms, x'' AS key, x'' AS value, x'' AS headers
+-- The first row, of partition -1, is none: the driver takes a column's type from its first rows, which could be all NULL.
+SELECT -1 AS partition, 0 AS "offset", '' AS type, 0 AS timestamp_ms, x'' AS key, x'' AS value, x'' AS headers
 UNION ALL
 SELECT l.partition, l."offset", l.type, l.timestamp_ms,
        CASE WHEN ?3 THEN l.key END, CASE WHEN ?4 THEN l.value END, CASE WHEN ?5 THEN l.headers END

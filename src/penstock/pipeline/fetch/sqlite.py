@@ -45,7 +45,9 @@ class SqliteFetcher:
         wanted = [int(request.wants(column)) for column in WANTED]
         asked = request.topic_id, _json(request), *wanted
         found = self._driver.batches(self._sql("fetch"), asked)
-        first = next(found).slice(1)  # behind the row that tells the types
+        first = next(found)
+        assert first.column("partition")[0].as_py() == -1, "the row that tells the types comes first"
+        first = first.slice(1)
         for batches in _grouped(chain([first] if first.num_rows else [], found)):
             yield _typed(pa.concat_batches(batches) if len(batches) > 1 else batches[0])
 
