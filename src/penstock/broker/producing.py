@@ -48,7 +48,7 @@ class Producing:
                 return
         done = partial(self._done, slot, produced, answers, begun)
         if writes:
-            batches.write(writes, partial(self._written, done), alone=alone)
+            batches.write(writes, partial(self._written, done), alone=alone, source=slot.session)
         else:
             done(())
 

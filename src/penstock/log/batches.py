@@ -115,10 +115,13 @@ class BatchLog(ABC):
     holds_back: bool
 
     @abstractmethod
-    def write(self, writes: Sequence[Write], done: WritesDone, *, alone: bool = False) -> None:
+    def write(
+        self, writes: Sequence[Write], done: WritesDone, *, alone: bool = False, source: object = None
+    ) -> None:
         """Hand batches over; `done` is called once, from any thread, when each is durable or refused.
 
-        `alone`: no other write is about to follow, so there is nothing to gather it with.
+        `alone`: no other write is about to follow, so there is nothing to gather it with. `source`: whose it
+        is, such as a connection; the writes of one are done in order, and sources may take turns.
 
         Buffers belong to the engine until then. A refused write (damaged, out of sequence, unknown topic, no
         room) leaves the others alone; the answers stand in the order of the writes.

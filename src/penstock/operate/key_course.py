@@ -18,9 +18,9 @@ from penstock.wire.kafka.headers import decode_headers
 
 from .operation import operation
 from .topics_seen import SeesTopic, every_topic
-from .why.finding import Finder
+from .why.finding import Finder, key_lane
 from .why.members import Members
-from .why.standing import Cursor, Lane, Letter, StandingReader, key_lane
+from .why.standing import Cursor, Lane, Letter, StandingReader
 
 RECORDS = 50  # of the key, on each topic
 

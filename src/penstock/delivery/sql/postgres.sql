@@ -221,6 +221,16 @@ CROSS JOIN LATERAL (
 WHERE :group_id::integer IS NULL OR g.id = :group_id::integer
 ORDER BY g.name;
 
+-- name: places_of_key
+-- The partitions where some group has a lane of a key, or of a record of it that is retried alone, or a dead letter of it;
+-- reads the lanes and the dead letters of all groups, locks nothing.
+SELECT topic_id, partition FROM penstock_lane
+WHERE lane IN (:lane::text, '#late#' || :lane::text)
+   OR (lane ~ '^#[0-9]+#'
+       AND substr(lane, strpos(substr(lane, 2), '#') + 2) IN (:lane::text, '#late#' || :lane::text))
+UNION
+SELECT topic_id, partition FROM penstock_dead WHERE key = :key::bytea OR (holding AND lane = :lane::text);
+
 -- name: lanes_of_key
 -- The lane of a key in a partition, and those of records of it that are retried alone, of several groups; walks the primary key, locks nothing.
 SELECT group_id, lane, CASE WHEN held THEN 'held' WHEN state <> 'snoozed' AND (failures > 0 OR due_ms > 0) THEN 'retrying' ELSE state END,

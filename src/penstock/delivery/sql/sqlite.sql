@@ -56,6 +56,15 @@ LIMIT :limit;
 
 -- == For operations and listings
 
+-- name: places_of_key
+-- The partitions where some group has a lane of a key, or of a record of it that is retried alone, or a dead letter of it;
+-- reads the lanes and the dead letters of all groups.
+SELECT topic_id, partition FROM penstock_lane
+WHERE lane IN (:lane, '#late#' || :lane)
+   OR (lane GLOB '#[0-9]*' AND substr(lane, instr(substr(lane, 2), '#') + 2) IN (:lane, '#late#' || :lane))
+UNION
+SELECT topic_id, partition FROM penstock_dead WHERE key = :key OR (holding AND lane = :lane);
+
 -- name: lanes_of_key
 -- The lane of a key in a partition, and those of records of it that are retried alone, of several groups; walks the primary key.
 SELECT group_id, lane, CASE WHEN held THEN 'held' WHEN state <> 'snoozed' AND (failures > 0 OR due_ms > 0) THEN 'retrying' ELSE state END,

@@ -73,7 +73,9 @@ class FileBatchLog(BatchLog):
 
     # -- writing
 
-    def write(self, writes: Sequence[Write], done: WritesDone, *, alone: bool = False) -> None:
+    def write(
+        self, writes: Sequence[Write], done: WritesDone, *, alone: bool = False, source: object = None
+    ) -> None:
         """Check batches and hand them over to the writer; above the limit of what waits all are refused."""
         try:
             self._writer.append([self._checked(each) for each in writes], done, wait=False, at_once=alone)

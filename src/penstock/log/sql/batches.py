@@ -1,8 +1,9 @@
 """Batches over a log of rows: decoded on their way in, encoded on their way out.
 
-One thread writes: whatever has come in while it was at work goes into one transaction, so that many
-producers share a commit. What is refused (out of sequence, fenced, not in its transaction) is found in that
-transaction, under the locks, and leaves the others alone. Locks, in this order: topics, producers, heads.
+One thread writes: what has come in while it was at work goes into one transaction, so that many producers
+share a commit; while much waits, those who send take turns (`write_turns`). What is refused (out of sequence,
+fenced, not in its transaction) is found in that transaction, under the locks, and leaves the others alone.
+Locks, in this order: topics, producers, heads.
 
 Records of open transactions are held back in a table of their own, and get their offsets when the
 transaction commits: there are no markers, and the last stable offset is the end.
@@ -50,10 +51,10 @@ from .outgoing import encode_entries
 from .searching import ranges_table
 from .sequences import Sequence as Known
 from .topics import keep_topics
+from .write_turns import WaitingWrite, WriteTurns
 
 logger = logging.getLogger("penstock.batches")
 
-_TOGETHER_BYTES = 16 * 1024 * 1024  # of the writes of one transaction, as they come
 _LOOK_OFFSETS = 2000  # that one fetch of a partition looks at
 
 
@@ -66,7 +67,7 @@ class SqlBatchLog(BatchLog):
         self._log, self._database, self._clock = log, log.database, clock
         self._batch_bytes = batch_bytes
         self._source = f"urn:penstock:{log.identity().id}"
-        self._waiting: list[tuple[Sequence[Write], WritesDone]] = []
+        self._waiting = WriteTurns()
         self._woken = Condition()
         self._closed = False
         self._heads = HeadWatch(log)
@@ -75,11 +76,13 @@ class SqlBatchLog(BatchLog):
 
     # -- writing
 
-    def write(self, writes: Sequence[Write], done: WritesDone, *, alone: bool = False) -> None:
+    def write(
+        self, writes: Sequence[Write], done: WritesDone, *, alone: bool = False, source: object = None
+    ) -> None:
         """Hand batches over to the thread that writes."""
         with self._woken:
             if not self._closed:
-                self._waiting.append((writes, done))
+                self._waiting.add(source, writes, done)
                 self._woken.notify()
                 return
         done([WriteResult(error=StoreUnreachable(self._database.where, "it is closed"))] * len(writes))
@@ -99,21 +102,10 @@ class SqlBatchLog(BatchLog):
                     if self._closed:
                         return
                     self._woken.wait()
-                together = self._next()
+                together = self._waiting.take()
             self._write(together)
 
-    def _next(self) -> list[tuple[Sequence[Write], WritesDone]]:
-        """Take what waits, in order, up to so many bytes."""
-        size = count = 0
-        for writes, _ in self._waiting:
-            size += sum(len(each.batches) for each in writes)
-            if count and size > _TOGETHER_BYTES:
-                break
-            count += 1
-        taken, self._waiting = self._waiting[:count], self._waiting[count:]
-        return taken
-
-    def _write(self, together: list[tuple[Sequence[Write], WritesDone]]) -> None:
+    def _write(self, together: list[WaitingWrite]) -> None:
         writes = [each for some, _ in together for each in some]
         raised: list[Raised] = []
         try:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from penstock.clock import SYSTEM, Clock, from_ms
 from penstock.errors import UnknownGroup
@@ -223,8 +224,15 @@ class _Question:
     def _of_key(self) -> list[Answer]:
         """Return an answer for each group, about the first record of the key that waits and all others.
 
-        None without records.
+        None without records: then all partitions were looked at.
         """
+        answers = self._of_key_looked_for()
+        if not answers:
+            self._finder.look_anywhere()
+            answers = self._of_key_looked_for()
+        return answers
+
+    def _of_key_looked_for(self) -> list[Answer]:
         asked = _Asked(self._subject, QuestionKind.KEY)
         answers, beside = list[Answer](), list[Answer]()
         for topic in self._finder.topics():
@@ -247,18 +255,24 @@ class _Question:
     ) -> list[tuple[Cursor, list[UnsettledRecords]]]:
         """Return what groups have not settled of the key, in the order in which it comes, and where they are.
 
-        Before its topic grew the key was in another partition, and what is left there comes first.
+        Before its topic grew the key was in another partition, and what is left there comes first. What a
+        client put elsewhere is in nobody's way, and comes last, unless the rest is done.
         """
-        numbers = self._finder.partitions_of(topic, self._subject)
-        found: dict[int, list[tuple[Cursor, UnsettledRecords]]] = {group.id: [] for group, _ in groups}
-        for number in reversed(numbers):
+        own, *others = self._finder.partitions_of(topic, self._subject)
+        former = [each.partition for each in self._finder.former_places(topic, own)]
+        strays = [each for each in others if each not in former]
+        found: dict[int, list[tuple[int, Cursor, UnsettledRecords]]] = {group.id: [] for group, _ in groups}
+        for number in (*reversed(former), own, *strays):
             here = [each for each in self._groups(topic, number) if each[0].id in found]
             left = unsettled(self._reader, self._finder, here, topic, number, self._subject)
             self._reader.look_ahead(each.first for each in left if each.first is not None)
             for (group, at), each in zip(here, left, strict=True):
-                if number == numbers[0] or self._is_open(group, at, each):
-                    found[group.id].append((at, each))
-        return [(some[0][0], [each for _, each in some]) for some in found.values()]
+                is_open = not others or self._is_open(group, at, each)
+                if is_open or number == own or (number in strays and each.first is not None):
+                    rank = 0 if is_open else 1 if each.first is not None else 2
+                    found[group.id].append((rank, at, replace(each, is_stray=number in strays)))
+        told = [sorted(some, key=itemgetter(0)) for some in found.values()]
+        return [(some[0][1], [each for _, _, each in some]) for some in told]
 
     def _is_open(self, group: StoredGroup, cursor: Cursor, found: UnsettledRecords) -> bool:
         if found.first is None:
@@ -291,9 +305,11 @@ class _Question:
         also, commands = found.others(group, self._now_ms)
         for each in later:
             if each.count:
-                wait = "waits" if each.count == 1 else "wait"
-                more = counted(each.count, "more record")
-                also += (f"{more} of the key {wait} behind it in {each.place}",)
+                one, more = each.count == 1, counted(each.count, "more record")
+                wait = "waits behind it" if one else "wait behind it"
+                if each.is_stray:
+                    wait = "is not settled" if one else "are not settled"
+                also += (f"{more} of the key {wait} in {each.place}",)
         reason = replace(reason, also=also + reason.also, commands=reason.commands + commands)
         writers = self._opened.long_writers()
         if reason.code is Code.DELIVERED and writers:
@@ -326,7 +342,7 @@ class _Question:
         asked = _Asked(self._subject, kind)
         cut = any(self._finder.is_cut(topic, self._subject) for topic in self._finder.topics())
         gone = any(self._finder.is_gone(topic, self._subject) for topic in self._finder.topics())
-        missing = Missing(cut, gone)
+        missing = Missing(cut, gone, self._finder.is_trimmed())
         reason = explain_missing(self._subject, kind, missing, self._opened.writers)
         return [asked.answer(reason, None, None, None)]
 

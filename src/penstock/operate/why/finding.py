@@ -4,18 +4,25 @@ A log need not have an index on ids. An id of ours holds the moment it was made,
 where on a record of that moment can stand; from there `WALK` records of each partition are looked at. That
 finds what was published and moved in the usual time. What came to the log late (scheduled, or from a long
 transaction) may stand further on: then the search says that it was cut, and one without bound finds it.
+
+A key is in the partition where the topic's partitioner puts it, now or before the topic grew. A client may
+have put it elsewhere: on a topic of the Kafka port, or on one that takes foreign keys. There the last `WALK`
+records of all partitions are looked at. Elsewhere that is done when the key is nowhere else.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from penstock.delivery.lane_names import lane_of, stored_name
 from penstock.log.contract import Bounds, Growth, Log, OffsetRange, Position, Topic
 from penstock.log.entry import Entry, key_text
 from penstock.log.growth import former_places
 from penstock.log.sql.contract import Row
 from penstock.log.sql.database import Transaction
-from penstock.model.partition import key_hash, partition_for, slot
+from penstock.log.sql.held_records import allowing_foreign
+from penstock.model.partition import MURMUR3, key_hash, partition_for, slot
+from penstock.model.record import Record
 
 WALK = 5_000  # records of a partition that are looked at for an id or a key, unless all are asked for
 STAGED_WALK = 200_000  # staged rows that are looked at for an id or a key
@@ -97,6 +104,10 @@ class Finder:
         self._growths: dict[int, list[Growth]] = {}
         self._read: dict[tuple[int, int, str], _KeyRead] = {}
         self._found: dict[tuple[int, str, OffsetRange], list[Logged]] = {}
+        self._allowing: set[int] | None = None  # the topics that take foreign keys
+        self._anywhere = everything
+        self._seen_at: dict[str, set[tuple[int, int]]] = {}  # by key: topics and partitions
+        self._strays: dict[tuple[int, str], list[Logged]] = {}
 
     @property
     def _staged_walk(self) -> int:
@@ -121,7 +132,7 @@ class Finder:
             if not isinstance(found, Missing):
                 return found
             missing = Missing(missing.cut or found.cut, missing.gone or found.gone)
-        return self._kept(id) or replace(missing, trimmed=any(map(self._is_trimmed, self._topics)))
+        return self._kept(id) or replace(missing, trimmed=self.is_trimmed())
 
     def waiting(self, key: str, topic: str | None) -> Iterator[UnloggedEvent]:
         """Yield the oldest staged and the next scheduled event of a key, on a topic or on all."""
@@ -168,13 +179,12 @@ class Finder:
 
     def last_of_key(self, topic: Topic, key: str) -> Logged | None:
         """Return the last record of a key, if it is among the last ones of its partition, now or before."""
-        for number in self.partitions_of(topic, key):
-            start, end = self.bounds(topic, number)
-            within = OffsetRange(number, max(start, end - self.walk), end)
-            found = self._log.find_key(topic, within, _bytes(key), limit=1, last=True)
+        found = [*self.strays(topic, key)]
+        for number in self._own_partitions(topic, key):
+            found += self._last_in(topic, self._last_part(topic, number), key)
             if found:
-                return _logged(topic, found[0])
-        return None
+                break
+        return max(found, key=lambda each: each.timestamp_ms, default=None)
 
     def former_places(self, topic: Topic, number: int) -> list[Position]:
         """Return where the keys of a partition were before the topic grew, up to where, the last first."""
@@ -185,18 +195,47 @@ class Finder:
         return former_places(self._growths[topic.id], number)
 
     def partitions_of(self, topic: Topic, key: str) -> list[int]:
-        """Return the partition of a key, and those where it was before."""
-        number = partition_of(topic, key)
-        return [number, *(place.partition for place in self.former_places(topic, number))]
+        """Return the partition of a key, those where it was before, and others where some of it was found."""
+        own = self._own_partitions(topic, key)
+        found = {number for topic_id, number in self._waiting_places(key) if topic_id == topic.id}
+        found |= {each.partition for each in self.strays(topic, key)}
+        return [*own, *sorted(found.difference(own))]
+
+    def look_anywhere(self) -> None:
+        """Look in all partitions from now on, also of topics that keep a key in its own."""
+        self._anywhere = True
+
+    def may_stray(self, topic: Topic) -> bool:
+        """Return whether a client may have put a key where the topic's partitioner would not."""
+        if self._allowing is None:
+            self._allowing = allowing_foreign(self._tx, {each.id for each in self._topics})
+        return topic.partitioner != MURMUR3 or topic.id in self._allowing
+
+    def strays(self, topic: Topic, key: str) -> Sequence[Logged]:
+        """Return the last record of a key in each partition that is not its own, where that is looked at."""
+        if not (self._anywhere or self.may_stray(topic)):
+            return ()
+        place = (topic.id, key)
+        if place not in self._strays:
+            own = self._own_partitions(topic, key)
+            parts = [self._last_part(topic, each) for each in self._all_bounds(topic) if each not in own]
+            filled = [each for each in parts if each.low < each.high]
+            self._strays[place] = self._last_of_each(topic, filled, key)
+        return self._strays[place]
 
     def is_cut(self, topic: Topic, key: str) -> bool:
-        """Return whether a partition holds more than is looked at for a key."""
-        start, end = self.bounds(topic, partition_of(topic, key))
-        return end - start > self.walk
+        """Return whether a partition where a key may be holds more than is looked at for it."""
+        return any(end - start > self.walk for start, end in self._bounds_of(topic, key))
 
     def is_gone(self, topic: Topic, key: str) -> bool:
-        """Return whether retention has deleted records where those of a key stood."""
-        return self.bounds(topic, partition_of(topic, key)).start > 0
+        """Return whether retention has deleted records where those of a key may have stood."""
+        if self.may_stray(topic):
+            return self._is_trimmed(topic)
+        return any(self.bounds(topic, each).start > 0 for each in self._own_partitions(topic, key))
+
+    def is_trimmed(self) -> bool:
+        """Return whether retention has deleted records of any topic."""
+        return any(map(self._is_trimmed, self._topics))
 
     def at(self, topic: Topic, positions: Iterable[Position]) -> dict[Position, Logged]:
         """Return the records at some places that the log still holds."""
@@ -206,6 +245,38 @@ class Finder:
     def bounds(self, topic: Topic, number: int) -> Bounds:
         """Return the first offset kept and the next to be given."""
         return self._all_bounds(topic).get(number, Bounds(0, 0))
+
+    def _own_partitions(self, topic: Topic, key: str) -> list[int]:
+        number = partition_of(topic, key)
+        return [number, *(place.partition for place in self.former_places(topic, number))]
+
+    def _waiting_places(self, key: str) -> set[tuple[int, int]]:
+        """Return the topics and partitions where a group has a lane or a dead letter of a key."""
+        if key not in self._seen_at:
+            rows = self._tx.rows("delivery", "places_of_key", lane=key_lane(key), key=_bytes(key))
+            self._seen_at[key] = {(topic_id, number) for topic_id, number in rows}
+        return self._seen_at[key]
+
+    def _last_part(self, topic: Topic, number: int) -> OffsetRange:
+        start, end = self.bounds(topic, number)
+        return OffsetRange(number, max(start, end - self.walk), end)
+
+    def _last_in(self, topic: Topic, within: OffsetRange, key: str) -> list[Logged]:
+        found = self._log.find_key(topic, within, _bytes(key), limit=1, last=True)
+        return [_logged(topic, each) for each in found]
+
+    def _last_of_each(self, topic: Topic, parts: list[OffsetRange], key: str) -> list[Logged]:
+        """Return the last record of a key in each of some parts; bounded ones are read together."""
+        if self._everything:
+            return [last for each in parts for last in self._last_in(topic, each, key)]
+        found = self._log.find_key_in(topic, parts, _bytes(key)) if parts else []
+        return list({each.partition: _logged(topic, each) for each in found}.values())
+
+    def _bounds_of(self, topic: Topic, key: str) -> list[Bounds]:
+        """Return the bounds of the partitions where a key may be."""
+        if self._anywhere or self.may_stray(topic):
+            return list(self._all_bounds(topic).values())
+        return [self.bounds(topic, number) for number in self._own_partitions(topic, key)]
 
     def _all_bounds(self, topic: Topic) -> dict[int, Bounds]:
         if topic.id not in self._bounds:
@@ -222,7 +293,9 @@ class Finder:
 
     def _logged(self, topic: Topic, id: str, key: str | None) -> Logged | Missing:
         """Look in the log, from the moment on that the id holds."""
-        numbers = [None] if key is None else self.partitions_of(topic, key)
+        numbers: Sequence[int | None] = (None,)
+        if key is not None and not (self._everything or self.may_stray(topic)):
+            numbers = self._own_partitions(topic, key)
         walk, missing = None if self._everything else self.walk, Missing(cut=False, gone=False)
         for number in numbers:
             search = self._log.find_id(topic, id, since_ms=moment_of(id), walk=walk, partition=number)
@@ -264,6 +337,11 @@ def _joined(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
 def partition_of(topic: Topic, key: str) -> int:
     """Return the partition of a key, or of the id of a record that has none."""
     return partition_for(topic.partitioner, _bytes(key), key, topic.partitions)
+
+
+def key_lane(key: str) -> str:
+    """Return the stored name of a key's lane."""
+    return stored_name(lane_of(Record("", key, None, "", (), 0)))
 
 
 def _staged(row: Row) -> UnloggedEvent:

@@ -7,8 +7,8 @@ from shlex import quote
 from penstock.log.contract import OffsetRange, Position, Topic
 
 from . import sentences as say
-from .finding import Finder, Logged
-from .standing import Cursor, Lane, Letter, StandingReader, StoredGroup, key_lane
+from .finding import Finder, Logged, key_lane
+from .standing import Cursor, Lane, Letter, StandingReader, StoredGroup
 from .wording import counted
 
 _TOLD = 3  # of the lanes and of the dead letters, each by itself; the rest is counted
@@ -24,6 +24,7 @@ class UnsettledRecords:
     lanes: tuple[Lane, ...]
     letters: tuple[Letter, ...]
     unread: tuple[Logged, ...]
+    is_stray: bool = False  # in a partition where a client put the key
 
     @property
     def count(self) -> int:

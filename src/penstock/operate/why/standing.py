@@ -377,11 +377,6 @@ def own_lane(record: Logged) -> str:
     return stored_name(lane_of(Record(record.id, record.key, None, record.type, (), 0)))
 
 
-def key_lane(key: str) -> str:
-    """Return the stored name of a key's lane."""
-    return stored_name(lane_of(Record("", key, None, "", (), 0)))
-
-
 def group_of(row: Row) -> StoredGroup:
     """Return a group from its row."""
     id, name, created_ms, filters, paused_ms, seen_ms = row
