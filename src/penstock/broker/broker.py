@@ -324,7 +324,7 @@ class Broker:
         api = slot.request.api
         assert api is not None
         if any(field.name == "error_code" and field.is_in(slot.request.version) for field in api.answer):
-            answer = {"error_code": int(number_of(error)), "error_message": str(error)}
+            answer = {"error_code": int(number_of(error, api.key)), "error_message": str(error)}
             slot.fill([api.encode_answer(answer, slot.request.version)])
         else:
             slot.session.refuse(error)
