@@ -191,8 +191,10 @@ def _policy(value: str | None) -> frozenset[str]:
 
 def _limit(name: str, value: str) -> int:
     number = _whole(name, value)
-    if number < -1 or (number == 0 and name != "retention.ms"):
-        raise InvalidConfig(name, value, "a whole number above 0, or -1 for no limit")
+    may_be_none = name == "retention.ms"
+    if number < -1 or (number == 0 and not may_be_none):
+        least = "of 0 or more" if may_be_none else "above 0"
+        raise InvalidConfig(name, value, f"a whole number {least}, or -1 for no limit")
     return number
 
 
@@ -201,6 +203,6 @@ def _whole(name: str, value: str) -> int:
         number = int(value)
     except ValueError:
         raise InvalidConfig(name, value, "a whole number") from None
-    if not -1 <= number < 1 << 63:
+    if not -1 << 63 <= number < 1 << 63:
         raise InvalidConfig(name, value, "a whole number of 64 bits")
     return number
