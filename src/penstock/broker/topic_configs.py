@@ -95,7 +95,8 @@ def read_configs(given: Mapping[str, str | None]) -> Setting:
                 raise InvalidConfig(name, value, f"one of {', '.join(PARTITIONERS)}")
             partitioner = str(value)
         elif name == "max.message.bytes" and value is not None:
-            _whole(name, value)
+            if _whole(name, value) < 0:
+                raise InvalidConfig(name, value, "a whole number of 0 or more")
         elif name in _AS_IT_IS:
             if value not in (None, _AS_IT_IS[name]):
                 raise InvalidConfig(name, value, f"{_AS_IT_IS[name]}: there is no other here")

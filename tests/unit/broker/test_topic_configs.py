@@ -13,6 +13,7 @@ from penstock.errors import InvalidConfig
         ("retention.bytes", "-5", "a whole number above 0, or -1 for no limit"),
         ("retention.bytes", "0", "a whole number above 0, or -1 for no limit"),
         ("delete.retention.ms", "-5", "a whole number of 0 or more"),
+        ("max.message.bytes", "-5", "a whole number of 0 or more"),
         ("retention.ms", str(1 << 63), "a whole number of 64 bits"),
         ("retention.ms", "week", "a whole number"),
     ],

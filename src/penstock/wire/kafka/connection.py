@@ -138,8 +138,8 @@ def _foreign(start: bytearray) -> InvalidRequest | None:
         return InvalidRequest("they look like HTTP, and this is the Kafka port; ask the address of --http")
     if start.startswith(_TLS_START):
         return InvalidRequest(
-            "they look like TLS, which is not spoken here; set the client's security.protocol to PLAINTEXT or "
-            "SASL_PLAINTEXT, or serve with --tls-cert and --tls-key"
+            "they look like TLS, which is not spoken here; set the client's security.protocol to PLAINTEXT "
+            "or SASL_PLAINTEXT, or serve with --tls-cert and --tls-key"
         )
     return None
 
