@@ -22,8 +22,8 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _server(certificates: Path) -> ServerTls:
-    files = (certificates / each for each in ("server.pem", "server.key", "ca.pem"))
-    return ServerTls(TlsFiles(*files))
+    certificate, key, authority = (certificates / each for each in ("server.pem", "server.key", "ca.pem"))
+    return ServerTls(TlsFiles(certificate, key, authority))
 
 
 def _shake(server: ServerTls, client: ssl.SSLContext) -> None:
