@@ -179,7 +179,10 @@ class Fault(Enum):
 def shown(value: object, at_most: int = 80) -> str:
     """Return a value for use in a message: quoted, and cut when long."""
     text = repr(value)
-    return text if len(text) <= at_most else f"{text[:at_most]}… ({len(text)} characters)"
+    if len(text) <= at_most:
+        return text
+    size = len(value if isinstance(value, str | bytes) else text)
+    return f"{text[:at_most]}… ({size} {'bytes' if isinstance(value, bytes) else 'characters'})"
 
 
 class Error(Exception):

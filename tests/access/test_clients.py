@@ -1,5 +1,8 @@
 """confluent-kafka, unmodified, at `penstock serve`: SASL_SSL with every mechanism, and certificates."""
 
+import socket
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -174,3 +177,17 @@ def test_no_secret_and_no_payload_is_in_what_the_process_said(house: House, addr
     assert PASSWORD not in said
     assert TOKEN not in said
     assert CANARY.decode() not in said
+
+
+def test_a_handshake_that_fails_at_the_kafka_port_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with House(tmp_path, client_certificates="required") as own:
+        host, _, port = own.broker.address.rpartition(":")
+        with (
+            socket.create_connection((host, int(port)), SECONDS) as bare,
+            own.context().wrap_socket(bare, server_hostname="localhost") as client,
+            suppress(OSError),  # an alert, or just the end
+        ):
+            assert client.recv(1) == b""
+    assert "access.client_certificates" in caplog.text

@@ -14,6 +14,7 @@ from penstock import metrics
 from penstock.errors import InvalidAccessFile, InvalidCertificate
 
 from .access_file import refuse_readable
+from .handshake import HandshakeContext, HandshakeLog, WatchedHandshake
 
 
 class TlsFiles(NamedTuple):
@@ -63,6 +64,7 @@ class ServerTls:
     def __init__(self, files: TlsFiles) -> None:
         """Raises InvalidCertificate."""
         self.files = files
+        self._handshakes = HandshakeLog()
         self.context = RenewableContext(ssl.PROTOCOL_TLS_SERVER)
         self.reload()
 
@@ -80,7 +82,8 @@ class ServerTls:
 
     def _loaded(self) -> ssl.SSLContext:
         files = self.files
-        made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        made = HandshakeContext(ssl.PROTOCOL_TLS_SERVER)
+        made.handshakes, made.sslobject_class = self._handshakes, WatchedHandshake
         made.minimum_version = ssl.TLSVersion.TLSv1_2
         made.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
         try:

@@ -36,6 +36,7 @@ from .call import ClientCall, Reply, RequestHandler
 from .cluster import Cluster
 from .coordinating import Coordinating
 from .describing import Describing
+from .descriptors import Descriptors
 from .error_codes import number_of
 from .fetching import Fetching
 from .group_listing import GroupListing
@@ -324,7 +325,7 @@ class Broker:
         api = slot.request.api
         assert api is not None
         if any(field.name == "error_code" and field.is_in(slot.request.version) for field in api.answer):
-            answer = {"error_code": int(number_of(error)), "error_message": str(error)}
+            answer = {"error_code": int(number_of(error, api.key)), "error_message": str(error)}
             slot.fill([api.encode_answer(answer, slot.request.version)])
         else:
             slot.session.refuse(error)
@@ -408,7 +409,7 @@ class Broker:
         self._stopped.set()
 
     async def _tick(self) -> None:
-        looked = self.clock.monotonic()
+        looked, descriptors = self.clock.monotonic(), Descriptors(self.clock)
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             for tick in self.ticks:
@@ -421,6 +422,7 @@ class Broker:
                 self._make_room(now)
                 self.measures.tell()
                 self._close_unknown(now)
+                descriptors.look()
 
     def _close_idle(self, now: float) -> None:
         longest = self.settings.idle.total_seconds()

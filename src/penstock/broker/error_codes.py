@@ -1,10 +1,29 @@
 """From an error's code to the number that Kafka's clients know: the Kafka port's own table.
 
 What a client should try again has a number that it tries again after; what it cannot have meant is
-UNKNOWN_SERVER_ERROR.
+UNKNOWN_SERVER_ERROR. While the store is away, a coordinator has numbers of its own: to clients
+KAFKA_STORAGE_ERROR is about a partition, and one that ends a transaction gives up after it.
 """
 
 from penstock.errors import Error, InvalidBatch
+from penstock.wire.kafka.apis.groups import (
+    DELETE_GROUPS,
+    DESCRIBE_GROUPS,
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    LIST_GROUPS,
+    SYNC_GROUP,
+)
+from penstock.wire.kafka.apis.offsets import OFFSET_COMMIT, OFFSET_DELETE, OFFSET_FETCH
+from penstock.wire.kafka.apis.transactions import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    END_TXN,
+    INIT_PRODUCER_ID,
+    LIST_TRANSACTIONS,
+    TXN_OFFSET_COMMIT,
+)
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
 
 _ODD = E.UNKNOWN_SERVER_ERROR
@@ -168,9 +187,32 @@ ERROR_NUMBERS: dict[str, E] = {
     "wrong_setting_type": _ODD,
 }
 
+_ASKS_AGAIN = (  # clients look for the coordinator, which may be another one by then, and send once more
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    DELETE_GROUPS,
+    DESCRIBE_GROUPS,
+    END_TXN,
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    LIST_GROUPS,
+    OFFSET_COMMIT,
+    OFFSET_DELETE,
+    SYNC_GROUP,
+    TXN_OFFSET_COMMIT,
+)
+# Some clients of these know no COORDINATOR_NOT_AVAILABLE: Java's look for the coordinator of a transactional
+# id that there is none of, and aiokafka and older Java consumers fail.
+_WAITS = (INIT_PRODUCER_ID, LIST_TRANSACTIONS, OFFSET_FETCH)
+_COORDINATOR_AWAY = {each.key: E.COORDINATOR_NOT_AVAILABLE for each in _ASKS_AGAIN} | {
+    each.key: E.COORDINATOR_LOAD_IN_PROGRESS for each in _WAITS
+}
 
-def number_of(error: Error) -> E:
-    """Return the number that an error has for Kafka's clients."""
+
+def number_of(error: Error, key: int | None = None) -> E:
+    """Return the number that an error has for Kafka's clients, in the answer to an API where that matters."""
     if isinstance(error, InvalidBatch) and error.is_damaged:  # clients send it again; no other bad batch
         return E.CORRUPT_MESSAGE
-    return ERROR_NUMBERS.get(error.code, _ODD)
+    number = ERROR_NUMBERS.get(error.code, _ODD)
+    return _COORDINATOR_AWAY.get(key, number) if number is _AWAY and key is not None else number

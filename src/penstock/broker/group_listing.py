@@ -62,7 +62,7 @@ class GroupListing:
             # The right comes first: who may not look must not learn whether there is a group.
             if not call.may(AccessRight.DESCRIBE, resource.group(name)):
                 raise Refused(E.GROUP_AUTHORIZATION_FAILED)
-            if not await self._broker.run(partial(self._groups.store.is_known, name)):
+            if not await self._groups.is_known(name):
                 return {"group_id": name, "group_state": _DEAD}
             held = await self._groups.find(call, name, AccessRight.DESCRIBE)
         except Refused as exc:
@@ -85,7 +85,7 @@ class GroupListing:
             except Refused as exc:
                 number = exc.number
             except Error as exc:
-                number = number_of(exc)
+                number = number_of(exc, DELETE_GROUPS.key)
             results.append({"group_id": name, "error_code": int(number)})
         return {"results": results}
 

@@ -129,7 +129,7 @@ class GroupOffsets:
                 known, open_places = await self._broker.run(partial(self._groups.store.committed, name))
                 return {"topics": self._places(call, wanted, known, open_places if stable else set())}
             except Error as exc:
-                number = number_of(exc)
+                number = number_of(exc, OFFSET_FETCH.key)
         return {"error_code": int(number), "topics": _all_failed(wanted, number)}
 
     def _places(

@@ -95,7 +95,8 @@ def read_configs(given: Mapping[str, str | None]) -> Setting:
                 raise InvalidConfig(name, value, f"one of {', '.join(PARTITIONERS)}")
             partitioner = str(value)
         elif name == "max.message.bytes" and value is not None:
-            _whole(name, value)
+            if _whole(name, value) < 0:
+                raise InvalidConfig(name, value, "a whole number of 0 or more")
         elif name in _AS_IT_IS:
             if value not in (None, _AS_IT_IS[name]):
                 raise InvalidConfig(name, value, f"{_AS_IT_IS[name]}: there is no other here")
@@ -191,8 +192,10 @@ def _policy(value: str | None) -> frozenset[str]:
 
 def _limit(name: str, value: str) -> int:
     number = _whole(name, value)
-    if number < -1 or (number == 0 and name != "retention.ms"):
-        raise InvalidConfig(name, value, "a whole number above 0, or -1 for no limit")
+    may_be_none = name == "retention.ms"
+    if number < -1 or (number == 0 and not may_be_none):
+        least = "of 0 or more" if may_be_none else "above 0"
+        raise InvalidConfig(name, value, f"a whole number {least}, or -1 for no limit")
     return number
 
 
@@ -201,6 +204,6 @@ def _whole(name: str, value: str) -> int:
         number = int(value)
     except ValueError:
         raise InvalidConfig(name, value, "a whole number") from None
-    if not -1 <= number < 1 << 63:
+    if not -1 << 63 <= number < 1 << 63:
         raise InvalidConfig(name, value, "a whole number of 64 bits")
     return number

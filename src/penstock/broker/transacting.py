@@ -120,7 +120,7 @@ class Transacting:
         except Refused as exc:
             rest, numbers = E(_number(ADD_PARTITIONS_TO_TXN, call, exc.number)), {}
         except Error as exc:
-            rest, numbers = number_of(exc), {}
+            rest, numbers = number_of(exc, ADD_PARTITIONS_TO_TXN.key), {}
         return {
             "results_by_topic_v3_and_below": [
                 {

@@ -112,7 +112,8 @@ def test_each_error_crosses_to_another_process_whole(cls: type[Error]) -> None:
 
 def test_a_value_in_a_message_is_quoted_and_cut() -> None:
     assert shown("a'b\n\ud800") == r'''"a'b\n\ud800"'''
-    assert shown("x" * 100) == "'" + "x" * 79 + "… (102 characters)"
+    assert shown("x" * 100) == "'" + "x" * 79 + "… (100 characters)"
+    assert shown(b"\xff" * 100) == r"b'" + r"\xff" * 19 + r"\x… (100 bytes)"
     assert shown("x" * 78) == "'" + "x" * 78 + "'"
 
 

@@ -28,6 +28,10 @@ _SIZE = struct.Struct(">i")
 _HEAD = struct.Struct(">hhi")
 _ANSWER = struct.Struct(">ii")
 _FIRST, _SMALL = 4 * 1024, 64 * 1024  # of the buffer: an idle connection needs little
+_HTTP_STARTS = frozenset(
+    (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI ")
+)
+_TLS_START = b"\x16\x03"  # a handshake
 _GROWTH = 4  # times what has come: the room for a large request
 
 
@@ -102,7 +106,7 @@ class RequestReader:
             if size < _HEAD.size:
                 raise InvalidRequest(f"a size of {size} bytes")
             if size > self.max_bytes:
-                raise FrameTooLarge(size, self.max_bytes)
+                raise _foreign(self._buffer[at : at + _SIZE.size]) or FrameTooLarge(size, self.max_bytes)
             begin = at + _SIZE.size
             if self._filled - begin < size:
                 if size > _FIRST and size > len(self._buffer) - _SIZE.size:
@@ -126,6 +130,18 @@ class RequestReader:
         """Go on in a larger buffer: the one there was may still be lent to who fills it."""
         self._large = bytearray(min(self._size, max(_SMALL, _GROWTH * len(come))))
         self._large[: len(come)] = come
+
+
+def _foreign(start: bytearray) -> InvalidRequest | None:
+    """Return what is wrong with the first bytes of another protocol: as a size they are very large."""
+    if bytes(start) in _HTTP_STARTS:
+        return InvalidRequest("they look like HTTP, and this is the Kafka port; ask the address of --http")
+    if start.startswith(_TLS_START):
+        return InvalidRequest(
+            "they look like TLS, which is not spoken here; set the client's security.protocol to PLAINTEXT "
+            "or SASL_PLAINTEXT, or serve with --tls-cert and --tls-key"
+        )
+    return None
 
 
 def _request(data: bytearray) -> KafkaRequest:

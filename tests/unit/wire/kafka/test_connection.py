@@ -83,3 +83,17 @@ def test_room_grows_with_what_comes_and_not_with_what_is_announced() -> None:
         most = max(most, connection.large_bytes)
         assert connection.large_bytes <= max(64 * 1024, 4 * (end + 50_000))
     assert most > 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: shop\r\n\r\n", "they look like HTTP"),
+        (b"OPTIONS * HTTP/1.1\r\n\r\n", "they look like HTTP"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "they look like TLS"),
+    ],
+    ids=["GET", "OPTIONS", "TLS"],
+)
+def test_another_protocol_is_named_and_not_taken_for_a_large_request(sent: bytes, said: str) -> None:
+    with pytest.raises(InvalidRequest, match=said):
+        fed(RequestReader(104_857_600), sent, len(sent))
