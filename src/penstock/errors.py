@@ -1680,11 +1680,11 @@ class AnotherLog(PipelineError):
 
     code = "another_log"
 
-    def __init__(self, keeper: str, was: str, now: str) -> None:
+    def __init__(self, keeper: str, was: str, now: str, lake: str = "") -> None:
         super().__init__(
             f"{keeper} was made from {was}, and this is {now}, so nothing was read or written; give the "
             "store it was made from, write into another folder, or make the tables again from this one: "
-            "penstock pipeline reset --rebuild"
+            f"penstock pipeline reset {f'{lake} ' * bool(lake)}--rebuild"
         )
 
 

@@ -15,7 +15,17 @@ import msgspec
 from penstock.errors import MissingExtra, TableDiffers
 
 from .history import Past
-from .identity import BatchIdentity, Source, Transactions, application, ends_in, mark_application, marks_in
+from .identity import (
+    BatchIdentity,
+    Source,
+    Transactions,
+    application,
+    ends_in,
+    mark_application,
+    marks_in,
+    name_application,
+    name_version,
+)
 from .offsets import Ends
 from .storage import Location, location
 
@@ -239,6 +249,7 @@ def declared(source: Source, ends: Ends, marks: Mapping[int, int]) -> tuple[Tran
     where = source.log_id, source.topic_id
     pairs = [(application(*where, p), end) for p, end in ends.items()]
     pairs += [(mark_application(*where, p), marks.get(p, 0)) for p in ends]
+    pairs.append((name_application(source.topic), name_version(*where)))
     return pairs, {SOURCES: msgspec.json.encode([source]).decode()}
 
 
