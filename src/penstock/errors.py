@@ -1721,10 +1721,10 @@ class TableDiffers(PipelineError):
 
     code = "table_differs"
 
-    def __init__(self, table: str, found: str, wanted: str) -> None:
+    def __init__(self, table: str, found: str, wanted: str, again: str) -> None:
         super().__init__(
             f"table {table} has other columns than the batch: the table has {found}, the batch has {wanted}; "
-            "write into another folder, or make the table again: penstock pipeline reset --rebuild"
+            f"write into another folder, or make the table again: {again}"
         )
 
 
@@ -1763,10 +1763,9 @@ class TableDamaged(PipelineError):
 
     code = "table_damaged"
 
-    def __init__(self, table: str, why: str) -> None:
+    def __init__(self, table: str, why: str, again: str) -> None:
         super().__init__(
-            f"table {table} cannot be read: {why}; restore the file, or make the table again: "
-            "penstock pipeline reset --rebuild"
+            f"table {table} cannot be read: {why}; restore the file, or make the table again: {again}"
         )
 
 

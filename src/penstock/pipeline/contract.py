@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import msgspec
 
-from penstock.errors import MissingExtra, TableDiffers
+from penstock.errors import MissingExtra, TableDamaged, TableDiffers
 
 from .history import Past
 from .identity import (
@@ -27,6 +27,7 @@ from .identity import (
     name_version,
 )
 from .offsets import Ends
+from .paths import made_again_by
 from .storage import Location, location
 
 try:
@@ -235,7 +236,12 @@ class Table(ABC):
         """
         found, wanted = _columns(self.schema_form()), _columns(self.form_of(schema))
         if found != wanted:
-            raise TableDiffers(self.path, _only(found, wanted), _only(wanted, found))
+            said = _only(found, wanted), _only(wanted, found)
+            raise TableDiffers(self.path, *said, made_again_by(self.folder))
+
+    def damaged(self, why: str) -> TableDamaged:
+        """Return the error of a table that cannot be read."""
+        return TableDamaged(self.path, why, made_again_by(self.folder))
 
 
 def notes_of(identity: BatchIdentity, rows: int, files: int) -> dict[str, str]:
