@@ -1683,11 +1683,11 @@ class AnotherLog(PipelineError):
 
     code = "another_log"
 
-    def __init__(self, keeper: str, was: str, now: str) -> None:
+    def __init__(self, keeper: str, was: str, now: str, lake: str = "") -> None:
         super().__init__(
             f"{keeper} was made from {was}, and this is {now}, so nothing was read or written; give the "
             "store it was made from, write into another folder, or make the tables again from this one: "
-            "penstock pipeline reset --rebuild"
+            f"penstock pipeline reset {f'{lake} ' * bool(lake)}--rebuild"
         )
 
 
@@ -1724,10 +1724,10 @@ class TableDiffers(PipelineError):
 
     code = "table_differs"
 
-    def __init__(self, table: str, found: str, wanted: str) -> None:
+    def __init__(self, table: str, found: str, wanted: str, again: str) -> None:
         super().__init__(
             f"table {table} has other columns than the batch: the table has {found}, the batch has {wanted}; "
-            "write into another folder, or make the table again: penstock pipeline reset --rebuild"
+            f"write into another folder, or make the table again: {again}"
         )
 
 
@@ -1766,10 +1766,9 @@ class TableDamaged(PipelineError):
 
     code = "table_damaged"
 
-    def __init__(self, table: str, why: str) -> None:
+    def __init__(self, table: str, why: str, again: str) -> None:
         super().__init__(
-            f"table {table} cannot be read: {why}; restore the file, or make the table again: "
-            "penstock pipeline reset --rebuild"
+            f"table {table} cannot be read: {why}; restore the file, or make the table again: {again}"
         )
 
 

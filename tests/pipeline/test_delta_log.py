@@ -39,21 +39,24 @@ def test_the_log_says_what_delta_rs_says(query: Query, to: Path, batches: int) -
     assert log.version == table.version() == batches
     assert log.schema() == json.loads(table.schema().to_json())
     assert {name: table.transaction_version(name) for name in log.applications} == log.applications
-    assert len(log.applications) == 3
+    assert len(log.applications) == 4
     assert rows_of(to) == all_places(batches)
     assert (to / "_delta_log" / "_last_checkpoint").exists() == (batches > 10)
     earlier = read_log(to, batches - 1)
     assert earlier is not None
+    named = earlier.applications.pop("penstock-topic/orders")
+    assert named == log.applications["penstock-topic/orders"]
     assert set(earlier.applications.values()) == {batches - 1}
 
 
 def test_both_write_the_same_but_for_their_names(
     query: Query, to: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    query.run(ends(0), ends(1))
-    monkeypatch.setattr(LogState, "can_be_added_to", lambda self: False)
+    query.run(ends(0), ends(1))  # the first one says more
     query.run(ends(1), ends(2))
-    ours, theirs = actions(to, 1), actions(to, 2)
+    monkeypatch.setattr(LogState, "can_be_added_to", lambda self: False)
+    query.run(ends(2), ends(3))
+    ours, theirs = actions(to, 2), actions(to, 3)
     assert [next(iter(each)) for each in ours] == [next(iter(each)) for each in theirs]
     for mine, other in zip(ours, theirs, strict=True):
         (kind,) = mine

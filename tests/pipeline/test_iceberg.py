@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -113,6 +114,15 @@ def test_batches_that_follow_each_other_are_there_once_and_all_readers_say_so(ta
     assert [each.name for each in tables_in(table.parent)] == ["orders"]
     (state,) = describe(table.parent)
     assert (state.size.version, state.size.rows, state.size.files) == (5, 50, 5)
+
+
+def test_the_documented_example_finds_a_table_whatever_its_folder_is_called(table: Path) -> None:
+    appended(table, 0, 3)
+    page = (ROOT / "docs" / "how-to" / "iceberg.md").read_text("utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", page.partition("## Read them")[2], re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(example, names)  # as a user would copy it
+    assert names["table"](table.parent, "orders").scan().to_arrow().num_rows == 3
 
 
 def test_a_batch_without_rows_moves_the_end(table: Path) -> None:

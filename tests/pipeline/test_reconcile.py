@@ -110,8 +110,10 @@ def test_a_missing_file_is_named(sqlite_store: LogStore, tmp_path: Path) -> None
     Driver(sqlite_store, lake, tmp_path / "checkpoint").step()
     file = next(tables_in(lake)[0].glob("*.parquet"))
     file.unlink()
-    with pytest.raises(TableDamaged, match=f"its file {file.name} is not there"):
+    with pytest.raises(TableDamaged, match=f"its file {file.name} is not there") as refused:
         run(sqlite_store, lake)
+    remedy = f"make the table again: penstock pipeline reset {lake} --rebuild --table {file.parent.name}"
+    assert str(refused.value).endswith(remedy), "not the other tables of the lake"
 
 
 def test_a_foreign_log_is_not_reconciled(sqlite_store: LogStore, tmp_path: Path) -> None:

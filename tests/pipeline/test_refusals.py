@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from penstock.errors import InvalidOption, NoJava
+from penstock.errors import InvalidOption, NoColumns, NoJava
 from penstock.model.event_types import EventTypes
 from penstock.pipeline import session
 from penstock.pipeline.lake_state import remember, reset
@@ -32,6 +32,15 @@ class OrderPlaced(msgspec.Struct):
 
 class OrderPaid(msgspec.Struct):
     at: str
+
+
+class OrderShipped(msgspec.Struct):
+    Timestamp_day: str
+
+
+class OrderMoved(msgspec.Struct):
+    key: str
+    event_key: str
 
 
 class Lake:
@@ -96,6 +105,32 @@ def test_parts_by_the_time_of_a_field_of_typed_events() -> None:
     for column in ("customer", "at"):
         with pytest.raises(InvalidOption, match=r"of a column of timestamps: timestamp, placed_at$"):
             check_lake(mode, f"day({column})")
+
+
+def test_a_field_with_the_name_of_the_column_that_parts_make() -> None:
+    types = EventTypes()
+    types.register(OrderShipped, "order.shipped")
+    with pytest.raises(NoColumns) as refused:
+        check_lake(Mode(types=types), "day(timestamp)")
+    assert str(refused.value) == (
+        "OrderShipped has no columns: its field Timestamp_day has the name of the column that "
+        "day(timestamp) makes in the table of order.shipped; give the field another name, or cut tables by "
+        "another unit or column (--partition-by)"
+    )
+    check_lake(Mode(types=types), "hour(timestamp)")
+    check_lake(Mode(types=types))
+
+
+def test_two_fields_that_would_have_one_column() -> None:
+    types = EventTypes()
+    types.register(OrderMoved, "order.moved")
+    with pytest.raises(NoColumns) as refused:
+        check_lake(Mode(types=types))
+    assert str(refused.value) == (
+        "OrderMoved has no columns: its fields key and event_key would both have the column event_key, for "
+        "case does not count, and a field named like a column of the record gets the prefix event_; give one "
+        "of them another name"
+    )
 
 
 def test_a_foreign_database(lake: Lake, tmp_path: Path) -> None:
@@ -213,3 +248,24 @@ def test_a_spark_that_does_not_start_leaves_no_reader_and_no_folder(
     assert log.holds(log.topic(TOPIC)) == {}
     assert (tmp_path / "lake").exists() == was_there
     assert not list(tmp_path.glob("lake/*"))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ('{"events": {"9": 1}}', "option --from=9: it must be one of the partitions 0 to 7"),
+        ('{"events": {"0": 999}}', "option --from=999: it must be at most "),
+        ("tomorrow", "option --from='tomorrow': it must be earliest, latest, or offsets as in"),
+    ],
+)
+@pytest.mark.parametrize("words", [["lake"], ["lake", "--format", "iceberg"]])
+def test_a_place_to_begin_that_is_none_leaves_nothing_behind(
+    sqlite_store: LogStore, penstock: Command, tmp_path: Path, words: list[str], given: str, said: str
+) -> None:
+    sqlite_store.fill(8)
+    given = given.replace("events", TOPIC)
+    where = ["--url", sqlite_store.url, "--topic", TOPIC, "--to", f"{tmp_path}/lake", "--once"]
+    done = penstock("pipeline", *words, *where, "--from", given)
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert said in done.err
+    assert not (tmp_path / "lake").exists()

@@ -54,6 +54,7 @@ class Query:
         (folder / "offsets").mkdir(parents=True, exist_ok=True)
         (folder / "metadata").write_text(json.dumps({"id": folder.name}))
         self.batches = len(list((folder / "offsets").iterdir()))
+        self.source = "log", "orders", 1  # the log's id, the topic, and the topic's own id
 
     def keeps_state(self) -> Query:
         (self.folder / "state").mkdir()
@@ -62,7 +63,7 @@ class Query:
     def plan(self, starts: Ends, ends: Ends) -> int:
         """Write the next batch into the checkpoint, as Spark does before it runs."""
         number, self.batches = self.batches, self.batches + 1
-        offset = json.dumps(Range("log", "orders", 1, starts, ends).to_json())
+        offset = json.dumps(Range(*self.source, starts, ends).to_json())
         (self.folder / "offsets" / str(number)).write_text(f"v1\n{{}}\n{offset}\n")
         return number
 

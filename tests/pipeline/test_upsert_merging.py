@@ -105,8 +105,8 @@ def test_a_batch_that_is_there_is_not_merged_again_and_another_range_is_refused(
 def test_an_older_row_never_wins_over_a_newer_one_or_over_a_tombstone(tmp_path: Path) -> None:
     table = tmp_path / "orders"
     commit(a_part(table, [a_row("a", 10), a_row("b", 11, deleted=True)]), a_batch(0, 12), UPSERT)
-    # As after a replay that nobody should make: another log id, older offsets.
-    again = ByOffsets((Range("another", "orders", 1, {0: 0}, {0: 9}),))
+    # As after a replay that nobody should make: another topic with the same keys, older offsets.
+    again = ByOffsets((Range("log", "orders again", 2, {0: 0}, {0: 9}),))
     commit(a_part(table, [a_row("a", 5), a_row("b", 6), a_row("c", 7)]), again, UPSERT)
     assert texts(table) == {"a": "a@10", "c": "c@7"}
     assert held(table)["b"]["deleted"]

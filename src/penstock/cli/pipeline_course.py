@@ -92,8 +92,9 @@ def _run(title: str, start: PipelineStart, given: dict[str, Any], topic: str | N
     job = job_of(given, topic)
     for each in finish_reset(job.to):
         click.echo(f"a reset was cut short: removed {each}", err=True)
-    check_format(job)
     reader = PipelineReader(job)
+    reader.check()
+    check_format(job)
     reader.begin()  # what is wrong from the start is not tried again, and said before Spark is up
     click.echo(f"starting Spark; {job.topic} goes to {job.to}, read as {reader.name}", err=True)
 

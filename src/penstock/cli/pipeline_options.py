@@ -112,7 +112,8 @@ _WRITING: list[Decorator] = [
     ),
     click.option(
         "--namespace",
-        help="Of Iceberg tables: their namespace in the catalog.  [default: the folder's name]",
+        help="Of Iceberg tables: their namespace in the catalog.  "
+        "[default: the folder's name, as letters, digits and _]",
     ),
     click.option(
         "--checkpoint",

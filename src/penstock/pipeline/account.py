@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from penstock.errors import MissingExtra, TableDamaged
+from penstock.errors import MissingExtra
 
 from .contract import Table
 from .identity import Source
@@ -114,6 +114,6 @@ def _add(table: Table, places: Places, gathered: list[pa.RecordBatch], strays: C
         try:
             columns = [placed.column(name).cast(pa.int64()).to_numpy() for name in PLACE]
         except pa.ArrowException as exc:
-            raise TableDamaged(table.path, f"partition or offset is no number: {exc}") from exc
+            raise table.damaged(f"partition or offset is no number: {exc}") from exc
         places.add(*columns)
     gathered.clear()

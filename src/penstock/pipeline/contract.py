@@ -12,11 +12,22 @@ from typing import Any, Self
 
 import msgspec
 
-from penstock.errors import MissingExtra, TableDiffers
+from penstock.errors import MissingExtra, TableDamaged, TableDiffers
 
 from .history import Past
-from .identity import BatchIdentity, Source, Transactions, application, ends_in, mark_application, marks_in
+from .identity import (
+    BatchIdentity,
+    Source,
+    Transactions,
+    application,
+    ends_in,
+    mark_application,
+    marks_in,
+    name_application,
+    name_version,
+)
 from .offsets import Ends
+from .paths import made_again_by
 from .storage import Location, location
 
 try:
@@ -225,7 +236,12 @@ class Table(ABC):
         """
         found, wanted = _columns(self.schema_form()), _columns(self.form_of(schema))
         if found != wanted:
-            raise TableDiffers(self.path, _only(found, wanted), _only(wanted, found))
+            said = _only(found, wanted), _only(wanted, found)
+            raise TableDiffers(self.path, *said, made_again_by(self.folder))
+
+    def damaged(self, why: str) -> TableDamaged:
+        """Return the error of a table that cannot be read."""
+        return TableDamaged(self.path, why, made_again_by(self.folder))
 
 
 def notes_of(identity: BatchIdentity, rows: int, files: int) -> dict[str, str]:
@@ -239,6 +255,7 @@ def declared(source: Source, ends: Ends, marks: Mapping[int, int]) -> tuple[Tran
     where = source.log_id, source.topic_id
     pairs = [(application(*where, p), end) for p, end in ends.items()]
     pairs += [(mark_application(*where, p), marks.get(p, 0)) for p in ends]
+    pairs.append((name_application(source.topic), name_version(*where)))
     return pairs, {SOURCES: msgspec.json.encode([source]).decode()}
 
 

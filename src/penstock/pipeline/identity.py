@@ -2,16 +2,19 @@
 
 The identity of a batch is written in the table's own transaction, beside the data. By offsets: an application
 transaction id for each source partition, whose version is the end offset, and one whose version is the mark
-of the last record (`history.py`). So any query, with whatever checkpoint, finds in the table itself where it
-ends, and whether the log still is the one it was made from. Output of a query that keeps state is no function
-of a range, so it is known by the query's id and the number of the batch.
+of the last record (`history.py`). One more for each topic's name keeps a number made from the log's id and
+the topic's own, so that another topic of that name is not mixed in. So any query, with whatever checkpoint,
+finds in the table itself where it ends, and whether the log still is the one it was made from. Output of a
+query that keeps state is no function of a range, so it is known by the query's id and the number of the
+batch.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Protocol
 
-from penstock.errors import InvalidOption, RangesDiffer, StateWithoutPast
+from penstock.errors import AnotherLog, InvalidOption, RangesDiffer, StateWithoutPast
 
 from .checkpoint import MicroBatch
 from .offsets import Ends, Piece, Range
@@ -30,6 +33,9 @@ class Known(Protocol):
     def is_empty(self) -> bool:
         """Return whether the table holds no data."""
 
+    def sources(self) -> "list[Source]":
+        """Return the topics that feed the table, as its last commit of ours says."""
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -41,6 +47,10 @@ class Source:
     partitions: int
     incarnation: int | None = None
 
+    def said(self) -> str:
+        """Return in words which topic it is."""
+        return f"topic {self.topic} with id {self.topic_id} of log {self.log_id}"
+
 
 class BatchIdentity(Protocol):
     """One batch, as tables know it."""
@@ -49,7 +59,7 @@ class BatchIdentity(Protocol):
         """Return the topics whose offsets the table keeps."""
 
     def is_in(self, table: Known) -> bool:
-        """Return whether the table holds the batch. Raises RangesDiffer, StateWithoutPast."""
+        """Return whether the table holds the batch. Raises AnotherLog, RangesDiffer, StateWithoutPast."""
 
     def transactions(self, table: Known) -> Transactions:
         """Return what is to be written beside the batch's data."""
@@ -72,6 +82,32 @@ def mark_application(log_id: str, topic_id: int, partition: int) -> str:
     return f"penstock-mark/{log_id}/{topic_id}/{partition}"
 
 
+def name_application(topic: str) -> str:
+    """Return the application transaction id under which stands which topic of that name feeds a table."""
+    return f"penstock-topic/{topic}"
+
+
+def name_version(log_id: str, topic_id: int) -> int:
+    """Return the number of a topic of a log: 63 bits, as a Delta table can keep."""
+    return int.from_bytes(sha256(f"{log_id}/{topic_id}".encode()).digest()[:8], "big") >> 1
+
+
+def check_name(keeper: str, lake: str, table: Known, source: Source, batch: Sequence[Source]) -> None:
+    """Refuse a topic that is new to a table that has another one of the same name. Raises AnotherLog.
+
+    `batch`: the topics of the batch, which a query of the user's own may have joined under one name.
+    """
+    ours = [(each.log_id, each.topic_id) for each in batch if each.topic == source.topic]
+    others = [each for each in table.sources() if each.topic == source.topic]
+    others = [each for each in others if (each.log_id, each.topic_id) not in ours]
+    known = table.version_of(name_application(source.topic))
+    if not others and (known is None or known in [name_version(*each) for each in ours]):
+        return
+    was = others[0].said() if others else f"topic {source.topic} with another id or of another log"
+    anew = " (it was deleted and made anew)" if others and others[0].log_id == source.log_id else ""
+    raise AnotherLog(keeper, was, f"{source.said()}{anew}", lake)
+
+
 @dataclass(frozen=True, slots=True)
 class ByOffsets:
     """A batch that is a function of the ranges it was made from.
@@ -92,7 +128,8 @@ class ByOffsets:
 
     def transactions(self, table: Known) -> Transactions:
         """Give the ends of all partitions to a table that is new to the topic, else of those that moved."""
-        return [pair for each in self.ranges for pair in self._ends(table, each)]
+        ends = [pair for each in self.ranges for pair in self._ends(table, each)]
+        return ends + list(self._names(table))
 
     def is_nothing(self) -> bool:
         """A table's end must move with every batch, or the next one would not begin there."""
@@ -100,10 +137,7 @@ class ByOffsets:
 
     def sources(self) -> list[Source]:
         """Return the topics of the ranges."""
-        return [
-            Source(each.log_id, each.topic, each.topic_id, len(each.ends), each.incarnation)
-            for each in self.ranges
-        ]
+        return [source_of(each) for each in self.ranges]
 
     def feeds(self, table: Known) -> bool:
         """Return whether the table has something of one of these topics."""
@@ -111,7 +145,11 @@ class ByOffsets:
 
     def _answer(self, table: Known, batch: Range) -> bool:
         pieces = batch.pieces()
-        since = 0 if _knows(table, batch) else None  # a partition that came when the topic grew
+        known = _knows(table, batch)
+        if not known:
+            lake = table.path.rpartition("/")[0] if self.of_lake else table.path
+            check_name(f"table {table.path}", lake, table, source_of(batch), self.sources())
+        since = 0 if known else None  # a partition that came when the topic grew
         ends = {piece.partition: _reached(table, batch, piece.partition, since) for piece in pieces}
         if all(end is None for end in ends.values()) or all(
             self._may_follow(ends[piece.partition], piece) for piece in pieces
@@ -132,6 +170,13 @@ class ByOffsets:
             yield application(batch.log_id, batch.topic_id, partition), batch.ends[partition]
             if partition in batch.marks:
                 yield mark_application(batch.log_id, batch.topic_id, partition), batch.marks[partition]
+
+    def _names(self, table: Known) -> Iterator[tuple[str, int]]:
+        """Say which topics have their names here; of two that were joined under one name, the first."""
+        moved = {each.topic: each for each in reversed(self.ranges) if each.pieces()}
+        for topic, batch in sorted(moved.items()):
+            if table.version_of(name_application(topic)) is None:
+                yield name_application(topic), name_version(batch.log_id, batch.topic_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +253,11 @@ def by_application(name: str | None, version: str | None) -> BatchIdentity:
     if version is None or not version.strip().isdigit():
         raise InvalidOption("txnVersion", version, "a number that grows with each write of the job")
     return ByEpoch(name, int(version), continues=False)
+
+
+def source_of(batch: Range) -> Source:
+    """Return the topic of a range."""
+    return Source(batch.log_id, batch.topic, batch.topic_id, len(batch.ends), batch.incarnation)
 
 
 def _knows(table: Known, batch: Range) -> bool:

@@ -19,7 +19,7 @@ from penstock.errors import MarkMissing, MissingExtra, PipelineFailed
 from .committing import Committing, TablePart, check_seen, commit, discard
 from .contract import Table, pasts_of
 from .history import Past
-from .identity import ByOffsets, Source
+from .identity import ByOffsets, Source, check_name, source_of
 from .kinds import table_at
 from .lake_state import remember
 from .offsets import Ends, Range
@@ -98,7 +98,7 @@ class Lake:
     def commit(self, parts: Sequence[TablePart], identity: ByOffsets, committing: Committing) -> None:
         """Put a batch into the tables that it has rows for, then move the mark, unless it is there already.
 
-        Raises RangesDiffer, TableDiffers, FilesUnseen, MarkMissing.
+        Raises AnotherLog, RangesDiffer, TableDiffers, FilesUnseen, MarkMissing.
         """
         if identity.is_nothing():
             return
@@ -128,13 +128,20 @@ class Lake:
         """
         self.check_mark()
         mark = LakeTable.opened(self._mark, _SCHEMA, _CONFIGURATION)
-        for batch in identity.ranges:
-            (source,) = replace(identity, ranges=(batch,)).sources()
-            if batch.pieces() and not mark.is_fed_by(source):
-                ends, marks = _begun(batch, source, self.fed_by(source))
-                mark.declare(source, ends, marks)
-                mark = LakeTable(self._mark)
+        new = [each for each in identity.ranges if each.pieces() and not mark.is_fed_by(source_of(each))]
+        for batch in new:
+            self._check_name(mark, source_of(batch), identity)  # before the mark knows any of them
+        for batch in new:
+            source = source_of(batch)
+            ends, marks = _begun(batch, source, self.fed_by(source))
+            mark.declare(source, ends, marks)
+            mark = LakeTable(self._mark)
         return mark
+
+    def _check_name(self, mark: LakeTable, source: Source, identity: ByOffsets) -> None:
+        """Refuse a topic of whose name another one has fed the lake. Raises AnotherLog."""
+        for table in (mark, *(each for each in self.tables if not each.is_fed_by(source))):
+            check_name(f"lake {self.root}", str(self.root), table, source, identity.sources())
 
     def _move(self, mark: LakeTable, identity: ByOffsets) -> None:
         for _ in range(_TRIES):

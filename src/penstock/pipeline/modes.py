@@ -52,7 +52,10 @@ def check_lake(mode: Mode, partition_by: str | None = None) -> TypedLake | None:
             "--key", named, "key, that of the record; other columns are for a pipeline of your own"
         )
     typed = TypedLake.of(mode.types) if mode.types is not None else None
-    Partitioning.parse(partition_by).check([*TIMES, *(typed.times() if typed else ())])
+    partitioning = Partitioning.parse(partition_by)
+    partitioning.check([*TIMES, *(typed.times() if typed else ())])
+    if typed:
+        typed.check_parts(partitioning)
     return typed
 
 

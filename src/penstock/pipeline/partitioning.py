@@ -45,6 +45,10 @@ class Partitioning:
             wanted = f"year, month, day or hour of a column of timestamps: {those}"
             raise InvalidOption("--partition-by", said, wanted)
 
+    def made(self, names: Collection[str]) -> str | None:
+        """Return the column that stands beside these, if one does."""
+        return f"{self.column}_{self.unit}" if self.column in names else None
+
     def columns(self, schema: pa.Schema) -> list[str]:
         """Return the columns that stand in the log and not in files, of a table with these columns."""
         return [field.name for field in self._added(schema)]
@@ -54,6 +58,9 @@ class Partitioning:
         for field in self._added(schema):
             if not pa.types.is_timestamp(schema.field(self.column).type):
                 raise InvalidOption("partitionBy", f"{self.unit}({self.column})", "of a column of timestamps")
+            if field.name.lower() in {name.lower() for name in schema.names}:
+                wanted = f"of another unit or column: rows have a column {field.name} already; or rename that"
+                raise InvalidOption("partitionBy", f"{self.unit}({self.column})", wanted)
             schema = schema.append(field)
         return schema
 
@@ -70,7 +77,7 @@ class Partitioning:
             yield ((names[0], value),), rows.filter(mine)
 
     def _added(self, schema: pa.Schema) -> list[pa.Field]:
-        if self.column is None or self.column not in schema.names:
+        made = self.made(schema.names)
+        if made is None:
             return []  # a table of other columns, as one of rejected rows may be
-        kind = pa.date32() if self.unit == "day" else pa.string()
-        return [pa.field(f"{self.column}_{self.unit}", kind)]
+        return [pa.field(made, pa.date32() if self.unit == "day" else pa.string())]

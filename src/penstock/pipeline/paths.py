@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
 
-from penstock.errors import InvalidOption, StorageRefused
+from penstock.errors import Error, InvalidOption, StorageRefused
 
 from .storage import Location, located, storage_of
 
@@ -84,6 +84,14 @@ def catalog_root(path: Location) -> Location | None:
     with suppress(PermissionError, StorageRefused):  # whoever may only see the table has no lake around it
         return path.parent if (path.parent / CONTROL / CATALOG).is_file() else None
     return None
+
+
+def made_again_by(table: Location) -> str:
+    """Return the command that makes one table again, and leaves the others of its lake."""
+    with suppress(Error, OSError):  # whoever may only see the table has no lake around it
+        if not (table / CONTROL).is_dir() and (table.parent / CONTROL).is_dir():
+            return f"penstock pipeline reset {table.parent} --rebuild --table {table.name}"
+    return f"penstock pipeline reset {table} --rebuild"
 
 
 def tables_in(path: At) -> list[At]:

@@ -24,13 +24,14 @@ from .lake_state import (
     reader_name,
 )
 from .offsets import Ends, Piece, before_starts
-from .options import read_options
+from .options import EARLIEST, LATEST, ReadingPlace, read_offsets, read_options
 from .query import Job, Progress, source_options
 from .settings import PipelineSettings
 from .source import continued
 from .view import open_view, removed, report_removed
 
 logger = logging.getLogger("penstock.pipeline")
+_FROM = "--from"  # what the command calls `startingOffsets`
 
 
 class PipelineReader:
@@ -51,6 +52,16 @@ class PipelineReader:
             self._keeps_folder = self._job.to.exists()
         return reader_name(self._job.to)
 
+    def check(self) -> None:
+        """Refuse a place to begin that is none, before anything is made of a new pipeline.
+
+        Raises InvalidOption.
+        """
+        job = self._job
+        if is_unnamed(job.to):
+            with closing(open_view(job.url, job.names, job.topic)) as view:
+                view.resolve(_starting(job), view.heads(), _FROM)
+
     def begin(self) -> None:
         """Hold what the pipeline will read, before it reads.
 
@@ -66,8 +77,7 @@ class PipelineReader:
             held = {} if found or named is None else view.held(heads.topic, named)
             if self._new is None:
                 self._new = not found and not held
-            starting = read_options(source_options(job)).starting
-            ends = found.starts if found else held or view.resolve(starting, heads, "startingOffsets")
+            ends = found.starts if found else held or view.resolve(_starting(job), heads, _FROM)
         self._tell_loss(removed(ends, heads.ends(), heads.starts()))
         _ = self.name
         self.moved(ends)
@@ -138,3 +148,11 @@ class PipelineReader:
                 logger.warning("retention does not wait for pipeline %s: %s", self.name, exc)
         finally:
             store.close()
+
+
+def _starting(job: Job) -> ReadingPlace:
+    """Return where a new pipeline begins. Raises InvalidOption."""
+    word = job.starting.strip()
+    if word not in (EARLIEST, LATEST):
+        read_offsets(_FROM, word, [job.topic])
+    return read_options(source_options(job)).starting

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import msgspec
 
 from penstock.clock import SYSTEM
-from penstock.errors import Error, MissingExtra, TableDamaged
+from penstock.errors import Error, MissingExtra
 
 from .contract import (
     OF_LAKE,
@@ -201,7 +201,7 @@ class LakeTable(Table):
         """
         for name in sorted(self.file_names()):
             if not (self._at / name).is_file():
-                raise TableDamaged(self.path, f"its file {name} is not there")
+                raise self.damaged(f"its file {name} is not there")
         try:
             with self._storage.asking(self._at):
                 row_bytes, plain = self._looked_at(names)
@@ -213,7 +213,7 @@ class LakeTable(Table):
                     columns=list(names), batch_size=rows, batch_readahead=0, fragment_readahead=0
                 )
         except (OSError, pa.ArrowException, DeltaError) as exc:
-            raise TableDamaged(self.path, self._storage.told(exc)) from None
+            raise self.damaged(self._storage.told(exc)) from None
 
     def _file_batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         for name in sorted(self.file_names()):

@@ -15,7 +15,7 @@ from uuid import UUID
 import msgspec
 
 from penstock.clock import SYSTEM
-from penstock.errors import InvalidOption, MissingExtra, PipelineFailed, TableDamaged
+from penstock.errors import InvalidOption, MissingExtra, PipelineFailed
 
 from ..contract import (
     FILES,
@@ -106,13 +106,13 @@ class IcebergTable(Table):
                 with suppress(TableAlreadyExistsError):  # now it is, by another driver
                     self._catalog.register_table(self._name, address_of(first[0]))
                 return self._known()
-            raise TableDamaged(self.path, f"its catalog knows no table {'.'.join(self._name)}") from exc
+            raise self.damaged(f"its catalog knows no table {'.'.join(self._name)}") from exc
 
     def _known(self) -> Loaded:
         try:
             found = self._catalog.load_table(self._name)
         except FileNotFoundError as exc:
-            raise TableDamaged(self.path, str(exc).partition("\n")[0]) from exc
+            raise self.damaged(str(exc).partition("\n")[0]) from exc
         if at(found.location()) != self.folder:
             wanted = f"another one than {self._name[0]}, where table {self._name[1]} is {found.location()}"
             raise InvalidOption("namespace", self._name[0], wanted)
@@ -237,14 +237,14 @@ class IcebergTable(Table):
         for each in self._tasks():
             file = at(each.file.file_path)
             if not file.is_file():
-                raise TableDamaged(self.path, f"its file {file.name} is not there")
+                raise self.damaged(f"its file {file.name} is not there")
         try:
             for batch in self._table.scan(selected_fields=tuple(names)).to_arrow_batch_reader():
                 rows = pa.Table.from_batches([batch]).select(list(names)).cast(schema)
                 together = min(rows_together, max(1, SCAN_BYTES * rows.num_rows // max(1, rows.nbytes)))
                 yield from rows.to_batches(max_chunksize=max(1, together))
         except (OSError, pa.ArrowException) as exc:
-            raise TableDamaged(self.path, str(exc).partition("\n")[0]) from exc
+            raise self.damaged(str(exc).partition("\n")[0]) from exc
 
     def append(self, files: Sequence[DataFile], identity: BatchIdentity) -> None:
         """Add files and the batch's identity in one transaction. Raises CommitFailedError."""

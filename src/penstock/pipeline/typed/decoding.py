@@ -55,11 +55,21 @@ def typed_columns(cls: type, taken: list[str]) -> TypedColumns:
     names: dict[str, str] = {}
     for each in shape.members:
         name = f"event_{each.name}" if each.name.lower() in used else each.name
-        if name.lower() in {other.lower() for other in names.values()} | used:
-            raise NoColumns(cls, f"two of its fields would have the column {name}, for case does not count")
+        same = [other for other, column in names.items() if column.lower() == name.lower()]
+        if same or name.lower() in used:
+            raise NoColumns(cls, _one_column(each.name, same, name))
         names[each.name] = name
     _check_names(cls, shape)
     return TypedColumns(shape, names)
+
+
+def _one_column(field: str, others: list[str], column: str) -> str:
+    both = f"its fields {others[0]} and {field} would both" if others else f"its field {field} would"
+    return (
+        f"{both} have the column {column}{'' if others else ', which is there already'}, for case does not "
+        "count, and a field named like a column of the record gets the prefix event_; give "
+        f"{'one of them' if others else 'it'} another name"
+    )
 
 
 @dataclass(frozen=True, slots=True)

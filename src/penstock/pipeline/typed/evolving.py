@@ -16,6 +16,7 @@ from ..committing import TablePart
 from ..contract import Table
 from ..identity import BatchIdentity
 from ..kinds import opened, table_at
+from ..paths import made_again_by
 
 try:
     from deltalake.exceptions import CommitFailedError
@@ -46,8 +47,8 @@ def evolve(part: TablePart) -> None:
     changed = [name for name, kind in wanted.items() if name in found and not _grows(found[name], kind)]
     changed += {"value"} & found.keys() - wanted.keys()  # it is raw, and its rows would have no fields
     if changed:
-        said = [_said(changed, each) for each in (found, wanted)]
-        raise TableDiffers(str(part.path), *said)
+        said = _said(changed, found), _said(changed, wanted)
+        raise TableDiffers(str(part.path), *said, made_again_by(part.path))
     new = [name for name, kind in wanted.items() if found.get(name) != kind]
     if any(_is_new(found.get(name), wanted[name]) for name in new):
         with suppress(CommitFailedError):  # another driver did it at the same moment; the commit looks again

@@ -426,7 +426,8 @@ _WANTED = {
     ScalarKind.BASE64: "bytes in base64",
     ScalarKind.TEXT_BYTES: "a text",
     ScalarKind.DATE: "a date as 2026-01-31",
-    ScalarKind.INSTANT: "a date and time with an offset, to the microsecond (without offset: Meta(tz=False))",
+    ScalarKind.INSTANT: "a date and time with an offset of at most 18 hours, to the microsecond "
+    "(without offset: Meta(tz=False))",
     ScalarKind.LOCAL: "a date and time without an offset, no finer than microseconds",
     ScalarKind.TIME: "a time of day, no finer than microseconds",
     ScalarKind.DURATION: "a duration as P1DT2.5S",

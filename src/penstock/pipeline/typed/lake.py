@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 import msgspec
 
-from penstock.errors import InvalidOption, MissingExtra
+from penstock.errors import InvalidOption, MissingExtra, NoColumns
 from penstock.model.codec import Json
 from penstock.model.event_types import EventType, EventTypes
 
 from ..columns import COLUMNS
+from ..partitioning import Partitioning
 from ..paths import folder_of
 from .decoding import REJECTED, TypedColumns, parsed, typed_columns
 from .routing import DELETED, REASON, TABLE, Layout
@@ -82,6 +83,19 @@ class TypedLake:
                 name = columns.names[each.name]
                 found[name] = found.get(name, True) and is_time(each.shape)
         return [name for name, times in found.items() if times]
+
+    def check_parts(self, partitioning: Partitioning) -> None:
+        """Refuse a field with the name of the column by which tables are cut. Raises NoColumns."""
+        for kind, columns in self.types:
+            made = partitioning.made([*_ENVELOPE, *columns.names.values()])
+            for field, column in columns.names.items():
+                if made is not None and column.lower() == made.lower():
+                    raise NoColumns(
+                        kind.cls,
+                        f"its field {field} has the name of the column that {partitioning.unit}"
+                        f"({partitioning.column}) makes in the table of {kind.name}; give the field another "
+                        "name, or cut tables by another unit or column (--partition-by)",
+                    )
 
     def layout(self) -> str:
         """Return what the sink must know of it, as an option."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO
 
-from penstock.errors import MissingExtra, TableDamaged
+from penstock.errors import MissingExtra
 from penstock.log.contract import LAST_OFFSET, Bounds, Log, OffsetRange, Position, Topic
 from penstock.log.entry import Entry
 from penstock.model.limits import ERASED
@@ -72,7 +72,7 @@ def superseded(path: Location, source: Source, log: Log, topic: Topic) -> Supers
     for table in lake.fed_by(source):
         if not fit(types_in(table), _NEEDED):
             why = f"one of its columns {', '.join(_NEEDED)} is gone, or something else"
-            raise TableDamaged(table.path, why)
+            raise table.damaged(why)
     return _LatestSearch(log, topic, _UpsertTables.of(lake, upserted, source, ends), bounds).run()
 
 
