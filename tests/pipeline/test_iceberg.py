@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import CommitStateUnknownException
+from pyiceberg.expressions import visitors
 from pyiceberg.table import Table as Loaded
 
 from penstock.errors import InvalidOption, PipelineFailed, RangesDiffer, TableDamaged, TableDiffers
@@ -203,6 +205,25 @@ def test_the_table_of_upserts_is_what_a_dictionary_would_be_after_every_batch(ta
     assert len(table_at(table).file_names()) <= BUCKETS
     with pytest.raises(InvalidOption, match="upsert by key"):
         commit(a_part(table, []), a_batch(offset, offset + 1), Upsert(("text",), (1,)))
+
+
+def test_manifests_that_are_asked_at_once_are_asked_about_their_own_files(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pyiceberg's threads would share an evaluator: each keeps there what it was asked about last."""
+    for n in range(3):
+        commit(a_part(table, [a_row(f"k-{n}", n)]), a_batch(n, n + 1), UPSERT)
+    begun = visitors._ManifestEvalVisitor.eval
+
+    def asked(self: Any, manifest: Any) -> bool:
+        self.partition_fields = manifest.partitions
+        threading.Event().wait(0.1)  # others put theirs there, if it is the same evaluator
+        mine = self.partition_fields is manifest.partitions
+        return begun(self, manifest) if mine else False
+
+    monkeypatch.setattr(visitors._ManifestEvalVisitor, "eval", asked)
+    assert commit(a_part(table, [a_row(f"k-{n}", 3 + n) for n in range(3)]), a_batch(3, 6), UPSERT)
+    assert sorted(row["offset"] for row in held(table).values()) == [3, 4, 5]
 
 
 def test_new_fields_get_columns_and_a_type_that_changed_is_refused(table: Path) -> None:

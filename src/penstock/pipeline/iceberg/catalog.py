@@ -32,7 +32,7 @@ try:
     from requests.exceptions import ConnectionError as NoConnection
     from requests.exceptions import Timeout
     from sqlalchemy import Engine, create_engine, event
-    from sqlalchemy.exc import IntegrityError
+    from sqlalchemy.exc import IntegrityError, ProgrammingError
     from sqlalchemy.pool import NullPool
 except ImportError as exc:
     raise MissingExtra("a lake of Iceberg tables", "iceberg") from exc
@@ -136,6 +136,11 @@ class _SqlCatalog(SqlCatalog):
     @engine.setter
     def engine(self, made: Any) -> None:
         made.dispose()
+
+    def create_tables(self) -> None:
+        """Make the tables of the catalog, unless another driver makes them just now."""
+        with suppress(IntegrityError, ProgrammingError):
+            super().create_tables()
 
     @staticmethod
     def _write_metadata(metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:

@@ -322,7 +322,7 @@ class IcebergTable(Table):
                 "let it do so (rewrite_data_files), or they would come back"
             )
         gone = [each.file for each in tasks]
-        producer = update.overwrite() if gone else update.merge_append()
+        producer = _evaluating_alone(update.overwrite()) if gone else update.merge_append()
         paths = (f"{self._table.location()}/{name}" for name in added)
         try:
             with producer as files:
@@ -482,6 +482,17 @@ class _Remembering(Transaction):
         if self._worked_out is None or self._worked_out[0] is not self._updates:
             self._worked_out = self._updates, super().table_metadata
         return self._worked_out[1]
+
+
+def _evaluating_alone(producer: Any) -> Any:
+    """Let each manifest be asked by an evaluator of its own.
+
+    pyiceberg 0.12 shares one over its threads, and it keeps what it is asked about in itself: a manifest
+    that holds files to be removed is then passed over, and the commit fails.
+    """
+    build = producer._build_manifest_evaluator
+    producer._build_manifest_evaluator = lambda spec: lambda manifest: build(spec)(manifest)
+    return producer
 
 
 def _below(file: Location, table: str) -> str:
