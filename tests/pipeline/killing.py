@@ -190,7 +190,10 @@ def run_together(command: Callable[[list[str]], None], lines: Sequence[list[str]
     def run(line: list[str]) -> None:
         # In Java each thread has a session of its own, and this one has none yet.
         type(spark)._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
-        command(line)
+        try:
+            command(line)
+        finally:  # none of them comes to its end, so that the others need not wait for this one
+            os._exit(1)
 
     threads = [Thread(target=run, args=(line,)) for line in lines]
     for each in threads:
