@@ -122,7 +122,7 @@ def test_new_fields_get_columns_without_a_stop_and_a_changed_type_is_refused(
     refused = command(*words(sqlite_store, to, "changed"))
     assert refused.code == 1
     assert "order_id" in refused.err
-    assert "reset --rebuild" in refused.err
+    assert f"reset {to} --rebuild --table order.placed" in refused.err
     assert len(rows(to, "order.placed")) == 3
     assert command(*words(sqlite_store, to, "later")).code == 0  # it goes on, with the class it had
     assert [row["reason"] for row in rows(to, "rejected")] == ["order_id: must be a text, and is a number"]
