@@ -74,6 +74,7 @@ ON_FILES = tuple(
         "kafka/test_times",
     )
 )
+SPARKS = {"spark", "killed_lakes"}  # fixtures that start one
 THREADS_END_SECONDS = 10.0  # a busy machine may be slow to end them
 # Neither the calls of handlers, which a test may leave hanging on purpose, nor threads of a pool
 # (`penstock-rest_0`), which a door that several tests share makes when it needs one.
@@ -133,17 +134,17 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is slow by its folder or by its kind of store, before `-m` chooses."""
+    """Mark what is slow by its folder or by its kind of store, and what has a Spark, before `-m` chooses."""
     if level_from_environment() != "long":
-        items[:] = [
-            item for item in items if "files" not in _parameters(item) or item.path.as_posix() in ON_FILES
-        ]
+        items[:] = [item for item in items if not _is_long(item)]
     on_sqlite = {_test_of(item) for item in items if "sqlite" in _parameters(item)}
     for item in items:
         others = {"postgres", "lists", "files"} & _parameters(item) and item.path.as_posix() not in EVERY_KIND
         repeats = _test_of(item) in on_sqlite and (others or "memory" in _parameters(item))
         if repeats or str(item.path).startswith(SLOW_FOLDERS):
             item.add_marker(pytest.mark.slow)
+        if SPARKS & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.spark)
 
 
 class LongestFirst:
@@ -152,6 +153,12 @@ class LongestFirst:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         items[:] = longest_first(items)
+
+
+def _is_long(item: pytest.Item) -> bool:
+    """Return whether only the long set has it."""
+    on_files = "files" in _parameters(item) and item.path.as_posix() not in ON_FILES
+    return on_files or item.get_closest_marker("long") is not None
 
 
 def _test_of(item: pytest.Item) -> str:

@@ -19,12 +19,6 @@ GAPS = {"fast": (2.0, 4.0), "slow": (2.0, 5.0), "long": (4.0, 20.0)}  # seconds 
 POISONED = "poisoned"  # the killer's key
 
 
-def only_long() -> None:
-    """Skip what repeats another run of the slow set."""
-    if level_from_environment() != "long":
-        pytest.skip("one of the same kind is enough here; --long has all of them")
-
-
 @pytest.fixture
 def sqlite_faults(tmp_path: Path) -> FaultStore:
     """Give a store of its own in a SQLite file."""
@@ -38,10 +32,8 @@ def postgres_faults(postgres_url: str) -> FaultStore:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("run", [1, 2, 3])
+@pytest.mark.parametrize("run", [1, *(pytest.param(run, marks=pytest.mark.long) for run in (2, 3))])
 def test_on_postgresql(run: int, postgres_faults: FaultStore, tmp_path: Path, budget: Budget) -> None:
-    if run > 1:
-        only_long()
     disturb(postgres_faults, tmp_path, budget("faults.run"), run)
 
 
@@ -70,13 +62,11 @@ def disturb(store: FaultStore, folder: Path, rounds: Iterator[Round], run: int) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.long)])
 def test_a_record_that_kills_is_set_aside_and_nobody_else_is(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     """Its key waits in that group; all the others, and the other groups, go on."""
-    if kind != "sqlite":
-        only_long()
     store: FaultStore = request.getfixturevalue(f"{kind}_faults")
     poisoned = [{"type": type, "value": 1, "key": POISONED} for type in (KILLER, "t")]
     with Traffic(store) as traffic, Crew(store, tmp_path, 2) as crew:

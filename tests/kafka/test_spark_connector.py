@@ -17,7 +17,7 @@ from tests.kafka.maven import cache, jars
 from tests.kafka.served import Served
 from tests.services.budget import level_from_environment
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 SPARK = "4.0.0"
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK}"

@@ -157,12 +157,18 @@ def place_of(lake: str) -> str:
 
 
 def kill_tree(driver: int) -> None:
-    """End the driver and all its processes as `kill -9` does, this one last."""
-    found = [psutil.Process(driver), *psutil.Process(driver).children(recursive=True)]
-    for process in found:
+    """End the driver and all its processes as `kill -9` does, this one last.
+
+    The driver is stopped first, so that it does not act on the death of the others, and killed after them:
+    whoever waits for its end finds that nobody writes any more.
+    """
+    root = psutil.Process(driver)
+    root.suspend()
+    for process in root.children(recursive=True):
         if process.pid != os.getpid():
             with suppress(psutil.NoSuchProcess):  # it may have gone with the one before
                 process.kill()
+    root.kill()
     points.kill()
 
 

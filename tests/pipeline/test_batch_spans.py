@@ -16,6 +16,7 @@ CANARY = "canary-77d0"
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 def test_a_trace_reaches_the_batch_that_brought_its_record_to_a_table(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/shop.db"
     outbox = Outbox(url)

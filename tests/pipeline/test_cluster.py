@@ -88,6 +88,7 @@ def kill_driver(driver: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_killed_executors_and_drivers_lose_and_double_nothing_and_a_folder_not_seen_by_all_is_refused(
     cluster: SparkCluster, postgres_url: str, tmp_path: Path, unseen: Path

@@ -19,7 +19,7 @@ from tests.pipeline.stores import LogStore
 from tests.pipeline.test_cluster import commits
 from tests.pipeline.test_continue import places
 
-RECORDS = 5_000
+RECORDS = 3_000  # in the lake by three batches
 
 
 def client(server: ConnectServer, store: LogStore, folder: Path) -> subprocess.Popen[str]:
@@ -34,6 +34,7 @@ def client(server: ConnectServer, store: LogStore, folder: Path) -> subprocess.P
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_each_record_comes_once_also_when_the_server_is_killed(
     sqlite_store: LogStore, tmp_path: Path

@@ -91,6 +91,7 @@ def only_an_old_java(folder: Path) -> dict[str, str]:
     return {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "JAVA_HOME": ""}
 
 
+@pytest.mark.spark
 def test_a_streaming_lake_waits_for_its_database_and_on_sigterm_leaves_with_zero(
     postgres_url: str, tmp_path: Path
 ) -> None:
@@ -123,6 +124,7 @@ def test_a_streaming_lake_waits_for_its_database_and_on_sigterm_leaves_with_zero
     store.close()
 
 
+@pytest.mark.spark
 def test_workers_without_penstock_are_one_sentence(sqlite_store: LogStore, tmp_path: Path) -> None:
     need_java()
     sqlite_store.fill(10)

@@ -55,6 +55,7 @@ def test_several_topics_are_one_stream(sqlite_store: LogStore, spark: Any, tmp_p
     several(spark, sqlite_store, tmp_path)
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_older_spark_does_the_same_and_delta_spark_reads_it(version: str, tmp_path: Path) -> None:
     need_java()

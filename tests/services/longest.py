@@ -19,7 +19,6 @@ LONGEST_SECONDS = {
     "tests/pipeline/test_upsert_lake.py": 99,
     "tests/pipeline/test_iceberg_command.py": 98,
     "tests/pipeline/test_bucket_command.py": 97,
-    "tests/pipeline/test_bucket_iceberg_command.py": 96,
     "tests/compat/test_install_lines.py": 59,
     "tests/pipeline/test_write_back_spark.py": 45,
     "tests/pipeline/test_cluster.py": 40,

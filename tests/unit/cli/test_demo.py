@@ -121,6 +121,7 @@ def test_the_demo_runs_as_a_program_in_a_pipe(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 def test_the_events_reach_the_lake(tmp_path: Path) -> None:
     need_java()
     done = subprocess.run(
