@@ -4,7 +4,7 @@ Density comes from the head's row lock, not from ownership: whoever appends lock
 order (topic id, partition), numbers under the lock and raises them in the same transaction.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from penstock.errors import TopicVanished
@@ -82,15 +82,31 @@ class Numbering:
             Raised(*key, head.next_offset, self._next[key] - head.next_offset, self._max_ms[key])
             for key, head in self._heads.items()
         ]
-        columns = Rows(
-            topic_id=[one.topic_id for one in raised],
-            partition=[one.partition for one in raised],
-            added=[one.added for one in raised],
-            max_ms=[one.max_ms for one in raised],
-        )
-        self._tx.change("log", "heads_raise", raises=columns)
-        mark_times(self._tx, raised)
+        _raise(self._tx, raised)
         return raised
+
+
+def raise_by(tx: Transaction, counts: Sequence[Row], move: Callable[[], object]) -> list[HeadKey]:
+    """Lock heads, let records be moved behind them, and raise them; return which they are.
+
+    A count is (topic id, partition, how many, the latest time). Raises TopicVanished.
+    """
+    keys = [HeadKey(topic_id, partition) for topic_id, partition, _, _ in counts]
+    heads = lock_heads(tx, keys)
+    move()
+    raised = [
+        Raised(*key, heads[key].next_offset, added, max(max_ms, heads[key].max_ms))
+        for key, (_, _, added, max_ms) in zip(keys, counts, strict=True)
+    ]
+    _raise(tx, raised)
+    return keys
+
+
+def _raise(tx: Transaction, raised: Sequence[Raised]) -> None:
+    """Raise locked heads, and mark the time where a mark is due."""
+    raises = [(one.topic_id, one.partition, one.added, one.max_ms) for one in raised]
+    tx.change("log", "heads_raise", raises=Rows.of("topic_id partition added max_ms", raises))
+    mark_times(tx, raised)
 
 
 def mark_times(tx: Transaction, raised: Sequence[Raised]) -> None:

@@ -15,7 +15,7 @@ from ..batches import ALLOWED, FOREIGN_KEYS, LogPlace
 from ..contract import Topic
 from .contract import Rows
 from .database import Transaction
-from .heads import HeadKey, Raised, lock_heads, mark_times
+from .heads import raise_by
 from .topics import topic_of
 
 _KEYS = 10_000  # that are looked at together
@@ -28,17 +28,8 @@ def release_held(tx: Transaction, producer_id: int) -> Sequence[LogPlace]:
         return ()
     if _place_again(tx, producer_id, {row[0] for row in counts}):
         counts = tx.rows("log", "pending_counts", producer_id=producer_id)
-    keys = [HeadKey(topic_id, partition) for topic_id, partition, _, _ in counts]
-    heads = lock_heads(tx, keys)
-    tx.change("log", "pending_move", producer_id=producer_id)
-    raised = [
-        Raised(*key, heads[key].next_offset, added, max(max_ms, heads[key].max_ms))
-        for key, (_, _, added, max_ms) in zip(keys, counts, strict=True)
-    ]
-    raises = [(one.topic_id, one.partition, one.added, one.max_ms) for one in raised]
-    tx.change("log", "heads_raise", raises=Rows.of("topic_id partition added max_ms", raises))
-    mark_times(tx, raised)
-    return [LogPlace(*key) for key in keys]
+    risen = raise_by(tx, counts, lambda: tx.change("log", "pending_move", producer_id=producer_id))
+    return [LogPlace(*key) for key in risen]
 
 
 def allowing_foreign(tx: Transaction, topics: Iterable[int]) -> set[int]:

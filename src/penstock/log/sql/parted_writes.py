@@ -21,7 +21,7 @@ from penstock.errors import MapChanged, PartsMissing, UnknownTopic, WriteOutOfOr
 from ..contract import Topic
 from .contract import Rows
 from .database import Database, Transaction
-from .heads import HeadKey, Raised, lock_heads, mark_times
+from .heads import raise_by
 from .topics import keep_topics
 
 BEFORE_RELEASE = points.declare("log.before_release", "The parts of a write are there; none is released yet.")
@@ -145,16 +145,8 @@ class PartedWrites:
         counts = tx.rows("log", "parts_counts", ids=ids)
         if sum(row[2] for row in counts) != sum(part.records for part in parts):
             raise PartsMissing(len(parts))
-        keys = [HeadKey(topic_id, partition) for topic_id, partition, _, _ in counts]
-        heads = lock_heads(tx, keys)
-        tx.change("log", "parts_move", parts=Rows(id=ids, place=list(range(len(ids)))))
-        raised = [
-            Raised(*key, heads[key].next_offset, added, max(max_ms, heads[key].max_ms))
-            for key, (_, _, added, max_ms) in zip(keys, counts, strict=True)
-        ]
-        raises = [(one.topic_id, one.partition, one.added, one.max_ms) for one in raised]
-        tx.change("log", "heads_raise", raises=Rows.of("topic_id partition added max_ms", raises))
-        mark_times(tx, raised)
+        moved = Rows(id=ids, place=list(range(len(ids))))
+        raise_by(tx, counts, lambda: tx.change("log", "parts_move", parts=moved))
 
     def discard(self, ids: Iterable[int]) -> None:
         """Take parts away that will not be released."""
