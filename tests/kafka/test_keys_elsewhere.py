@@ -1,4 +1,4 @@
-"""`why` of a key that a client put where the topic's partitioner would not: what is there is found."""
+"""A key that a client put where the topic's partitioner would not: `why` and `browse` find what is there."""
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -15,6 +15,7 @@ from penstock.log.sql.database import Transaction
 from penstock.log.sql.migrations import migrate
 from penstock.log.store import open_store
 from penstock.model.partition import KAFKA, MURMUR3, partition_for
+from penstock.operate.browse import browse
 from penstock.operate.key_course import key_course
 from penstock.operate.why import Answer, Code, QuestionKind, finding, why
 from penstock.wire.kafka.records import NewRecord, encode_records
@@ -183,3 +184,14 @@ def test_a_key_that_is_nowhere_was_never_published(placed: Placed) -> None:
         "there is no record of key another: it was never published, or was rolled back or cancelled before "
         "it was due."
     )
+
+
+@pytest.mark.parametrize("partitioner", [KAFKA, MURMUR3])
+def test_a_page_of_a_key_has_what_stands_elsewhere(placed: Placed, partitioner: str) -> None:
+    topic = placed.topic(partitioner)
+    own = partition_for(topic.partitioner, b"k", "k", PARTITIONS)
+    placed.send(topic, own, "k")
+    placed.allow(topic, ALLOWED if partitioner == MURMUR3 else None)
+    placed.send(topic, elsewhere(topic, "k"), "another", "k")
+    found = [(each.record.partition, each.record.offset) for each in browse(placed.store, "d", key="k").items]
+    assert sorted(found) == sorted([(own, 0), (elsewhere(topic, "k"), 1)])

@@ -20,9 +20,10 @@ from penstock.errors import InvalidPage
 from penstock.log.contract import LAST_OFFSET, Log, OffsetRange, Position, Topic, check_partition
 from penstock.log.entry import Entry, key_bytes, readable
 from penstock.log.growth import former_places
+from penstock.log.sql.held_records import allowing_foreign
 from penstock.log.store import Store
 from penstock.model.limits import ERASED
-from penstock.model.partition import partition_for
+from penstock.model.partition import MURMUR3, partition_for
 from penstock.model.record import Record
 
 from .operation import operation
@@ -75,7 +76,7 @@ def browse(
     found = log.topic(topic)
     if partition is not None:
         check_partition(found, partition)
-    numbers = _of_key(log, found, key) if partition is None else {partition}
+    numbers = _of_key(store, found, key) if partition is None else {partition}
     places = _places(log, found, start, numbers, after)
     merged = _Merged(log, found, places, is_back=start == NEWEST, most=SCANNED)
     wanted, has_more = key_bytes(key), False
@@ -163,12 +164,17 @@ class _Merged:
         return -entry.timestamp_ms if self._is_back else entry.timestamp_ms
 
 
-def _of_key(log: Log, topic: Topic, key: str | None) -> set[int] | None:
-    """Return where a key stands: in its partition, and in those where it was before the topic grew."""
-    if key is None:
+def _of_key(store: Store, topic: Topic, key: str | None) -> set[int] | None:
+    """Return where a key stands: in its partition, and in those where it was before the topic grew.
+
+    None: in any partition, since clients choose on topics of the Kafka port, or may on this one.
+    """
+    if key is None or topic.partitioner != MURMUR3:
+        return None
+    if store.database.look(lambda tx: allowing_foreign(tx, {topic.id})):
         return None
     number = partition_for(topic.partitioner, key_bytes(key), key, topic.partitions)
-    former = former_places(log.growths(topic), number) if topic.generation else []
+    former = former_places(store.log.growths(topic), number) if topic.generation else []
     return {number, *(each.partition for each in former)}
 
 
