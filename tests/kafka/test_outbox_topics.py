@@ -14,8 +14,15 @@ from tests.kafka.test_confluent import SECONDS, consumer, from_start, producer, 
 confluent_kafka = pytest.importorskip("confluent_kafka", reason="pip install confluent-kafka")
 
 
-def test_an_event_is_read_as_a_cloud_event(served: Served) -> None:
-    outbox = Outbox(served.store)
+@pytest.fixture
+def outbox(served: Served) -> Outbox:
+    """Give the outbox of a store that has one."""
+    if served.url.startswith("file:"):
+        pytest.skip("a log in files has no outbox of its own")
+    return Outbox(served.store)
+
+
+def test_an_event_is_read_as_a_cloud_event(served: Served, outbox: Outbox) -> None:
     with outbox.transaction() as conn:
         id = outbox.publish(
             conn, "order.placed", {"order": "o-1"}, key="o-1", headers={"tenant": "a"}, topic="events"
@@ -32,8 +39,7 @@ def test_an_event_is_read_as_a_cloud_event(served: Served) -> None:
     assert {"ce_specversion", "ce_source"} <= headers.keys()
 
 
-def test_a_waiting_client_hears_of_an_event_soon_after_its_commit(served: Served) -> None:
-    outbox = Outbox(served.store)
+def test_a_waiting_client_hears_of_an_event_soon_after_its_commit(served: Served, outbox: Outbox) -> None:
     served.topic("events", 1, "murmur3")
     with closing(consumer(served, **{"fetch.wait.max.ms": 20_000})) as reader:
         from_start(reader, "events", 1)
@@ -163,18 +169,19 @@ def test_records_that_handlers_still_need_are_not_deleted_by_a_client(served: Se
 
 
 def test_erased_records_are_left_out_and_passed_over(served: Served) -> None:
+    """From files batches come as they are stored: there nothing is left of such a record but its place."""
     from penstock.log.contract import Position
 
     served.topic("orders", 1)
     out = producer(served)
     for number in range(6):
-        out.produce("orders", str(number))
+        out.produce("orders", str(number), str(number))
         out.flush(SECONDS)
     topic = served.store.log.topic("orders")
     served.store.log.erase(topic, [Position(0, each) for each in (2, 5)])
     with closing(consumer(served, **{"enable.partition.eof": True})) as reader:
         from_start(reader, "orders", 1)
-        values, is_over = [], False
+        found, is_over = [], False
         end = time.monotonic() + SECONDS
         while not is_over and time.monotonic() < end:
             message = reader.poll(0.2)
@@ -182,6 +189,8 @@ def test_erased_records_are_left_out_and_passed_over(served: Served) -> None:
                 continue
             is_over = message.error() is not None
             if not is_over:
-                values.append(message.value())
+                found.append((message.offset(), message.key(), message.value()))
     assert is_over, "it did not come to the end"
-    assert values == [b"0", b"1", b"3", b"4"]
+    kept = [(each, str(each).encode(), str(each).encode()) for each in (0, 1, 3, 4)]
+    erased = [(each, None, None) for each in (2, 5)] if served.url.startswith("file:") else []
+    assert found == sorted([*kept, *erased])
