@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from penstock.cli import group
 from penstock.cli.produce import _parts
 from penstock.errors import Error
+from penstock.model.partition import MURMUR3, partition_of
 from tests.kafka.raw import RawClient
 from tests.kafka.served import Served
 from tests.kafka.test_group_memory import commit
@@ -71,6 +72,16 @@ def test_lines_go_in_and_come_out(url: str) -> None:
     assert len(tailed("t", "--url", url, "--limit", "2")) == 2
     text = run("tail", "t", "--no-follow", "--url", url).stdout
     assert "  a  x.y  three:x\n" in text
+
+
+def test_keys_go_where_a_topic_of_an_outbox_keeps_them(served: Served) -> None:
+    served.topic("events", 5, MURMUR3)
+    url, keys = f"kafka://{served.address}", [f"k{number}" for number in range(20)]
+    given = "".join(f"{key}:1\n" for key in keys)
+    done = run("produce", "events", "--url", url, "--key-separator", ":", "--type", "a", given=given)
+    assert (done.exit_code, done.stdout) == (0, "20 records added to topic events\n"), done.output
+    found = {each["key"]: each["partition"] for each in tailed("events", "--url", url)}
+    assert found == {key: partition_of(key, 5) for key in keys}
 
 
 def test_it_goes_on_with_what_comes(url: str) -> None:

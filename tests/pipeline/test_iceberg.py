@@ -245,6 +245,23 @@ def test_new_fields_get_columns_and_a_type_that_changed_is_refused(table: Path) 
         commit(a_part(table, [a_row("d", 3)]), a_batch(3, 4), APPEND)
 
 
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+@pytest.mark.parametrize("now", [("Note", pa.string()), ("more", pa.struct([("A", pa.int16())]))], ids=str)
+def test_a_field_whose_name_has_another_case_is_refused_in_both_formats(
+    request: pytest.FixtureRequest, tmp_path: Path, format: str, now: tuple[str, pa.DataType]
+) -> None:
+    """Readers would find one column twice, and could not read the table any more."""
+    at = request.getfixturevalue("table") if format == "iceberg" else tmp_path / "delta"
+    first = pa.schema([*SCHEMA, ("note", pa.string()), ("more", pa.struct([("a", pa.int16())]))])
+    commit(a_part(at, [a_row("a", 0) | {"note": "old", "more": {"a": 1}}], first), a_batch(0, 1), Evolve())
+    renamed = pa.schema([*SCHEMA, now])
+    with pytest.raises(TableDiffers, match=r"(?i)note string.* Note string|struct"):
+        commit(a_part(at, [a_row("b", 1)], renamed), a_batch(1, 2), Evolve())
+    commit(a_part(at, [a_row("b", 1) | {"note": "new"}], first), a_batch(1, 2), Evolve())
+    notes = [row["note"] for batch in table_at(at).batches(["note"]) for row in batch.to_pylist()]
+    assert sorted(notes) == ["new", "old"]
+
+
 def test_days_are_hidden_partitions(table: Path) -> None:
     schema = pa.schema([("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC"))])
     days = Partitioning.parse("day(timestamp)")

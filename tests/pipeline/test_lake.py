@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Field
+from deltalake.exceptions import DeltaError
 from deltalake.schema import PrimitiveType
 
 from penstock import points
@@ -108,6 +109,34 @@ def test_a_batch_that_was_cut_short_anywhere_is_made_whole_by_the_same_batch(
     assert held <= files
     lake.run(ends(20), ends(22), types)
     assert lake_rows(to) == all_places(22)
+
+
+@pytest.mark.parametrize("cut", ["a", "b", "mark"])
+@pytest.mark.parametrize("failed", [DeltaError("(os error 28)"), KeyboardInterrupt()], ids=["full", "killed"])
+def test_a_table_whose_making_was_cut_short_is_made_by_the_same_batch(
+    lake: Query, to: Path, cut: str, failed: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its folder has a log without a commit, which is no table: nothing else would ever make it one."""
+    create = DeltaTable.create
+
+    def fail(path: str, *arguments: Any, **options: Any) -> Any:
+        if Path(path).name != cut:
+            return create(path, *arguments, **options)
+        (Path(path) / "_delta_log").mkdir(parents=True)
+        (Path(path) / "_delta_log" / "_commit_1.json.tmp").write_text("{")
+        raise failed
+
+    number = lake.plan(ends(0), ends(10))
+    with monkeypatch.context() as patch:
+        patch.setattr(DeltaTable, "create", fail)
+        with pytest.raises(type(failed)):
+            lake.commit(number, lake.write(ends(0), ends(10), ["a", "b"]))
+    assert to / cut not in tables_in(to)
+    describe(to)
+    lake.commit(number, lake.write(ends(0), ends(10), ["a", "b"]))
+    lake.run(ends(10), ends(12), ["a", "b"])
+    assert lake_rows(to) == all_places(12)
+    assert mark(to) == ends(12)
 
 
 def test_without_the_look_at_the_tables_the_same_crash_doubles(

@@ -156,6 +156,18 @@ def test_the_metrics_of_a_source_are_those_of_each_topic_and_can_be_read() -> No
         ("IO: [libpq] COPY failed: server closed the connection unexpectedly", True, "lost"),
         ("Traceback ...\nModuleNotFoundError: No module named 'penstock'", False, "has no Penstock; install"),
         (THEIRS, False, "division by zero"),
+        ("Writing job failed.\nOSError: [Errno 28] No space left on device", True, "no space is left on the"),
+        ("DeltaError: Generic LocalFileSystem error: (os error 28)", True, "no space is left on the disk"),
+        (
+            "[STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE] Provided key schema does not match existing state",
+            False,
+            "Run the code from before, or begin again: penstock pipeline reset FOLDER --rebuild",
+        ),
+        (
+            "assertion failed: There are [1] sources in the checkpoint offsets and now there are [2] sources",
+            False,
+            "the query is another than the one whose state the checkpoint keeps, and nothing was written",
+        ),
         (
             "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected.",
             False,

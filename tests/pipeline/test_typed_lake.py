@@ -117,6 +117,7 @@ def test_new_fields_get_columns_without_a_stop_and_a_changed_type_is_refused(
     ]
     assert [(name, [row[name] for row in found]) for name, _ in wanted] == wanted
     assert [row["customer"]["vip"] for row in found] == [None, True, False]
+    assert "table order.placed has event_timestamp, which " in done.err
 
     log.append(TOPIC, [an_event("order.placed", {"order_id": 5})])
     refused = command(*words(sqlite_store, to, "changed"))
@@ -124,8 +125,12 @@ def test_new_fields_get_columns_without_a_stop_and_a_changed_type_is_refused(
     assert "order_id" in refused.err
     assert f"reset {to} --rebuild --table order.placed" in refused.err
     assert len(rows(to, "order.placed")) == 3
-    assert command(*words(sqlite_store, to, "later")).code == 0  # it goes on, with the class it had
+    again = command(*words(sqlite_store, to, "later"))
+    assert again.code == 0, again.err  # it goes on, with the class it had
     assert [row["reason"] for row in rows(to, "rejected")] == ["order_id: must be a text, and is a number"]
+    older = command(*words(sqlite_store, to, "outbox"))
+    assert "table order.placed has note, lines, which " in older.err
+    assert "does not: NULL in new rows. If newer code than this has filled the table, run that" in older.err
 
 
 def test_a_record_without_a_key_keeps_its_value_in_rejected_whatever_its_type(

@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from penstock.errors import InvalidConfig
-from penstock.log.batches import ALLOWED, FOREIGN_KEYS
+from penstock.log.batches import ALLOWED, FOREIGN_KEYS, PARTITIONER
 from penstock.log.contract import Compaction, Keep, Topic
 from penstock.model.partition import KAFKA, PARTITIONERS
 
-PARTITIONER = "penstock.partitioner"
 RETENTION_RECORDS = "penstock.retention.records"
 _REFUSED = "refused"
 _STRING, _LONG, _LIST = 2, 5, 7  # the kinds that DescribeConfigs names

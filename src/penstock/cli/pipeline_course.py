@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import click
 
+from penstock.errors import Error
 from penstock.log.contract import Log
 from penstock.log.files.url import directory_in
 from penstock.log.sql.address import short_name
@@ -52,7 +53,11 @@ PipelineStart = Callable[[Any, Job], Running]
 
 def run_lake(given: dict[str, Any]) -> None:
     """Put a topic into one table for each event type, as the options say."""
-    check_lake(_mode(given, ()), given["partition_by"])  # before Spark starts
+    typed = check_lake(_mode(given, ()), given["partition_by"])  # before Spark starts
+    if typed:
+        with suppress(Error):  # what is wrong with the tables is said where they are written to
+            for sentence in typed.unfilled(given["to"]):
+                click.echo(sentence, err=True)
     _run("lake", start_lake, given)
 
 

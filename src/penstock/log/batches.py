@@ -21,6 +21,7 @@ from .contract import Topic
 from .sql.database import Transaction
 
 HELD_BACK = -(1 << 40)  # the base offset of records that get theirs when their transaction commits
+PARTITIONER = "penstock.partitioner"  # the config of a topic that says which rule puts keys into partitions
 FOREIGN_KEYS, ALLOWED = "penstock.foreign.keys", "allowed"  # the config of a topic that takes them, and how
 BATCH_BYTES = 64 * 1024 * 1024  # of the records of one write, unpacked, where they have to be looked at
 _places = msgspec.json.Decoder(list[tuple[int, int]]).decode

@@ -20,9 +20,11 @@ from penstock.errors import (
     UnknownTopic,
     shown,
 )
+from penstock.log.batches import PARTITIONER
 from penstock.log.entry import content_of, key_bytes
 from penstock.log.kafka_settings import kafka_settings, tls_refusal
 from penstock.log.sql.address import without_password
+from penstock.model.partition import MURMUR3, partition_of
 from penstock.model.record import Record
 
 from .tail import LATEST, StartPlace
@@ -64,6 +66,7 @@ class KafkaCluster:
         try:
             import aiokafka
             import aiokafka.admin
+            import aiokafka.admin.config_resource
             import aiokafka.conn
         except ImportError as exc:
             raise MissingExtra("a Kafka cluster", "kafka") from exc
@@ -82,6 +85,7 @@ class KafkaCluster:
         self.security = self._security()
         self._loop = asyncio.new_event_loop()
         self._producer: Any = None
+        self._kept: dict[str, int | None] = {}
 
     def _security(self) -> dict[str, Any]:
         """Return how a client of this cluster is told to encrypt and to log in."""
@@ -198,7 +202,10 @@ class KafkaCluster:
         return KafkaTail(self, topic, range(count) if partition is None else [partition], start)
 
     def produce(self, topic: str, records: Sequence[Record], *, partition: int | None = None) -> None:
-        """Add records, and return when all are acknowledged by every replica in sync."""
+        """Add records, and return when all are acknowledged by every replica in sync.
+
+        A topic of ours that says by which rule it keeps keys gets them there.
+        """
         self.run(self._produce(topic, records, partition))
 
     async def _produce(self, topic: str, records: Sequence[Record], partition: int | None) -> None:
@@ -211,18 +218,30 @@ class KafkaCluster:
                 **self.security,
             )
             await self._producer.start()
+        keeps = None if partition is not None else await self._partitions_kept(topic)
         sent = [
             await self._producer.send(
                 topic,
                 each.data,
                 key=key_bytes(each.key),
-                partition=partition,
+                partition=partition if keeps is None or each.key is None else partition_of(each.key, keeps),
                 timestamp_ms=each.timestamp_ms,
                 headers=self.form.kafka_headers(content_of(each)),
             )
             for each in records
         ]
         await asyncio.gather(*sent)
+
+    async def _partitions_kept(self, topic: str) -> int | None:
+        """Return over how many partitions a topic of ours spreads keys by our rule; None: it does not."""
+        if topic not in self._kept:
+            kind = self._kafka.admin.config_resource
+            asked = kind.ConfigResource(kind.ConfigResourceType.TOPIC, topic, {PARTITIONER: None})
+            (answer,) = await self._asked("describe_configs", [asked])
+            said = {entry[0]: entry[1] for resource in answer.resources for entry in resource[4]}
+            places = await self._producer.partitions_for(topic)
+            self._kept[topic] = len(places) if said.get(PARTITIONER) == MURMUR3 else None
+        return self._kept[topic]
 
 
 class KafkaTail:

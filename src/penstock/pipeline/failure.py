@@ -11,6 +11,10 @@ _NO_PENSTOCK = re.compile(r"No module named '?\"?penstock")
 _TWO_DRIVERS = re.compile(
     r"CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming queries are concurrently using|CONCURRENT_QUERY\b"
 )
+_STATE = re.compile(
+    r"STATE_STORE_(?:KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|STATEFUL_OPERATOR_NOT_MATCH"
+    r"|sources in the checkpoint offsets and now there are"
+)
 _JAVA_GONE = "Spark's Java process has ended"
 _ENDED = "Spark was shut down from outside"
 _SHUT_DOWN = re.compile(
@@ -18,7 +22,7 @@ _SHUT_DOWN = re.compile(
     r"|SparkContext (?:was|has been) (?:shut ?down|stopped)",
     re.IGNORECASE,
 )
-# What Spark says when a process or a connection was lost, most specific first; none of it is about the data.
+# What Spark says when a process, a connection or room was lost, most specific first; none is about the data.
 _PASSES = (
     (
         re.compile(r"Python worker failed to connect back", re.IGNORECASE),
@@ -32,6 +36,10 @@ _PASSES = (
     (
         re.compile(r"ExecutorLostFailure|executor \S+ (?:was )?lost|Lost executor", re.IGNORECASE),
         "an executor was lost",
+    ),
+    (
+        re.compile(r"No space left on device|\b(?:Errno|os error) 28\b|Disk quota exceeded"),
+        "no space is left on the disk of the tables, of the checkpoint or of Spark's temporary files",
     ),
     (re.compile(r"MetadataFetchFailed|FetchFailed\b"), "a shuffle was lost with its executor"),
     (
@@ -61,6 +69,12 @@ def failure(said: str) -> Error:
         return PipelineFailed(
             "another driver runs the same pipeline into the same folder and was first with this batch; "
             "nothing is lost or doubled. Let one of them run"
+        )
+    if _STATE.search(said):
+        return PipelineFailed(
+            "the query is another than the one whose state the checkpoint keeps, and nothing was written: "
+            f"{reason(said)}. Run the code from before, or begin again: penstock pipeline reset FOLDER "
+            "--rebuild"
         )
     for pattern, what in _PASSES:
         if pattern.search(said):

@@ -1,8 +1,10 @@
 """Folders of tables: which paths are taken, and the folder that an event type's table has in a lake."""
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
+from os import scandir
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
@@ -15,6 +17,7 @@ CONTROL = "_penstock"  # beside the data: Delta passes over names that begin wit
 CATALOG = "catalog.json"  # in CONTROL of a lake of Iceberg tables: where these are known by name
 CATALOG_DATABASE = "catalog.db"
 _DELTA_LOG, _LAST_CHECKPOINT = "_delta_log", "_last_checkpoint"
+_COMMIT = re.compile(r"\d{20}(\.json|\.checkpoint\..*parquet)")
 _LONGEST = 180
 At = TypeVar("At", bound=Location)
 
@@ -64,10 +67,16 @@ def descriptions(path: At) -> Iterator[At]:
 
 
 def is_delta(path: Location) -> bool:
-    """Return whether a folder is a Delta table."""
+    """Return whether a folder is a Delta table: one with a commit, not one whose making was cut short."""
     log = path / _DELTA_LOG
     # In a bucket a file is found at once, and a folder by a list of what is in it.
-    return (log / _LAST_CHECKPOINT).is_file() or log.is_dir()
+    return (log / _LAST_CHECKPOINT).is_file() or (_has_commit(log) if isinstance(log, Path) else log.is_dir())
+
+
+def _has_commit(log: Path) -> bool:
+    with suppress(FileNotFoundError, NotADirectoryError), scandir(log) as entries:
+        return any(_COMMIT.fullmatch(each.name) for each in entries)
+    return False
 
 
 def check_catalog(path: Location, catalog: str | None) -> None:

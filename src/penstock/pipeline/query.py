@@ -289,7 +289,7 @@ class Running:
         with asking():
             error = self._query.exception()
         if error is not None:
-            raise failure(str(error))
+            raise failure(_in_full(error))
 
 
 @contextmanager
@@ -305,9 +305,18 @@ def asking() -> Iterator[None]:
 
 def _answered(error: Exception) -> Error:
     try:
-        return failure(str(error))  # which asks Java for its words
+        return failure(_in_full(error))  # which asks Java for its words
     except (Py4JError, OSError):
         return java_gone()
+
+
+def _in_full(error: Exception) -> str:
+    """Return what Spark says of an error, and of what caused it: the first may be that a job failed."""
+    said, found = list[str](), error
+    while found is not None:
+        said.append(str(found))
+        found = getattr(found, "_cause", None)
+    return "\n".join(said)
 
 
 def _progress(raw: Any) -> Progress:

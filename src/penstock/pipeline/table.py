@@ -5,7 +5,6 @@ When a batch is committed, and that it is committed once, is in `committing.py`.
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Self
 from urllib.parse import unquote
 
@@ -91,16 +90,20 @@ class LakeTable(Table):
         if not is_delta(path):
             path.mkdir(parents=True, exist_ok=True)
             settings = _CONFIGURATION | dict(configuration or {})
-            with suppress(DeltaError), storage_of(path).asking(path):  # another driver made it just then
-                DeltaTable.create(
-                    str(path),
-                    schema,
-                    mode="ignore",
-                    partition_by=list(partition_by),
-                    configuration=settings,
-                    raise_if_key_not_exists=False,  # ours are not Delta's
-                    storage_options=_options(path),
-                )
+            try:
+                with storage_of(path).asking(path):
+                    DeltaTable.create(
+                        str(path),
+                        schema,
+                        mode="ignore",
+                        partition_by=list(partition_by),
+                        configuration=settings,
+                        raise_if_key_not_exists=False,  # ours are not Delta's
+                        storage_options=_options(path),
+                    )
+            except DeltaError:
+                if not is_delta(path):  # else another driver made it just then
+                    raise
             made = cls(path)
             made.sync()
             storage_of(path).bring_to_disk(path / "_delta_log", path)

@@ -1,7 +1,8 @@
 """Tables whose columns grow: a field that is new gets a column, and rows from before have NULL there.
 
 A field that is gone leaves its column, which is NULL from then on. A column of another type is refused:
-what is there would have to be read as something else.
+what is there would have to be read as something else. So is a field whose name has another case: to readers
+it is the same column.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,6 +46,7 @@ def evolve(part: TablePart) -> None:
     table = table_at(part.path)
     found, wanted = _types(table.schema_form()), _types(table.form_of(part.schema))
     changed = [name for name, kind in wanted.items() if name in found and not _grows(found[name], kind)]
+    changed += _cased(found, wanted)
     changed += {"value"} & found.keys() - wanted.keys()  # it is raw, and its rows would have no fields
     if changed:
         said = _said(changed, found), _said(changed, wanted)
@@ -70,9 +72,17 @@ def _plain(form: Any) -> Any:
 def _grows(found: Any, wanted: Any) -> bool:
     """Return whether a type can become another: the same, or a struct with fields that come or go."""
     if _is_struct(found) and _is_struct(wanted):
-        has = _fields(found)
-        return all(_grows(has[name], kind) for name, kind in _fields(wanted).items() if name in has)
+        has, wants = _fields(found), _fields(wanted)
+        grow = all(_grows(has[name], kind) for name, kind in wants.items() if name in has)
+        return grow and not _cased(has, wants)
     return bool(found == wanted)
+
+
+def _cased(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """Return names that differ only by case, of both: a reader could not tell one column from the other."""
+    old = {name.lower(): name for name in found.keys() - wanted.keys()}
+    new = [name for name in sorted(wanted.keys() - found.keys()) if name.lower() in old]
+    return [each for name in new for each in (old[name.lower()], name)]
 
 
 def _is_new(found: Any, wanted: Any) -> bool:

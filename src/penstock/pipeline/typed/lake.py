@@ -6,7 +6,7 @@ registered, codecs other than JSON, names with a function that upgrades old valu
 type that has the name `rejected`, whose table is another.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -16,8 +16,10 @@ from penstock.model.codec import Json
 from penstock.model.event_types import EventType, EventTypes
 
 from ..columns import COLUMNS
+from ..kinds import table_at
 from ..partitioning import Partitioning
-from ..paths import folder_of
+from ..paths import folder_of, is_table
+from ..storage import Location
 from .decoding import REJECTED, TypedColumns, parsed, typed_columns
 from .routing import DELETED, REASON, TABLE, Layout
 from .shapes import is_time
@@ -29,6 +31,7 @@ except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
 _ENVELOPE = tuple(name for name in COLUMNS if name != "value")
+_BESIDE = (DELETED, "bucket")  # of tables of upserts
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class TypedLake:
     def of(cls, registered: EventTypes) -> "TypedLake":
         """Return the types that have a typed form. Raises NoColumns, InvalidOption."""
         found = {kind.name: kind for name in registered.names() if (kind := registered.find(name))}
-        taken = [*_ENVELOPE, DELETED, "bucket"]
+        taken = [*_ENVELOPE, *_BESIDE]
         named = sorted((name, kind) for name, kind in found.items() if name != REJECTED)
         typed = [kind for _, kind in named if isinstance(kind.codec, Json)]
         if not typed:
@@ -96,6 +99,24 @@ class TypedLake:
                         f"({partitioning.column}) makes in the table of {kind.name}; give the field another "
                         "name, or cut tables by another unit or column (--partition-by)",
                     )
+
+    def unfilled(self, to: Location) -> Iterator[str]:
+        """Yield a sentence on each table with columns that its class does not have: they will be NULL.
+
+        So it is when a field was taken away, and also when older code runs after newer.
+        """
+        for kind, columns in self.types:
+            path = to / folder_of(kind.name)
+            if not is_table(path):
+                continue
+            table = table_at(path)
+            ours = {*_ENVELOPE, *_BESIDE, *columns.names.values(), *table.partition_columns()}
+            left = [name for name in table.arrow_schema().names if name not in (*ours, "value")]
+            if left:
+                yield (
+                    f"table {kind.name} has {', '.join(left)}, which {kind.cls.__qualname__} does not: NULL "
+                    "in new rows. If newer code than this has filled the table, run that instead"
+                )
 
     def layout(self) -> str:
         """Return what the sink must know of it, as an option."""
