@@ -78,7 +78,7 @@ def test_keys_go_where_a_topic_of_an_outbox_keeps_them(served: Served) -> None:
     served.topic("events", 5, MURMUR3)
     url, keys = f"kafka://{served.address}", [f"k{number}" for number in range(20)]
     given = "".join(f"{key}:1\n" for key in keys)
-    done = run("produce", "events", "--url", url, "--key-separator", ":", "--type", "a", given=given)
+    done = run("produce", "events", "--url", url, "--key-separator", ":", "--type", "a", given=given.encode())
     assert (done.exit_code, done.stdout) == (0, "20 records added to topic events\n"), done.output
     found = {each["key"]: each["partition"] for each in tailed("events", "--url", url)}
     assert found == {key: partition_of(key, 5) for key in keys}

@@ -312,10 +312,10 @@ def _answered(error: Exception) -> Error:
 
 def _in_full(error: Exception) -> str:
     """Return what Spark says of an error, and of what caused it: the first may be that a job failed."""
-    said, found = list[str](), error
-    while found is not None:
-        said.append(str(found))
-        found = getattr(found, "_cause", None)
+    said, cause = [str(error)], getattr(error, "_cause", None)
+    while cause is not None:
+        said.append(str(cause))
+        cause = getattr(cause, "_cause", None)
     return "\n".join(said)
 
 
