@@ -27,7 +27,10 @@ def command() -> None:
 @to_option(required=True)
 @job_options
 def lake(types: str | None, **given: Any) -> None:
-    """Put a topic into tables, one for each event type."""
+    """Put a topic into tables, one for each event type.
+
+    The store may be a Kafka cluster, too: kafka://host:port.
+    """
     from .pipeline_course import run_lake
 
     run_lake(given | {"types": None if types is None else registered(types)})
