@@ -66,7 +66,6 @@ class KafkaCluster:
         try:
             import aiokafka
             import aiokafka.admin
-            import aiokafka.admin.config_resource
             import aiokafka.conn
         except ImportError as exc:
             raise MissingExtra("a Kafka cluster", "kafka") from exc
