@@ -1,7 +1,7 @@
 """TypedEvent columns on a DataFrame: `decode(df, OrderPlaced)`.
 
 The whole text must be one JSON document. Spark's parser stops at the end of the first one and does not look
-further; so the text is parsed as the first item of an array whose last item is a word that no text knows.
+further; so the text is parsed as the first item of an array whose last item has a key that no text knows.
 """
 
 from collections.abc import Mapping
@@ -98,8 +98,9 @@ class Parsed:
         document = F.col(_DOCUMENT) if only is None else F.when(only, F.col(_DOCUMENT))
         fields = decoded_document(columns.shape, document, _TOP, steps)
         sound, unsound = document_whole(columns.shape, document, _TOP, steps)
-        valid = F.is_valid_utf8(value.cast("string"))
-        whole = valid & (F.try_variant_get(F.col(_DOCUMENT), "$[1]", "string") == self.mark)
+        text = value.cast("string")
+        valid = F.format_string("%s", text) == text  # as is_valid_utf8, which is three times as slow
+        whole = valid & F.try_variant_get(F.col(_DOCUMENT), f"$[1].{self.mark}", "variant").isNotNull()
         fits = steps.keep(
             3, F.coalesce(all_of([whole, sound, *(given.fits for _, given in fields)]), F.lit(False))
         )
@@ -116,8 +117,8 @@ class Parsed:
 
 def parsed(frame: DataFrame) -> Parsed:
     """Parse the values of a topic, each once."""
-    mark = uuid4().hex
-    text = F.concat(F.lit("["), F.col("value").cast("string"), F.lit(f',"{mark}"]'))
+    mark = f"m{uuid4().hex}"
+    text = F.concat(F.lit("["), F.col("value").cast("string"), F.lit(f',{{"{mark}":0}}]'))
     return Parsed(frame.withColumn(_DOCUMENT, F.try_parse_json(text)), mark)
 
 
