@@ -11,7 +11,7 @@ from uuid import uuid4
 from penstock.errors import MissingExtra, NoColumns
 
 from .classes import shape_of
-from .expressions import Projections, all_of, decoded_document, document_whole, first_of
+from .expressions import Projections, all_of, decoded_document, document_whole, first_of, with_steps
 from .shapes import Entries, FieldsShape, Items, Shape
 
 try:
@@ -43,7 +43,8 @@ def decode(frame: DataFrame, cls: type) -> DataFrame:
     columns = typed_columns(cls, frame.columns)
     read = parsed(frame)
     typed = read.typed(columns, "event")
-    frame_with = typed.steps.on(read.frame).withColumn(REJECTED, typed.fault).withColumn(_EVENT, typed.event)
+    frame_with = with_steps(read.frame, [typed.steps])
+    frame_with = frame_with.withColumn(REJECTED, typed.fault).withColumn(_EVENT, typed.event)
     fields = [F.col(f"{_EVENT}.`{name}`").alias(name) for name in columns.names.values()]
     return frame_with.select(*[F.col(f"`{name}`") for name in frame.columns], *fields, REJECTED)
 
@@ -93,14 +94,14 @@ class Parsed:
 
         The event is NULL where something is wrong with it. `name`: its own among the classes of a query.
         """
-        value, steps = F.col("value"), Projections(name)
-        asked = value.isNotNull() if only is None else value.isNotNull() & only
-        document = F.col(_DOCUMENT) if only is None else F.when(only, F.col(_DOCUMENT))
+        value = F.col("value")
+        steps = Projections(name, value.isNotNull() if only is None else value.isNotNull() & only)
+        document = F.col(_DOCUMENT)
         fields = decoded_document(columns.shape, document, _TOP, steps)
         sound, unsound = document_whole(columns.shape, document, _TOP, steps)
         text = value.cast("string")
         valid = F.format_string("%s", text) == text  # as is_valid_utf8, which is three times as slow
-        whole = valid & F.try_variant_get(F.col(_DOCUMENT), f"$[1].{self.mark}", "variant").isNotNull()
+        whole = valid & F.try_variant_get(document, f"$[1].{self.mark}", "variant").isNotNull()
         fits = steps.keep(
             3, F.coalesce(all_of([whole, sound, *(given.fits for _, given in fields)]), F.lit(False))
         )
@@ -110,9 +111,9 @@ class Parsed:
             *(given.fault for _, given in fields),
             F.lit("does not fit"),
         ]
-        fault = steps.keep(4, F.when(asked & ~fits, first_of(faults)))
+        fault = steps.keep(4, F.when(~fits, first_of(faults)))
         made = F.struct(*[given.value.alias(columns.names[member.name]) for member, given in fields])
-        return TypedEvent(steps, F.when(asked & fits, made), fault)
+        return TypedEvent(steps, F.when(fits, made), fault)
 
 
 def parsed(frame: DataFrame) -> Parsed:

@@ -5,7 +5,7 @@ number, where `from_json` makes a text of anything and passes over what is missi
 and the kind of JSON that is there, never the value.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, TypeGuard
@@ -50,6 +50,7 @@ _JSON_KINDS = {
     "integer": "BIGINT",
 }
 _NUMBERS = ("BIGINT", "DECIMAL", "DOUBLE")
+_STEPS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,30 +68,44 @@ class Decoded:
 class Projections:
     """Expressions that others are made of, to be computed once: Spark shares none across its branches.
 
-    Each step is a projection, whose columns the later ones name. Inside of a lambda there are none.
+    Each step is one column, a struct, that the later ones take fields of; it is NULL in rows that are not
+    asked for, so that those of another type cost next to nothing. Inside of a lambda there are no steps.
     """
 
-    def __init__(self, name: str = "") -> None:
+    def __init__(self, name: str = "", asked: Column | None = None) -> None:
         self._name = name
-        self._columns: list[list[Column]] = [[], [], [], [], []]
-        self._made: dict[tuple[int, str], str] = {}
+        self._asked = asked
+        self._fields: list[dict[str, Column]] = [{} for _ in range(_STEPS)]
 
     def keep(self, step: int, made: Column) -> Column:
-        """Return the column of an expression of a step."""
+        """Return an expression as the field of a step."""
         if not self._name:
             return made
-        known = self._made.get((step, str(made)))
-        if known is None:
-            known = f"__{self._name}_{step}_{len(self._columns[step])}"
-            self._columns[step].append(made.alias(known))
-            self._made[step, str(made)] = known
-        return F.col(known)
+        fields = self._fields[step]
+        number = list(fields).index(str(made)) if str(made) in fields else len(fields)
+        fields.setdefault(str(made), made)
+        return F.col(f"{self._column(step)}.f{number}")
 
-    def on(self, frame: DataFrame) -> DataFrame:
-        """Return a DataFrame with the columns of all steps."""
-        for columns in self._columns:
-            frame = frame.select("*", *columns) if columns else frame
-        return frame
+    def step(self, step: int) -> list[Column]:
+        """Return the column of a step, if it has one."""
+        fields = [each.alias(f"f{number}") for number, each in enumerate(self._fields[step].values())]
+        if not fields or self._asked is None:
+            return []
+        before = [each for each in range(step) if self._fields[each]]
+        asked = F.col(self._column(before[-1])).isNotNull() if before else self._asked
+        return [F.when(asked, F.struct(*fields)).alias(self._column(step))]
+
+    def _column(self, step: int) -> str:
+        return f"__{self._name}_{step}"
+
+
+def with_steps(frame: DataFrame, each: Iterable[Projections]) -> DataFrame:
+    """Return a DataFrame with the columns of all steps, those of all types in one projection a step."""
+    types = list(each)
+    for step in range(_STEPS):
+        columns = [column for one in types for column in one.step(step)]
+        frame = frame.select("*", *columns) if columns else frame
+    return frame
 
 
 _INLINE = Projections()  # in a lambda

@@ -21,6 +21,7 @@ from ..partitioning import Partitioning
 from ..paths import folder_of, is_table
 from ..storage import Location
 from .decoding import REJECTED, TypedColumns, parsed, typed_columns
+from .expressions import Projections, with_steps
 from .routing import DELETED, REASON, TABLE, Layout
 from .shapes import is_time
 
@@ -57,14 +58,14 @@ class TypedLake:
         `no_key`: why a record without a key is rejected; None, if it is not. A rejected one keeps its value.
         """
         read = parsed(events)
-        frame, faults = read.frame, list[Column]()
+        faults, steps = list[Column](), list[Projections]()
         name = raw_name()
         table = F.when(name == REJECTED, F.lit(f"~{REJECTED}"))  # a type of that name has a raw table
         structs = []
         for number, (kind, columns) in enumerate(self.types):
             is_of_type = F.col("type").isin(*_decoded_names(kind))
             typed = read.typed(columns, f"event{number}", is_of_type)
-            frame = typed.steps.on(frame)
+            steps.append(typed.steps)
             table = table.when(is_of_type & typed.fault.isNull(), kind.name)
             faults.append(typed.fault)
             structs.append(typed.event.alias(_struct(number)))
@@ -74,7 +75,7 @@ class TypedLake:
         table = F.when(reason.isNotNull(), REJECTED).otherwise(table.otherwise(name))
         decoded = F.coalesce(_is_typed(self.types), F.lit(False))  # a record may have no type
         kept = F.when(~decoded | reason.isNotNull(), F.col("value"))
-        return frame.select(
+        return with_steps(read.frame, steps).select(
             *_ENVELOPE, kept.alias("value"), table.alias(TABLE), reason.alias(REASON), *structs
         )
 
