@@ -1,4 +1,7 @@
-"""A topic into a typed table beside the same topic as it is: what decoding by Spark's own functions costs."""
+"""A topic into a typed table beside the same topic as it is: what decoding by Spark's own functions costs.
+
+And what each type costs that is registered beside it.
+"""
 
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,8 +23,12 @@ class OrderPlaced(msgspec.Struct):
     note: str
 
 
-TYPES = EventTypes()
+TYPES, AMONG_TWENTY = EventTypes(), EventTypes()
 TYPES.register(OrderPlaced, "order.placed")
+AMONG_TWENTY.register(OrderPlaced, "order.placed")
+for _number in range(20):
+    _fields = [(f"field_{_each}", str) for _each in range(8)]
+    AMONG_TWENTY.register(msgspec.defstruct(f"Other{_number}", _fields), f"other.{_number}")
 
 
 def lake(at: Rows, mode: Mode) -> None:
@@ -44,11 +51,20 @@ def typed(run: Run, at: Rows) -> None:
     lake(at, Mode(types=TYPES))
 
 
+def among(run: Run, at: Rows) -> None:
+    """As typed, where twenty other types of eight fields are registered and none of their records come."""
+    lake(at, Mode(types=AMONG_TWENTY))
+
+
 CASE = Case(
     name="lake_typed",
     about="a topic of 1 KB rows into a typed table beside a raw one, local[2]",
     records=Size(quick=300_000, full=1_000_000),
     rounds=Size(quick=3, full=3),
-    variants=[Variant("raw", raw, setup=rows(sqlite)), Variant("typed", typed, setup=rows(sqlite))],
+    variants=[
+        Variant("raw", raw, setup=rows(sqlite)),
+        Variant("typed", typed, setup=rows(sqlite)),
+        Variant("among", among, setup=rows(sqlite)),
+    ],
     targets=[Target("typed", Ratio("typed", "raw", "cpu_us"), at_most=1.5)],
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import msgspec
 import pyarrow as pa
 import pytest
 
@@ -27,8 +26,32 @@ def test_a_registered_type_named_rejected_does_not_take_the_table_of_rejected_ro
     class Paid:
         amount: int
 
-    layout = msgspec.json.decode(TypedLake.of(outbox.event_types).layout(), type=Layout)
-    assert list(layout.structs) == ["order.paid"]
+    assert [kind.name for kind, _ in TypedLake.of(outbox.event_types).types] == ["order.paid"]
+
+
+def test_types_share_columns_and_each_table_has_its_own_names_for_them() -> None:
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "key": pa.array(["a", "b", "c"]),
+            "value": pa.array([None, None, None], pa.binary()),
+            "__table": pa.array(["order.placed", "order.paid", "order.paid"]),
+            "reason": pa.nulls(3, pa.string()),
+            "__tombstone": pa.array([False, False, True]),
+            "__field_0": pa.array(["blue", "card", None]),
+            "__field_1": pa.array([None, 7, None], pa.int64()),
+        }
+    )
+    layout = Layout(
+        {"order.placed": {"colour": "__field_0"}, "order.paid": {"amount": "__field_1", "by": "__field_0"}}
+    )
+    parts = {part.table: part.rows.to_pylist() for part in ByType(batch.schema, layout).parts(batch)}
+    assert parts == {
+        "order.placed": [{"key": "a", "deleted": False, "colour": "blue"}],
+        "order.paid": [
+            {"key": "b", "deleted": False, "amount": 7, "by": "card"},
+            {"key": "c", "deleted": True, "amount": None, "by": None},
+        ],
+    }
 
 
 def a_batch(*tables: str | None) -> pa.RecordBatch:

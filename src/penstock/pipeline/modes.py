@@ -64,11 +64,12 @@ def lake_rows(events: DataFrame, mode: Mode) -> tuple[DataFrame, dict[str, str]]
     typed = check_lake(mode)
     if mode.name == APPEND and typed is None:
         return events, {"tableBy": "type", "tableOtherwise": "topic"}  # Kafka's own programs give no type
-    layout = typed.layout() if typed else msgspec.json.encode(Layout({})).decode()
-    if typed and mode.name == APPEND:
-        return typed.frame(events), {"layout": layout}
-    rows = typed.frame(events, no_key=NO_KEY) if typed else raw_rows(events)
-    return by_record_key(rows), {"layout": layout} | upsert_options(mode, RECORD_KEY)
+    no_key = NO_KEY if mode.upserts else None
+    rows, layout = typed.rows(events, no_key) if typed else (raw_rows(events), Layout({}))
+    options = {"layout": msgspec.json.encode(layout).decode()}
+    if not mode.upserts:
+        return rows, options
+    return by_record_key(rows), options | upsert_options(mode, RECORD_KEY)
 
 
 def function_rows(made: DataFrame, mode: Mode) -> tuple[DataFrame, dict[str, str]]:

@@ -21,7 +21,7 @@ except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
 REJECTED = "rejected"
-_DOCUMENT, _EVENT, _TOP = "__document", "__event", "$[0]"
+_DOCUMENT, _TOP = "__document", "$[0]"
 _UNNAMABLE = set(" ,;{}()\n\t=\"'`[]")  # Delta's rule for names of columns, and what a path cannot name
 
 
@@ -43,10 +43,9 @@ def decode(frame: DataFrame, cls: type) -> DataFrame:
     columns = typed_columns(cls, frame.columns)
     read = parsed(frame)
     typed = read.typed(columns, "event")
-    frame_with = with_steps(read.frame, [typed.steps])
-    frame_with = frame_with.withColumn(REJECTED, typed.fault).withColumn(_EVENT, typed.event)
-    fields = [F.col(f"{_EVENT}.`{name}`").alias(name) for name in columns.names.values()]
-    return frame_with.select(*[F.col(f"`{name}`") for name in frame.columns], *fields, REJECTED)
+    fields = [F.when(typed.fits, value).alias(name) for name, value in typed.fields.items()]
+    kept = [F.col(f"`{name}`") for name in frame.columns]
+    return with_steps(read.frame, [typed.steps]).select(*kept, *fields, typed.fault.alias(REJECTED))
 
 
 def typed_columns(cls: type, taken: list[str]) -> TypedColumns:
@@ -75,10 +74,14 @@ def _one_column(field: str, others: list[str], column: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TypedEvent:
-    """The expressions of a class: the struct of its fields, and what is wrong; they stand on the steps."""
+    """The expressions of a class, which stand on the steps: its columns, to be looked at only where it fits.
+
+    Elsewhere the fault says why not. In a tombstone, and in a row that is not asked for, both are NULL.
+    """
 
     steps: Projections
-    event: Column
+    fields: Mapping[str, Column]
+    fits: Column
     fault: Column
 
 
@@ -90,10 +93,7 @@ class Parsed:
     mark: str
 
     def typed(self, columns: TypedColumns, name: str, only: Column | None = None) -> TypedEvent:
-        """Return the expressions of a class; NULL for a tombstone, and for rows that are not asked for.
-
-        The event is NULL where something is wrong with it. `name`: its own among the classes of a query.
-        """
+        """Return the expressions of a class. `name`: its own among the classes of a query."""
         value = F.col("value")
         steps = Projections(name, value.isNotNull() if only is None else value.isNotNull() & only)
         document = F.col(_DOCUMENT)
@@ -112,8 +112,8 @@ class Parsed:
             F.lit("does not fit"),
         ]
         fault = steps.keep(4, F.when(~fits, first_of(faults)))
-        made = F.struct(*[given.value.alias(columns.names[member.name]) for member, given in fields])
-        return TypedEvent(steps, F.when(fits, made), fault)
+        values = {columns.names[member.name]: given.value for member, given in fields}
+        return TypedEvent(steps, values, fits, fault)
 
 
 def parsed(frame: DataFrame) -> Parsed:

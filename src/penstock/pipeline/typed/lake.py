@@ -1,15 +1,15 @@
 """A topic as typed rows for a lake: one table for each registered type, and `rejected` for what does not fit.
 
-All types are decoded in one pass: each has a column of its own, a struct, which is NULL in rows of others.
+All types are decoded in one pass. Their rows share columns, as many of each kind as the type with the most
+fields of that kind needs: Spark measures every column for every row on the way to Python.
 What has no typed form goes to a raw table of its stored name, as without types: types that are not
 registered, codecs other than JSON, names with a function that upgrades old values, which is Python, and a
 type that has the name `rejected`, whose table is another.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-
-import msgspec
 
 from penstock.errors import InvalidOption, MissingExtra, NoColumns
 from penstock.model.codec import Json
@@ -20,9 +20,9 @@ from ..kinds import table_at
 from ..partitioning import Partitioning
 from ..paths import folder_of, is_table
 from ..storage import Location
-from .decoding import REJECTED, TypedColumns, parsed, typed_columns
-from .expressions import Projections, with_steps
-from .routing import DELETED, REASON, TABLE, Layout
+from .decoding import REJECTED, TypedColumns, TypedEvent, parsed, typed_columns
+from .expressions import with_steps
+from .routing import DELETED, REASON, TABLE, TOMBSTONE, Layout
 from .shapes import is_time
 
 try:
@@ -52,32 +52,39 @@ class TypedLake:
             raise InvalidOption("types", "none", "an outbox with types of JSON: @outbox.event(…)")
         return cls(tuple((kind, typed_columns(kind.cls, taken)) for kind in typed))
 
-    def frame(self, events: DataFrame, no_key: str | None = None) -> DataFrame:
-        """Return the rows of a topic with the table that each goes to, and the fields of its type.
+    def rows(self, events: DataFrame, no_key: str | None = None) -> tuple[DataFrame, Layout]:
+        """Return the rows of a topic with the table that each goes to, and where the fields of its type are.
 
         `no_key`: why a record without a key is rejected; None, if it is not. A rejected one keeps its value.
         """
         read = parsed(events)
-        faults, steps = list[Column](), list[Projections]()
+        typed = [
+            read.typed(columns, f"event{number}", _is_of(kind))
+            for number, (kind, columns) in enumerate(self.types)
+        ]
         name = raw_name()
         table = F.when(name == REJECTED, F.lit(f"~{REJECTED}"))  # a type of that name has a raw table
-        structs = []
-        for number, (kind, columns) in enumerate(self.types):
-            is_of_type = F.col("type").isin(*_decoded_names(kind))
-            typed = read.typed(columns, f"event{number}", is_of_type)
-            steps.append(typed.steps)
-            table = table.when(is_of_type & typed.fault.isNull(), kind.name)
-            faults.append(typed.fault)
-            structs.append(typed.event.alias(_struct(number)))
+        for (kind, _), each in zip(self.types, typed, strict=True):
+            table = table.when(_is_of(kind) & each.fault.isNull(), kind.name)
+        faults = [each.fault for each in typed]
         if no_key is not None:
             faults.append(F.when(F.col("key").isNull(), no_key))
         reason = F.coalesce(*faults)
         table = F.when(reason.isNotNull(), REJECTED).otherwise(table.otherwise(name))
-        decoded = F.coalesce(_is_typed(self.types), F.lit(False))  # a record may have no type
+        decoded = F.coalesce(_is_of(*(kind for kind, _ in self.types)), F.lit(False))  # or without a type
         kept = F.when(~decoded | reason.isNotNull(), F.col("value"))
-        return with_steps(read.frame, steps).select(
-            *_ENVELOPE, kept.alias("value"), table.alias(TABLE), reason.alias(REASON), *structs
+        frame = with_steps(read.frame, [each.steps for each in typed])
+        shared, columns = _shared(frame, typed)
+        rows = frame.select(
+            *_ENVELOPE,
+            kept.alias("value"),
+            table.alias(TABLE),
+            reason.alias(REASON),
+            F.col("value").isNull().alias(TOMBSTONE),
+            *columns,
         )
+        folders = [folder_of(kind.name) for kind, _ in self.types]
+        return rows, Layout(dict(zip(folders, shared, strict=True)))
 
     def times(self) -> list[str]:
         """Return the columns of fields that are times, in all types that have them."""
@@ -119,22 +126,34 @@ class TypedLake:
                     "in new rows. If newer code than this has filled the table, run that instead"
                 )
 
-    def layout(self) -> str:
-        """Return what the sink must know of it, as an option."""
-        typed = {folder_of(kind.name): _struct(number) for number, (kind, _) in enumerate(self.types)}
-        return msgspec.json.encode(Layout(typed)).decode()
+
+def _shared(frame: DataFrame, types: Sequence[TypedEvent]) -> tuple[list[dict[str, str]], list[Column]]:
+    """Return for each type which column has which field, and those columns: fields of a kind share them."""
+    fields = [(each, name, value) for each in types for name, value in each.fields.items()]
+    found = frame.select(*[value.alias(f"v{number}") for number, (_, _, value) in enumerate(fields)]).schema
+    kinds = iter(field.dataType.json() for field in found)
+    made, named = dict[tuple[str, int], Column](), list[dict[str, str]]()
+    for each in types:
+        used, names = Counter[str](), dict[str, str]()
+        for (name, value), kind in zip(each.fields.items(), kinds, strict=False):
+            place = (kind, used[kind])
+            used[kind] += 1
+            made[place] = made[place].when(each.fits, value) if place in made else F.when(each.fits, value)
+            names[name] = _column(list(made).index(place))
+        named.append(names)
+    return named, [column.alias(_column(number)) for number, column in enumerate(made.values())]
 
 
-def _struct(number: int) -> str:
-    return f"event_{number}"
+def _column(number: int) -> str:
+    return f"__field_{number}"
+
+
+def _is_of(*kinds: EventType) -> Column:
+    return F.col("type").isin(*(name for kind in kinds for name in _decoded_names(kind)))
 
 
 def _decoded_names(kind: EventType) -> Sequence[str]:
     return sorted(name for name in kind.names if name not in kind.upgrades and name != REJECTED)
-
-
-def _is_typed(types: Iterable[tuple[EventType, TypedColumns]]) -> Column:
-    return F.col("type").isin(*(name for kind, _ in types for name in _decoded_names(kind)))
 
 
 def raw_name() -> Column:

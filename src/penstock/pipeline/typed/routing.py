@@ -18,12 +18,13 @@ except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
 TABLE, REASON, DELETED, REJECTED = "__table", "reason", "deleted", "rejected"
+TOMBSTONE = "__tombstone"
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """For each typed table the column with its fields."""
+    """For each typed table its columns, and which column of the rows has each: types share those."""
 
-    structs: dict[str, str]
+    tables: dict[str, dict[str, str]]
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,9 @@ class ByType:
 
     def schema_of(self, table: str) -> pa.Schema:
         """Return the columns of a table."""
-        if table in self.layout.structs:
-            fields = self.schema.field(self.layout.structs[table]).type
-            typed = [fields.field(number).with_nullable(True) for number in range(fields.num_fields)]
+        if table in self.layout.tables:
+            columns = self.layout.tables[table].items()
+            typed = [pa.field(name, self.schema.field(shared).type) for name, shared in columns]
             return pa.schema([*self._without("value"), pa.field(DELETED, pa.bool_()), *typed])
         if table == REJECTED:
             return pa.schema([*self._without("bucket"), self.schema.field(REASON)])
@@ -59,19 +60,20 @@ class ByType:
 
     def _columns(self, table: str, rows: pa.RecordBatch) -> pa.RecordBatch:
         schema = self.schema_of(table)
-        if table not in self.layout.structs:
+        if table not in self.layout.tables:
             arrays = [
                 pc.is_null(rows.column("value")) if name == DELETED else rows.column(name)
                 for name in schema.names
             ]
             return pa.RecordBatch.from_arrays(arrays, schema=schema)
-        event = rows.column(self.layout.structs[table])
-        arrays = [rows.column(field.name) for field in self._without("value")]
-        return pa.RecordBatch.from_arrays([*arrays, pc.is_null(event), *event.flatten()], schema=schema)
+        names = [field.name for field in self._without("value")]
+        names += [TOMBSTONE, *self.layout.tables[table].values()]
+        return pa.RecordBatch.from_arrays([rows.column(name) for name in names], schema=schema)
 
     @cached_property
     def _envelope(self) -> list[pa.Field]:
-        ours = {TABLE, REASON, *self.layout.structs.values()}
+        shared = {name for columns in self.layout.tables.values() for name in columns.values()}
+        ours = {TABLE, REASON, TOMBSTONE, *shared}
         return [field for field in self.schema if field.name not in ours]
 
     def _without(self, name: str) -> list[pa.Field]:
