@@ -49,6 +49,11 @@ _JSON_KINDS = {
     "boolean": "BOOLEAN",
     "integer": "BIGINT",
 }
+_WORDS = (  # as one expression: Spark is asked over a socket for each part of another
+    "map('VOID', 'null', 'STRING', 'a text', 'BOOLEAN', 'true or false', "
+    "'OBJECT', 'an object', 'ARRAY', 'an array')"
+)
+_OTHER_TEXT = _WORDS.replace("a text", "another text")
 _NUMBERS = ("BIGINT", "DECIMAL", "DOUBLE")
 _STEPS = 5
 
@@ -141,15 +146,9 @@ class Found:
 
         `like`: the kind that it must be, of another form.
         """
-        words = {
-            "VOID": "null",
-            "STRING": "another text" if like == "STRING" else "a text",
-            "BOOLEAN": "true or false",
-            "OBJECT": "an object",
-            "ARRAY": "an array",
-        }
+        words = _OTHER_TEXT if like == "STRING" else _WORDS
         kind = F.regexp_extract(F.coalesce(self.kind, F.lit("VOID")), r"^[A-Z]+", 0)
-        word = F.try_element_at(F.create_map(*[F.lit(each) for pair in words.items() for each in pair]), kind)
+        word = F.try_element_at(F.expr(words), kind)
         number = F.lit("another number" if like == "number" else "a number")
         return F.concat(F.lit(f"{self.place}: must be {wanted}, and is "), F.coalesce(word, number))
 
