@@ -71,9 +71,9 @@ CASE = Case(
             "typed",
             Ratio("typed", "raw", "cpu_us"),
             at_most=1.5,
-            cause="decoding costs 6 to 7 us a row: 2.5 to parse 1 KB of JSON, 2 for the Cast and Literal that Spark "
-            "makes anew for each field it reads of a VARIANT, 0.5 to see that it is UTF-8; the raw lake is "
-            "itself a sixth cheaper than when the target was set",
+            cause="decoding costs 6 to 7 us a row: 2.5 to parse 1 KB of JSON, 2 for the Cast and Literal "
+            "that Spark makes anew for each field it reads of a VARIANT, 0.5 to see that it is UTF-8; the "
+            "raw lake is itself a sixth cheaper than when the target was set",
         )
     ],
 )
