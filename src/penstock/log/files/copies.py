@@ -19,6 +19,7 @@ from ..sql.database import Database, Transaction
 from ..sql.migrations import stated
 
 SCHEMA = "files_schema"
+CHANGED_DEFINITION = "the definition of a table has become another one"
 
 
 def keep_copies(tx: Transaction, database: Database) -> None:
@@ -43,7 +44,7 @@ def schema_damage(facts: dict[str, str], texts: Iterable[Row]) -> str | None:
     version = facts.get("schema_version", "")
     if not noted or noted.split(" ")[0] != version or noted == schema_mark(int(version), texts):
         return None
-    return "the definition of a table has become another one"
+    return CHANGED_DEFINITION
 
 
 def schema_mark(version: int, texts: Iterable[Row]) -> str:

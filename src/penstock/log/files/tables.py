@@ -19,7 +19,7 @@ from penstock.errors import StoreDamaged
 from ..sql.naming import Names
 from ..sql.sqlite.dialect import SqliteConnection, SqliteDialect
 from ..sql.statements import statement
-from .copies import SCHEMA, schema_damage
+from .copies import CHANGED_DEFINITION, SCHEMA, schema_damage
 from .disk import FILE_MODE, FOLDER_MODE
 from .lock import writer_pid
 from .write_ahead import write_ahead_damage
@@ -75,13 +75,16 @@ def _found(conn: sqlite3.Connection, names: Names, checked: tuple[str | None, ..
         if table is None or rows("table_find", table=table):
             check = "PRAGMA integrity_check" if table is None else f"PRAGMA integrity_check({table})"
             yield from (said for (said,) in conn.execute(check).fetchmany(1) if said != "ok")
+    conn.execute("BEGIN")  # all of it at one moment: a migration may come in between
+    texts = rows("table_texts", prefix=names.prefix)
     if rows("table_find", table=names.table("meta")):
-        conn.execute("BEGIN")  # all three at one moment: a migration may come in between
         facts = dict(rows("schema_read"))
         noted = "".join(value for (value,) in rows("meta_read", name=SCHEMA))
-        why = schema_damage({**facts, SCHEMA: noted}, rows("table_texts", prefix=names.prefix))
+        why = schema_damage({**facts, SCHEMA: noted}, texts)
         if why is not None:
             yield why
+    elif texts:
+        yield CHANGED_DEFINITION
 
 
 def _lost_behind(directory: Path) -> str | None:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -178,14 +179,13 @@ def test_a_flipped_bit_anywhere_in_the_file_is_found_or_makes_no_difference(
     assert found > 200
 
 
-def dumped(path: Path) -> list[str]:
-    """Return what the tables are and hold; but for indexes, and SQLite's counters of numbers."""
+def dumped(path: Path) -> list[tuple[Any, ...]]:
+    """Return what our tables and views are and hold; neither indexes nor SQLite's counters of numbers."""
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as conn:
-        return [
-            line
-            for line in conn.iterdump()
-            if "sqlite_sequence" not in line and not line.startswith("CREATE INDEX")
-        ]
+        named = conn.execute(
+            "SELECT name, sql FROM sqlite_master WHERE type IN ('table', 'view') AND name GLOB 'penstock_*'"
+        ).fetchall()
+        return named + [row for name, _ in named for row in conn.execute(f"SELECT * FROM {name}")]
 
 
 def test_a_large_file_is_looked_at_where_it_decides_what_is_served(
@@ -213,6 +213,15 @@ def test_the_definition_of_a_table_that_has_become_another_one_is_found(
     path.write_bytes(flipped(content, at, 0))
     with pytest.raises(StoreDamaged, match="definition"):
         start(folder)
+
+
+def test_a_table_of_facts_under_another_name_is_found(folder: Path) -> None:
+    """The checksum of the definitions stands in `meta`; without that table nothing could be compared."""
+    path = folder / tables.NAME
+    content = path.read_bytes()
+    at = content.index(b"tablepenstock_metapenstock_meta") + len("tablepenstock_")
+    path.write_bytes(flipped(content, at, 5))  # penstock_Meta: the same table to SQLite
+    assert tables.start_damage(folder, Names()) == "the definition of a table has become another one"
 
 
 def test_copies_follow_the_columns_and_are_no_drift(folder: Path) -> None:
