@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .broker import Broker
 
 _MAGIC_AT, _ATTRIBUTES_AT, _CODEC_BITS = 16, 22, 0x07
+_TRANSACTIONAL_BIT = 0x10
 _FIRST_WITH_BATCHES, _FIRST_WITH_ZSTD = 3, 7
 
 
@@ -76,11 +77,14 @@ class Producing:
             number, message = ErrorNumber.UNSUPPORTED_FOR_MESSAGE_FORMAT, None
         else:
             number, message = _form(slot.request.version, part)
+            if number is ErrorNumber.NONE and name is None and _is_transactional(part):
+                number = ErrorNumber.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+                message = "a batch of a transaction needs its transactional id"
         if number is ErrorNumber.NONE:
             topic = self._broker.topics.by_name.get(part.topic)
             if topic is not None and 0 <= part.partition < topic.partitions:
                 assert part.records is not None
-                return Write(topic, part.partition, part.records)
+                return Write(topic, part.partition, part.records, name)
             error = (
                 UnknownTopic(part.topic)
                 if topic is None
@@ -137,6 +141,11 @@ def _form(version: int, part: ProducedPart) -> tuple[ErrorNumber, str | None]:
     if version < _FIRST_WITH_ZSTD and records[_ATTRIBUTES_AT] & _CODEC_BITS == Compression.ZSTD:
         return ErrorNumber.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later"
     return ErrorNumber.NONE, None
+
+
+def _is_transactional(part: ProducedPart) -> bool:
+    """Return whether records are part of a transaction; a write of several batches has no producer."""
+    return part.records is not None and bool(part.records[_ATTRIBUTES_AT] & _TRANSACTIONAL_BIT)
 
 
 def _answered(partition: int, written: WriteResult) -> AnsweredPart:

@@ -63,7 +63,8 @@ class Opened:
         self.open()
 
     def send(self, *values: bytes, partition: int = 0, **producer: Any) -> WriteResult:
-        (written,) = self.write([Write(self.topic, partition, a_batch(*values, **producer))])
+        name = "tx" if producer.get("transactional") else None
+        (written,) = self.write([Write(self.topic, partition, a_batch(*values, **producer), name)])
         return written
 
     def write(self, writes: Sequence[Write]) -> list[WriteResult]:
@@ -81,9 +82,9 @@ class Opened:
         """Write a producer with an open transaction into the tables, as the coordinator does."""
 
         def add(tx: Any) -> int:
-            rows = tx.rows("log", "kafka_producer_add", transactional_id="tx", timeout_ms=1, now_ms=1)
-            self.put(tx, int(rows[0][0]), state, epoch, places)
-            return int(rows[0][0])
+            tx.change("log", "kafka_producer_add", id=1, transactional_id="tx", timeout_ms=1, now_ms=1)
+            self.put(tx, 1, state, epoch, places)
+            return 1
 
         return self.store.database.run(add)
 
@@ -211,6 +212,43 @@ def test_a_batch_sent_again_gives_its_first_offset_also_after_a_restart(
     refused(sent(log, 0, 2), OutOfSequence)
     refused(sent(log, 13), OutOfSequence)
     assert sent(log, 12).base_offset == 12
+
+
+@pytest.mark.parametrize("lose", [None, ".snapshot"])
+def test_other_bytes_under_known_sequences_are_no_repetition_also_after_a_restart(
+    log: Opened, lose: str | None
+) -> None:
+    own = {"producer_id": 7, "producer_epoch": 0}
+    assert log.send(b"first", **own, base_sequence=0).base_offset == 0
+    assert log.send(b"last", **own, base_sequence=1).base_offset == 1
+    for _ in range(2):
+        for sequence in (0, 1):
+            refused(log.send(b"other", **own, base_sequence=sequence), OutOfSequence)
+        assert log.send(b"first", **own, base_sequence=0).base_offset == 0
+        assert log.send(b"last", **own, base_sequence=1).base_offset == 1
+        log.again(lose=lose)
+
+
+@pytest.mark.parametrize("lose", [None, ".snapshot"])
+def test_a_batch_without_a_time_is_known_again_by_the_bytes_that_were_sent(
+    log: Opened, lose: str | None
+) -> None:
+    """The log gives it a time, so that it has another checksum there: what only the log says is unknown."""
+    batch = encode_records(
+        [NewRecord(0, -1, b"k", b"v", [])], producer_id=7, producer_epoch=0, base_sequence=0
+    )
+    other = encode_records(
+        [NewRecord(0, -1, b"k", b"w", [])], producer_id=7, producer_epoch=0, base_sequence=0
+    )
+    for restarts in range(2):
+        (again,) = log.write([Write(log.topic, 0, bytes(batch))])
+        assert (again.base_offset, again.error) == (0, None)
+        (foreign,) = log.write([Write(log.topic, 0, bytes(other))])
+        if restarts and lose:
+            assert (foreign.base_offset, foreign.error) == (0, None)
+        else:
+            refused(foreign, OutOfSequence)
+        log.again(lose=lose)
 
 
 def test_each_partition_counts_by_itself(log: Opened) -> None:
