@@ -28,9 +28,9 @@ S = TypeVar("S", bound=_Numbered)
 def repeated_batch(header: BatchHeader, epoch: int, batches: Collection[S]) -> S | None:
     """Return the batch that one repeats; None if it comes next, or nothing is known of its producer's.
 
-    Clients send the same bytes again, so other bytes under the same sequences are no repetition: somebody else
-    has used the producer's id, and the producer has to hear of it. A batch whose checksum is not known any
-    more is taken for the same.
+    Clients send the same bytes again, so other bytes under the same sequences are no repetition: somebody
+    else has used the producer's id, and the producer has to hear of it. A batch whose checksum is not known
+    any more is taken for the same.
 
     `epoch`, `batches`: of its producer, the batches in the order they came. Raises ProducerFenced for an
     epoch that has passed, OutOfSequence when batches before it are missing or its place is taken.
@@ -44,9 +44,9 @@ def repeated_batch(header: BatchHeader, epoch: int, batches: Collection[S]) -> S
         return None
     last: S | None = None
     for last in batches:
-        if last.base_sequence == sequence and last.last_sequence == header.last_sequence:
-            if last.crc in (header.crc, UNKNOWN_CRC):
-                return last
+        known, sent = (last.base_sequence, last.last_sequence), (sequence, header.last_sequence)
+        if known == sent and last.crc in (header.crc, UNKNOWN_CRC):
+            return last
     if last is not None:
         following = next_sequence(last.last_sequence, 1)
         if sequence != following:

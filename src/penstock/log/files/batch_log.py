@@ -1,8 +1,8 @@
 """The log in files by batches, for the broker: they go in and out as they are.
 
 Records of open transactions are in the log from the start; markers say what became of them. What a producer
-sends in a transaction is compared with the tables once in each partition, when the transaction begins there, and
-the transactional id that it names with each batch.
+sends in a transaction is compared with the tables once in each partition, when the transaction begins there,
+and the transactional id that it names with each batch.
 """
 
 import logging

@@ -16,7 +16,7 @@ from .contract import Row
 
 
 class Sent(NamedTuple):
-    """A batch that was added: its sequences, where its first record stands, and the checksum it was sent with."""
+    """A batch that was added: its sequences, its first offset, and the checksum that it was sent with."""
 
     base_sequence: int
     last_sequence: int

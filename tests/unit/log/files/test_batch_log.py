@@ -25,8 +25,10 @@ from penstock.errors import (
 from penstock.log.batches import Aborted, BatchLog, LogPlace, Write, WriteResult
 from penstock.log.contract import Batch, OffsetRange, Producer, Topic
 from penstock.log.entry import content_of
+from penstock.log.files.compression import compressed
 from penstock.log.files.log import FileLog
 from penstock.log.files.notes import ProducerNotes
+from penstock.log.files.rewriting import rewrite
 from penstock.log.files.segment_header import HEADER_BYTES
 from penstock.log.open_batches import open_batches
 from penstock.log.sql.migrations import migrate
@@ -38,8 +40,8 @@ from penstock.operate.retention import retain
 from penstock.testing.clock import FakeClock
 from penstock.testing.records import a_record
 from penstock.testing.refusal import refusal
-from penstock.wire.kafka.record_batch import batches_in, headers_in, read_header
-from penstock.wire.kafka.records import NewRecord, decode_records, encode_records
+from penstock.wire.kafka.record_batch import batches_in, headers_in, read_header, sealed
+from penstock.wire.kafka.records import NewRecord, decode_records, encode_records, record_bytes
 
 
 class Opened:
@@ -249,6 +251,34 @@ def test_a_batch_without_a_time_is_known_again_by_the_bytes_that_were_sent(
         else:
             refused(foreign, OutOfSequence)
         log.again(lose=lose)
+
+
+def test_a_batch_is_known_again_after_its_segment_was_rewritten(log: Opened) -> None:
+    """Its checksum is another then: nobody can say any more what was sent, so it is taken for the same."""
+    own = {"producer_id": 7, "producer_epoch": 0}
+    assert log.send(b"v" * 4000, **own, base_sequence=0).base_offset == 0
+    assert isinstance(log.store.log, FileLog)
+    partition = log.store.log.partition(log.topic, 0)
+    writer = log.store.log.writer
+    writer.call(partition.roll)
+    (segment, _) = partition.segments
+    writer.call(lambda: rewrite(partition, segment, compressed))
+    log.again(lose=".snapshot")
+    fetched = log.batches.fetch(log.topic, 0, 0, max_bytes=10_000, committed=True)
+    assert read_header(fetched.pieces[0]).codec
+    assert log.send(b"v" * 4000, **own, base_sequence=0).base_offset == 0
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_a_codec_that_nobody_knows_is_refused(log: Opened, early: Opened, codec: int) -> None:
+    batch = a_batch(b"v")
+    unknown = sealed(read_header(batch)._replace(attributes=codec), record_bytes(batch))
+    for each in (log, early):
+        assert each.send(b"before").error is None
+        assert at_once(each, bytearray(unknown)) is None
+        (written,) = each.write([Write(each.topic, 0, unknown)])
+        refused(written, InvalidBatch)
+        assert each.values(committed=True)[-1:] == [b"before"]
 
 
 def test_each_partition_counts_by_itself(log: Opened) -> None:
