@@ -14,6 +14,7 @@ from penstock.wire.kafka.record_batch import HEADER_BYTES, MAGIC, Compression
 
 from .error_codes import number_of
 from .session import Slot
+from .topic_configs import MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from .broker import Broker
@@ -84,7 +85,11 @@ class Producing:
             topic = self._broker.topics.by_name.get(part.topic)
             if topic is not None and 0 <= part.partition < topic.partitions:
                 assert part.records is not None
-                return Write(topic, part.partition, part.records, name)
+                limit = self._broker.topics.batch_bytes.get(topic.id)
+                if limit is None or len(part.records) <= limit:
+                    return Write(topic, part.partition, part.records, name)
+                message = f"it has {len(part.records)} bytes, and {MESSAGE_BYTES} of its topic is {limit}"
+                return AnsweredPart(part.partition, int(ErrorNumber.MESSAGE_TOO_LARGE), message=message)
             error = (
                 UnknownTopic(part.topic)
                 if topic is None

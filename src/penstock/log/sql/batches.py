@@ -156,6 +156,11 @@ class SqlBatchLog(BatchLog):
             entries = [Entry(*row) for row in rows]
             until = entries[-1].offset + 1 if entries and is_cut(entries, max_bytes) else wanted.high
             batch: Buffer = encode_entries(topic.name, self._source, entries, offset, until)
+            while len(batch) > max_bytes and len(entries) > 1:  # headers of events, or a large last record
+                fitting = len(entries) * max(1, max_bytes) // len(batch)
+                entries = entries[: max(1, min(fitting, len(entries) - 1))]
+                until = entries[-1].offset + 1
+                batch = encode_entries(topic.name, self._source, entries, offset, until)
             return Fetched((batch,), start, end, end)
 
         return self._database.look(look)

@@ -661,6 +661,10 @@ DELETE FROM penstock_pending WHERE producer_id = ANY(:ids::bigint[]);
 -- What some topics were set to through the Kafka port; walks the primary key, locks nothing.
 SELECT topic_id, name, value FROM penstock_topic_config WHERE topic_id = ANY(:topics::integer[]) ORDER BY topic_id, name;
 
+-- name: topics_with_config
+-- The topics that were set to something; reads the table, which has few rows, locks nothing.
+SELECT topic_id, value FROM penstock_topic_config WHERE name = :name;
+
 -- name: topic_config_delete
 -- Forget what a topic was set to, all of it or one thing; walks the primary key, locks those rows.
 DELETE FROM penstock_topic_config WHERE topic_id = :topic_id AND (:name::text IS NULL OR name = :name::text);
